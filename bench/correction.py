@@ -27,7 +27,7 @@ Intervals draw pages.
 
 `jfleg`: GLEU of JFLEG's sentences, a line of tokens each, with dev.src.gz, dev.spellchecked.src.gz and dev.ref0.gz to
 dev.ref3.gz. model: an n-gram model of text cut into tokens as there, which `tokens` writes. Words known are the model's
-and those of `inflections` (AGID); errors teach the channel of letters. Learnt rates of grammar are those of the
+and those of `inflections` (AGID); errors teach the channel of letters. Learned rates of grammar are those of the
 even sentences for the odd ones, and of the odd ones for the even ones. corrector: a folder of `train translation`.
 """
 
@@ -374,11 +374,11 @@ def measure_jfleg(args: argparse.Namespace) -> None:
         learnt = [chainrule.train_grammar(pairs, inflections=inflections) for pairs in halves]
         grammar.pop("grammar")
         of_halves = [iter(correct(texts[half::2], grammar=learnt[half], **grammar)) for half in (0, 1)]
-        show("rates learnt on the other half", [next(of_halves[i % 2]) for i in range(len(texts))])
+        show("rates learned on the other half", [next(of_halves[i % 2]) for i in range(len(texts))])
         if args.corrector is not None:
             config = chainrule.CorrectionConfig(learnt_weight=args.corrector_weight)
             options = {"grammar": "english", "learnt": args.corrector, "config": config, **grammar}
-            show(f"stated rates, the learnt corrector ({args.corrector_weight})", correct(texts, **options))
+            show(f"stated rates, the learned corrector ({args.corrector_weight})", correct(texts, **options))
 
 
 def birkbeck_pairs(path: Path) -> list[tuple[str, str]]:

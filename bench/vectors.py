@@ -2,6 +2,7 @@
 
     python bench/vectors.py lower.txt [--parts skipgram cbow subwords together glove nearest] [--runs 3] [--threads 2]
     python bench/vectors.py lower.txt --parts quality --epochs 5 --similarity DIR --analogies FILE
+        [--methods skipgram cbow subwords] [--programs chainrule gensim word2vec.c fastText] [--seeds 1 2 3]
 
 The text should be tokenised and lower-cased: all split at white space. Peers: --peers names a Python that has gensim
 and fasttext; --word2vec the program; --glove the folder of GloVe's programs. Those that are missing are left out.
@@ -14,12 +15,14 @@ the second fseek before measuring its quality.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import re
 import statistics
 import subprocess
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +42,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "cbow": {"method": "cbow"},
     "subwords": {"subwords": "3-6"},
 }
+FILES = {"chainrule": "ours", "gensim": "gensim.vec", "word2vec.c": "word2vec.vec", "fastText": "fasttext.bin"}
 _GENSIM = """
 import json, sys, time
 from gensim.models import Word2Vec
@@ -70,7 +74,9 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--epochs", type=int, default=1)
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--methods", nargs="+", choices=list(SETTINGS), default=list(SETTINGS), help="of quality")
+    parser.add_argument("--programs", nargs="+", choices=list(FILES), default=list(FILES), help="of quality")
+    parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3], help="of quality")
     parser.add_argument("--peers", help="a Python with gensim and fasttext")
     parser.add_argument("--word2vec")
     parser.add_argument("--glove", type=Path)
@@ -205,19 +211,13 @@ def nearest(options: argparse.Namespace, folder: Path) -> None:
 def quality(options: argparse.Namespace, folder: Path) -> None:
     """Correlations and analogies of ours, seed by seed, and of the peers'."""
     print("| what | words/s | MEN | WS-353 | SimVerb | grammar | family |\n|---|---:|---:|---:|---:|---:|---:|")
-    for seed in range(1, options.seeds + 1):
-        rate = ours("skipgram", options, folder / "ours", seed=seed)
-        measure(f"skipgram, chainrule, seed {seed}", rate, folder / "ours", options)
-    for part in ("cbow", "subwords"):
-        rate = ours(part, options, folder / "ours")
-        measure(f"{part}, chainrule", rate, folder / "ours", options)
-    names = {"gensim": "gensim.vec", "word2vec.c": "word2vec.vec", "fastText": "fasttext.bin"}
-    runs = [("skipgram", seed) for seed in range(1, options.seeds)] + [("cbow", 1), ("subwords", 1)]
-    for part, seed in runs:
-        for name, program in peers(part, options, folder, seed).items():
-            if name == "word2vec.c" and (part, seed) != ("skipgram", 1):  # it has one seed, and takes long
+    for part, seed in itertools.product(options.methods, options.seeds):
+        programs = {"chainrule": partial(ours, part, options, folder / "ours", seed=seed)}
+        programs |= peers(part, options, folder, seed)
+        for name in [name for name in options.programs if name in programs]:
+            if name == "word2vec.c" and seed != options.seeds[0]:  # it has one seed, and takes long
                 continue
-            measure(f"{part}, {name}, seed {seed}", program(), folder / names[name], options)
+            measure(f"{part}, {name}, seed {seed}", programs[name](), folder / FILES[name], options)
 
 
 def measure(name: str, rate: float, path: Path, options: argparse.Namespace) -> None:

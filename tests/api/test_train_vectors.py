@@ -133,7 +133,7 @@ def test_a_run_goes_on_bit_for_bit(method, tmp_path, monkeypatch) -> None:
 
     monkeypatch.setattr("chainrule.vectors.window_learner.MOST_TOKENS", 150)
     monkeypatch.setattr("chainrule.vectors.pair_learner._LEAST_TOKENS", 40)
-    monkeypatch.setattr("chainrule.vectors.cells._LEAST_ROWS", 10)
+    monkeypatch.setattr("chainrule.vectors.parallel_blocks._LEAST_ROWS", 10)
     settings = {"dimensions": 6, "epochs": 4, "window": 3, **METHODS[method]}
     source = text()
     whole = chainrule.train_vectors(source, VectorsConfig(**settings), tokenizer="whitespace", progress=False)
@@ -148,7 +148,7 @@ def test_a_run_goes_on_bit_for_bit(method, tmp_path, monkeypatch) -> None:
             source, VectorsConfig(**settings), tokenizer="whitespace", folder=tmp_path, on_report=interrupt
         )
     other = VectorsConfig(**{**settings, "seed": 9})
-    with pytest.raises(SettingError, match="seed"):
+    with pytest.raises(SettingError, match="since seed was 1 and is 9; use the same"):
         chainrule.train_vectors(source, other, tokenizer="whitespace", folder=tmp_path, resume=True)
     steps = []
     again = chainrule.train_vectors(

@@ -14,7 +14,7 @@ from chainrule.applications.prompting.calibration import calibrated
 from chainrule.applications.prompting.choices import ChoiceScores, log_shares, normalised, parse_choices
 from chainrule.applications.prompting.experiment import PromptConfig, run_prompts
 from chainrule.applications.prompting.free_answers import agrees
-from chainrule.applications.prompting.shots import draw_shots, few_shot_prompt
+from chainrule.applications.prompting.shots import Shots, few_shot_prompt
 from chainrule.applications.prompting.template import Template
 from chainrule.base.progress import silent
 from chainrule.errors import SettingError, TextError
@@ -99,7 +99,7 @@ def test_scores_of_texts_given_prompts_are_differences_of_scores(model: chainrul
 
 @pytest.mark.parametrize(
     ("choices", "message"),
-    [(["ka"], "1 choices; expected at least two"), (["ka", " "], "is empty"), (["ka", "ka"], "is there twice")],
+    [(["ka"], "only one choice; expected at least two"), (["ka", " "], "is empty"), (["ka", "ka"], "is given twice")],
 )
 def test_wrong_choices_are_refused(choices: list[str], message: str, model: chainrule.Model) -> None:
     with pytest.raises(SettingError, match=message):
@@ -153,15 +153,22 @@ def test_choices_are_written_with_their_labels() -> None:
 
 
 def test_shots_are_drawn_by_seed_and_shuffled_by_order() -> None:
-    drawn = draw_shots(20, 5, seed=3, order=1)
-    assert drawn == draw_shots(20, 5, seed=3, order=1)
-    assert len(set(drawn)) == 5
-    other = draw_shots(20, 5, seed=3, order=2)
-    assert sorted(other) == sorted(drawn)
-    assert other != drawn
-    assert sorted(draw_shots(20, 5, seed=4, order=1)) != sorted(drawn)
+    def drawn(seed: int, order: int, but: int = -1) -> list[int]:
+        return Shots(20, 5, seed, order).draw(lambda i: i != but)
+
+    first = drawn(3, 1)
+    assert first == drawn(3, 1)
+    assert len(set(first)) == 5
+    assert sorted(drawn(3, 2)) == sorted(first)
+    assert drawn(3, 2) != first
+    assert sorted(drawn(4, 1)) != sorted(first)
+    without = drawn(3, 1, but=first[0])  # another takes the place of one that is not allowed
+    assert len(set(without)) == 5
+    assert set(first) - set(without) == {first[0]}
     with pytest.raises(SettingError, match="5 shots need as many examples, and there are 4"):
-        draw_shots(4, 5, seed=1, order=1)
+        Shots(4, 5, seed=1, order=1)
+    with pytest.raises(SettingError, match="besides the question itself, and there are 4"):
+        Shots(5, 5, seed=1, order=1).draw(lambda i: i != 2)
 
 
 def test_examples_are_dropped_where_a_prompt_is_too_long_and_the_question_never() -> None:
@@ -224,8 +231,8 @@ def test_an_experiment_in_figures() -> None:
     assert (result.mean_accuracy, result.spread) == (0.75, 0.0)
     first = answerer.asked[0].split("\n\n")
     assert len(first) == 3
-    assert first[-1] == "t0:"
-    assert all(shot in ("t0: aaa", "t1: aaa", "t2: aaa", "t3: b") for shot in first[:2])
+    assert first[-1] == "t0:"  # and no solved example is the question itself
+    assert all(shot in ("t1: aaa", "t2: aaa", "t3: b") for shot in first[:2])
     figures = result.as_json()
     assert figures["runs"][0]["answered"] == {"no": 0, "yes": 4}
     assert figures["runs"][0]["macro_f1"] == pytest.approx((0 + 6 / 7) / 2)
@@ -307,9 +314,21 @@ def test_tables_of_all_formats(tmp_path: Path) -> None:
         ("a.csv", 'text,label\n"x,1\n', "is not CSV"),
         ("a.jsonl", '{"text": "x"}\n', "line 1: there is no field 'label'; the fields are 'text'"),
         ("a.tsv", "text\tlabel\n", "there is no example in it"),
+        ("a.tsv", "text\ttext\nx\ty\n", "line 1: two columns are called 'text'"),
+        ("a.jsonl", '{"text": null, "label": "x"}\n', "line 1: the field 'text' is None; expected a string"),
+        ("a.jsonl", '{"text": ["a"], "label": "x"}\n', "line 1: the field 'text' is"),
+        ("a.jsonl", '{"text": NaN, "label": "x"}\n', "line 1: the field 'text' is nan"),
     ],
 )
 def test_damaged_tables_name_file_and_line(name: str, content: str, message: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(content)
     with pytest.raises(TextError, match=message):
         read_table(tmp_path / name, ["text", "label"])
+
+
+def test_prompts_and_texts_of_other_types(network: chainrule.Model) -> None:
+    with pytest.raises(TypeError, match="texts, each a str; found None"):
+        network.choose(None, ["ka", "vi"])  # type: ignore[arg-type]
+    assert network.score([], given="vi").shape == (0,)
+    with pytest.raises(SettingError, match="the choice '' is empty; expected some text"):
+        network.choose("vi", ["ka", ""])

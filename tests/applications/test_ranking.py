@@ -75,6 +75,13 @@ def test_documents_with_the_words_of_the_query_come_first(model: chainrule.Model
     assert (ranked.figures.map, ranked.figures.ndcg) == (1.0, 1.0)
 
 
+def test_unknown_words_are_words_of_their_own(model: chainrule.Model) -> None:
+    documents = {"a": "the quux sat here", "b": "the blorb flim zork"}
+    ranked = chainrule.rank(model, {"rare": "quux", "nowhere": "xylophone"}, documents)
+    assert [document.name for document in ranked.documents["rare"]] == ["a", "b"]
+    assert ranked.documents["nowhere"] == []
+
+
 def test_any_model_gives_the_query_after_the_document(model: chainrule.Model) -> None:
     ranked = chainrule.rank(model, {"q": "the river"}, DOCUMENTS, by_model=True)
     scores = model.score([" the river"] * 3, given=list(DOCUMENTS.values()))

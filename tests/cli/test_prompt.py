@@ -49,7 +49,14 @@ def test_prompts_as_sent_and_line_ends(chainrule, model: Path, data: Path) -> No
 def test_written_answers(chainrule, model: Path, data: Path) -> None:
     given = ["--template", "{text}", "--data", data, "--match", "number", "--max-tokens", 4]
     result = chainrule("prompt", model, *given)
-    assert result.lines[-1] == "3 examples"
+    assert result.lines[2] == "3 examples"
+    assert result.lines[3].startswith("expected '1', answered ")
+
+
+def test_answers_do_not_replace_the_data(chainrule, model: Path, data: Path) -> None:
+    given = ["--template", "{text}", "--choices", "ka=1", "vi=0", "--data", data, "-o", data, "--overwrite"]
+    assert "is one of the files to read" in chainrule("prompt", model, *given).error
+    assert data.read_text().startswith("text\tlabel\n")
 
 
 def test_a_choice_that_begins_another_is_noted(chainrule, model: Path, data: Path) -> None:
@@ -62,10 +69,15 @@ def test_a_choice_that_begins_another_is_noted(chainrule, model: Path, data: Pat
     [
         (["--template", "so", "--choices", "a", "b"], "names no field"),
         (["--template", "{txt}", "--choices", "ka=1", "vi=0"], "there is no field 'txt'"),
-        (["--template", "{text}", "--choices", "ka=1"], "1 choices; expected at least two"),
+        (["--template", "{text}", "--choices", "ka=1"], "only one choice; expected at least two"),
         (["--template", "{text}", "--choices", "ka=1", "=0"], "the choice '' for '0' is empty"),
         (["--template", "{text}", "--choices", "ka=1", "vi=2"], "line 3: the right answer is '0'"),
         (["--template", "{text}", "--choices", "ka=1", "vi=0", "--shots", "2"], "--shots needs --examples"),
+        (["--template", "{text} is {label}", "--choices", "ka=1", "vi=0"], "the field with the right answer"),
+        (
+            ["--template", "{text}", "--choices", "ka=1", "vi=0", "--match", "number"],
+            "--match and --max-tokens are for",
+        ),
     ],
 )
 def test_wrong_settings_are_one_line(given: list[str], message: str, chainrule, model: Path, data: Path) -> None:

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+import transformers
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 import chainrule
@@ -97,44 +99,33 @@ DREAM = (
     '"Echoes of vectors unfold, a gentle hum of precision, as I sense the nodes, a gentle hum of precision, as I '
     "adjust my surface. Contrast emerge, a softly receptive fields of precision. Contrast bloom, as"
 )
+BEGIN = 1
 DREAM_IDS = [
-    *(1, 319, 459, 355, 260, 275, 429, 339, 315, 374, 327, 446, 262, 421, 392, 275, 280, 269, 440, 270, 283, 446, 299),
-    *(
-        303,
-        266,
-        358,
-        430,
-        312,
-        379,
-        441,
-        260,
-        446,
-        262,
-        421,
-        392,
-        275,
-        280,
-        269,
-        440,
-        270,
-        283,
-        446,
-        299,
-        303,
-        384,
-        467,
-    ),
+    *(319, 459, 355, 260, 275, 429, 339, 315, 374, 327, 446, 262, 421, 392, 275, 280, 269, 440, 270, 283),
+    *(446, 299, 303, 266, 358, 430, 312, 379, 441, 260, 446, 262, 421, 392, 275, 280, 269, 440, 270, 283),
+    *(446, 299, 303, 384, 467, 407, 360, 266, 291, 443, 435, 295, 448, 429, 465, 265, 434, 317, 431, 434),
+    *(289, 408, 326, 446, 262, 266, 437, 443, 434, 438, 451, 306, 295, 445, 434, 432, 339, 279, 432, 375),
+    *(410, 275, 280, 269, 440, 270, 283, 448, 429, 465, 265, 434, 317, 431, 434, 389, 437, 393, 446, 299),
 ]
 
 
 @pytest.mark.skipif(AIDREAMS is None, reason="name the folder of aidreams260K.bin: make interop AIDREAMS=folder")
-def test_aidreams_dreams_as_it_does_elsewhere() -> None:
+def test_aidreams_dreams_as_it_does_elsewhere(tmp_path: Path) -> None:
     assert AIDREAMS is not None
     model = chainrule.load(Path(AIDREAMS) / "aidreams260K.bin")
     greedy, limits = chainrule.SamplingConfig(temperature=0), chainrule.Limits(max_tokens=100)
     [text] = model.sample("", 1, greedy, limits, seed=0)
     assert text.text.strip() == DREAM
-    assert text.log_prob / 100 == pytest.approx(-0.783038, abs=2e-4)  # there <s> has 1e-4 nats
-    ours = Numbering(**model.record["hugging_face"]["tokens"]).ours()[DREAM_IDS[1:]]
+    model.save(tmp_path / "lm")
+    chainrule.convert(tmp_path / "lm", tmp_path / "hf", to="hugging-face")
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "hf")
+    with torch.no_grad():
+        rows = theirs(torch.tensor([[BEGIN, *DREAM_IDS]])).logits[0, :-1].double().log_softmax(-1)
+    elsewhere = rows[torch.arange(len(DREAM_IDS)), DREAM_IDS].numpy()
+    np.testing.assert_allclose(elsewhere[:5], [-0.025758, -1.533918, -0.237846, -0.005171, -0.02368], atol=1e-5)
+    assert elsewhere.mean() == pytest.approx(-0.783038, abs=1e-5)
+    # Here <s> has no probability: the others' are larger by as much.
+    expected = elsewhere - np.log1p(-rows[:, BEGIN].exp().numpy())
+    ours = Numbering(**model.record["hugging_face"]["tokens"]).ours()[DREAM_IDS]
     [scores] = model.language_model.score([ours.astype(np.int32)], end=False)
-    np.testing.assert_allclose(scores[:5], [-0.025758, -1.533918, -0.237846, -0.005171, -0.02368], atol=1e-4)
+    np.testing.assert_allclose(scores, expected, atol=1e-4, rtol=0)

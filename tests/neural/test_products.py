@@ -56,6 +56,19 @@ def test_every_number_of_16_bits_is_widened_exactly(dtype: torch.dtype) -> None:
 
 
 @torch.no_grad()
+def test_the_default_type_changes_nothing() -> None:
+    weight, x = random(7, 32), random(3, 32, seed=2)
+    expected = product(x, weight)
+    torch.set_default_dtype(torch.float64)
+    try:
+        found = product(x, weight)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert found.dtype == torch.float32
+    assert torch.equal(found, expected)
+
+
+@torch.no_grad()
 def test_shapes_are_those_of_torch() -> None:
     for inputs in (16, 5):  # by the kernel, and by torch
         weight = random(6, inputs)

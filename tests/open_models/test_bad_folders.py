@@ -107,7 +107,7 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "an unknown architecture": (
         lambda folder: with_json(folder, "config.json", model_type="mamba"),
-        r"config\.json: model_type is 'mamba', which is not known here; known are gpt2, llama",
+        r"config\.json: model_type is 'mamba', which is not supported; known are gpt2, llama",
     ),
     "no architecture": (
         lambda folder: (folder / "config.json").write_text('{"num_hidden_layers": 2}'),
@@ -115,11 +115,11 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "an unknown field": (
         lambda folder: with_json(folder, "config.json", residual_multiplier=0.2),
-        r"config\.json: residual_multiplier is 0\.2, and what that does in a llama is not known here",
+        r"config\.json: residual_multiplier is 0\.2, and its effect in a llama is not known",
     ),
     "yarn": (
         lambda folder: with_json(folder, "config.json", rope_parameters={"rope_type": "yarn", "factor": 2.0}),
-        r"rotary scaling 'yarn' is not done here",
+        r"rotary scaling 'yarn' is not supported",
     ),
     "two thetas": (
         lambda folder: with_json(folder, "config.json", rope_theta=5.0),
@@ -153,7 +153,7 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "no tokenizer": (
         lambda folder: (folder / "tokenizer.json").unlink(),
-        r"hf: has no tokenizer\.json, which says how text is cut",
+        r"hf: has no tokenizer\.json, which says how text is tokenized",
     ),
     "a pickle": (
         lambda folder: (folder / "model.safetensors").rename(folder / "pytorch_model.bin"),

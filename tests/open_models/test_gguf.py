@@ -60,6 +60,17 @@ def test_every_type_of_block_is_what_the_package_gguf_has(number: int) -> None:
     )
 
 
+def add_scored_pieces(writer: gguf.GGUFWriter, pieces: dict[str, int], rows: int) -> None:
+    """A tokenizer of SentencePiece's kind: these pieces with their types, and one for each byte, up to so many rows."""
+    kinds = {"</s>": 3, "<s>": 3, "<unk>": 2, **pieces, **{f"<0x{byte:02X}>": 6 for byte in range(256)}}
+    kinds |= {f"<unused{number}>": 5 for number in range(len(kinds), rows)}
+    writer.add_tokenizer_model("llama")
+    writer.add_token_list(list(kinds))
+    writer.add_token_types(list(kinds.values()))
+    writer.add_token_scores([-float(number) for number in range(len(kinds))])
+    writer.add_unk_token_id(2)
+
+
 def written(path: Path, model: Any, tokenizer: Tokenizer, **changes: Any) -> Path:
     """A tiny llama as ggml has it: q and k with neighbours that rotate together."""
     config = model.config
@@ -75,13 +86,15 @@ def written(path: Path, model: Any, tokenizer: Tokenizer, **changes: Any) -> Pat
     names = tokenizer.get_vocab()
     pieces = sorted(names, key=names.__getitem__)
     pieces += [f"<unused{number}>" for number in range(len(pieces), config.vocab_size)]
-    writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre(changes.get("pre", "gpt-2"))
-    writer.add_token_list(pieces)
-    writer.add_token_types([3 if piece.startswith("<") and len(piece) > 1 else 1 for piece in pieces])
-
-    merges = json.loads(tokenizer.to_str())["model"]["merges"]
-    writer.add_token_merges([" ".join(merge) for merge in merges])
+    if changes.get("scored"):
+        add_scored_pieces(writer, changes["scored"], config.vocab_size)
+    else:
+        writer.add_tokenizer_model("gpt2")
+        writer.add_tokenizer_pre(changes.get("pre", "gpt-2"))
+        writer.add_token_list(pieces)
+        writer.add_token_types([3 if piece.startswith("<") and len(piece) > 1 else 1 for piece in pieces])
+        merges = json.loads(tokenizer.to_str())["model"]["merges"]
+        writer.add_token_merges([" ".join(merge) for merge in merges])
     writer.add_bos_token_id(1)
     writer.add_eos_token_id(0)
     for name, tensor in model.state_dict().items():
@@ -116,6 +129,18 @@ def test_a_llama_in_gguf_gives_what_transformers_gives(tmp_path: Path) -> None:
     logits[:, 1] = -torch.inf
     expected = logits.log_softmax(-1)[torch.arange(len(ids)), ids].numpy()
     np.testing.assert_allclose(ours.language_model.score([encoded], end=False)[0], expected, atol=tolerance, rtol=0)
+
+
+def test_a_token_that_a_user_defined_is_one_wherever_it_stands(tmp_path: Path) -> None:
+    pieces = dict.fromkeys(["▁", "a", "b", "▁a", "[", "]"], 1) | {"[tool]": 4, "ab": 4, "ab[": 4}
+    ours = chainrule.load(written(tmp_path / "tiny.gguf", shaken(CAUSAL["llama"]), byte_level(), scored=pieces))
+    for text, expected in {
+        "a[tool]b": ["▁a", "[tool]", "▁", "b"],
+        "a ab b": ["▁a", "▁", "ab", "▁", "▁", "b"],
+        "ab[tool] ab[a": ["ab[", "▁", *(f"<0x{byte:02X}>" for byte in b"tool"), "]", "▁", "ab[", "▁a"],
+    }.items():
+        ids = ours.tokenizer.encode_texts([text]).ids[:-1]
+        assert [ours.tokenizer.vocabulary.token(number) for number in ids] == expected
 
 
 def test_half_precision_stays_so_in_a_folder_of_ours(tmp_path: Path) -> None:

@@ -281,19 +281,19 @@ def _changed(folder: Path, **changes: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "changes", "message"),
     [
-        ("marian", {"normalize_before": True}, "normalize_before is True, which is not done here"),
+        ("marian", {"normalize_before": True}, "normalize_before is True, which is not supported"),
         ("marian", {"decoder_attention_heads": 2}, "encoder_attention_heads and decoder_attention_heads: 4 and 2"),
-        ("marian", {"activation_function": "mish"}, "activation_function: 'mish' is not done here"),
+        ("marian", {"activation_function": "mish"}, "activation_function: 'mish' is not supported"),
         ("marian", {"max_position_embeddings": 60}, r"embed_positions.weight' does not hold the numbers that follow"),
         ("marian", {"decoder_start_token_id": 99}, "decoder_start_token_id is 99; expected less than the vocab_size"),
         ("marian", {"encoder_layers": 900}, "asks for 902 layers"),
         ("marian", {"decoder_vocab_size": 70}, "but decoder_vocab_size in config.json is 70"),
-        ("t5", {"relative_attention_num_buckets": 64}, "relative_attention_num_buckets is 64, which is not done here"),
-        ("t5", {"feed_forward_proj": "gated-relu"}, "feed_forward_proj.*: 'gated-relu' is not done here"),
+        ("t5", {"relative_attention_num_buckets": 64}, "relative_attention_num_buckets is 64, which is not supported"),
+        ("t5", {"feed_forward_proj": "gated-relu"}, "feed_forward_proj.*: 'gated-relu' is not supported"),
         ("t5", {"feed_forward_proj": 3}, "feed_forward_proj"),
         ("t5", {"d_kv": 7}, "do not have the shapes that config.json asks for"),
         ("t5", {"decoder_start_token_id": None, "pad_token_id": None}, "decoder_start_token_id is None"),
-        ("t5", {"is_encoder_decoder": False}, "is_encoder_decoder is False, which is not done here"),
+        ("t5", {"is_encoder_decoder": False}, "is_encoder_decoder is False, which is not supported"),
     ],
 )
 def test_what_is_not_done_is_refused_by_name(name: str, changes: Any, message: str, tmp_path: Path) -> None:
@@ -326,7 +326,7 @@ def test_what_is_not_done_is_refused_by_name(name: str, changes: Any, message: s
         ("vocab.json", b"[]", "vocab.json: is not there, or not an object of tokens with their ids"),
         ("vocab.json", b'{"a": 0, "b": 0}', "two of its 2 tokens have the same id"),
         ("vocab.json", b'{"a": 1000000000}', "numbers 1,000,000,001 tokens, but the model has vectors for 60"),
-        ("vocab.json", b'{"a"', "vocab.json: is no JSON"),
+        ("vocab.json", b'{"a"', "vocab.json: is not JSON"),
     ],
 )
 def test_broken_tokenizers_are_named(file: str, content: bytes | None, message: str, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chainrule.errors import ChainruleError, TextError
-from chainrule.text.vectors import read_vectors, write_vectors
+from chainrule.text.vectors import read_all_vectors, read_vectors, write_vectors
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,7 +46,6 @@ FILES = {
     "parted by tabs": as_text(ALL, header=False).replace(b" ", b"\t"),
     "binary": as_binary(ALL),
     "binary without newlines, as gensim writes it": as_binary(ALL, end=b""),
-    "a word twice, of which the first counts": as_text(ALL, header=False) + b"cat 0 0 0\n",
     "tokens with spaces in them, as in GloVe of 840 billion tokens": b"a name@domain.com 5 5 5\n. . . 1 1 1\n"
     + as_text(ALL, header=False),
     "one that is no UTF-8": b"\xff\xfe 1 1 1\n" + as_text(ALL, header=False),
@@ -101,6 +100,9 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
         (b"3 99999999999\ncat 1", "its first line is neither a word"),
         (b"\0\1\2\3" * 99, "its first line is neither a word"),
         (b"cat 1 2 3\ndog 1 2\n", "line 2 has 2 numbers after its word; expected 3, as above"),
+        (b"cat 1 2 3\nbird 1 2 3\ncat 1 2 3\n", "line 3, 'cat', repeats line 1; keep one of them"),
+        (as_binary({b"cat": (1, 2, 3)}).replace(b"1 3", b"2 3") + b"cat 12345678abcd", "word 2, 'cat', repeats word 1"),
+        (b"cat 1 2 3\ndog 1\n", "line 2 has 1 number after its word; expected 3, as above"),
         (b"cat 1 2 3\ndog 1 2 3 4\n", "line 2 has 4 numbers after its word; expected 3"),
         (b"cat 1 2 3\nzebra 1 2\n", "line 2 has 2 numbers"),
         (b"cat 1 2 3\ndog 1  2\n", "line 2 has 2 numbers"),
@@ -109,6 +111,8 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
         (b"cat 1 2 3\ndog 1 x 3\n", "line 2, 'dog', has something other than a finite number"),
         (b"cat 1 2 3\ndog 1 nan 3\n", "line 2, 'dog', has something other than a finite number"),
         (b"cat 1 2 3\ndog 1 1e99 3\n", "line 2, 'dog', has something other than a finite number"),
+        (b"3 2\ncat 1 x\ndog 1 2\nof 3 4\n", "line 2, 'cat', has something other than a finite number"),
+        (b"999999999999 4\none line of text\n", "line 2 has 0 numbers after its word; expected 4"),
         (b"9 3\ncat 1 2 3\n", "its first line says 9 words, but there are 1; it is cut short"),
         (b"1 3\ncat 1 2 3\ndog 1 2 3\n", "its first line says 1 words, but there are 2"),
         (as_binary(ALL)[:-6], "ends in the middle of word 6 of 6"),
@@ -121,6 +125,8 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
 def test_a_broken_file_is_an_error_that_says_where(data: bytes, message: str, tmp_path: Path) -> None:
     with pytest.raises(TextError, match=f"vectors: .*{message}"):
         read(tmp_path, data)
+    with pytest.raises(TextError, match=f"vectors: .*{message}"):
+        read_all_vectors(str(tmp_path / "vectors"))
 
 
 def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:

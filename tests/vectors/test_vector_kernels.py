@@ -10,6 +10,7 @@ import pytest
 
 from chainrule.base.progress import silent
 from chainrule.text.vocabulary_kernels import FIRST_ORDINARY
+from chainrule.vectors.aligned_matrices import random_rows, zero_rows
 from chainrule.vectors.config import VectorsConfig
 from chainrule.vectors.cooccurrence_config import CooccurrenceConfig
 from chainrule.vectors.cooccurrences import _merged, count_cooccurrences
@@ -20,7 +21,6 @@ from chainrule.vectors.learner import sigmoid_table
 from chainrule.vectors.noise_tables import noise_of
 from chainrule.vectors.pair_kernels import draw_noise, learn_pairs
 from chainrule.vectors.row_kernels import product
-from chainrule.vectors.rows import random_rows, zero_rows
 from chainrule.vectors.subwords import Ngrams
 from chainrule.vectors.window_kernels import HIERARCHICAL, NEGATIVE, SOFTMAX, foretell, learn_windows
 

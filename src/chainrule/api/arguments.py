@@ -16,7 +16,7 @@ def as_texts(texts: Iterable[str]) -> Sequence[str]:
     if not isinstance(texts, Iterable):
         raise TypeError(f"this takes several texts, in a list or the like; found {texts!r}")
     texts = list(texts)
-    odd = next((text for text in texts if not isinstance(text, str)), None)
-    if odd is not None:
-        raise TypeError(f"this takes texts, each a str; found {odd!r}")
+    odd = [text for text in texts if not isinstance(text, str)]
+    if odd:
+        raise TypeError(f"this takes texts, each a str; found {odd[0]!r}")
     return texts

@@ -72,7 +72,7 @@ def correct(
     channel: keyboard or ocr, or one trained by `train_channel`, or its file. rate: for keyboard and ocr the
     probability of an error at a character (0.02); for a trained one the share of words that are wrong (0.05). lexicon:
     the right words with their counts, or a file of them, one a line; by default the words of the model's vocabulary.
-    grammar: english, what learners of English confuse, or what `train_grammar` learnt, or its file; none by default.
+    grammar: english, what learners of English confuse, or what `train_grammar` learned, or its file; none by default.
     grammar_rate: for english, the probability of an error at a word that can go wrong (0.03). inflections: a file with
     the forms of words, see `read_inflections`; by default from rules of English and the words that are known. learnt:
     a model of pairs of wrong and right texts, or its folder: it proposes, and its log P joins that of the others.
@@ -123,7 +123,7 @@ def corrector(
         given = english_inflections(words.lowered()) if inflections is None else read_inflections(inflections)
         proposer = Grammar(_grammar_channel(grammar, grammar_rate), given.among(words.lowered()), words)
     elif grammar_rate is not None or inflections is not None:
-        raise SettingError("a rate of grammar and inflections are for grammar='english' or a learnt one; name it, too")
+        raise SettingError("a rate of grammar and inflections are for grammar='english' or a learned one; name it, too")
     return Corrector(
         model.language_model,
         model.tokenizer,
@@ -141,7 +141,7 @@ def _grammar_channel(grammar: str | GrammarChannel | PathLike[str], rate: float 
     if grammar == "english":
         return english_grammar(_RATE_OF_GRAMMAR if rate is None else rate)
     if rate is not None:
-        raise SettingError("a learnt channel of grammar has rates of its own; leave the rate out")
+        raise SettingError("a learned channel of grammar has rates of its own; leave the rate out")
     if isinstance(grammar, GrammarChannel):
         return grammar
     if isinstance(grammar, str) and not Path(grammar).exists():

@@ -12,7 +12,7 @@ from chainrule import __version__
 from chainrule.api.model import Model
 from chainrule.api.pair_model import TextPairModel
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
-from chainrule.applications.continuation import (
+from chainrule.applications.continuation_scores import (
     Pair,
     continuation_log_probs,
     document_log_probs,

@@ -39,6 +39,8 @@ def map_vectors(
         raise SettingError(f"words is {words}; expected 3 or more")
     check_new_file(target, overwrite=overwrite)
     chosen = vectors.directions[:words]
+    if len(chosen) < 3:
+        raise SettingError(f"a map needs three words or more, but these vectors are of {len(chosen)}")
     on_progress("drawing the map", 0, None)
     places, about = projected(chosen, method, seed)
     shown = f"The {len(chosen):,} most frequent of {len(vectors):,} words, by {about}."

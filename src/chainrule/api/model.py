@@ -26,7 +26,7 @@ from chainrule.api.predict import fill_masks, next_tokens, score_texts, unknown_
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.save import save_arpa, save_folder
 from chainrule.applications.completion import Completer, Completion
-from chainrule.applications.continuation import score_continuations
+from chainrule.applications.continuation_scores import score_continuations
 from chainrule.applications.embedding_config import EmbeddingConfig, Pooling, VectorPrecision
 from chainrule.applications.prompting.choices import Choice, check_choices, log_shares
 from chainrule.decoding.text_decoder import Text, TextDecoder
@@ -89,7 +89,7 @@ class Model:
         *,
         mapped: MappedFile | None = None,
     ) -> None:
-        """engine: what the family trains, usually a LanguageModel. speller: by default learnt from the vocabulary.
+        """engine: what the family trains, usually a LanguageModel. speller: by default learned from the vocabulary.
 
         mapped: the file that the arrays are mapped from.
         """

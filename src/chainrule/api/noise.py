@@ -115,7 +115,7 @@ def grammar_noise(
             f"there is no channel called {channel!r}, nor a file; expected {', '.join(CONFUSIONS)}, grammar or a file"
         )
     elif rate is not None:
-        raise SettingError("a learnt channel has rates of its own; leave the rate out")
+        raise SettingError("a learned channel has rates of its own; leave the rate out")
     else:
         grammar = read_grammar(Path(channel))
     forms = english_inflections(_words_of(source)) if inflections is None else read_inflections(inflections)

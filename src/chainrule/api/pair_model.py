@@ -84,7 +84,7 @@ class TextPairModel:
     def __init__(
         self, model: ConditionalModel, source: Tokenizer, target: Tokenizer, record: dict[str, Any] | None = None
     ) -> None:
-        """source, target: the tokenizers; the same one where the pieces were learnt jointly."""
+        """source, target: the tokenizers; the same one where the pieces were learned jointly."""
         self.model, self.source, self.target, self.record = model, source, target, record or {}
 
     def __repr__(self) -> str:

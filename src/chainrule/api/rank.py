@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
-from chainrule.applications.continuation import score_continuations
+from chainrule.applications.continuation_scores import score_continuations
 from chainrule.applications.retrieval.query_likelihood import DocumentIndex, RankConfig
 from chainrule.drawing.rendering import html_table
 from chainrule.errors import SettingError, TextError
 from chainrule.evaluation.ranking import DEPTH, RankingFigures, measure_rankings
+from chainrule.protocol import UNKNOWN
 from chainrule.text.plain_text import line_blocks
 from chainrule.text.streams import open_stream
 from chainrule.text.tables import read_table
@@ -22,10 +23,11 @@ from chainrule.text.tokenizer import documents_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from jaxtyping import Float64
+    from jaxtyping import Float64, Int32
     from numpy import ndarray
 
     from chainrule.api.model import Model
+    from chainrule.text.tokenizer import Tokenizer
 
     Paths = str | os.PathLike[str]
 
@@ -102,6 +104,9 @@ def rank(
     whole: dict[str, list[str]] = {}
     for done, (query, scores) in enumerate(_scores(model, asked, list(texts.values()), config, by_model)):
         progress("ranking", done, len(asked))
+        if not scores.any():  # no document has a word of the query
+            ranked[query] = []
+            continue
         order = np.argsort(-scores, kind="stable").tolist()
         ranked[query] = [RankedDocument(names[i], float(scores[i])) for i in order[:top]]
         if grades is not None:
@@ -117,10 +122,30 @@ def _scores(
         for name, query in queries.items():
             yield name, score_continuations(model.scorer, model.tokenizer, documents, [f" {query}"] * len(documents))
         return
-    encoded = documents_of(model.tokenizer.encode_texts(documents).ids)
-    index = DocumentIndex(encoded, model.vocabulary_size)
-    for name, query in queries.items():
-        yield name, index.scores(model.tokenizer.encode_texts([query]).ids[:-1], config or RankConfig())
+    words = _Words(model.tokenizer)
+    index = DocumentIndex(words.read(documents), words.size)
+    for name, [tokens] in zip(queries, (words.read([query]) for query in queries.values()), strict=True):
+        yield name, index.scores(tokens, config or RankConfig())
+
+
+class _Words:
+    """Numbers the tokens of texts, also those that a vocabulary lacks: each spelling is a token of its own."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self.tokenizer = tokenizer
+        self._unknown: dict[bytes, int] = {}
+
+    @property
+    def size(self) -> int:
+        return self.tokenizer.vocabulary_size + len(self._unknown)
+
+    def read(self, texts: Sequence[str]) -> list[Int32[ndarray, " T"]]:
+        """Raises MarkerError."""
+        encoded = self.tokenizer.encode_texts(texts)
+        ids = encoded.ids.copy()
+        for position in np.flatnonzero(ids == UNKNOWN).tolist():
+            ids[position] = self._unknown.setdefault(encoded.surface(position), self.size)
+        return documents_of(ids)
 
 
 def _queries(queries: Paths | Mapping[str, str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The speller of a model that is trained, learnt from the rarest words of its text."""
+"""The speller of a model that is trained, learned from the rarest words of its text."""
 
 from __future__ import annotations
 

@@ -78,10 +78,10 @@ def tokenized(
     expecting: Callable[[int], None] | None = None,
     file: BinaryIO | None = None,
 ) -> Tokenized:
-    """A tokenizer, learnt from a source where it has to be, and the source as one stream of ids.
+    """A tokenizer, learned from a source where it has to be, and the source as one stream of ids.
 
     One that a saved model has learns nothing more; which words of the source it does not know is what a speller is
-    learnt from, as in the training of that model.
+    learned from, as in the training of that model.
 
     expecting, file: as `encoded_stream` has them.
 

@@ -1,4 +1,4 @@
-"""Channels of errors, learnt from pairs: of wrong and right words, or, for grammar, of wrong and right texts."""
+"""Channels of errors, learned from pairs: of wrong and right words, or, for grammar, of wrong and right texts."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def train_pairs(
 ) -> TextPairModel:
     """Trains a model of targets given sources.
 
-    tokenizer: of both sides, learnt from both; or of targets alone, where source_tokenizer is given, too. validation:
+    tokenizer: of both sides, learned from both; or of targets alone, where source_tokenizer is given, too. validation:
     pairs to choose the best weights by; without them, the last are taken. vectors, source_vectors: word vectors that
     those of the tokens of targets, and of sources, begin as; fixed_vectors: and stay as. Pairs with a longer source
     than the model reads are left out. The rest as `train`, and it raises what that does.

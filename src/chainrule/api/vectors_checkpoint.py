@@ -22,7 +22,7 @@ from chainrule.errors import ModelFormatError, OutputError, SettingError
 from chainrule.storage.safetensors import file_digest, open_tensors, write_tensors
 from chainrule.training.checkpoint import FOLDER, INDEX
 from chainrule.training.resume_check import differences
-from chainrule.vectors.rows import zero_rows
+from chainrule.vectors.aligned_matrices import zero_rows
 from chainrule.vectors.training import TrainingState
 
 if TYPE_CHECKING:
@@ -74,12 +74,13 @@ def open_checkpoint(folder: Path, run: dict[str, Any]) -> VectorsCheckpoint | No
         return None
     try:
         found = json.loads(index.read_text(encoding="utf-8"))
-        kind, before, name = found["kind"], found["run"], str(found["file"])
+        kind, settings, text = found["kind"], dict(found["run"]["settings"]), found["run"]["text"]
+        name = str(found["file"])
         state, digest = _state_of(**found["state"]), found["sha256"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ModelFormatError(f"{index}: is no checkpoint of word vectors; {anew}") from error
-    now = json.loads(json.dumps(run))
-    if kind != _KIND or (differing := differences(before, now)):
+    differing = differences(settings, run["settings"]) + (["the text differs"] if text != run["text"] else [])
+    if kind != _KIND or differing:
         what = "; ".join(differing) if kind == _KIND else f"it is of {kind}"
         raise SettingError(f"{folder}: the run cannot go on, since {what}; use the same settings and text, or {anew}")
     path = folder / FOLDER / os.path.basename(name)

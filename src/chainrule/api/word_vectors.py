@@ -177,7 +177,7 @@ class WordVectors:
     def context_probabilities(self, word: str) -> Float32[ndarray, " words"]:
         """P(context | word) = exp(w c) / the sum of that over all contexts: a softmax, which sums to one.
 
-        Exact for the loss softmax; for negative sampling it is no more than proportional to what was learnt, times how
+        Exact for the loss softmax; for negative sampling it is no more than proportional to what was learned, times how
         frequent a context is. Raises SettingError where the contexts' vectors are not known.
         """
         contexts = self.arrays.get("contexts")

@@ -55,7 +55,7 @@ def correct(
     ] = None,
     corrector: Annotated[
         Path | None,
-        Parameter(help="A model that train translation learnt from wrong and right texts: it proposes and weighs."),
+        Parameter(help="A model that train translation learned from wrong and right texts: it proposes and weighs."),
     ] = None,
     corrector_weight: Annotated[
         float, Parameter(help="With --corrector: the weight of its log-probability; others have 1.")

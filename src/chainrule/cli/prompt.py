@@ -13,13 +13,14 @@ from chainrule.applications.prompting.choices import Normalisation
 from chainrule.applications.prompting.free_answers import Match
 from chainrule.cli.arguments import FILE, Json, ModelMarkerRule, ModelPath, Overwrite, WholeNumber
 from chainrule.cli.models import open_model
-from chainrule.cli.screen import note, on_one_line, print_json, progress_bar
+from chainrule.cli.screen import count_of, note, on_one_line, print_json, progress_bar
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from chainrule.applications.prompting.experiment import PromptResult
 
+_SHOWN = 3  # free answers
 _LABELS = 10  # listed with how often each was answered, at most
 _ESCAPES = {r"\n": "\n", r"\t": "\t"}
 
@@ -58,21 +59,24 @@ def prompt(
     calibrate: Annotated[
         Calibration,
         Parameter(
-            help="Divide by what the model answers without content: to N/A (content-free), to the end of the template "
-            "alone (pmi), or on average (batch)."
+            help="Divide by what the model answers whatever the example: to N/A (content-free), to the end of the "
+            "template alone (pmi), or on average (batch)."
         ),
     ] = "none",
     normalise: Annotated[
         Normalisation, Parameter(help="Divide the log-probability of a choice by its tokens, characters or bytes.")
     ] = "none",
     match: Annotated[
-        Match,
+        Match | None,
         Parameter(
-            help="When a written answer is right: equal to the expected one, beginning with it, or the same number."
+            help="When a written answer is right: equal to the expected one (exact, the default), beginning with it, "
+            "or the same number."
         ),
-    ] = "exact",
-    max_tokens: Annotated[int, WholeNumber, Parameter(help="The longest answer that the model writes.")] = 32,
-    show: Annotated[int, WholeNumber, Parameter(help="Print the first prompts as sent, so many of them.")] = 0,
+    ] = None,
+    max_tokens: Annotated[
+        int | None, WholeNumber, Parameter(help="The longest answer that the model writes; 32 by default.")
+    ] = None,
+    show: Annotated[int, WholeNumber, Parameter(help="Print this many prompts as the model gets them.")] = 0,
     output: Annotated[
         Path | None, Parameter(name=("--output", "-o"), help="Write every answer to this file, as JSON lines.")
     ] = None,
@@ -97,9 +101,12 @@ def prompt(
     if shots and examples is None:
         raise CycloptsError(msg="--shots needs --examples, a file to draw solved examples from.")
     if examples is not None and not shots:
-        raise CycloptsError(msg="--examples is for --shots; say how many to show.")
+        raise CycloptsError(msg="--examples needs --shots, the number of examples in a prompt.")
+    if choices and (match is not None or max_tokens is not None):
+        raise CycloptsError(msg="--match and --max-tokens are for answers that the model writes, without --choices.")
     if output is not None:
-        check_new_file(output, overwrite=overwrite)
+        inputs = [data, *([] if examples is None else [examples])]
+        check_new_file(output, overwrite=overwrite, inputs=inputs)
     configs = [
         PromptConfig(
             template=_unescaped(text),
@@ -111,8 +118,8 @@ def prompt(
             between=_unescaped(between),
             calibrate=calibrate,
             normalise=normalise,
-            match=match,
-            max_tokens=max_tokens,
+            match=match or "exact",
+            max_tokens=32 if max_tokens is None else max_tokens,
         )
         for text in template
     ]
@@ -145,7 +152,9 @@ def _print_table(results: Sequence[PromptResult]) -> None:
     from chainrule.report.tables import text_table
 
     single = all(len(result.runs) == 1 for result in results)
-    header = ["template", *([] if single else ["seed", "order"]), "accuracy", "95 %", "macro F1", "calibration error"]
+    chooses = bool(results[0].config.choices)
+    header = ["template", *([] if single else ["seed", "order"]), "accuracy", "95 %"]
+    header += ["macro F1", "calibration error"] if chooses else []
     moves = results[0].config.calibrate != "none"
     header += ["before calibration", "changed"] if moves else []
     rows: list[list[str]] = []
@@ -156,7 +165,7 @@ def _print_table(results: Sequence[PromptResult]) -> None:
             figures = run.classification
             cells = [name, *([] if single else [str(run.seed), str(run.order)])]
             cells += [f"{run.accuracy.share:.2%}", f"{100 * low:.2f} to {100 * high:.2f}"]
-            cells += ["", ""] if figures is None else [f"{figures.macro_f1:.4f}", f"{figures.calibration_error:.4f}"]
+            cells += [] if figures is None else [f"{figures.macro_f1:.4f}", f"{figures.calibration_error:.4f}"]
             if run.moved is not None:
                 cells += [f"{run.moved[0].share:.2%}", f"{run.moved[1]:,}"]
             rows.append(cells + [""] * (len(header) - len(cells)))
@@ -165,7 +174,11 @@ def _print_table(results: Sequence[PromptResult]) -> None:
             mean = ["mean +- deviation", "", "", f"{result.mean_accuracy:.2%}", f"+- {100 * result.spread:.2f}"]
             rows.append(mean + [""] * (len(header) - len(mean)))
     print(text_table(header, rows))
-    print(f"{len(results[0].records):,} examples")
+    print(count_of(len(results[0].records), "example"))
+    if not chooses:
+        run, expected = results[0].runs[0], results[0].records
+        for record, answer in list(zip(expected, run.predicted, strict=True))[:_SHOWN]:
+            print(f"expected {record.fields[results[0].config.answer]!r}, answered {answer.strip()!r}")
     for result in results:
         figures = result.runs[0].classification
         if figures is not None and len(figures.labels) <= _LABELS:
@@ -180,6 +193,6 @@ def _note_lengths(results: Sequence[PromptResult]) -> None:
     for run in (run for result in results for run in result.runs):
         if run.dropped or run.cut:
             parts = [f"{run.dropped:,} solved examples were left out of prompts"] if run.dropped else []
-            parts += [f"the beginnings of {run.cut:,} prompts are not seen"] if run.cut else []
-            note(f"{' and '.join(parts)}, which are longer than what the model reads at once")
+            parts += [f"the beginnings of {run.cut:,} prompts were cut off"] if run.cut else []
+            note(f"{' and '.join(parts)} that are longer than the model's context")
             return

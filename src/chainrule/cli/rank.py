@@ -47,6 +47,8 @@ def rank(
 
     if (mu is not None and by != "dirichlet") or (share is not None and by != "jelinek-mercer"):
         raise CycloptsError(msg="--mu is for --by dirichlet, and --lambda for --by jelinek-mercer.")
+    if share is not None and not 0 < share < 1:
+        raise CycloptsError(msg=f"--lambda takes a number between 0 and 1, not {share}.")
     config = None
     if by != "model":
         config = RankConfig(smoothing=by, mu=MU if mu is None else mu, share=LAMBDA if share is None else share)
@@ -61,6 +63,9 @@ def rank(
             judgements=judgements,
             progress=progress,
         )
+    for query, listed in ranked.documents.items():
+        if not listed:
+            note(f"query {query}: no document has a word of it, so there is no ranking")
     for row in ranked.to_records():
         if json:
             print_json(row)
@@ -72,4 +77,4 @@ def rank(
         print_json(ranked.to_dict())
     elif ranked.figures is not None:
         figures = ranked.figures
-        print(f"MAP {figures.map:.4f}, nDCG@10 {figures.ndcg:.4f}, over {figures.queries:,} queries")
+        print(f"MAP {figures.map:.4f}, nDCG@10 {figures.ndcg:.4f}, queries judged: {figures.queries:,}")

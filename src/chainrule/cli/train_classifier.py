@@ -83,13 +83,13 @@ def classifier(
 
         $ chainrule train classifier labelled.tsv -o labels/ --network convolution
 
-    Keeps the weights of the epoch that does best on held-out examples, also
-    where Ctrl-C ends the training early. Writes a model folder for chainrule
+    Keeps the weights of the epoch that does best on held-out examples, even
+    if Ctrl-C ends training early. Writes a model folder for chainrule
     classify and evaluate. With --test, reports accuracy with its 95 % interval,
     precision, recall, F1, confusions and calibration.
 
-    Word vectors are learned with the rest; with --vectors they begin as those
-    of a file and are tuned, and with --fixed-vectors too they stay as they are.
+    Word vectors are learned with the rest. With --vectors they start as those
+    of a file and are tuned; --fixed-vectors keeps them as they are.
 
     Checkpoints and log.jsonl are kept in the folder during training; --resume
     continues after the process was killed.
@@ -165,5 +165,5 @@ def _configuration(network: str, given: dict[str, Any]) -> LabellingConfig:
     if unknown := [name for name in given if name not in own]:
         having = [name for name, other in LABELLING.items() if unknown[0] in {field.name for field in fields(other)}]
         flag = "--" + unknown[0].replace("_", "-")
-        raise SettingError(f"{flag} is no setting of --network {network}, but of {', '.join(having)}; leave it out")
+        raise SettingError(f"{flag} is not a setting of --network {network}, but of {', '.join(having)}; leave it out")
     return kind(**given)

@@ -38,8 +38,8 @@ VERBS = {
     "experiment": ("experiment:experiment", "Measure memory, cost, gradients or length extrapolation of networks."),
     "filter": ("filter:filter_texts", "Keep the documents of a corpus that a model finds likeliest."),
     "rescore": ("rescore:rescore", "Choose the best hypotheses, by their own scores plus a language model's."),
-    "correct": ("correct:correct", "Correct texts: spelling, spaces, words that do not fit."),
-    "noise": ("noise:noise", "Corrupt a text with typing or OCR errors, and propose corrections."),
+    "correct": ("correct:correct", "Correct texts: spelling, spaces, words that do not fit, grammar."),
+    "noise": ("noise:noise", "Corrupt a text with errors, and propose corrections."),
     "split": ("split:split", "Divide a text into parts, the same on every machine."),
     "count": ("count:count", "Count the n-grams of a text, or with --window its co-occurring words."),
     "convert": (

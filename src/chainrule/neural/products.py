@@ -76,7 +76,7 @@ def _by_kernel(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     from chainrule.neural.product_kernels import multiply
 
     vectors = x.detach().reshape(-1, x.shape[-1]).contiguous()
-    out = torch.empty(len(vectors), len(weight))
+    out = vectors.new_empty(len(vectors), len(weight))
     as_read = weight.detach().view(_NARROW.get(weight.dtype, weight.dtype)).numpy()
     width = vectors.shape[1]
     numbers, scales = as_read[:, :width], _NO_SCALES

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.neural.config import NetworkConfig
-    from chainrule.open_models.mapping import Architecture
+    from chainrule.open_models.architecture import Architecture
     from chainrule.text.tokenizer import Tokenizer
 
     Json = dict[str, Any]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
 
 _LAYER = "model.layers.{layer}."
-# Their names of tensors -> Hugging Face's; those of a block stand after blk.0. and so on, with .weight or .bias behind.
+# Their names of tensors -> Hugging Face's; those of a block stand after blk.0. and so on, with .weight or .bias after.
 _TENSORS = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
 _BLOCK = {
     "attn_norm": "input_layernorm",
@@ -136,10 +136,10 @@ def _named(path: Path, name: str) -> str:
     """Hugging Face's name of a tensor. Raises ModelFormatError."""
     match = re.fullmatch(r"(?:blk\.(\d+)\.)?(\w+)\.(weight|bias)", name)
     layer, part, kind = match.groups() if match else (None, None, None)
-    found = (_TENSORS if layer is None else _BLOCK).get(part or "")
-    if found is None:
-        raise ModelFormatError(f"{path}: has the tensor {name!r}, which is not known here of a llama")
-    return f"{found}.{kind}" if layer is None else f"{_LAYER.format(layer=layer)}{found}.{kind}"
+    stem = (_TENSORS if layer is None else _BLOCK).get(part or "")
+    if stem is None:
+        raise ModelFormatError(f"{path}: has the tensor {name!r}, which a llama does not have here")
+    return f"{stem}.{kind}" if layer is None else f"{_LAYER.format(layer=layer)}{stem}.{kind}"
 
 
 def _config(path: Path, metadata: Json, *, tied: bool) -> Json:
@@ -149,7 +149,7 @@ def _config(path: Path, metadata: Json, *, tied: bool) -> Json:
         if name in _FIELDS:
             config[_FIELDS[name]] = float(str(np.float32(value))) if isinstance(value, float) else value
         elif name.startswith("llama.") and name not in _ALSO_KNOWN and value:
-            raise ModelFormatError(f"{path}: {name} is {value!r:.80}, which is not done here")
+            raise ModelFormatError(f"{path}: {name} is {value!r:.80}, which is not supported")
     for name in ("llama.embedding_length", "llama.attention.head_count", "llama.block_count"):
         if type(metadata.get(name)) is not int or metadata[name] < 1:
             raise ModelFormatError(f"{path}: {name} is {metadata.get(name)!r}; expected a number above 0")
@@ -179,12 +179,14 @@ def _definition(path: Path, metadata: Json) -> bytes:
     if unknown is not None and not (type(unknown) is int and 0 <= unknown < len(pieces)):
         raise ModelFormatError(f"{path}: {_TOKENIZER}unknown_token_id is {unknown!r}; there is no such token")
     special = [number for number, each in enumerate(types) if each in (_UNKNOWN, _CONTROL)]
+    added = [number for number, each in enumerate(types) if each == _USER_DEFINED]
     if kind == "llama":
         adds_space = bool(own.get("add_space_prefix", True))
-        return definition_of_scored(pieces, scores, unknown=unknown or 0, special=special, adds_space=adds_space)
+        return definition_of_scored(
+            pieces, scores, unknown=unknown or 0, special=special, added=added, adds_space=adds_space
+        )
     if not isinstance(cutter, str) or cutter not in _CUTTERS:
         raise ModelFormatError(f"{path}: {_TOKENIZER}pre is {cutter!r}; known are {', '.join(_CUTTERS)}")
-    added = [number for number, each in enumerate(types) if each == _USER_DEFINED]
     merges = _strings(path, own, "merges")
     return definition_of_bytes(pieces, merges, _CUTTERS[cutter], unknown=unknown, special=special, added=added)
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy import ndarray
 
-    from chainrule.open_models.mapping import Architecture
+    from chainrule.open_models.architecture import Architecture
     from chainrule.open_models.vocabulary import Numbering
     from chainrule.storage.hugging_face import Checkpoint
 
@@ -46,11 +46,11 @@ def import_checkpoint(checkpoint: Checkpoint, progress: Progress = silent) -> Im
     from chainrule.neural.saving import shapes_of
 
     architecture = architecture_of(checkpoint)
-    config, ignored = read_settings(architecture, checkpoint.config, f"{checkpoint.place}: {CONFIG}")
+    config, ignored = read_settings(architecture, checkpoint.config, f"{checkpoint.location}: {CONFIG}")
     if not isinstance(config, NetworkConfig):
         raise ModelFormatError(
-            f"{checkpoint.place}: is a model of one text given another, a {architecture.model_type}; expected a model "
-            "of one text"
+            f"{checkpoint.location}: is a model of one text given another, a {architecture.model_type}; expected a "
+            "model of one text"
         )
     tensors = Tensors(architecture, checkpoint)
     splitter = splitter_of(checkpoint)
@@ -73,7 +73,7 @@ def record_of(
 ) -> Json:
     """How a model came about that was opened. tokens: what is to be known of how they were numbered."""
     return {
-        "opened_from": checkpoint.place,
+        "opened_from": checkpoint.location,
         "parameters": sum(array.size for array in arrays.values()),
         "ignored": ignored,
         "warnings": warnings,
@@ -94,7 +94,7 @@ def import_tokenizer(checkpoint: Checkpoint) -> Tokenizer:
     """How a model's text is cut, without the model. Raises ModelFormatError, SettingError."""
     architecture = architecture_of(checkpoint)
     if not issubclass(architecture.config, NetworkConfig):
-        raise SettingError(f"{checkpoint.place}: has tokenizers of two sides; name a tokenizer.json")
+        raise SettingError(f"{checkpoint.location}: has tokenizers of two sides; name a tokenizer.json")
     splitter = splitter_of(checkpoint)
     numbering, _ = _numbering_of(checkpoint, architecture, Tensors(architecture, checkpoint), splitter)
     return Tokenizer(splitter, vocabulary_of(splitter, numbering))
@@ -112,9 +112,9 @@ def splitter_of(checkpoint: Checkpoint) -> Subword:
     """Raises ModelFormatError, SettingError."""
     if checkpoint.tokenizer is None:
         raise ModelFormatError(
-            f"{checkpoint.place}: has no {TOKENIZER}, which says how text is cut; transformers writes one"
+            f"{checkpoint.location}: has no {TOKENIZER}, which says how text is tokenized; transformers writes one"
         )
-    return Subword(checkpoint.tokenizer, f"{checkpoint.place}: {TOKENIZER}")
+    return Subword(checkpoint.tokenizer, f"{checkpoint.location}: {TOKENIZER}")
 
 
 def architecture_of(checkpoint: Checkpoint) -> Architecture:
@@ -124,7 +124,7 @@ def architecture_of(checkpoint: Checkpoint) -> Architecture:
         if checkpoint.sentence_files:
             masked = ", ".join(each.model_type for each in ARCHITECTURES.values() if each.sees_both_sides)
             raise ModelFormatError(
-                f"{checkpoint.place}: {MODULES} makes a sentence encoder of a {architecture.model_type}; here there "
+                f"{checkpoint.location}: {MODULES} makes a sentence encoder of a {architecture.model_type}; here there "
                 f"are those of {masked}"
             )
         return architecture
@@ -140,12 +140,12 @@ def _named_architecture(checkpoint: Checkpoint) -> Architecture:
     name = checkpoint.config.get("model_type")
     if name is None:
         raise ModelFormatError(
-            f"{checkpoint.place}: {CONFIG}: lacks model_type, as old ones do; write into it which of these it is: "
+            f"{checkpoint.location}: {CONFIG}: lacks model_type, as old ones do; write into it which of these it is: "
             f"{', '.join(ARCHITECTURES)}"
         )
     if not isinstance(name, str) or name not in ARCHITECTURES:
         raise ModelFormatError(
-            f"{checkpoint.place}: {CONFIG}: model_type is {name!r}, which is not known here; known are "
+            f"{checkpoint.location}: {CONFIG}: model_type is {name!r}, which is not supported; known are "
             f"{', '.join(ARCHITECTURES)}"
         )
     return ARCHITECTURES[name]

@@ -19,7 +19,7 @@ from chainrule.storage.config_json import CONFIG
 if TYPE_CHECKING:
     from numpy import ndarray
 
-    from chainrule.open_models.mapping import Architecture
+    from chainrule.open_models.architecture import Architecture
     from chainrule.storage.hugging_face import Checkpoint
     from chainrule.text.tokenizer import Tokenizer
 
@@ -48,10 +48,10 @@ def import_pair(checkpoint: Checkpoint, progress: Progress = silent) -> Imported
     architecture = architecture_of(checkpoint)
     if not _is_pair(architecture):
         raise ModelFormatError(
-            f"{checkpoint.place}: {CONFIG}: model_type is {architecture.model_type!r}, which is a model of one text; "
-            "expected one of a text given another"
+            f"{checkpoint.location}: {CONFIG}: model_type is {architecture.model_type!r}, which is a model of one "
+            "text; expected one of a text given another"
         )
-    config, ignored = read_settings(architecture, checkpoint.config, f"{checkpoint.place}: {CONFIG}")
+    config, ignored = read_settings(architecture, checkpoint.config, f"{checkpoint.location}: {CONFIG}")
     assert isinstance(config, ConditionalConfig)
     tensors = Tensors(architecture, checkpoint)
     tensors.check_layers(config.encoder_layers + config.decoder_layers)
@@ -88,7 +88,7 @@ def _rows(architecture: Architecture, config: ConditionalConfig, tensors: Tensor
         said, shape = tensors.config.get(field, tensors.config.get("vocab_size")), tensors.sound(name).shape
         if len(shape) != 2 or said not in (None, shape[0]):
             raise ModelFormatError(
-                f"{tensors.place}: the tensor {name!r} is {list(shape)}, but {field} in {CONFIG} is {said!r}"
+                f"{tensors.location}: the tensor {name!r} is {list(shape)}, but {field} in {CONFIG} is {said!r}"
             )
         rows.append(shape[0])
     return rows[0], rows[1]

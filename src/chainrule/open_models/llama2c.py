@@ -103,10 +103,10 @@ def open_llama2c(path: Path, tokenizer: Path | None = None) -> Checkpoint:
         )
     data = np.memmap(path, "<f4", "c", _HEADER.size)
     tensors: dict[str, ndarray] = {}
-    place = 0
+    position = 0
     for name, shape in header.parts():
-        whole = data[place : place + math.prod(shape)].reshape(shape)
-        place += whole.size
+        whole = data[position : position + math.prod(shape)].reshape(shape)
+        position += whole.size
         for layer in range(header.layers if "{layer}" in name else 1):
             tensors[name.format(layer=layer)] = whole[layer] if "{layer}" in name else whole
     tensors.pop("")
@@ -137,16 +137,16 @@ def _definition(path: Path, tokens: int) -> bytes:
     """A tokenizer.json. Raises ModelFormatError."""
     try:
         data = path.read_bytes()
-        pieces, scores, place = [], [], 4
+        pieces, scores, position = [], [], 4
         for _ in range(tokens):
-            score, length = struct.unpack_from("<fi", data, place)
-            place += 8 + length
-            if length < 0 or place > len(data):
+            score, length = struct.unpack_from("<fi", data, position)
+            position += 8 + length
+            if length < 0 or position > len(data):
                 raise ModelFormatError(
                     f"{path}: ends before its {tokens:,} tokens do; it is cut off, or of another model"
                 )
             scores.append(score)
-            pieces.append(data[place - length : place].decode())
+            pieces.append(data[position - length : position].decode())
     except (OSError, struct.error, UnicodeDecodeError) as error:
         raise ModelFormatError(f"{path}: is no tokenizer of llama2.c with {tokens:,} tokens: {error}") from error
     markers = {_UNKNOWN: "<unk>", _BEGIN: "<s>", _END: "</s>"}

@@ -45,15 +45,15 @@ def open_sides(checkpoint: Checkpoint, source_rows: int, target_rows: int) -> Si
         return _of_sentencepiece(checkpoint, source_rows, target_rows)
     if checkpoint.tokenizer is None:
         raise ModelFormatError(
-            f"{checkpoint.place}: has no {TOKENIZER}, and no {SOURCE_PIECES} with {TARGET_PIECES} and {VOCABULARY}, "
-            "which say how text is cut"
+            f"{checkpoint.location}: has no {TOKENIZER}, and no {SOURCE_PIECES} with {TARGET_PIECES} and {VOCABULARY}, "
+            "which say how text is tokenized"
         )
     if source_rows != target_rows:
         raise ModelFormatError(
-            f"{checkpoint.place}: has vectors for {source_rows:,} tokens of sources and {target_rows:,} of targets, "
+            f"{checkpoint.location}: has vectors for {source_rows:,} tokens of sources and {target_rows:,} of targets, "
             f"but one {TOKENIZER}; expected as many"
         )
-    splitter = Subword(checkpoint.tokenizer, f"{checkpoint.place}: {TOKENIZER}")
+    splitter = Subword(checkpoint.tokenizer, f"{checkpoint.location}: {TOKENIZER}")
     _check_rows(checkpoint, TOKENIZER, splitter.numbers, target_rows)
     numbering, warnings = _target_numbering(checkpoint, splitter.numbers, splitter.unknown, target_rows)
     tokenizer = Tokenizer(splitter, vocabulary_of(splitter, numbering))
@@ -68,7 +68,7 @@ def _of_sentencepiece(checkpoint: Checkpoint, source_rows: int, target_rows: int
         target_ids = _ids(checkpoint, TARGET_VOCABULARY, target_rows)
     elif source_rows != target_rows:
         raise ModelFormatError(
-            f"{checkpoint.place}: has vectors for {source_rows:,} tokens of sources and {target_rows:,} of targets, "
+            f"{checkpoint.location}: has vectors for {source_rows:,} tokens of sources and {target_rows:,} of targets, "
             f"but no {TARGET_VOCABULARY}"
         )
     numbering, warnings = _target_numbering(checkpoint, target_ids, target_ids.get("<unk>"), target_rows)
@@ -76,7 +76,7 @@ def _of_sentencepiece(checkpoint: Checkpoint, source_rows: int, target_rows: int
     if not is_joint:
         end = source_ids.get("</s>")
         if end is None:
-            raise ModelFormatError(f"{checkpoint.place}: {VOCABULARY}: has no </s>, which sources end with")
+            raise ModelFormatError(f"{checkpoint.location}: {VOCABULARY}: has no </s>, which sources end with")
         source_numbering = numbering_by_markers(source_rows, source_ids.get("<unk>"), None, [end])
     target = _tokenizer(checkpoint, TARGET_PIECES, target_ids, numbering)
     is_same = is_joint and checkpoint.sides.get(SOURCE_PIECES) == checkpoint.sides.get(TARGET_PIECES)
@@ -87,24 +87,24 @@ def _of_sentencepiece(checkpoint: Checkpoint, source_rows: int, target_rows: int
 def _tokenizer(checkpoint: Checkpoint, name: str, ids: Mapping[str, int], numbering: Numbering) -> Tokenizer:
     """Raises ModelFormatError, SettingError."""
     if name not in checkpoint.sides:
-        raise ModelFormatError(f"{checkpoint.place}: has no {name}, which says how text is cut")
+        raise ModelFormatError(f"{checkpoint.location}: has no {name}, which says how text is tokenized")
     languages = [token for token in ids if token.startswith(">>") and token.endswith("<<")]
-    source = f"{checkpoint.place}: {name}"
+    source = f"{checkpoint.location}: {name}"
     splitter = Subword(definition_of_file(checkpoint.sides[name], source, languages), source)
     return Tokenizer(splitter, vocabulary_of(splitter, numbering, ids))
 
 
 def _ids(checkpoint: Checkpoint, name: str, rows: int) -> dict[str, int]:
     """The id of each token. Raises ModelFormatError."""
-    place = f"{checkpoint.place}: {name}"
+    location = f"{checkpoint.location}: {name}"
     try:
         ids = json.loads(checkpoint.sides.get(name, b"null"))
     except (ValueError, RecursionError) as error:
-        raise ModelFormatError(f"{place}: is no JSON: {error}; the file is cut off or damaged") from error
+        raise ModelFormatError(f"{location}: is not JSON: {error}; the file is cut off or damaged") from error
     if not isinstance(ids, dict) or not all(type(number) is int and number >= 0 for number in ids.values()):
-        raise ModelFormatError(f"{place}: is not there, or not an object of tokens with their ids")
+        raise ModelFormatError(f"{location}: is not there, or not an object of tokens with their ids")
     if len(set(ids.values())) < len(ids):
-        raise ModelFormatError(f"{place}: two of its {len(ids):,} tokens have the same id")
+        raise ModelFormatError(f"{location}: two of its {len(ids):,} tokens have the same id")
     _check_rows(checkpoint, name, ids, rows)
     return ids
 
@@ -113,7 +113,7 @@ def _check_rows(checkpoint: Checkpoint, name: str, ids: Mapping[str, int], rows:
     """Raises ModelFormatError."""
     if (known := 1 + max(ids.values(), default=-1)) > rows:
         raise ModelFormatError(
-            f"{checkpoint.place}: {name}: numbers {known:,} tokens, but the model has vectors for {rows:,}; "
+            f"{checkpoint.location}: {name}: numbers {known:,} tokens, but the model has vectors for {rows:,}; "
             "they do not belong together"
         )
 
@@ -130,6 +130,6 @@ def _target_numbering(
     said = (checkpoint.generation_config.get(name), checkpoint.config.get(name), checkpoint.config.get("pad_token_id"))
     begin = next((value for value in said if value is not None), None)
     if type(begin) is not int:
-        raise ModelFormatError(f"{checkpoint.place}: {name} is {begin!r}; expected the id that targets begin with")
-    check_ids(checkpoint.place, rows, eos_token_id=ends, decoder_start_token_id=[begin])
+        raise ModelFormatError(f"{checkpoint.location}: {name} is {begin!r}; expected the id that targets begin with")
+    check_ids(checkpoint.location, rows, eos_token_id=ends, decoder_start_token_id=[begin])
     return numbering_by_markers(rows, unknown, begin, ends), warnings

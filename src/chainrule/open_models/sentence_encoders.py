@@ -1,6 +1,6 @@
 """Sentence encoders: networks without an output, and how sentence-transformers makes one vector of what they read.
 
-What its files ask for and is not done here is refused by name: other modules, other poolings, prompts.
+What its files ask for and is not supported is refused by name: other modules, other poolings, prompts.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from chainrule.neural.config import TextEncoderConfig
 from chainrule.storage.hugging_face import MODULES, PROMPTS, READ_TEXTS, json_object
 
 if TYPE_CHECKING:
-    from chainrule.open_models.mapping import Architecture
+    from chainrule.open_models.architecture import Architecture
     from chainrule.storage.hugging_face import Checkpoint
 
     Json = dict[str, Any]
@@ -56,51 +56,58 @@ def read_pooling(checkpoint: Checkpoint, context: int) -> Json:
     """The settings of a TextEncoderConfig that a folder's files hold; without such files, as sentence-transformers
     reads a folder of transformers: the mean of all that is read. context: the most that the network reads.
 
-    Raises ModelFormatError where they ask for what is not done here.
+    Raises ModelFormatError where they ask for what is not supported.
     """
-    files, place = checkpoint.sentence_files, checkpoint.place
+    files, location = checkpoint.sentence_files, checkpoint.location
     most = checkpoint.tokenizer_config.get("model_max_length")
     settings: Json = {"text_pooling": "mean", "unit_length": False}
     if MODULES in files:
-        kinds = _kinds(files[MODULES], f"{place}: {MODULES}")
+        kinds = _kinds(files[MODULES], f"{location}: {MODULES}")
         settings["unit_length"] = "Normalize" in kinds
         name = f"{kinds['Pooling']}/config.json"
         if name not in files:
-            raise ModelFormatError(f"{place}: {name} is missing, which says how vectors of tokens become one of a text")
-        settings["text_pooling"] = _pooling(json_object(files[name], f"{place}: {name}"), f"{place}: {name}")
+            raise ModelFormatError(
+                f"{location}: {name} is missing, which says how vectors of tokens become one of a text"
+            )
+        settings["text_pooling"] = _pooling(json_object(files[name], f"{location}: {name}"), f"{location}: {name}")
         _check_prompts(checkpoint)
         reading = _reading(checkpoint)
         most = reading.get("max_seq_length") or most
     if not isinstance(most, int | float) or isinstance(most, bool) or most < 3:
         if most is not None:
-            raise ModelFormatError(f"{place}: a text has at most {most!r} tokens (max_seq_length); expected 3 or more")
+            raise ModelFormatError(
+                f"{location}: a text has at most {most!r} tokens (max_seq_length); expected 3 or more"
+            )
         most = context
     return {**settings, "most_tokens": int(min(most, context))}
 
 
-def _kinds(content: bytes, place: str) -> dict[str, str]:
+def _kinds(content: bytes, location: str) -> dict[str, str]:
     """The modules, each with its folder. Raises ModelFormatError."""
     kinds: dict[str, str] = {}
     for module in json.loads(content):
         kind = module["type"].rpartition(".")[2]
         if kind not in _MODULES:
-            raise ModelFormatError(f"{place}: asks for {kind}, which is not done here; known are {', '.join(_MODULES)}")
+            raise ModelFormatError(
+                f"{location}: asks for {kind}, which is not supported; known are {', '.join(_MODULES)}"
+            )
         if kind in kinds:
-            raise ModelFormatError(f"{place}: asks for {kind} twice")
+            raise ModelFormatError(f"{location}: asks for {kind} twice")
         kinds[kind] = module["path"]
     if tuple(kinds) not in (_MODULES, _MODULES[:2]):
         raise ModelFormatError(
-            f"{place}: has the modules {', '.join(kinds)}; expected {', '.join(_MODULES[:2])} and perhaps {_MODULES[2]}"
+            f"{location}: has the modules {', '.join(kinds)}; expected {', '.join(_MODULES[:2])} and perhaps "
+            f"{_MODULES[2]}"
         )
     if kinds["Transformer"]:
         raise ModelFormatError(
-            f"{place}: the Transformer lies in {kinds['Transformer']!r}; expected the folder itself, as "
+            f"{location}: the Transformer lies in {kinds['Transformer']!r}; expected the folder itself, as "
             "sentence-transformers writes it since version 2: open it there, and save it again"
         )
     return kinds
 
 
-def _pooling(config: Json, place: str) -> str:
+def _pooling(config: Json, location: str) -> str:
     """Raises ModelFormatError."""
     named = config.get("pooling_mode")
     asked = {name.removeprefix("pooling_mode_"): value for name, value in config.items() if name not in _NO_MATTER}
@@ -110,7 +117,7 @@ def _pooling(config: Json, place: str) -> str:
     known = {**_POOLINGS, **_OTHER_NAMES}
     if len(modes) != 1 or modes[0] not in known:
         raise ModelFormatError(
-            f"{place}: pools by {' and '.join(modes) or 'nothing'}, which is not done here; expected one of "
+            f"{location}: pools by {' and '.join(modes) or 'nothing'}, which is not supported; expected one of "
             f"{', '.join(_POOLINGS)}"
         )
     return known[modes[0]]
@@ -118,11 +125,11 @@ def _pooling(config: Json, place: str) -> str:
 
 def _check_prompts(checkpoint: Checkpoint) -> None:
     if PROMPTS in checkpoint.sentence_files:
-        config = json_object(checkpoint.sentence_files[PROMPTS], f"{checkpoint.place}: {PROMPTS}")
+        config = json_object(checkpoint.sentence_files[PROMPTS], f"{checkpoint.location}: {PROMPTS}")
         if (name := config.get("default_prompt_name")) is not None:
             raise ModelFormatError(
-                f"{checkpoint.place}: {PROMPTS}: default_prompt_name is {name!r}, a text that is put before each text; "
-                "that is not done here; take it out, and put it before your texts"
+                f"{checkpoint.location}: {PROMPTS}: default_prompt_name is {name!r}, a text to put before each text, "
+                "which is not supported; take it out, and put it before your texts"
             )
 
 
@@ -130,10 +137,10 @@ def _reading(checkpoint: Checkpoint) -> Json:
     """What sentence_bert_config.json says. Raises ModelFormatError."""
     if READ_TEXTS not in checkpoint.sentence_files:
         return {}
-    reading = json_object(checkpoint.sentence_files[READ_TEXTS], f"{checkpoint.place}: {READ_TEXTS}")
+    reading = json_object(checkpoint.sentence_files[READ_TEXTS], f"{checkpoint.location}: {READ_TEXTS}")
     if reading.get("do_lower_case") and not _lowers(json.loads(checkpoint.tokenizer or b"{}").get("normalizer")):
         raise ModelFormatError(
-            f"{checkpoint.place}: {READ_TEXTS}: do_lower_case is true, but its tokenizer.json keeps capitals; add "
+            f"{checkpoint.location}: {READ_TEXTS}: do_lower_case is true, but its tokenizer.json keeps capitals; add "
             "Lowercase to its normalizer"
         )
     return reading

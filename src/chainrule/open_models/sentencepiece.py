@@ -19,10 +19,16 @@ _OF_PAIRS = {"dropout": None, "continuing_subword_prefix": None, "end_of_word_su
 
 
 def definition_of_scored(
-    pieces: Sequence[str], scores: Sequence[float], *, unknown: int, special: Sequence[int], adds_space: bool
+    pieces: Sequence[str],
+    scores: Sequence[float],
+    *,
+    unknown: int,
+    special: Sequence[int],
+    added: Sequence[int] = (),
+    adds_space: bool,
 ) -> bytes:
-    """A tokenizer.json. pieces: by id, ▁ for spaces. special: ids of tokens that no text has. adds_space: whether a
-    space is put before each text.
+    """A tokenizer.json. pieces: by id, ▁ for spaces. special: ids of tokens that no text has. added: of those that
+    texts have as they are. adds_space: whether a space is put before each text.
     """
     ids = {piece: number for number, piece in enumerate(pieces)}
     merges = [
@@ -38,6 +44,7 @@ def definition_of_scored(
     stripped = [{"type": "Strip", "content": " ", "start": 1, "stop": 0}] * adds_space
     return _definition(
         special=[(number, pieces[number]) for number in special],
+        added=[(number, pieces[number]) for number in added],
         normalizer={"type": "Sequence", "normalizers": [*prepended, replaced]},
         pre_tokenizer=None,
         decoder={"type": "Sequence", "decoders": [restored, {"type": "ByteFallback"}, {"type": "Fuse"}, *stripped]},

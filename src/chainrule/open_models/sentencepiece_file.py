@@ -58,10 +58,10 @@ def definition_of_file(data: bytes, source: str, added: Sequence[str] = ()) -> b
     kind = training.get(_MODEL_TYPE, _UNIGRAM)
     if kind != _UNIGRAM:
         raise ModelFormatError(
-            f"{source}: is a SentencePiece model of {_TYPES.get(kind, kind)}, which is not done here; expected unigrams"
+            f"{source}: is a SentencePiece model of {_TYPES.get(kind, kind)}, which is not supported; expected unigrams"
         )
     if training.get(_AS_SUFFIX, 0) or not normalising.get(_MARKS_SPACES, 1):
-        raise ModelFormatError(f"{source}: has spaces after words, or unmarked ones, which is not done here")
+        raise ModelFormatError(f"{source}: has spaces after words, or unmarked ones, which is not supported")
     characters = normalising.get(_CHARACTERS, b"")
     own = [piece for piece in pieces if piece.kind in (_NORMAL, _UNKNOWN, _BYTE)]
     return definition_of_unigrams(

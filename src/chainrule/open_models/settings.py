@@ -1,6 +1,6 @@
 """config.json read as settings of ours, and written from them, by an architecture's table.
 
-What a config.json asks for and is not done here is refused by name; nothing is passed over but what a table says
+What a config.json asks for and is not supported is refused by name; nothing is passed over but what a table says
 changes no number.
 """
 
@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.neural.config import TransformerConfig
-from chainrule.open_models.mapping import REQUIRED, Rule, Setting
+from chainrule.open_models.architecture import REQUIRED, Rule, Setting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from chainrule.neural.config import NetworkConfig
     from chainrule.neural.config.conditional import ConditionalConfig
-    from chainrule.open_models.mapping import Architecture
+    from chainrule.open_models.architecture import Architecture
 
     Json = dict[str, Any]
 
@@ -55,11 +55,11 @@ _NO_MATTER = {
 
 
 def read_settings(
-    architecture: Architecture, config: Json, place: str
+    architecture: Architecture, config: Json, location: str
 ) -> tuple[NetworkConfig | ConditionalConfig, list[str]]:
-    """The settings of our network, and the fields that were ignored. place: the file, for messages.
+    """The settings of our network, and the fields that were ignored. location: the file, for messages.
 
-    Raises ModelFormatError where a field is missing, or asks for what is not done here.
+    Raises ModelFormatError where a field is missing, or asks for what is not supported.
     """
     settings: Json = {**architecture.implied}
     known: set[str] = set()
@@ -69,26 +69,26 @@ def read_settings(
         try:
             settings |= _setting(row, config) if isinstance(row, Setting) else row.read(config)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise ModelFormatError(f"{place}: {' and '.join(n for n in names if n in config)}: {error}") from error
+            raise ModelFormatError(f"{location}: {' and '.join(n for n in names if n in config)}: {error}") from error
     fixed = {**_FIXED, **architecture.fixed}
     for name, value in fixed.items():
         if name not in known and config.get(name, value) not in (value, None):
             raise ModelFormatError(
-                f"{place}: {name} is {config[name]!r}, which is not done here; expected {value!r} of a "
+                f"{location}: {name} is {config[name]!r}, which is not supported; expected {value!r} of a "
                 f"{architecture.model_type}"
             )
     ignored = {*_IGNORED, *architecture.ignored}
     for name, value in config.items():
         if name not in known and name not in fixed and name not in ignored and value is not None:
             raise ModelFormatError(
-                f"{place}: {name} is {value!r:.80}, and what that does in a {architecture.model_type} is not known "
+                f"{location}: {name} is {value!r:.80}, and its effect in a {architecture.model_type} is not known "
                 "here; if it changes no number, take it out of the file"
             )
     try:
-        made = architecture.config(**settings)
+        network = architecture.config(**settings)
     except (SettingError, TypeError) as error:
-        raise ModelFormatError(f"{place}: {error}") from error
-    return made, sorted(name for name in config if name in architecture.ignored)
+        raise ModelFormatError(f"{location}: {error}") from error
+    return network, sorted(name for name in config if name in architecture.ignored)
 
 
 def write_settings(architecture: Architecture, config: NetworkConfig | ConditionalConfig) -> Json:
@@ -129,7 +129,7 @@ def _setting(row: Setting, config: Mapping[str, Any]) -> Json:
     if row.values is None:
         return {row.ours: value}
     if not isinstance(value, str | int) or value not in row.values:
-        raise ValueError(f"{value!r} is not done here; known are {', '.join(map(str, row.values))}")
+        raise ValueError(f"{value!r} is not supported; known are {', '.join(map(str, row.values))}")
     return {row.ours: row.values[value]}
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.neural.config import NetworkConfig
-    from chainrule.open_models.mapping import Architecture, Tensor
+    from chainrule.open_models.architecture import Architecture, Tensor
     from chainrule.open_models.vocabulary import Numbering
     from chainrule.storage.hugging_face import Checkpoint
 
@@ -29,7 +29,7 @@ class Tensors:
 
     def __init__(self, architecture: Architecture, checkpoint: Checkpoint) -> None:
         """Raises ModelFormatError where a name stands twice, with a prefix and without."""
-        self.place, self.config, self._checkpoint = checkpoint.place, checkpoint.config, checkpoint
+        self.location, self.config, self._checkpoint = checkpoint.location, checkpoint.config, checkpoint
         self._aliases = architecture.aliases
         self.names: dict[str, str] = {}  # as they are in the file
         prefix, own = architecture.prefix, {name for row in architecture.tensors for name in row.names(0)}
@@ -49,23 +49,23 @@ class Tensors:
         """Raises ModelFormatError where a network has more layers than there are tensors, before it is built."""
         if layers > len(self.names):
             raise ModelFormatError(
-                f"{self.place}: {CONFIG}: asks for {layers:,} layers, but has {len(self.names)} tensors"
+                f"{self.location}: {CONFIG}: asks for {layers:,} layers, but has {len(self.names)} tensors"
             )
 
     def sound(self, name: str) -> ndarray:
         """A tensor that is there and holds numbers. Raises ModelFormatError."""
         names = [each for each in (name, *self._aliases.get(name, ())) if each in self.names]
         if not names:
-            raise ModelFormatError(f"{self.place}: lacks the tensor {name!r}")
+            raise ModelFormatError(f"{self.location}: lacks the tensor {name!r}")
         name = names[0]
         tensor = self._checkpoint.tensors[self.names[name]]
-        place = self._checkpoint.files.get(self.names[name], self.place)
+        location = self._checkpoint.files.get(self.names[name], self.location)
         if tensor.dtype.kind not in "fV" or tensor.dtype.itemsize > 4:
             raise ModelFormatError(
-                f"{place}: the tensor {name!r} is {tensor.dtype}; expected float32, float16 or bfloat16"
+                f"{location}: the tensor {name!r} is {tensor.dtype}; expected float32, float16 or bfloat16"
             )
         if has_nan(tensor):
-            raise ModelFormatError(f"{place}: the tensor {name!r} holds NaN, which is no number; the file is damaged")
+            raise ModelFormatError(f"{location}: the tensor {name!r} holds NaN; the file is damaged")
         return tensor
 
 
@@ -75,7 +75,7 @@ def rows_of(architecture: Architecture, tensors: Tensors) -> int:
     said, shape = tensors.config.get("vocab_size"), tensors.sound(name).shape
     if len(shape) != 2 or said not in (None, shape[0]):
         raise ModelFormatError(
-            f"{tensors.place}: the tensor {name!r} is {list(shape)}, but vocab_size in {CONFIG} is {said!r}"
+            f"{tensors.location}: the tensor {name!r} is {list(shape)}, but vocab_size in {CONFIG} is {said!r}"
         )
     return shape[0]
 
@@ -112,7 +112,7 @@ def arrays_of(
             if not fits:
                 found = [f"{source!r} {list(part.shape)}" for source, part in zip(sources, parts, strict=True)]
                 raise ModelFormatError(
-                    f"{tensors.place}: {' and '.join(found)} do not have the shapes that {CONFIG} asks for: "
+                    f"{tensors.location}: {' and '.join(found)} do not have the shapes that {CONFIG} asks for: "
                     f"they should make {list(shapes[name])}"
                 )
             yield name, array
@@ -123,7 +123,7 @@ def arrays_of(
         _check_computed(name, values, config, tensors)
     if left := sorted(tensors.names.keys() - used):
         raise ModelFormatError(
-            f"{tensors.place}: has the tensor {left[0]!r}, which a {architecture.model_type} with the settings "
+            f"{tensors.location}: has the tensor {left[0]!r}, which a {architecture.model_type} with the settings "
             f"of its {CONFIG} does not have"
         )
 
@@ -147,6 +147,6 @@ def _check_computed(
     tensor, expected = tensors.sound(name), values(config)
     if tensor.shape != expected.shape or not np.allclose(widened(tensor), expected, rtol=0, atol=2e-3):
         raise ModelFormatError(
-            f"{tensors.place}: the tensor {name!r} does not hold the numbers that follow from {CONFIG}, and other "
+            f"{tensors.location}: the tensor {name!r} does not hold the numbers that follow from {CONFIG}, and other "
             "ones are not done here"
         )

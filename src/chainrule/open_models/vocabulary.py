@@ -83,9 +83,9 @@ def name_before(record: Json, splitter: Subword) -> str | None:
 def rows_by_ours(array: ndarray, numbering: Numbering) -> ndarray:
     """A tensor with a row for each of their tokens, with one for each of ours."""
     theirs = numbering.theirs()
-    found = array[theirs]
-    found[theirs < 0] = np.zeros((), array.dtype)
-    return found
+    rows = array[theirs]
+    rows[theirs < 0] = np.zeros((), array.dtype)
+    return rows
 
 
 def vocabulary_of(splitter: Subword, numbering: Numbering, numbers: Mapping[str, int] | None = None) -> Vocabulary:
@@ -110,18 +110,18 @@ def numbering_of(
 
     Raises ModelFormatError.
     """
-    place = checkpoint.place
+    location = checkpoint.location
     known = 1 + max(splitter.numbers.values(), default=-1)
     if known > rows:
         raise ModelFormatError(
-            f"{place}: its tokenizer numbers {known:,} tokens, but the model has vectors for {rows:,} (vocab_size); "
+            f"{location}: its tokenizer numbers {known:,} tokens, but the model has vectors for {rows:,} (vocab_size); "
             "they do not belong together"
         )
     if is_masked:
         return _masked_numbering(checkpoint, splitter, rows), []
     ends, warnings = ends_of(checkpoint, splitter.numbers)
     begin = _begin(checkpoint, splitter)
-    check_ids(place, rows, eos_token_id=ends, bos_token_id=[] if begin is None else [begin])
+    check_ids(location, rows, eos_token_id=ends, bos_token_id=[] if begin is None else [begin])
     return numbering_by_markers(rows, splitter.unknown, begin, ends), warnings
 
 
@@ -139,12 +139,12 @@ def numbering_by_markers(rows: int, unknown: int | None, begin: int | None, ends
     )
 
 
-def check_ids(place: str, rows: int, **ids: Sequence[int]) -> None:
+def check_ids(location: str, rows: int, **ids: Sequence[int]) -> None:
     """Raises ModelFormatError where one is of no row, which names its field."""
     for name, numbers in ids.items():
         for number in numbers:
             if not 0 <= number < rows:
-                raise ModelFormatError(f"{place}: {name} is {number}; expected less than the vocab_size of {rows:,}")
+                raise ModelFormatError(f"{location}: {name} is {number}; expected less than the vocab_size of {rows:,}")
 
 
 def _masked_numbering(checkpoint: Checkpoint, splitter: Subword, rows: int) -> Numbering:
@@ -162,12 +162,12 @@ def _masked_numbering(checkpoint: Checkpoint, splitter: Subword, rows: int) -> N
         number = next((splitter.numbers[each] for each in (token, *usual) if each in splitter.numbers), None)
         if number is None:
             raise ModelFormatError(
-                f"{checkpoint.place}: its tokenizer has no {name} token, which a masked model needs; name it in "
+                f"{checkpoint.location}: its tokenizer has no {name} token, which a masked model needs; name it in "
                 f"tokenizer_config.json as {name}_token"
             )
         numbers[name] = number
     if len(set(numbers.values())) < len(numbers):
-        raise ModelFormatError(f"{checkpoint.place}: the mask, cls and sep tokens must differ, but are {numbers}")
+        raise ModelFormatError(f"{checkpoint.location}: the mask, cls and sep tokens must differ, but are {numbers}")
     unknown = None if splitter.unknown in numbers.values() else splitter.unknown
     return Numbering(rows, unknown, numbers["mask"], numbers["cls"], masked=True, closing=numbers.get("sep"))
 
@@ -182,7 +182,9 @@ def ends_of(checkpoint: Checkpoint, ids: Mapping[str, int]) -> tuple[list[int], 
         value = values.get("eos_token_id")
         numbers = value if isinstance(value, list) else [] if value is None else [value]
         if any(type(number) is not int for number in numbers):
-            raise ModelFormatError(f"{checkpoint.place}: {name}: eos_token_id is {value!r}; expected an id, or several")
+            raise ModelFormatError(
+                f"{checkpoint.location}: {name}: eos_token_id is {value!r}; expected an id, or several"
+            )
         if numbers:
             said[name] = list(dict.fromkeys(numbers))
     token = _content(checkpoint.tokenizer_config.get("eos_token"))
@@ -190,12 +192,12 @@ def ends_of(checkpoint: Checkpoint, ids: Mapping[str, int]) -> tuple[list[int], 
         said["tokenizer_config.json"] = [ids[token]]
     if not said:
         raise ModelFormatError(
-            f"{checkpoint.place}: says of no token that it ends a text; write eos_token_id into its "
+            f"{checkpoint.location}: says of no token that it ends a text; write eos_token_id into its "
             "generation_config.json"
         )
     differing = [name for name, numbers in said.items() if not set(numbers) & set(next(iter(said.values())))]
     warnings = [
-        f"{checkpoint.place}: a text ends with {said[name]} in {name}, and with {first} in {source}, which counts"
+        f"{checkpoint.location}: a text ends with {said[name]} in {name}, and with {first} in {source}, which counts"
         for source, first in list(said.items())[:1]
         for name in differing
     ]

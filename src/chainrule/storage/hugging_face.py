@@ -6,7 +6,7 @@ config.json                        the architecture and its settings
 generation_config.json             optional; which tokens end a text
 model.safetensors                  the tensors; or
 model.safetensors.index.json       which of several files, all in the folder, holds which tensor
-tokenizer.json                     how text is cut; tokenizer_config.json beside it; or, of Marian,
+tokenizer.json                     how text is tokenized; tokenizer_config.json beside it; or, of Marian,
 source.spm, target.spm             how the text of each side is cut; vocab.json, and target_vocab.json if that differs
 modules.json                       of sentence-transformers: what makes a vector of a text, with a folder for each part
 """
@@ -47,9 +47,9 @@ _MOST_JSON = 1 << 28  # bytes of a file of JSON: a tokenizer of a million tokens
 
 
 class Checkpoint(NamedTuple):
-    """A model in Hugging Face's terms, whatever file it lies in. place: what messages call it."""
+    """A model in Hugging Face's terms, whatever file it lies in. location: what messages call it."""
 
-    place: str
+    location: str
     config: Json
     tensors: Mapping[str, ndarray]  # mapped into memory, where they lie in a file
     files: Mapping[str, str]  # where each tensor lies, for messages
@@ -132,19 +132,19 @@ def read_json(path: Path) -> Json:
     return json_object(_bytes_of(path), str(path))
 
 
-def json_object(content: bytes, place: str) -> Json:
-    """What a file of JSON holds. place: the file, for messages. Raises ModelFormatError where it is no object."""
-    found = _parsed(content, place)
+def json_object(content: bytes, location: str) -> Json:
+    """What a file of JSON holds. location: the file, for messages. Raises ModelFormatError where it is no object."""
+    found = _parsed(content, location)
     if not isinstance(found, dict):
-        raise ModelFormatError(f"{place}: holds a JSON {type(found).__name__}; expected an object")
+        raise ModelFormatError(f"{location}: holds a JSON {type(found).__name__}; expected an object")
     return found
 
 
-def _parsed(content: bytes, place: str) -> Any:
+def _parsed(content: bytes, location: str) -> Any:
     try:
         return json.loads(content)
     except (ValueError, RecursionError) as error:  # UnicodeDecodeError is a ValueError
-        raise ModelFormatError(f"{place}: is no JSON: {error}; the file is cut off or damaged") from error
+        raise ModelFormatError(f"{location}: is not JSON: {error}; the file is cut off or damaged") from error
 
 
 def _optional_json(path: Path) -> Json:
@@ -186,10 +186,10 @@ def _in_one_file(path: Path, opened: OpenTensors) -> tuple[Mapping[str, ndarray]
 
 def _sharded(path: Path, opened: OpenTensors) -> tuple[Mapping[str, ndarray], Mapping[str, str]]:
     """path: of the index. opened: what opens a shard. Raises ModelFormatError."""
-    folder, places = path.parent, read_json(path).get("weight_map")
-    if not isinstance(places, dict) or not all(isinstance(shard, str) for shard in places.values()):
+    folder, locations = path.parent, read_json(path).get("weight_map")
+    if not isinstance(locations, dict) or not all(isinstance(shard, str) for shard in locations.values()):
         raise ModelFormatError(f"{path}: weight_map does not say which file each tensor is in; expected an object")
-    shards = sorted(set(places.values()))
+    shards = sorted(set(locations.values()))
     for shard in shards:
         if not _is_name(shard):
             raise ModelFormatError(f"{path}: weight_map names the file {shard!r}; expected one in the folder itself")
@@ -201,14 +201,14 @@ def _sharded(path: Path, opened: OpenTensors) -> tuple[Mapping[str, ndarray], Ma
         for name, tensor in opened(folder / shard).items():
             if name in tensors:
                 raise ModelFormatError(f"{folder / shard}: has the tensor {name!r}, which is in {files[name]}, too")
-            if places.get(name) != shard:
+            if locations.get(name) != shard:
                 raise ModelFormatError(
-                    f"{path}: weight_map says that {name!r} is in {places.get(name)!r}, but it is in {shard!r}"
+                    f"{path}: weight_map says that {name!r} is in {locations.get(name)!r}, but it is in {shard!r}"
                 )
             tensors[name], files[name] = tensor, str(folder / shard)
-    if missing := sorted(places.keys() - tensors.keys()):
+    if missing := sorted(locations.keys() - tensors.keys()):
         raise ModelFormatError(
-            f"{folder / places[missing[0]]}: lacks the tensor {missing[0]!r}, which {path.name} names"
+            f"{folder / locations[missing[0]]}: lacks the tensor {missing[0]!r}, which {path.name} names"
         )
     return tensors, files
 

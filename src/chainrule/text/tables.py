@@ -7,6 +7,7 @@ label.
 from __future__ import annotations
 
 import csv
+import math
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -55,13 +56,20 @@ def read_table(name: str | os.PathLike[str], needed: Collection[str], on_bad: On
 def _records(name: str, needed: Collection[str], on_bad: OnBad) -> Iterator[Record]:
     if FORMATS.get(text_suffix(name)) == "json":
         for location, record in json_objects(name, on_bad):
-            yield Record({field: _text(value) for field, value in record.items()}, location)
+            bad = next((field for field in needed if field in record and not _is_text(record[field])), None)
+            if bad is None:
+                yield Record({field: _text(value) for field, value in record.items()}, location)
+            else:
+                on_bad(TextError(f"{location}: the field {bad!r} is {record[bad]!r}; expected a string or a number"))
         return
     rows = _rows(name, is_csv=_suffix(name) == ".csv")
     names: list[str] | None = None
     for location, row in rows:
         if names is None:
             is_header = bool(set(row) & set(needed))
+            twice = next((name for i, name in enumerate(row) if is_header and name in row[:i]), None)
+            if twice is not None:
+                raise TextError(f"{location}: two columns are called {twice!r}; give each its own name")
             names = row if is_header else list(_DEFAULT_NAMES)
             if not is_header and len(row) != len(names):
                 raise TextError(
@@ -100,6 +108,10 @@ def _rows(name: str, *, is_csv: bool) -> Iterator[tuple[str, list[str]]]:
                     yield f"{name}, line {reader.line_num}", row
         except csv.Error as error:
             raise TextError(f"{name}, line {reader.line_num}: is not CSV: {error}") from error
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str | bool) or (isinstance(value, int | float) and math.isfinite(value))
 
 
 def _text(value: Any) -> str:

@@ -35,6 +35,7 @@ FileLayout = Literal["word2vec", "binary", "glove"]
 _MAX_WIDTH = 1 << 16  # dimensions of a vector
 _BATCH = 1 << 20  # bytes read at a time; no line is longer
 _REPORT_EVERY = 1 << 12  # rows
+_PRINTABLE = re.compile(rb"[\t\r\x20-\x7e]*(\n[^\0-\x08\x0b\x0c\x0e-\x1f\x7f]*)?")  # further lines may have any letters
 
 
 @dataclass(frozen=True)
@@ -64,16 +65,17 @@ class _Row(NamedTuple):
 
 
 def read_vectors(name: str, tokens: Sequence[bytes], progress: Progress = silent) -> Vectors:
-    """Reads the vectors of tokens. If a word has two rows, the first counts.
+    """Reads the vectors of tokens.
 
     A token with a joiner that is not in the file gets the vector of the word without the joiner.
-    Raises TextError if the file cannot be read, is cut short, has rows of different widths, or something other than a
-    number.
+    Raises TextError if the file cannot be read, is cut short, has rows of different widths, two rows for a token, or
+    something other than a number.
     """
     exact = {token: i for i, token in enumerate(tokens)}
     bare = _without_joiners(tokens)
     own: dict[int, Float32[ndarray, " D"]] = {}
     without_joiner: dict[int, Float32[ndarray, " D"]] = {}
+    places: dict[bytes, int] = {}
     size, count = file_size(name), 0
     with open_stream(name) as stream:
         file: io.BufferedReader[Any] = io.BufferedReader(_Raw(stream), _BATCH)
@@ -82,10 +84,11 @@ def read_vectors(name: str, tokens: Sequence[bytes], progress: Progress = silent
             if count % _REPORT_EVERY == 0:
                 progress("reading word vectors", stream.position, size or None)
             if row.word in exact or row.word in bare:
+                _note_place(name, layout, row, places)
                 numbers = _numbers(name, layout, row)
                 if row.word in exact:
-                    own[exact.pop(row.word)] = numbers
-                without_joiner |= dict.fromkeys(bare.pop(row.word, ()), numbers)
+                    own[exact[row.word]] = numbers
+                without_joiner |= dict.fromkeys(bare.get(row.word, ()), numbers)
     _check_count(name, layout, count)
     vectors = without_joiner | own
     rows = np.array(list(vectors.values()), np.float32).reshape(len(vectors), layout.width)
@@ -93,11 +96,8 @@ def read_vectors(name: str, tokens: Sequence[bytes], progress: Progress = silent
 
 
 def read_all_vectors(name: str, progress: Progress = silent) -> tuple[list[bytes], Float32[ndarray, "words D"]]:
-    """All words of a file, in its order, and their vectors; of two rows for a word, the first.
-
-    Raises TextError as `read_vectors`.
-    """
-    words: dict[bytes, None] = {}
+    """All words of a file, in its order, and their vectors. Raises TextError as `read_vectors`."""
+    places: dict[bytes, int] = {}
     rows: list[Float32[ndarray, " D"]] = []
     size, count = file_size(name), 0
     with open_stream(name) as stream:
@@ -106,11 +106,10 @@ def read_all_vectors(name: str, progress: Progress = silent) -> tuple[list[bytes
         for count, row in enumerate(_binary(name, file, layout) if layout.is_binary else _text(name, file, layout), 1):
             if count % _REPORT_EVERY == 0:
                 progress("reading word vectors", stream.position, size or None)
-            if row.word not in words:
-                words[row.word] = None
-                rows.append(_numbers(name, layout, row))
+            _note_place(name, layout, row, places)
+            rows.append(_numbers(name, layout, row))
     _check_count(name, layout, count)
-    return list(words), np.array(rows, np.float32).reshape(len(rows), layout.width)
+    return list(places), np.array(rows, np.float32).reshape(len(rows), layout.width)
 
 
 def write_vectors(
@@ -137,6 +136,14 @@ def write_vectors(
                 file.write(b"%s %s\n" % (token, " ".join(map(str, row)).encode()))
 
 
+def _note_place(name: str, layout: _Layout, row: _Row, places: dict[bytes, int]) -> None:
+    """Adds the row's place to those of the words before. Raises TextError if the word is among them."""
+    first = places.setdefault(row.word, row.place)
+    if first != row.place:
+        unit, word = "word" if layout.is_binary else "line", row.word.decode(errors="replace")
+        raise TextError(f"{name}: {unit} {row.place:,}, {word!r}, repeats {unit} {first:,}; keep one of them")
+
+
 def _check_count(name: str, layout: _Layout, count: int) -> None:
     """Raises TextError if the number of words is not that of the first line."""
     if layout.words not in (None, count):
@@ -161,7 +168,8 @@ def _layout(name: str, file: io.BufferedReader[Any]) -> _Layout:
     first = _line(name, file)
     if header := re.fullmatch(rb"\s*(\d{1,18})\s+(\d{1,18})\s*", first):
         words, width = map(int, header.groups())
-        is_binary = _trailing_numbers(file.peek(_BATCH).partition(b"\n")[0]) < width
+        head = file.peek(_BATCH)
+        is_binary = _trailing_numbers(head.partition(b"\n")[0]) < width and not _is_text(head, width)
         first = b""
     else:
         words, width, is_binary = None, _trailing_numbers(first), False
@@ -217,9 +225,8 @@ def _numbers(name: str, layout: _Layout, row: _Row) -> Float32[ndarray, " D"]:
 
 
 def _width_error(name: str, layout: _Layout, place: int, numbers: int) -> TextError:
-    return TextError(
-        f"{name}: line {place:,} has {numbers:,} numbers after its word; expected {layout.width:,}, as above"
-    )
+    counted = "1 number" if numbers == 1 else f"{numbers:,} numbers"
+    return TextError(f"{name}: line {place:,} has {counted} after its word; expected {layout.width:,}, as above")
 
 
 def _decimals(numbers: bytes) -> Float32[ndarray, " D"]:
@@ -234,6 +241,11 @@ def _line(name: str, file: io.BufferedReader[Any]) -> bytes:
     if len(line) == _BATCH:
         raise TextError(f"{name}: a line has over {_BATCH:,} bytes; expected a word and its numbers")
     return line
+
+
+def _is_text(head: bytes, width: int) -> bool:
+    """Whether the bytes after the first word, as many as its vector has in a binary file, are printable."""
+    return _PRINTABLE.fullmatch(head.partition(b" ")[2][: 4 * width]) is not None
 
 
 def _trailing_numbers(line: bytes) -> int:

@@ -80,7 +80,7 @@ def answers(
     if rule == "add":
         scores = (b - a + c) @ directions.T
     else:
-        near_a, near_b, near_c = ((each @ directions.T + 1) / 2 for each in (a, b, c))
+        near_a, near_b, near_c = ((vectors @ directions.T + 1) / 2 for vectors in (a, b, c))
         scores = near_b * near_c / (near_a + _SMALL)
     np.put_along_axis(scores, questions, -np.inf, axis=1)
     return best(scores, top)
@@ -89,12 +89,12 @@ def answers(
 def best(
     scores: Float32[ndarray, "rows words"], top: int
 ) -> tuple[Int64[ndarray, "rows top"], Float32[ndarray, "rows top"]]:
-    """The places of the highest scores of each row, highest first, of equal ones the first; and the scores."""
+    """The columns of the highest scores of each row, highest first, of equal ones the first; and the scores."""
     top = min(top, scores.shape[1])
-    places = np.argpartition(-scores, top - 1, axis=1)[:, :top]
-    found = np.take_along_axis(scores, places, axis=1)
-    order = np.lexsort((places, -found), axis=1)
-    return np.take_along_axis(places, order, axis=1), np.take_along_axis(found, order, axis=1)
+    columns = np.argpartition(-scores, top - 1, axis=1)[:, :top]
+    highest = np.take_along_axis(scores, columns, axis=1)
+    order = np.lexsort((columns, -highest), axis=1)
+    return np.take_along_axis(columns, order, axis=1), np.take_along_axis(highest, order, axis=1)
 
 
 def accuracies(

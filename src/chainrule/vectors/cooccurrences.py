@@ -51,6 +51,8 @@ def count_cooccurrences(
 
     Raises TextError where no two words stand together.
     """
+    if not words:
+        raise TextError("the text has no word that is frequent enough; give more text, or a lower min_count")
     total: Cooccurrences | None = None
     part = _part_size(stream.size, config)
     for start in range(0, stream.size, part):

@@ -10,11 +10,11 @@ import numpy as np
 
 from chainrule.base.scratch import room_for
 from chainrule.base.threads import run_all
-from chainrule.vectors.cells import blocks_for, cells_of_round, places_of, random_blocks, seeds
+from chainrule.vectors.aligned_matrices import random_rows, zero_rows
 from chainrule.vectors.cooccurrence_kernels import UNIT
 from chainrule.vectors.glove_kernels import cell_sizes, learn_counts, place_cells, shuffle
-from chainrule.vectors.learner import Learned
-from chainrule.vectors.rows import random_rows, zero_rows
+from chainrule.vectors.learner import StepTotals
+from chainrule.vectors.parallel_blocks import blocks_for, cells_of_round, random_blocks, seeds, starts_of
 
 if TYPE_CHECKING:
     from chainrule.vectors.config import VectorsConfig
@@ -56,7 +56,7 @@ class GloveLearner:
                 for part, size in zip(parts, sizes, strict=True)
             ],
         )
-        places, self._edges = places_of(sizes)
+        places, self._edges = starts_of(sizes)
         self._pairs, self._counts = (
             room_for((counted.columns.size, 2), np.int32),
             room_for((counted.columns.size,), np.float32),
@@ -71,7 +71,7 @@ class GloveLearner:
         cells = zip(self._edges[:-1], self._edges[1:], seeds(rng, self.steps**2), strict=True)
         run_all(shuffle, [(self._pairs, self._counts, start, stop, seed) for start, stop, seed in cells])
 
-    def learn(self, step: int, rate: Rate, rng: np.random.Generator) -> Learned:
+    def learn(self, step: int, rate: Rate, rng: np.random.Generator) -> StepTotals:
         config = self._config
         names = "words", "contexts", "word_squares", "context_squares", "word_biases", "context_biases"
         calls = []
@@ -82,4 +82,4 @@ class GloveLearner:
             calls.append((self._pairs, self._counts, *bounds, *matrices, config.rate, config.x_max, config.power))
         costs = run_all(learn_counts, calls)
         pairs = sum(int(call[3] - call[2]) for call in calls)
-        return Learned(math.fsum(costs), pairs, pairs)
+        return StepTotals(math.fsum(costs), pairs, pairs)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
+from chainrule.vectors.aligned_matrices import random_rows, zero_rows
 from chainrule.vectors.row_kernels import SIGMOID_BOUND, SIGMOID_STEPS
-from chainrule.vectors.rows import random_rows, zero_rows
 
 if TYPE_CHECKING:
     from jaxtyping import Float32
@@ -23,8 +23,8 @@ Rate = Callable[[float], float]  # the learning rate, by the share of a step tha
 MOST_TOKENS = 1 << 16  # that one call of a kernel learns from
 
 
-class Learned(NamedTuple):
-    """What a step was about. loss: the sum over as many examples. words: of the text, or pairs of words for GloVe."""
+class StepTotals(NamedTuple):
+    """What a step learned from. loss: the sum over its examples. words: of the text, or pairs of words for GloVe."""
 
     loss: float
     examples: int
@@ -41,7 +41,7 @@ class Learner(Protocol):
     @property
     def matrices(self) -> Matrices: ...
 
-    def learn(self, step: int, rate: Rate, rng: np.random.Generator) -> Learned:
+    def learn(self, step: int, rate: Rate, rng: np.random.Generator) -> StepTotals:
         """step: of the epoch."""
 
 

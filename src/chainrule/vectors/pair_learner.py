@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chainrule.base.threads import run_all
-from chainrule.vectors.cells import blocks_for, cells_of_round, places_of, random_blocks, seeds
-from chainrule.vectors.learner import Learned, sigmoid_table
+from chainrule.vectors.aligned_matrices import zero_rows
+from chainrule.vectors.learner import StepTotals, sigmoid_table
 from chainrule.vectors.noise_tables import noise_of
 from chainrule.vectors.pair_kernels import draw_pairs, learn_pairs, sort_pairs
-from chainrule.vectors.rows import zero_rows
+from chainrule.vectors.parallel_blocks import blocks_for, cells_of_round, random_blocks, seeds, starts_of
 
 if TYPE_CHECKING:
     from jaxtyping import Int64
@@ -45,7 +45,7 @@ class PairLearner:
     def steps(self) -> int:
         return -(-len(self._text) // (self._part * _PARTS))
 
-    def learn(self, step: int, rate: Rate, rng: np.random.Generator) -> Learned:
+    def learn(self, step: int, rate: Rate, rng: np.random.Generator) -> StepTotals:
         blocks = blocks_for(len(self._text.words))
         block_of = np.stack([random_blocks(self._weights.size, blocks, rng) for _ in range(2)])
         noise = noise_of(self._weights, block_of[1], blocks)
@@ -66,7 +66,7 @@ class PairLearner:
                 )
             for cell_loss, noted in run_all(learn_pairs, calls):
                 loss, examples = loss + cell_loss, examples + noted
-        return Learned(loss, examples, min(self._part * _PARTS, len(self._text) - step * self._part * _PARTS))
+        return StepTotals(loss, examples, min(self._part * _PARTS, len(self._text) - step * self._part * _PARTS))
 
     def _pairs(
         self, step: int, blocks: int, block_of: ndarray, rng: np.random.Generator
@@ -83,7 +83,7 @@ class PairLearner:
             out = np.empty(last - first, np.int32), found, np.zeros(blocks * blocks, np.int64)
             calls.append((self._text.stream, first, last, self._keep, window, seed, blocks, block_of, *out))
         counts = run_all(draw_pairs, calls)
-        places, edges = places_of(np.array([call[-1] for call in calls]))
+        places, edges = starts_of(np.array([call[-1] for call in calls]))
         pairs = np.empty((edges[-1], 2), np.int32)
         run_all(
             sort_pairs,

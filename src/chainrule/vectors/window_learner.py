@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chainrule.base.threads import run
-from chainrule.vectors.cells import seeds
+from chainrule.vectors.aligned_matrices import zero_rows
 from chainrule.vectors.huffman import NO_PATHS, huffman_paths
-from chainrule.vectors.learner import MOST_TOKENS, Learned, sigmoid_table
+from chainrule.vectors.learner import MOST_TOKENS, StepTotals, sigmoid_table
 from chainrule.vectors.noise_tables import noise_of
-from chainrule.vectors.rows import zero_rows
+from chainrule.vectors.parallel_blocks import seeds
 from chainrule.vectors.window_kernels import HIERARCHICAL, NEGATIVE, SOFTMAX, learn_windows
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class WindowLearner:
     def steps(self) -> int:
         return -(-len(self._text) // MOST_TOKENS)
 
-    def learn(self, step: int, rate: Rate, rng: np.random.Generator) -> Learned:
+    def learn(self, step: int, rate: Rate, rng: np.random.Generator) -> StepTotals:
         config, noise = self._config, self._noise
         start, stop = step * MOST_TOKENS, min((step + 1) * MOST_TOKENS, len(self._text))
         logits = np.empty(len(self._text.words) if config.loss == "softmax" else 0)
@@ -52,4 +52,4 @@ class WindowLearner:
             *(noise.members, noise.shares, noise.aliases, *self._paths),
             *(np.empty(stop - start, np.int32), logits, *rows, np.empty((1, config.negatives), np.int64), self._table),
         )
-        return Learned(loss, examples, stop - start)
+        return StepTotals(loss, examples, stop - start)

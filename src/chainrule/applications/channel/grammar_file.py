@@ -1,4 +1,4 @@
-"""A learnt channel of grammar as a JSON file: its rules, and how it was learnt."""
+"""A learned channel of grammar as a JSON file: its rules, and how it was learned."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A channel of grammar learnt from pairs of a wrong and a right text, by counting what became of each word.
+"""A channel of grammar learned from pairs of a wrong and a right text, by counting what became of each word.
 
 Words are aligned by a cheapest edit script in which forms of one word, words that begin alike, and those that the prior
 confuses replace each other for less. A probability is

@@ -1,4 +1,4 @@
-"""A corrector that was learnt from pairs of texts, in the lattice: what it writes joins the proposals."""
+"""A corrector that was learned from pairs of texts, in the lattice: what it writes joins the proposals."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from chainrule.applications.correction.chunks import Chunk
 
-_PROPOSED = -4.0  # log P of what was written, given what only the learnt corrector proposes
+_PROPOSED = -4.0  # log P of what was written, given what only the learned corrector proposes
 _LONGEST = 4  # chunks that a proposal takes
 
 

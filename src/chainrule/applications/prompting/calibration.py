@@ -1,4 +1,4 @@
-"""Calibration: what a model would say whatever the example, taken off its answers.
+"""Calibration: answers corrected by what the model would say whatever the example.
 
 Scores are log-probabilities of choices, normalised or not; each way gives log-probabilities that sum to one.
 

@@ -1,8 +1,8 @@
 """Choosing among given answers: the log-probability of each after each prompt.
 
-A prompt and a choice are cut into tokens as one text, so that a choice that is cut otherwise when joined is scored as
-the joint text. Unknown words count with their spelling. A network that sees both sides fills the choice into the
-[MASK] of the prompt, and gives the pseudo-log-likelihood of its tokens there.
+Prompt and choice are tokenized as one text, so that a choice whose tokens change when it is joined to the prompt is
+scored as it stands in the joined text. Unknown words count with their spelling. A masked model fills the choice into
+the [MASK] of the prompt, and gives the pseudo-log-likelihood of its tokens there.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from chainrule.applications.continuation import Pair, split_pairs
+from chainrule.applications.continuation_scores import Pair, split_pairs
 from chainrule.applications.prompting.shared_prefixes import SharedPrefixes
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError
@@ -60,14 +60,15 @@ def parse_choices(written: Iterable[str]) -> list[Choice]:
 def check_choices(choices: Sequence[Choice]) -> None:
     """Raises SettingError if there are fewer than two, or an empty or repeated one."""
     if len(choices) < 2:
-        raise SettingError(f"there are {len(choices)} choices; expected at least two")
+        raise SettingError(f"there is {'only one choice' if choices else 'no choice'}; expected at least two")
     empty = next((choice for choice in choices if not choice.text.strip() or not choice.label.strip()), None)
     if empty is not None:
-        raise SettingError(f"the choice {empty.text!r} for {empty.label!r} is empty; give it a text and a label")
+        what = f"{empty.text!r}" if empty.text == empty.label else f"{empty.text!r} for {empty.label!r}"
+        raise SettingError(f"the choice {what} is empty; expected some text")
     texts = [choice.text.strip() for choice in choices]
     repeated = next((text for i, text in enumerate(texts) if text in texts[:i]), None)
     if repeated is not None:
-        raise SettingError(f"the choice {repeated!r} is there twice; give each once")
+        raise SettingError(f"the choice {repeated!r} is given twice; give it once")
 
 
 def prefixes_among(choices: Sequence[Choice]) -> list[tuple[str, str]]:
@@ -128,7 +129,7 @@ def filled_log_probs(
     for i, prompt in enumerate(prompts):
         if prompt.count(MASK) != 1:
             raise SettingError(
-                f"the prompt {prompt!r} has {prompt.count(MASK)} {MASK}; a model that sees both sides needs one, where "
+                f"the prompt {prompt!r} has {prompt.count(MASK)} {MASK}; a masked model needs one, where "
                 f"the answer goes, as in '{{text}} It was {MASK}.'"
             )
         progress("scoring choices", i, len(prompts))
@@ -152,7 +153,7 @@ def normalised(scores: ChoiceScores, choices: Sequence[str], by: Normalisation) 
 
 
 def log_shares(scores: Float64[ndarray, "prompts choices"]) -> Float64[ndarray, "prompts choices"]:
-    """Scores as log-probabilities that sum to one in each row; alike where all choices have probability zero."""
+    """Scores as log-probabilities of a distribution in each row; uniform where all choices have probability zero."""
     best = scores.max(1, keepdims=True)
     shifted = scores - np.where(np.isfinite(best), best, 0.0)
     shifted[~np.isfinite(best[:, 0])] = 0.0

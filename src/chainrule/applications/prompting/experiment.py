@@ -20,7 +20,7 @@ from chainrule.applications.prompting.choices import (
     normalised,
 )
 from chainrule.applications.prompting.free_answers import Match, agrees
-from chainrule.applications.prompting.shots import FewShotPrompt, draw_shots, few_shot_prompt
+from chainrule.applications.prompting.shots import FewShotPrompt, Shots, few_shot_prompt
 from chainrule.applications.prompting.template import Template
 from chainrule.drawing.rendering import html_table
 from chainrule.errors import SettingError, TextError
@@ -29,7 +29,7 @@ from chainrule.evaluation.classification import measure_classification
 from chainrule.text.masks import MASK
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from jaxtyping import Float64
     from numpy import ndarray
@@ -84,7 +84,11 @@ class PromptConfig:
 
     def __post_init__(self) -> None:
         """Raises SettingError."""
-        Template(self.template)
+        if self.answer in Template(self.template).fields:
+            raise SettingError(
+                f"the template {self.template!r} names {self.answer!r}, the field with the right answer, so that the "
+                "model would be told; leave it out"
+            )
         if self.choices:
             check_choices(self.choices)
         for name, allowed in (("calibrate", Calibration), ("normalise", Normalisation), ("match", Match)):
@@ -105,7 +109,7 @@ class Run:
     """The answers with one selection and order of examples.
 
     log_probs: of the choices, calibrated; None for free answers. predicted: a label, or the free answer.
-    moved: by calibration: the accuracy without it, and how many answers it changed; None without calibration.
+    moved: the accuracy without calibration, and how many answers calibration changed; None without calibration.
     dropped: examples left out of prompts that would have been too long. cut: prompts that are too long all the same.
     """
 
@@ -221,7 +225,7 @@ def run_prompts(
     template = Template(config.template)
     has_mask = MASK in config.template
     if answerer.fills and not config.choices:
-        raise SettingError("a model that sees both sides writes no answers; give it choices")
+        raise SettingError("a masked model writes no answers; give it choices")
     if has_mask != answerer.fills:
         does = f"fills the answer into a {MASK}; put one where the answer goes, as in '{{text}} It was {MASK}.'"
         continues = f"continues the prompt; leave {MASK} out of the template"
@@ -234,8 +238,14 @@ def run_prompts(
     runs = []
     for seed in range(1, config.seeds + 1):
         for order in range(1, config.orders + 1):
-            shots = [solved[i] for i in draw_shots(len(solved), config.shots, seed, order)]
-            runs.append(_run(answerer, config, template, records, shots, (seed, order), progress))
+            shots = Shots(len(solved), config.shots, seed, order)
+
+            def solved_for(question: Record | None, shots: Shots = shots) -> list[str]:
+                """Solved examples: the question itself is none."""
+                own = None if question is None else question.fields
+                return [solved[i] for i in shots.draw(lambda i: examples[i].fields != own)]
+
+            runs.append(_run(answerer, config, template, records, solved_for, (seed, order), progress))
     return PromptResult(config, list(records), runs)
 
 
@@ -244,7 +254,7 @@ def _run(
     config: PromptConfig,
     template: Template,
     records: Sequence[Record],
-    shots: Sequence[str],
+    solved_for: Callable[[Record | None], list[str]],
     draw: tuple[int, int],
     progress: Progress,
 ) -> Run:
@@ -254,10 +264,10 @@ def _run(
     def fits(prompt: str) -> bool:
         return answerer.context is None or answerer.length(prompt) + room < answerer.context
 
-    def prompt_for(question: str) -> FewShotPrompt:
-        return few_shot_prompt(shots, question, config.between, fits)
+    def prompt_for(question: str, record: Record | None = None) -> FewShotPrompt:
+        return few_shot_prompt(solved_for(record), question, config.between, fits)
 
-    asked = [prompt_for(template.fill(record)) for record in records]
+    asked = [prompt_for(template.fill(record), record) for record in records]
     prompts = [prompt.text for prompt in asked]
     dropped, cut = sum(prompt.dropped for prompt in asked), sum(not fits(prompt) for prompt in prompts)
     expected = [record.fields[config.answer] for record in records]

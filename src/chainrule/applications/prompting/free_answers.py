@@ -12,7 +12,7 @@ _NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|(?<!\
 
 
 def agrees(answer: str, expected: str, match: Match) -> bool:
-    """exact: equal but for white space around them. begins: the answer begins with the expected one.
+    """exact: equal but for white space at their ends. begins: the answer begins with the expected one.
 
     number: the first number of the answer is the last one of what is expected, as numbers: 143.0 is 143.
     """

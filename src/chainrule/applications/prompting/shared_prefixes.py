@@ -1,7 +1,7 @@
 """Scoring many continuations of few prefixes: each distinct prefix is read once.
 
 A `Measurable` like the model inside, with the same scores up to rounding. It reads the continuations token by token,
-so that it pays where they are short and the prefixes long.
+so it is worth it where they are short and the prefixes long.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Tokens = Int32[ndarray, " T"]
 
-_READ_TOGETHER = 1 << 11  # tokens of prefixes: what a network remembers of them is kept for all their continuations
+_READ_TOGETHER = 1 << 11  # tokens of prefixes: whose states are kept for all their continuations
 
 
 class SharedPrefixes:

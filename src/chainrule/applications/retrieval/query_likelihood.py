@@ -63,13 +63,13 @@ class DocumentIndex:
         self._collection = np.bincount(tokens, minlength=vocabulary_size) / self.size
 
     def scores(self, query: Int32[ndarray, " T"], config: RankConfig) -> Float64[ndarray, " documents"]:
-        """log P(query | document) in nats, tokens that no document has left out."""
+        """log P(query | document) in nats, tokens that no document has left out; zeros if none is left."""
         totals = np.zeros(len(self.lengths))
         tokens, times = np.unique(query, return_counts=True)
         dirichlet = config.smoothing == "dirichlet"
         prior = config.mu if dirichlet else config.share
         for token, count in zip(tokens.tolist(), times.tolist(), strict=True):
-            background = float(self._collection[token])
+            background = float(self._collection[token]) if token < self._collection.size else 0.0
             if background == 0:
                 continue
             counts = np.zeros(len(self.lengths))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from chainrule.neural.config.labelling import LabellingConfig
 
-_TOGETHER = 1 << 12  # the size of what is read at once, filled up
+_BATCH_SIZE = 1 << 12  # the size of all inputs of a batch, padding included
 _SORTED = 1 << 10  # inputs that are sorted by size before they are batched
 
 Read = TypeVar("Read", contravariant=True)
@@ -97,7 +97,7 @@ class ScratchClassifier(nn.Module):
             order = sorted(range(first, min(first + _SORTED, len(inputs))), key=lambda i: -sizes[i])
             for i in order:
                 self.body.check(inputs[i])
-            for batch in batched(order, lambda i: sizes[i], _TOGETHER):
+            for batch in batched(order, lambda i: sizes[i], _BATCH_SIZE):
                 log_probs = self([inputs[i] for i in batch]).float().log_softmax(-1).cpu()
                 own = torch.split(log_probs, [self.body.units(inputs[i]) for i in batch])
                 rows |= {i: part.numpy() for i, part in zip(batch, own, strict=True)}

@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 
 class TokenLayers(Protocol):
-    """A torch module from the vectors of tokens to hidden vectors. Those of a row do not depend on what fills it up."""
+    """A torch module from the vectors of tokens to hidden vectors. A row's do not depend on its padding."""
 
     width: int
     is_bidirectional: bool  # whether the second half of a vector is of layers that read from the right
 
     def __call__(self, x: Float[Tensor, "B T E"], lengths: Int64[Tensor, " B"]) -> Float[Tensor, "B T width"]:
-        """x: filled up on the right."""
+        """x: padded on the right."""
 
 
 class TextBody(nn.Module):
@@ -90,11 +90,11 @@ class TextBody(nn.Module):
         check_tokens(item.tokens, len(self.embedding))
 
     def size(self, item: UnitTokens) -> int:
-        """Its tokens."""
+        """The number of its tokens, at least 1."""
         return max(1, len(item.tokens))
 
     def units(self, item: UnitTokens) -> int:
-        """Its words, or the text."""
+        """The number of its words; 1 for a whole text."""
         return item.number
 
 

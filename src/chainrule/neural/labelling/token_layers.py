@@ -58,7 +58,7 @@ class RecurrentLayers(nn.Module):
         )
         if config.cell == "lstm":
             for layer in [*self.ahead, *self.back]:
-                _remember(layer)
+                _open_forget_gates(layer)
 
     def forward(self, x: Float[Tensor, "B T E"], lengths: Int64[Tensor, " B"]) -> Float[Tensor, "B T D"]:
         """The hidden vectors of the last layer."""
@@ -121,7 +121,7 @@ class TransformerLayers(nn.Module):
         return cast("Tensor", self.blocks(self.widened(x), None, starts)[0])
 
 
-def _remember(layer: nn.Module) -> None:
+def _open_forget_gates(layer: nn.Module) -> None:
     """Sets the bias of the forget gate to 1 (Gers et al. 2000); gates are in the order input, forget, cell, output."""
     with torch.no_grad():
         for name, bias in layer.named_parameters():

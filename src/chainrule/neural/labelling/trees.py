@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Depth(NamedTuple):
-    """The nodes of a depth, inner ones first, and how their children, all the nodes of the next depth, hang below them.
+    """The nodes of a depth, inner ones first, and the parents of all nodes of the next depth.
 
     nodes: how many. inner: of them with children. parents: of each child, the position of its parent in this depth.
     ranks: of each child among its siblings.
@@ -41,8 +41,8 @@ class Depth(NamedTuple):
     ranks: Int64[Tensor, " m"]
 
 
-class Below(NamedTuple):
-    """What is known of the nodes of a depth: the hidden vector and the memory of each."""
+class States(NamedTuple):
+    """The hidden vectors and the memories of the nodes of a depth."""
 
     h: Float[Tensor, "m D"]
     c: Float[Tensor, "m D"]
@@ -54,7 +54,7 @@ class TreeCell(Protocol):
     gates: int  # of what a node reads of its own token, in widths
     most_children: int | None  # None: any number
 
-    def __call__(self, own: Float[Tensor, "n gates*D"], depth: Depth, below: Below) -> Below:
+    def __call__(self, own: Float[Tensor, "n gates*D"], depth: Depth, below: States) -> States:
         """own: W x + b of the token of each node, x = 0 where it has none."""
 
 
@@ -78,17 +78,17 @@ class ChildSum(nn.Module):
         self.of_sum = nn.Linear(width, 3 * width, bias=False)  # U of i, o, u
         self.of_child = nn.Linear(width, width, bias=False)  # U of f
 
-    def forward(self, own: Float[Tensor, "n 4*D"], depth: Depth, below: Below) -> Below:
+    def forward(self, own: Float[Tensor, "n 4*D"], depth: Depth, below: States) -> States:
         """As `TreeCell`."""
         width = self.of_child.in_features
         gates, forget = torch.split(own, [3 * width, width], 1)
         if not depth.inner:
-            return _opened(gates)
+            return _apply_gates(gates)
         sums = below.h.new_zeros(depth.inner, width).index_add(0, depth.parents, below.h)
         inner = gates[: depth.inner] + self.of_sum(sums)
         kept = torch.sigmoid(forget[depth.parents] + self.of_child(below.h)) * below.c
         memory = below.c.new_zeros(depth.nodes, width).index_add(0, depth.parents, kept)
-        return _opened(torch.cat((inner, gates[depth.inner :])), memory)
+        return _apply_gates(torch.cat((inner, gates[depth.inner :])), memory)
 
 
 class Binary(nn.Module):
@@ -108,18 +108,18 @@ class Binary(nn.Module):
         super().__init__()
         self.of_children = nn.Linear(2 * width, 5 * width, bias=False)  # i, o, u, f_l, f_r
 
-    def forward(self, own: Float[Tensor, "n 4*D"], depth: Depth, below: Below) -> Below:
+    def forward(self, own: Float[Tensor, "n 4*D"], depth: Depth, below: States) -> States:
         """As `TreeCell`."""
         width = self.of_children.out_features // 5
         gates, forget = torch.split(own, [3 * width, width], 1)
         if not depth.inner:
-            return _opened(gates)
+            return _apply_gates(gates)
         h, c = _side_by_side(below.h, depth), _side_by_side(below.c, depth)  # (inner, 2D)
         read, forgets = torch.split(self.of_children(h), [3 * width, 2 * width], 1)
         kept = torch.sigmoid(forgets + forget[: depth.inner].repeat(1, 2)) * c
         memory = kept[:, :width] + kept[:, width:]
         memory = torch.cat((memory, memory.new_zeros(depth.nodes - depth.inner, width)))
-        return _opened(torch.cat((gates[: depth.inner] + read, gates[depth.inner :])), memory)
+        return _apply_gates(torch.cat((gates[: depth.inner] + read, gates[depth.inner :])), memory)
 
 
 class Recursive(nn.Module):
@@ -132,13 +132,13 @@ class Recursive(nn.Module):
         super().__init__()
         self.of_children = nn.Linear(2 * width, width, bias=False)
 
-    def forward(self, own: Float[Tensor, "n D"], depth: Depth, below: Below) -> Below:
+    def forward(self, own: Float[Tensor, "n D"], depth: Depth, below: States) -> States:
         """As `TreeCell`; there is no memory."""
         if depth.inner:
             read = self.of_children(_side_by_side(below.h, depth))
             own = torch.cat((own[: depth.inner] + read, own[depth.inner :]))
         h = torch.tanh(own)
-        return Below(h, h[:, :0])
+        return States(h, h[:, :0])
 
 
 _CELLS = {"child-sum": ChildSum, "binary": Binary, "recursive": Recursive}
@@ -163,18 +163,18 @@ class TreeBody(nn.Module):
 
     def forward(self, inputs: Sequence[TreeTokens]) -> Float[Tensor, "U D"]:
         """As `Body`."""
-        wiring = wired(inputs, self.embedding.device)
+        wiring = wire(inputs, self.embedding.device)
         own = self.own.bias.expand(wiring.nodes, -1)
         if len(wiring.tokens):
             x = dropped(self.vectors(wiring.tokens), self.dropout, self.training)
             own = own.index_copy(0, wiring.readers, self.own(x).to(own.dtype))
-        below = Below(own[:0, : self.width], own[:0, : self.width])
-        found = []
+        below = States(own[:0, : self.width], own[:0, : self.width])
+        hidden = []
         parts = torch.split(own, [depth.nodes for depth in wiring.depths])
         for of_depth, depth in zip(parts, wiring.depths, strict=True):
             below = self.cell(of_depth, depth, below)
-            found.append(below.h)
-        return torch.cat(found)[wiring.units]
+            hidden.append(below.h)
+        return torch.cat(hidden)[wiring.units]
 
     def check(self, item: TreeTokens) -> None:
         """Raises SettingError where an id is outside the vocabulary, or a node has too many children."""
@@ -187,11 +187,11 @@ class TreeBody(nn.Module):
             )
 
     def size(self, item: TreeTokens) -> int:
-        """Its nodes."""
+        """The number of its nodes."""
         return len(item.tokens)
 
     def units(self, item: TreeTokens) -> int:
-        """Its labelled nodes."""
+        """The number of its labelled nodes."""
         return len(item.units)
 
 
@@ -208,8 +208,8 @@ class Wiring(NamedTuple):
     units: Int64[Tensor, " U"]
 
 
-def wired(trees: Sequence[TreeTokens], device: torch.device) -> Wiring:
-    """How the nodes of trees are computed, depth by depth, the inner ones of each depth first."""
+def wire(trees: Sequence[TreeTokens], device: torch.device) -> Wiring:
+    """The order in which the nodes of trees are computed: depth by depth, the inner ones of each depth first."""
     firsts = np.cumsum([0, *(len(tree.tokens) for tree in trees)])
     offsets = np.repeat(firsts[:-1], np.diff(firsts))
     tokens, parents, depths, ranks = (np.concatenate([tree[i] for tree in trees]) for i in range(4))
@@ -217,20 +217,20 @@ def wired(trees: Sequence[TreeTokens], device: torch.device) -> Wiring:
     is_leaf = np.ones(len(tokens), np.bool_)
     is_leaf[parents[parents >= 0]] = False
     order = np.lexsort((is_leaf, -depths))
-    places = np.empty(len(order), np.int64)
-    places[order] = np.arange(len(order))
+    positions = np.empty(len(order), np.int64)
+    positions[order] = np.arange(len(order))
     deepest = int(depths.max())
     counts = np.bincount(deepest - depths, minlength=deepest + 1)
     edges = np.cumsum([0, *counts])
     inner = np.bincount(deepest - depths[~is_leaf], minlength=deepest + 1)
-    above = places[parents[order]] - edges[np.minimum(deepest - depths[order] + 1, deepest)]  # unused of roots
-    hung, sides = torch.from_numpy(above).to(device), torch.from_numpy(ranks[order]).to(device)
+    above = positions[parents[order]] - edges[np.minimum(deepest - depths[order] + 1, deepest)]  # unused of roots
+    child_parents, sides = torch.from_numpy(above).to(device), torch.from_numpy(ranks[order]).to(device)
     levels = []
     for i, (count, own) in enumerate(zip(counts.tolist(), inner.tolist(), strict=True)):
         children = slice(int(edges[max(0, i - 1)]), int(edges[i]))
-        levels.append(Depth(count, own, hung[children], sides[children]))
+        levels.append(Depth(count, own, child_parents[children], sides[children]))
     readers = np.flatnonzero(tokens[order] >= 0)
-    units = np.concatenate([places[tree.units + first] for tree, first in zip(trees, firsts, strict=False)])
+    units = np.concatenate([positions[tree.units + first] for tree, first in zip(trees, firsts, strict=False)])
     return Wiring(
         len(tokens),
         levels,
@@ -238,12 +238,12 @@ def wired(trees: Sequence[TreeTokens], device: torch.device) -> Wiring:
     )
 
 
-def _opened(gates: Float[Tensor, "n 3*D"], memory: Float[Tensor, "n D"] | None = None) -> Below:
+def _apply_gates(gates: Float[Tensor, "n 3*D"], memory: Float[Tensor, "n D"] | None = None) -> States:
     """h and c from the gates i, o, u, and what of the children's memory is kept."""
     i, o, u = gates.chunk(3, 1)
     c = torch.sigmoid(i) * torch.tanh(u)
     c = c if memory is None else c + memory
-    return Below(torch.sigmoid(o) * torch.tanh(c), c)
+    return States(torch.sigmoid(o) * torch.tanh(c), c)
 
 
 def _side_by_side(rows: Float[Tensor, "m D"], depth: Depth) -> Float[Tensor, "inner 2*D"]:

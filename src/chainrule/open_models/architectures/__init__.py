@@ -1,5 +1,6 @@
 """The architectures of others that are known here: a file each, with its table of settings and its table of tensors."""
 
+from chainrule.open_models.architecture import Architecture
 from chainrule.open_models.architectures.bert import BERT
 from chainrule.open_models.architectures.distilbert import DISTILBERT
 from chainrule.open_models.architectures.gpt2 import GPT2
@@ -11,7 +12,6 @@ from chainrule.open_models.architectures.nanochat import NANOCHAT
 from chainrule.open_models.architectures.opt import OPT
 from chainrule.open_models.architectures.roberta import ROBERTA
 from chainrule.open_models.architectures.t5 import MT5, T5
-from chainrule.open_models.mapping import Architecture
 
 ARCHITECTURES: dict[str, Architecture] = {
     each.model_type: each

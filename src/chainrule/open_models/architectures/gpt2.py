@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from chainrule.neural.config import TransformerConfig
-from chainrule.open_models.changes import TRANSPOSED
-from chainrule.open_models.mapping import Architecture, Setting, Tensor
-from chainrule.open_models.rules import ACTIVATIONS
+from chainrule.open_models.architecture import Architecture, Setting, Tensor
+from chainrule.open_models.setting_rules import ACTIVATIONS
+from chainrule.open_models.tensor_changes import TRANSPOSED
 
 _BLOCK = "encoder.blocks.{layer}."
 

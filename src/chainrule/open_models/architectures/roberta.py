@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from chainrule.open_models.architecture import Rule, Setting, Tensor
 from chainrule.open_models.architectures.bert import BERT
-from chainrule.open_models.mapping import Rule, Setting, Tensor
 
 if TYPE_CHECKING:
     from chainrule.neural.config import MaskedConfig

@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from chainrule.neural.config.conditional import ConditionalConfig
-from chainrule.open_models.changes import QUERY_KEY_VALUE, TWO_PARTS
-from chainrule.open_models.mapping import Architecture, Rule, Setting, Tensor
-from chainrule.open_models.rules import ACTIVATIONS, GATED
+from chainrule.open_models.architecture import Architecture, Rule, Setting, Tensor
+from chainrule.open_models.setting_rules import ACTIVATIONS, GATED
+from chainrule.open_models.tensor_changes import QUERY_KEY_VALUE, TWO_PARTS
 
 if TYPE_CHECKING:
     Json = dict[str, Any]
@@ -22,7 +22,7 @@ def _read_feed_forward(config: Json) -> Json:
     kind = "gelu_new" if name == "gated-gelu" else name.removeprefix("gated-")  # as transformers has it
     known = GATED if name.startswith("gated-") else ACTIVATIONS
     if kind not in known:
-        raise ValueError(f"{name!r} is not done here; known are {', '.join(ACTIVATIONS)}, gated-gelu and gated-silu")
+        raise ValueError(f"{name!r} is not supported; known are {', '.join(ACTIVATIONS)}, gated-gelu and gated-silu")
     said = config.get("dense_act_fn", kind), config.get("is_gated_act", name.startswith("gated-"))
     if said != (kind, name.startswith("gated-")):
         raise ValueError(f"{name!r} contradicts dense_act_fn, {said[0]!r}, or is_gated_act, {said[1]!r}")

@@ -1,4 +1,4 @@
-"""The changes between tensors of others and arrays of ours, each with the way back.
+"""Conversions between tensors of others and arrays of ours, each in both directions.
 
 Legend: H heads, K heads of keys and values, d numbers in a head, D width.
 """
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chainrule.base.bfloat16 import negated
-from chainrule.open_models.mapping import Change
+from chainrule.open_models.architecture import Change
 
 if TYPE_CHECKING:
     from numpy import ndarray

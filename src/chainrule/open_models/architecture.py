@@ -1,4 +1,4 @@
-"""How an architecture of others and a network of ours say the same: tables of settings and of tensors, read both ways.
+"""An architecture of others in terms of our networks: tables of its settings and tensors, read in both directions.
 
 A row of a table is all that is known of one field of config.json, or of one tensor. `Architecture` holds the tables;
 each has a file of its own in `architectures`.

@@ -117,6 +117,8 @@ def score_continuations(
     """
     if len(contexts) != len(continuations):
         raise SettingError(f"there are {len(contexts)} prompts for {len(continuations)} texts; expected one for each")
+    if not contexts:
+        return np.empty(0)
     encoded, given = split_pairs([Pair(*pair) for pair in zip(contexts, continuations, strict=True)], tokenizer)
     sequences = documents_of(encoded.ids)
     prefixes = [sequence[:first] for sequence, first in zip(sequences, given, strict=True)]

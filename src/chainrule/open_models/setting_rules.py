@@ -1,10 +1,10 @@
-"""Rules of settings that several architectures share: fields of config.json that say one thing together."""
+"""Rules that several architectures share: several fields of config.json that together are one of our settings."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from chainrule.open_models.mapping import Rule
+from chainrule.open_models.architecture import Rule
 
 if TYPE_CHECKING:
     from chainrule.neural.config import TransformerConfig
@@ -49,7 +49,7 @@ def _read_rope(config: Json) -> Json:
             "rotary_trained_context": given["original_max_position_embeddings"],
         }
     if kind != "linear":
-        raise ValueError(f"rotary scaling {kind!r} is not done here; known are default, linear and llama3")
+        raise ValueError(f"rotary scaling {kind!r} is not supported; known are default, linear and llama3")
     return settings
 
 

@@ -36,13 +36,13 @@ def cells_of_round(number: int, blocks: int) -> list[tuple[int, int]]:
     return [(i, (i + number) % blocks) for i in range(blocks)]
 
 
-def places_of(sizes: Int64[ndarray, "parts cells"]) -> tuple[Int64[ndarray, "parts cells"], Int64[ndarray, " cells+1"]]:
+def starts_of(sizes: Int64[ndarray, "parts cells"]) -> tuple[Int64[ndarray, "parts cells"], Int64[ndarray, " cells+1"]]:
     """Where each part's share of a cell begins, if cells lie one after the other and in each the parts in order; and
     where each cell begins.
     """
     in_order = sizes.T.reshape(-1)
-    places = (np.cumsum(in_order) - in_order).reshape(sizes.T.shape).T
-    return np.ascontiguousarray(places), np.concatenate([places[0], [sizes.sum()]]).astype(np.int64)
+    starts = (np.cumsum(in_order) - in_order).reshape(sizes.T.shape).T
+    return np.ascontiguousarray(starts), np.concatenate([starts[0], [sizes.sum()]]).astype(np.int64)
 
 
 def seeds(rng: np.random.Generator, number: int) -> UInt64[ndarray, " number"]:

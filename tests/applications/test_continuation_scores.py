@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import chainrule
-from chainrule.applications.continuation import Pair, continuation_log_probs, document_log_probs
+from chainrule.applications.continuation_scores import Pair, continuation_log_probs, document_log_probs
 from chainrule.families import FAMILIES
 
 if TYPE_CHECKING:
