@@ -273,6 +273,8 @@ def test_a_second_model_with_other_tokens_weighs_the_best(lm: chainrule.Model) -
 
     assert corrected(0.0) == "I received the letter"
     assert corrected(10.0) == given
+    marked = chainrule.corrector(lm, rescore_by=prefers).correct(["I recieved </s> the letter"])[0]
+    assert "</s>" in marked.corrected
 
 
 def test_a_two_sided_model_rescores_by_pseudo_log_likelihood(lm: chainrule.Model, tmp_path: Path) -> None:
@@ -321,3 +323,9 @@ def test_wrong_settings_are_clear_errors(lm: chainrule.Model, arguments) -> None
 def test_a_beam_of_nothing_is_an_error() -> None:
     with pytest.raises(SettingError, match="beam is 0"):
         CorrectionConfig(beam=0)
+
+
+@pytest.mark.parametrize("texts", ["teh cat", [None], None])
+def test_what_is_no_list_of_texts_is_refused(corrector: Corrector, texts) -> None:
+    with pytest.raises(TypeError, match="this takes"):
+        corrector.correct(texts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from os import PathLike
 from pathlib import Path
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from chainrule.applications.rescoring.features import TextScorer
     from chainrule.evaluation.corrections import CorrectionMeasures
     from chainrule.text.corpus import Paths, Source
+    from chainrule.text.tokenizer import Tokenizer
 
 _OF_WORDS = ("word", "whitespace")
 _AT_ONCE = 256  # texts
@@ -162,7 +163,8 @@ def _rescorer(model: Model | str | PathLike[str]) -> TextScorer:
     if isinstance(model, (str, PathLike)):
         model = load(model)
     check_model(model)
-    return _PseudoScorer(model) if model.sees_both_sides else scorer_of(model)
+    tokenizer = model.tokenizer.with_markers("keep")  # as the corrector's own
+    return _PseudoScorer(model, tokenizer) if model.sees_both_sides else replace(scorer_of(model), tokenizer=tokenizer)
 
 
 @dataclass(frozen=True)
@@ -170,10 +172,11 @@ class _PseudoScorer:
     """Scores texts by pseudo-log-likelihoods, in nats."""
 
     model: Model
+    tokenizer: Tokenizer
 
     def log_probs(self, texts: Sequence[str]) -> Float64[ndarray, " texts"]:
         model = self.model
-        return pseudo_log_likelihoods(model.engine_that("fill"), model.speller, model.tokenizer, texts)[0]
+        return pseudo_log_likelihoods(model.engine_that("fill"), model.speller, self.tokenizer, texts)[0]
 
 
 def measure_correction(

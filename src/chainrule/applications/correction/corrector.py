@@ -12,12 +12,13 @@ from chainrule.applications.correction.lattice import Arc, Variant, best_paths
 from chainrule.applications.correction.learnt import with_rewritings
 from chainrule.applications.correction.spelling import Spelling
 from chainrule.applications.rescoring.features import IMPOSSIBLE
+from chainrule.base.arguments import as_texts
 from chainrule.errors import SettingError
 from chainrule.protocol import UNKNOWN
 from chainrule.text.tokenizer import documents_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from chainrule.applications.correction.chunks import Chunk
     from chainrule.applications.correction.errors import ErrorModel
@@ -118,14 +119,16 @@ class Corrector:
 
         rescorer: a second language model, which weighs the best, too.
         """
-        self._model, self._tokenizer, self._speller = model, tokenizer, speller
+        self._model, self._speller = model, speller
+        self._tokenizer = tokenizer.with_markers("keep")  # a literal </s> or <unk> is left alone
         self._words, self._config = words, config or CorrectionConfig()
         self._spelling = Spelling(words, errors, self._config.candidates)
         self._grammar, self._learnt, self._rescorer = grammar, learnt, rescorer
         self._keep = frozenset(word.lower() for word in self._config.keep)
 
-    def correct(self, texts: Sequence[str]) -> list[Corrected]:
-        """Corrects each text independently of the others."""
+    def correct(self, texts: Iterable[str]) -> list[Corrected]:
+        """Corrects each text independently of the others. Raises TypeError if it is given a single text."""
+        texts = as_texts(texts)
         parted = [chunks_of(text, self._keep) for text in texts]
         notes = [self._reason_to_keep(chunks) for chunks in parted]
         read = [i for i, note in enumerate(notes) if note is None and parted[i]]
