@@ -147,3 +147,12 @@ def test_grammar_is_corrected_and_learnt(folder: Path, chainrule: Callable[..., 
         done = chainrule("train", "channel", tmp_path / "pairs.tsv", "-o", tmp_path / "h.json", *arguments)
         assert done.status == 2
         assert "--grammar" in done.err
+
+
+def test_a_binary_file_overwrites_nothing(folder: Path, chainrule: Callable[..., Result], tmp_path: Path) -> None:
+    (tmp_path / "binary").write_bytes(bytes(range(256)) * 99)
+    (tmp_path / "kept.txt").write_text("kept")
+    done = chainrule("correct", folder / "lm", tmp_path / "binary", "-o", tmp_path / "kept.txt", "--overwrite")
+    assert done.status != 0
+    assert "not UTF-8" in done.err
+    assert (tmp_path / "kept.txt").read_text() == "kept"

@@ -40,7 +40,7 @@ def test_a_pickle_is_opened_where_that_is_said(folder: Path, is_new: bool) -> No
     expected = chainrule.load(folder).score(["the cat sat"])
     pickled(folder, _use_new_zipfile_serialization=is_new)
     with pytest.raises(
-        ModelFormatError, match=r"is a pickle, .* so it is not\. If you trust .* with allow_pickle=True"
+        ModelFormatError, match=r"is a pickle, .* so it was not opened\. If you trust .* with allow_pickle=True"
     ):
         chainrule.load(folder)
     np.testing.assert_array_equal(chainrule.load(folder, allow_pickle=True).score(["the cat sat"]), expected)
@@ -106,7 +106,7 @@ def test_a_malicious_pickle_does_not_run(wrapped: Any, folder: Path, tmp_path: P
     trace, weights = tmp_path / "trace", pickled(folder)
     payload = pickle.dumps({**dict.fromkeys(weights), "evil": Malicious(trace)}, 2)
     (folder / "pytorch_model.bin").write_bytes(wrapped(payload))
-    with pytest.raises(ModelFormatError, match=r"bin: is damaged, or holds more than tensors.*; nothing of it") as error:
+    with pytest.raises(ModelFormatError, match=r"bin: is damaged, or holds more than tensors.*; nothing") as error:
         chainrule.load(folder, allow_pickle=True)
     assert "weights_only" not in str(error.value)
     assert not trace.exists()

@@ -62,6 +62,13 @@ def correct(
     corrector_weight: Annotated[
         float, Parameter(help="With --corrector: the weight of its log-probability; others have 1.")
     ] = 0.5,
+    rescore_by: Annotated[
+        Path | None,
+        Parameter(help="A second model, with any tokens, perhaps a masked one: it weighs the beam's best hypotheses."),
+    ] = None,
+    rescore_weight: Annotated[
+        float, Parameter(help="With --rescore-by: the weight of its log-probability; others have 1.")
+    ] = 0.5,
     beam: Annotated[int, WholeNumber, Parameter(help="How many hypotheses to keep.")] = 4,
     candidates: Annotated[int, WholeNumber, Parameter(help="How many candidates to consider for each word.")] = 6,
     references: Annotated[
@@ -115,7 +122,12 @@ def correct(
         check_text_target(output, source, overwrite=overwrite)
     kept = () if keep is None else _read_words(keep)
     config = CorrectionConfig(
-        beam=beam, candidates=candidates, at_least=at_least, keep=kept, learnt_weight=corrector_weight
+        beam=beam,
+        candidates=candidates,
+        at_least=at_least,
+        keep=kept,
+        learnt_weight=corrector_weight,
+        rescore_weight=rescore_weight,
     )
     how = Path(channel) if channel not in ("keyboard", "ocr") else channel
     with progress_bar() as progress:
@@ -128,6 +140,7 @@ def correct(
             "grammar_rate": grammar_rate,
             "inflections": inflections,
             "learnt": corrector,
+            "rescore_by": None if rescore_by is None else open_model(rescore_by, None, None, progress),
             "config": config,
         }
         if references:
