@@ -234,7 +234,7 @@ def test_figures_of_vectors_are_rows_and_a_table_each() -> None:
     assert [list(row.values())[:3] for row in measured.to_records()] == [["men", 4, 5], ["family", 4, 6]]
     assert measured.to_records()[1]["accuracy"] == 0.25
     tables = str(measured).splitlines()
-    assert tables[1].split() == ["men", "4", "of", "5", "0.500", "0.10-0.60"]
+    assert tables[1].split() == ["men", "4", "of", "5", "0.500", "0.10", "to", "0.60"]
     assert tables[-1].split() == ["family", "4", "of", "6", "25.0%"]
     assert "25.0%" in Text(measured._repr_html_()).parts
 

@@ -21,6 +21,7 @@ from chainrule.applications.correction.lattice import Arc, Variant, best_paths
 from chainrule.applications.correction.word_index import WordIndex, skeleton
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.evaluation.corrections import measure_corrections
+from chainrule.text.tokenizer import documents_of
 
 SENTENCES = [
     "the dog bit the man and ran away from him",
@@ -241,6 +242,55 @@ def test_a_text_in_another_language_is_left_alone(corrector: Corrector) -> None:
     assert "of 9 words" in one.note
 
 
+@pytest.mark.parametrize(
+    "text", ["a" * 1_000_000, "собака шла 犬", "\x00\x01\x1b[31m", "ä" * 65 + " \u200d\ud7a3", "", "   ", "\ufeff"]
+)
+def test_what_is_no_word_of_the_model_stays(corrector: Corrector, text: str) -> None:
+    assert corrector.correct([text])[0].corrected == text
+
+
+def test_words_between_those_of_another_script_are_corrected(corrector: Corrector) -> None:
+    assert corrector.correct(["собака I recieved 犬 teh letter"])[0].corrected == "собака I received 犬 the letter"
+
+
+def test_a_long_line_is_corrected_like_short_ones(corrector: Corrector) -> None:
+    line = "I recieved teh letter from my freind . " * 2000
+    right = "I received the letter from my friend . " * 2000
+    assert corrector.correct([line])[0].corrected == right
+
+
+def test_a_second_model_with_other_tokens_weighs_the_best(lm: chainrule.Model) -> None:
+    given = "I recieved the letter"
+    prefers = chainrule.train(
+        chainrule.Lines([f"{given} from my freind"] * 9),
+        chainrule.NGramConfig(order=5),
+        tokenizer=chainrule.TokenizerConfig(kind="character"),
+    )
+
+    def corrected(weight: float) -> str:
+        config = CorrectionConfig(rescore_weight=weight, at_least=0.0)
+        return chainrule.corrector(lm, rescore_by=prefers, config=config).correct([given])[0].corrected
+
+    assert corrected(0.0) == "I received the letter"
+    assert corrected(10.0) == given
+    marked = chainrule.corrector(lm, rescore_by=prefers).correct(["I recieved </s> the letter"])[0]
+    assert "</s>" in marked.corrected
+
+
+def test_a_two_sided_model_rescores_by_pseudo_log_likelihood(lm: chainrule.Model, tmp_path: Path) -> None:
+    config = chainrule.MaskedConfig(layers=1, width=8, heads=1, context=16)
+    masked = chainrule.train(TEXT, config, training=chainrule.TrainingConfig(steps=2, compile="no"))
+    with pytest.raises(SettingError, match="rescore_by"):
+        chainrule.corrector(masked)
+    masked.save(tmp_path / "masked")
+    ready = chainrule.corrector(lm, rescore_by=tmp_path / "masked", config=CorrectionConfig(at_least=0.0))
+    known = ["I received the letter", "the dog"]
+    rows = masked.engine_that("fill").score(documents_of(masked.tokenizer.encode_texts(known).ids), end=False)
+    assert ready._rescorer is not None
+    assert ready._rescorer.log_probs(known) == pytest.approx([row.sum() for row in rows], rel=1e-5)
+    assert ready.correct(["I recieved the letter"])[0].corrected == "I received the letter"
+
+
 def test_a_model_without_words_needs_a_lexicon(tmp_path: Path) -> None:
     letters = chainrule.train(
         TEXT, chainrule.NGramConfig(order=5), tokenizer=chainrule.TokenizerConfig(kind="character")
@@ -273,3 +323,9 @@ def test_wrong_settings_are_clear_errors(lm: chainrule.Model, arguments) -> None
 def test_a_beam_of_nothing_is_an_error() -> None:
     with pytest.raises(SettingError, match="beam is 0"):
         CorrectionConfig(beam=0)
+
+
+@pytest.mark.parametrize("texts", ["teh cat", [None], None])
+def test_what_is_no_list_of_texts_is_refused(corrector: Corrector, texts) -> None:
+    with pytest.raises(TypeError, match="this takes"):
+        corrector.correct(texts)

@@ -243,10 +243,12 @@ def test_a_pair_model_is_a_corrector(lm: chainrule.Model) -> None:
         pairs, config, tokenizer="whitespace", training=chainrule.TrainingConfig(steps=2, valid_share=0)
     )
     weight = chainrule.CorrectionConfig(learnt_weight=0.0)
-    texts = [*SENTENCES, "", "so " * 40]  # longer than the model reads
+    marked = f"{SENTENCES[0]} </s> <unk>"
+    texts = [*SENTENCES, "", "so " * 40, marked]  # the last but one is longer than the model reads
     with_it = chainrule.corrector(lm, learnt=learnt, config=weight).correct(texts)
     assert [one.corrected for one in with_it[:8]] == SENTENCES
     assert with_it[8].corrected == ""
+    assert with_it[10].corrected == marked
 
 
 def test_wrong_settings_are_clear_errors(lm: chainrule.Model, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 from typing import TYPE_CHECKING
@@ -70,6 +71,28 @@ def test_each_change_can_be_refused(
     assert lines == ["teh dog bit the man", "I received the letter form my freind", LINES[2]]
 
 
+def test_differences_and_records_go_to_the_file(folder: Path, chainrule: Callable[..., Result], tmp_path: Path) -> None:
+    for option, name in (("--diff", "c.txt"), ("--json", "c.jsonl"), ("--diff", "c.txt.gz")):
+        screen = chainrule("correct", folder / "lm", folder / "bad.txt", option).out
+        done = chainrule("correct", folder / "lm", folder / "bad.txt", option, "-o", tmp_path / name)
+        assert (done.status, done.out) == (0, ""), done.err
+        data = (tmp_path / name).read_bytes()
+        assert (gzip.decompress(data) if name.endswith(".gz") else data).decode() == screen
+
+
+def test_lost_fields_of_records_are_noted(folder: Path, chainrule: Callable[..., Result], tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text('{"id": 7, "text": "teh dog bit the man"}\n')
+    done = chainrule("correct", folder / "lm", tmp_path / "in.jsonl", "-o", tmp_path / "out.txt")
+    assert (tmp_path / "out.txt").read_text() == "the dog bit the man\n"
+    assert "only the field text of the records was written" in done.err
+
+
+def test_literal_markers_are_left_alone(folder: Path, chainrule: Callable[..., Result], tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("teh dog </s> bit teh man <unk>\n<s>\n")
+    done = chainrule("correct", folder / "lm", tmp_path / "in.txt")
+    assert done.out == "the dog </s> bit the man <unk>\n<s>\n", done.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -82,14 +105,20 @@ def test_each_change_can_be_refused(
         (["--grammar", "english", "--inflections", "nothing.txt"], "nothing.txt"),
         (["--corrector", "nothing"], "nothing"),
         (["--errant"], "--references"),
-        (["--keep", "nothing.txt"], "nothing.txt"),
+        (["--keep", "nothing.txt"], "nothing.txt: cannot be read: No such file"),
+        (["--keep", "latin.txt"], "latin.txt: is not UTF-8, at byte 1; expected words"),
+        (["--references", "right.txt", "-o", "c.txt"], "--references measures"),
+        (["-o", "c.jsonl"], "c.jsonl: corrected texts are written as lines"),
+        (["-o", "c.parquet"], "Parquet can only be read"),
         (["--lexicon", "nothing.txt"], "nothing.txt"),
     ],
 )
 def test_wrong_options_are_clear_errors(
-    folder: Path, chainrule: Callable[..., Result], arguments, message: str
+    folder: Path, chainrule: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, arguments, message: str
 ) -> None:
-    done = chainrule("correct", folder / "lm", folder / "bad.txt", *arguments)
+    (folder / "latin.txt").write_bytes(b"x\xff\n")
+    monkeypatch.chdir(folder)
+    done = chainrule("correct", "lm", "bad.txt", *arguments)
     assert done.status in (1, 2)
     assert message in done.err
     assert "Traceback" not in done.err
@@ -118,3 +147,12 @@ def test_grammar_is_corrected_and_learnt(folder: Path, chainrule: Callable[..., 
         done = chainrule("train", "channel", tmp_path / "pairs.tsv", "-o", tmp_path / "h.json", *arguments)
         assert done.status == 2
         assert "--grammar" in done.err
+
+
+def test_a_binary_file_overwrites_nothing(folder: Path, chainrule: Callable[..., Result], tmp_path: Path) -> None:
+    (tmp_path / "binary").write_bytes(bytes(range(256)) * 99)
+    (tmp_path / "kept.txt").write_text("kept")
+    done = chainrule("correct", folder / "lm", tmp_path / "binary", "-o", tmp_path / "kept.txt", "--overwrite")
+    assert done.status != 0
+    assert "not UTF-8" in done.err
+    assert (tmp_path / "kept.txt").read_text() == "kept"

@@ -184,7 +184,15 @@ VERBS = {
     | {"--bleu", "--tokenizer", "--markers", "--overwrite", "--json"},
     "correct": {"MODEL", "TEXT", "--channel", "--rate", "--at-least", "--keep", "--lexicon", "--beam", "--candidates"}
     | {"--references", "--diff", "--interactive", "--output", "--tokenizer", "--json", "--overwrite", "--errant"}
-    | {"--grammar", "--grammar-rate", "--inflections", "--corrector", "--corrector-weight"}
+    | {
+        "--grammar",
+        "--grammar-rate",
+        "--inflections",
+        "--corrector",
+        "--corrector-weight",
+        "--rescore-by",
+        "--rescore-weight",
+    }
     | READING,
     "noise": {"TEXTS", "--channel", "--rate", "--seed", "--model", "--best", "--output", "--tokenizer", "--overwrite"}
     | {"--inflections", "--pairs"}

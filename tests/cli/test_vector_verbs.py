@@ -86,6 +86,23 @@ def test_words_that_stand_together(tmp_path, chainrule) -> None:
         (("evaluate", "WORDS", "--restrict", "5"), "go with --similarity or --analogies"),
         (("evaluate", "WORDS", "--similarity", "nowhere.txt"), "nowhere.txt"),
         (("score", "WORDS", "CORPUS"), "holds word vectors"),
+        (("evaluate", "WORDS"), "words holds word vectors; measure them with --similarity or --analogies"),
+        (("evaluate", "WORDS", "--similarity", "few.txt", "--restrict", "5"), "--restrict is for analogies"),
+        (("evaluate", "WORDS", "--analogies", "few.txt", "--unknown", "zero"), "--unknown is for similarity"),
+        (("evaluate", "WORDS", "--similarity", "nan.txt"), "nan.txt, line 1: 'word1 word2 nan' is no pair"),
+        (("convert", "WORDS", "words.arpa"), "words.arpa: its ending is of no format for word vectors; name a .vec, "),
+        (("convert", "WORDS", "words.xyz"), "words.xyz: its ending is of no format"),
+        (("convert", "WORDS", "foreign", "--overwrite"), "foreign: its config.json is of another program"),
+        (
+            ("train", "vectors", "CORPUS", "-o", "new", "--method", "glove", "--negatives", "7"),
+            "--negatives is for skip",
+        ),
+        (
+            ("train", "vectors", "CORPUS", "-o", "new", "--loss", "softmax", "--negatives", "7"),
+            "--negatives is for skip",
+        ),
+        (("train", "vectors", "CORPUS", "-o", "new", "--method", "cbow", "--x-max", "3"), "--x-max is for the method"),
+        (("train", "vectors", "CORPUS", "-o", "new", "--buckets", "5"), "--buckets is for subwords; leave it out"),
         (("train", "vectors", "CORPUS", "-o", "WORDS"), "there is a model already"),
         (("train", "vectors", "CORPUS", "-o", "new", "--window", "0"), "--window is 0"),
         (("map", "WORDS", "-o", "map.png"), "must end in .html"),
@@ -100,6 +117,57 @@ def test_what_is_wrong_is_said_in_one_line(corpus, words, chainrule, monkeypatch
     monkeypatch.chdir(corpus.parent)
     corpus.with_name("two.vec").write_text("a 1 2\nb 1 2\n")
     corpus.with_name("unequal.vec").write_text("a 1 2\nb 1\n")
+    corpus.with_name("few.txt").write_text("word1 word2 3\n")
+    corpus.with_name("nan.txt").write_text("word1 word2 nan\nword1 word3 4\n")
+    corpus.with_name("foreign").mkdir()
+    corpus.with_name("foreign").joinpath("config.json").write_text('{"a": 1}')
     corpus.with_name("twice.vec").write_text("a 1 2\nb 1 2\na 3 4\n")
     places = {"WORDS": "words", "CORPUS": "corpus.txt"}
     assert message in chainrule(*(places.get(part, part) for part in command)).error
+
+
+def test_neither_file_of_co_occurrences_replaces_another(corpus, chainrule) -> None:
+    pairs, vocabulary = corpus.with_name("pairs.bin"), corpus.with_name("pairs.vocab.txt")
+    vocabulary.write_text("precious")
+    command = "count", corpus, "-o", pairs, "--window", 3
+    assert f"{vocabulary}: exists already" in chainrule(*command).error
+    assert (vocabulary.read_text(), pairs.exists()) == ("precious", False)
+    shown = chainrule(*command, "--overwrite").lines
+    assert [line.partition(":")[0] for line in shown] == [str(pairs), str(vocabulary)]
+
+
+def test_a_tokenizer_or_vocabulary_without_a_least_count(corpus, words, chainrule) -> None:
+    listed, new = corpus.with_name("listed.txt"), corpus.with_name("new")
+    listed.write_text("word3\nword7\nword9\n")
+    command = "train", "vectors", corpus, "-o", new, "--epochs", 1
+    assert f"{new}: 3 words" in chainrule(*command, "--vocabulary", listed).out
+    assert "nowhere.txt" in chainrule(*command, "--vocabulary", "nowhere.txt", "--overwrite").error
+    assert "cuts words into pieces" in chainrule(*command, "--tokenizer", "bpe", "--overwrite").error
+    assert "no tokenizer called 'foo'" in chainrule(*command, "--tokenizer", "foo", "--overwrite").error
+    several = chainrule(*command, "--vocabulary", listed, "--vocabulary-min-count", 3, "--overwrite").error
+    assert "leave out --vocabulary-min-count and --vocabulary-size" in several
+    corpus.write_text("a b c\n")
+    assert "a lower --vocabulary-min-count" in chainrule(*command, "--overwrite").error
+
+
+def test_a_run_that_has_ended_is_resumed_only_with_its_text_and_settings(corpus, words, chainrule) -> None:
+    command = "train", "vectors", corpus, "-o", words, "--epochs", 30, "--sample", 0, "--resume", "--dimensions"
+    assert "the run has ended; " in chainrule(*command, 12).err
+    assert "dimensions was 12 and is 13. Use --overwrite" in chainrule(*command, 13).error
+    assert (
+        "the tokenizer's --vocabulary-min-count was 5 and is 2"
+        in chainrule(*command, 12, "--vocabulary-min-count", 2).error
+    )
+    corpus.write_text(corpus.read_text() + "word1 word9\n")
+    assert "the text differs" in chainrule(*command, 12).error
+
+
+def test_a_correlation_that_is_not_defined_is_explained(corpus, words, chainrule) -> None:
+    pairs = corpus.with_name("equal.txt")
+    pairs.write_text("word1 word2 5\nword1 word3 5\nword1 word4 5\n")
+    assert (
+        "equal: no correlation; it needs three known pairs or more"
+        in chainrule("evaluate", words, "--similarity", pairs).out
+    )
+    pairs.write_text("word1 word2 9\nword1 word3 8\nword1 word15 1\nword3 word19 2\n")
+    assert " to " in chainrule("evaluate", words, "--similarity", pairs).out

@@ -157,7 +157,7 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "a pickle": (
         lambda folder: (folder / "model.safetensors").rename(folder / "pytorch_model.bin"),
-        r"pytorch_model\.bin: is a pickle, which can run code when it is opened, so it is not\. If you trust",
+        r"pytorch_model\.bin: is a pickle, which can run code when it is opened, so it was not opened\. If you trust",
     ),
     "no weights": (
         lambda folder: (folder / "model.safetensors").unlink(),

@@ -40,7 +40,7 @@ def test_a_pickle_is_opened_where_that_is_said(folder: Path, is_new: bool) -> No
     expected = chainrule.load(folder).score(["the cat sat"])
     pickled(folder, _use_new_zipfile_serialization=is_new)
     with pytest.raises(
-        ModelFormatError, match=r"is a pickle, .* so it is not\. If you trust .* with allow_pickle=True"
+        ModelFormatError, match=r"is a pickle, .* so it was not opened\. If you trust .* with allow_pickle=True"
     ):
         chainrule.load(folder)
     np.testing.assert_array_equal(chainrule.load(folder, allow_pickle=True).score(["the cat sat"]), expected)

@@ -69,6 +69,14 @@ def test_a_model_is_not_replaced_without_overwrite(folder: Path) -> None:
     assert contents(folder) == before
 
 
+@pytest.mark.parametrize("content", ['{"model_type": "gpt2"}', '{"a": 1}', "[1]"])
+def test_a_config_of_another_program_is_not_replaced(tmp_path: Path, content: str) -> None:
+    (tmp_path / "config.json").write_text(content)
+    with pytest.raises(OutputError, match=r"its config\.json is of another program"):
+        save(tmp_path, overwrite=True)
+    assert contents(tmp_path) == {"config.json": content.encode()}
+
+
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_a_folder_with_other_files_is_left_alone(tmp_path: Path, overwrite: bool) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")

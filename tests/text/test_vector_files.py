@@ -111,6 +111,8 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
         (b"cat 1 2 3\ndog 1 x 3\n", "line 2, 'dog', has something other than a finite number"),
         (b"cat 1 2 3\ndog 1 nan 3\n", "line 2, 'dog', has something other than a finite number"),
         (b"cat 1 2 3\ndog 1 1e99 3\n", "line 2, 'dog', has something other than a finite number"),
+        (b"3 2\ncat 1 x\ndog 1 2\nof 3 4\n", "line 2, 'cat', has something other than a finite number"),
+        (b"999999999999 4\none line of text\n", "line 2 has 0 numbers after its word; expected 4"),
         (b"9 3\ncat 1 2 3\n", "its first line says 9 words, but there are 1; it is cut short"),
         (b"1 3\ncat 1 2 3\ndog 1 2 3\n", "its first line says 1 words, but there are 2"),
         (as_binary(ALL)[:-6], "ends in the middle of word 6 of 6"),

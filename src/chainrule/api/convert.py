@@ -9,7 +9,7 @@ from chainrule.api.load_model import load
 from chainrule.api.pair_model import TextPairModel, holds_pairs, load_pairs
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.save import save_hugging_face
-from chainrule.api.word_vectors import WordVectors, load_vectors
+from chainrule.api.word_vectors import WordVectors, check_vectors_target, load_vectors
 from chainrule.errors import SettingError
 from chainrule.ngram.arpa.lines import ARPA_SUFFIXES
 from chainrule.storage.hugging_face import check_target
@@ -85,6 +85,7 @@ def convert_vectors(
 
     Raises ModelFormatError, TextError, OutputError.
     """
+    check_vectors_target(Path(target), overwrite=overwrite)
     vectors = load_vectors(source, progress=callback(progress))
     vectors.save(target, overwrite=overwrite, progress=callback(progress))
     return vectors

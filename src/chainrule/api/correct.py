@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from itertools import islice
 from os import PathLike
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 
 from chainrule.api.model import check_model
 from chainrule.api.progress_line import ProgressOption, showing
+from chainrule.api.rescore import scorer_of
 from chainrule.applications.channel.channel import Channel
 from chainrule.applications.channel.channel_file import read_channel
 from chainrule.applications.channel.confusions import CONFUSIONS, channel_named
@@ -25,10 +27,14 @@ from chainrule.applications.correction.grammar import Grammar
 from chainrule.applications.correction.word_index import WordIndex
 from chainrule.base.progress import BlockProgress
 from chainrule.errors import SettingError, TextError
+from chainrule.evaluation.pseudo_likelihood import pseudo_log_likelihoods
 from chainrule.text.corpus import Corpus, source_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+
+    from jaxtyping import Float64
+    from numpy import ndarray
 
     from chainrule.api.model import Model
     from chainrule.api.pair_model import TextPairModel
@@ -36,8 +42,10 @@ if TYPE_CHECKING:
     from chainrule.applications.correction.corrector import Corrected
     from chainrule.applications.correction.errors import ErrorModel
     from chainrule.applications.correction.learnt import LearntCorrector
+    from chainrule.applications.rescoring.features import TextScorer
     from chainrule.evaluation.corrections import CorrectionMeasures
     from chainrule.text.corpus import Paths, Source
+    from chainrule.text.tokenizer import Tokenizer
 
 _OF_WORDS = ("word", "whitespace")
 _AT_ONCE = 256  # texts
@@ -56,6 +64,7 @@ def correct(
     grammar_rate: float | None = None,
     inflections: str | PathLike[str] | None = None,
     learnt: TextPairModel | str | PathLike[str] | None = None,
+    rescore_by: Model | str | PathLike[str] | None = None,
     config: CorrectionConfig | None = None,
     progress: ProgressOption = None,
 ) -> Iterator[Corrected]:
@@ -68,6 +77,8 @@ def correct(
     grammar_rate: for english, the probability of an error at a word that can go wrong (0.03). inflections: a file with
     the forms of words, see `read_inflections`; by default from rules of English and the words that are known. learnt:
     a model of pairs of wrong and right texts, or its folder: it proposes, and its log P joins that of the others.
+    rescore_by: a second language model, or its folder, perhaps one that sees both sides: its log P of the beam's best
+    ways through a text joins that of the others. It may have any tokens.
     Raises SettingError, TextError, ModelFormatError.
 
     good:  [one] = chainrule.correct(chainrule.Lines(["teh dog"]), lm); one.corrected, one.changes[0].prob
@@ -81,6 +92,7 @@ def correct(
         grammar_rate=grammar_rate,
         inflections=inflections,
         learnt=learnt,
+        rescore_by=rescore_by,
         config=config,
     )
     return _corrected(source_of(source), ready, progress)
@@ -96,10 +108,16 @@ def corrector(
     grammar_rate: float | None = None,
     inflections: str | PathLike[str] | None = None,
     learnt: TextPairModel | str | PathLike[str] | None = None,
+    rescore_by: Model | str | PathLike[str] | None = None,
     config: CorrectionConfig | None = None,
 ) -> Corrector:
     """As `correct`, for strings: `corrector(lm).correct(["teh dog"])`."""
     check_model(model)
+    if model.sees_both_sides:
+        raise SettingError(
+            f"a model of family {model.family!r} sees both sides, so it cannot follow a text from left to right; "
+            "take one that continues texts, such as an n-gram model, and this one as rescore_by"
+        )
     errors, words = _error_model(channel, rate), WordIndex(_log_priors(model, lexicon))
     proposer = None
     if grammar is not None:
@@ -116,6 +134,7 @@ def corrector(
         config,
         grammar=proposer,
         learnt=None if learnt is None else _learnt(learnt),
+        rescorer=None if rescore_by is None else _rescorer(rescore_by),
     )
 
 
@@ -136,6 +155,28 @@ def _learnt(learnt: TextPairModel | str | PathLike[str]) -> LearntCorrector:
     from chainrule.api.pair_model import load_pairs
 
     return PairCorrector(load_pairs(learnt) if isinstance(learnt, (str, PathLike)) else learnt)
+
+
+def _rescorer(model: Model | str | PathLike[str]) -> TextScorer:
+    from chainrule.api.load_model import load
+
+    if isinstance(model, (str, PathLike)):
+        model = load(model)
+    check_model(model)
+    tokenizer = model.tokenizer.with_markers("keep")  # as the corrector's own
+    return _PseudoScorer(model, tokenizer) if model.sees_both_sides else replace(scorer_of(model), tokenizer=tokenizer)
+
+
+@dataclass(frozen=True)
+class _PseudoScorer:
+    """Scores texts by pseudo-log-likelihoods, in nats."""
+
+    model: Model
+    tokenizer: Tokenizer
+
+    def log_probs(self, texts: Sequence[str]) -> Float64[ndarray, " texts"]:
+        model = self.model
+        return pseudo_log_likelihoods(model.engine_that("fill"), model.speller, self.tokenizer, texts)[0]
 
 
 def measure_correction(

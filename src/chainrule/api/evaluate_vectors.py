@@ -37,7 +37,14 @@ class VectorsMeasurement:
 
     def __str__(self) -> str:
         """The tables, for people."""
-        return "\n\n".join(text_table(header, rows) for header, rows in self.tables())
+        tables = [text_table(header, rows) for header, rows in self.tables()]
+        undefined = [one.name for one in self.similarity if math.isnan(one.spearman)]
+        if undefined:
+            tables.append(
+                f"{', '.join(undefined)}: no correlation; it needs three known pairs or more, with ratings and cosines "
+                "that are not all equal"
+            )
+        return "\n\n".join(tables)
 
     def _repr_html_(self) -> str:
         return "".join(html_table("", header, rows) for header, rows in self.tables())
@@ -95,7 +102,7 @@ def _correlation(value: float) -> str:
 
 
 def _interval(bounds: tuple[float, float]) -> str:
-    return "" if math.isnan(bounds[0]) else f"{bounds[0]:.2f}-{bounds[1]:.2f}"
+    return "" if math.isnan(bounds[0]) else f"{bounds[0]:.2f} to {bounds[1]:.2f}"
 
 
 @shows_progress
@@ -118,6 +125,11 @@ def evaluate_vectors(
     """
     if similarity is None and analogies is None:
         raise SettingError("nothing was given to measure with; name a set of pairs, similarity, or of analogies")
+    for name, is_given in {"restrict": restrict is not None, "rule": rule != "add"}.items():
+        if is_given and analogies is None:
+            raise SettingError(f"{name} is for analogies; leave it out, or give analogies")
+    if similarity is None and unknown != "skip":
+        raise SettingError("unknown is for similarity; leave it out, or give a set of pairs")
     if restrict is not None and restrict < 1:
         raise SettingError(f"restrict is {restrict}; expected 1 or more")
     sets = {} if similarity is None else read_sets(similarity)

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from chainrule.api.answerer import ModelAnswerer
-from chainrule.api.arguments import as_texts
 from chainrule.api.embed import embed_blocks, embed_texts, embed_vocabulary, embed_whole_texts
 from chainrule.api.judge import judge_pairs
 from chainrule.api.model_info import info_of_model, size_of
@@ -29,6 +28,7 @@ from chainrule.applications.completion import Completer, Completion
 from chainrule.applications.continuation_scores import score_continuations
 from chainrule.applications.embedding_config import EmbeddingConfig, Pooling, VectorPrecision
 from chainrule.applications.prompting.choices import Choice, check_choices, log_shares
+from chainrule.base.arguments import as_texts
 from chainrule.decoding.text_decoder import Text, TextDecoder
 from chainrule.errors import SettingError
 from chainrule.evaluation.likelihood import measure

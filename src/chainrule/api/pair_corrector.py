@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from chainrule.api.pair_model import TextPairModel
 from chainrule.decoding.beam import BeamConfig
 from chainrule.text.pairs import Pairs
 
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
     from jaxtyping import Float64
     from numpy import ndarray
 
-    from chainrule.api.pair_model import TextPairModel
-
 _BEAM = BeamConfig(size=4, best=4, rank_by="mean", stop="likely")
 
 
@@ -24,7 +23,9 @@ class PairCorrector:
     """P(right text | wrong text). It says nothing of texts longer than the model reads."""
 
     def __init__(self, model: TextPairModel) -> None:
-        self._model = model
+        # A literal </s> or <unk> is left alone.
+        source, target = model.source.with_markers("keep"), model.target.with_markers("keep")
+        self._model = TextPairModel(model.model, source, target, model.record)
         self._longest = model.model.network.config.max_source
 
     def propose(self, texts: Sequence[str]) -> list[list[str]]:

@@ -113,7 +113,7 @@ def rescore(
     return Rescored(ids, best, run)
 
 
-def scorer_of(model: Model, *, spelling: bool = True, share: bool | None = None) -> TextScorer:
+def scorer_of(model: Model, *, spelling: bool = True, share: bool | None = None) -> SpelledScorer:
     """A scorer of hypotheses. Raises SettingError if the model does not continue texts."""
     shares = model.family not in _SCORED_WHOLE if share is None else share
     return SpelledScorer(model.language_model, model.tokenizer, model.speller if spelling else None, shares)

@@ -51,8 +51,9 @@ class Together(NamedTuple):
         .bin, as GloVe's cooccur writes them, with its vocabulary in NAME.vocab.txt. Raises OutputError.
         """
         target, on_progress = Path(path), callback(progress)
-        if target.exists() and not overwrite:
-            raise OutputError(f"{target}: exists already; use overwrite=True to replace it, or choose another name")
+        for path in files_of(target):
+            if path.exists() and not overwrite:
+                raise OutputError(f"{path}: exists already; use overwrite=True to replace it, or choose another name")
         if target.suffix != ".bin":
             with replace_file(target) as raw, compressing(raw, target) as file:
                 self._write_lines(file, on_progress)
@@ -87,6 +88,11 @@ class Together(NamedTuple):
         part["context"] = self.counted.columns[start:stop]
         part["count"] = self.counted.sums[start:stop] * (1 / UNIT)
         return part
+
+
+def files_of(path: Path) -> list[Path]:
+    """The files that co-occurrences saved under this name consist of."""
+    return [path, vocabulary_path(path)] if path.suffix == ".bin" else [path]
 
 
 @shows_progress

@@ -74,12 +74,13 @@ def open_checkpoint(folder: Path, run: dict[str, Any]) -> VectorsCheckpoint | No
         return None
     try:
         found = json.loads(index.read_text(encoding="utf-8"))
-        kind, before, name = found["kind"], found["run"], str(found["file"])
+        kind, settings, text = found["kind"], dict(found["run"]["settings"]), found["run"]["text"]
+        name = str(found["file"])
         state, digest = _state_of(**found["state"]), found["sha256"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ModelFormatError(f"{index}: is no checkpoint of word vectors; {anew}") from error
-    now = json.loads(json.dumps(run))
-    if kind != _KIND or (differing := differences(before, now)):
+    differing = differences(settings, run["settings"]) + (["the text differs"] if text != run["text"] else [])
+    if kind != _KIND or differing:
         what = "; ".join(differing) if kind == _KIND else f"it is of {kind}"
         raise SettingError(f"{folder}: the run cannot go on, since {what}; use the same settings and text, or {anew}")
     path = folder / FOLDER / os.path.basename(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import unicodedata
 from functools import cached_property
 from pathlib import Path
@@ -14,10 +15,10 @@ from chainrule import __version__
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.tokenizers import tokenizer_from
 from chainrule.base.files import check_new_file
-from chainrule.errors import ModelFormatError, SettingError, TextError
+from chainrule.errors import ModelFormatError, OutputError, SettingError, TextError
 from chainrule.report.model_card import model_card, model_rows
 from chainrule.storage.config_json import TokenizerEntry
-from chainrule.storage.model_folder import VOCABULARY_ARRAYS, open_model, save_model, saved_family
+from chainrule.storage.model_folder import VOCABULARY_ARRAYS, check_target, open_model, save_model, saved_family
 from chainrule.text.block import LINE_FEED, byte_array
 from chainrule.text.splitters import splitter_named
 from chainrule.text.tokenizer import Tokenizer
@@ -165,7 +166,7 @@ class WordVectors:
     def odd(self, words: Sequence[str]) -> list[Similar]:
         """The words with the cosine of each with the mean of all directions, the odd one first. Raises SettingError."""
         if len(words) < 3:
-            raise SettingError("fewer than three words were given; the odd one out is told from two others")
+            raise SettingError("fewer than three words were given; the odd one out needs two others to compare it with")
         rows = np.array([self._known(word) for word in words])
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         rows = rows / np.where(lengths == 0, 1, lengths)
@@ -265,7 +266,7 @@ class WordVectors:
         return vector
 
     def _unknown(self, word: str) -> str:
-        return f"{word!r} has no vector: it is not among the {len(self):,} words, and no n-grams tell of it"
+        return f"{word!r} has no vector: it is not among the {len(self):,} words, and none of its n-grams has a vector"
 
     def _among(self, restrict: int | None) -> Float32[ndarray, "words D"]:
         if restrict is not None and restrict < 1:
@@ -298,6 +299,18 @@ def suffix_of(path: Path) -> str | None:
     if suffixes and suffixes[-1] in (".gz", ".zst", ".xz", ".bz2"):
         suffixes.pop()
     return suffixes[-1] if suffixes and suffixes[-1] in _LAYOUTS else None
+
+
+def check_vectors_target(target: Path, *, overwrite: bool) -> None:
+    """Checks, before the work, that vectors may be saved under this name. Raises OutputError."""
+    if suffix_of(target) is not None:
+        check_new_file(target, overwrite=overwrite)
+        return
+    if re.search(r"\.(arpa|[a-z]{2,4}|gguf)(\.(gz|zst|xz|bz2))?$", target.name) and not target.is_dir():
+        raise OutputError(
+            f"{target}: its ending is of no format for word vectors; name a .vec, .txt or .bin file, or a folder"
+        )
+    check_target(target, overwrite=overwrite)
 
 
 def is_vectors_folder(path: str | os.PathLike[str]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_origin
 
@@ -46,7 +46,9 @@ _FORMATS = (
 FILE = Parameter(allow_leading_hyphen=True, validator=file_or_dash)
 TextFiles = Annotated[str, FILE, Parameter(help=f"Text, a line a document: files, also {_FORMATS}", required=True)]
 TextFile = Annotated[str, FILE, Parameter(help=f"Text, a line a document: a file, also {_FORMATS}")]
-ModelPath = Annotated[Path, Parameter(help="A model folder, an ARPA file, or a KenLM binary.")]
+ModelPath = Annotated[
+    Path, Parameter(help="A model: our folder or one of Hugging Face; an ARPA, KenLM binary, GGUF or llama2.c file.")
+]
 Output = Annotated[Path, Parameter(name=("--output", "-o"), help="The folder to write to.")]
 ModelOutput = Annotated[
     Path,
@@ -109,16 +111,21 @@ class TokenizerOptions:
     ] = None
 
     def config(self, default_min_count: int = 1) -> TokenizerConfig:
-        """default_min_count: if --vocabulary-min-count is not given. Raises SettingError."""
+        """default_min_count: of a vocabulary from the text, if --vocabulary-min-count is not given.
+
+        Raises SettingError.
+        """
         from chainrule.text.tokenizer_config import TokenizerConfig
 
-        return TokenizerConfig(
+        config = TokenizerConfig(
             kind=self.tokenizer or "word",
             normalise=normalisation_steps(self.normalise),
             vocabulary_size=self.vocabulary_size,
-            min_count=default_min_count if self.vocabulary_min_count is None else self.vocabulary_min_count,
+            min_count=1 if self.vocabulary_min_count is None else self.vocabulary_min_count,
             vocabulary=self.vocabulary,
         )
+        takes_default = self.vocabulary_min_count is None and config.learns_words and self.vocabulary is None
+        return replace(config, min_count=default_min_count) if takes_default else config
 
 
 def normalisation_steps(normalise: str | None) -> tuple[Normalisation, ...]:

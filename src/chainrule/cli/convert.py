@@ -108,14 +108,7 @@ def _are_vectors(source: Path) -> bool:
 
 def _convert_vectors(source: Path, target: Path, *, overwrite: bool) -> None:
     from chainrule.api.convert import convert_vectors
-    from chainrule.api.word_vectors import suffix_of
-    from chainrule.cli.texts import check_text_target
-    from chainrule.storage.model_folder import check_target
 
-    if suffix_of(target) is None:
-        check_target(target, overwrite=overwrite)
-    else:
-        check_text_target(target, None, overwrite=overwrite)
     with progress_bar() as progress:
         vectors = convert_vectors(source, target, overwrite=overwrite, progress=progress)
     print(f"{target}: {len(vectors):,} words, {vectors.vectors.shape[1]:,} dimensions")

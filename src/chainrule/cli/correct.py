@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from contextlib import ExitStack
+from contextlib import contextmanager
+from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,11 +12,12 @@ from cyclopts import CycloptsError, Parameter
 
 from chainrule.cli.arguments import Json, ModelPath, ModelTokenizerName, Overwrite, TextFile, WholeNumber
 from chainrule.cli.models import open_model
-from chainrule.cli.screen import note, print_json, progress_bar
-from chainrule.cli.texts import DEFAULT_READING, TextOptions, check_text_target, note_repairs
+from chainrule.cli.screen import note, progress_bar, writes_utf8
+from chainrule.cli.texts import DEFAULT_READING, TextOptions, check_text_target, note_lost_fields, note_repairs
+from chainrule.errors import TextError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from chainrule.applications.correction.corrector import Change, Corrected
 
@@ -60,6 +62,13 @@ def correct(
     corrector_weight: Annotated[
         float, Parameter(help="With --corrector: the weight of its log-probability; others have 1.")
     ] = 0.5,
+    rescore_by: Annotated[
+        Path | None,
+        Parameter(help="A second model, with any tokens, perhaps a masked one: it weighs the beam's best hypotheses."),
+    ] = None,
+    rescore_weight: Annotated[
+        float, Parameter(help="With --rescore-by: the weight of its log-probability; others have 1.")
+    ] = 0.5,
     beam: Annotated[int, WholeNumber, Parameter(help="How many hypotheses to keep.")] = 4,
     candidates: Annotated[int, WholeNumber, Parameter(help="How many candidates to consider for each word.")] = 6,
     references: Annotated[
@@ -74,7 +83,7 @@ def correct(
         bool, Parameter(negative=(), help="With --references: F0.5 of edits, too, by the package errant.")
     ] = False,
     diff: Annotated[
-        bool, Parameter(negative=(), help="Print only the lines that change, with their changes marked.")
+        bool, Parameter(negative=(), help="Write only the lines that change, with their changes marked.")
     ] = False,
     interactive: Annotated[bool, Parameter(negative=(), help="Ask about each change.")] = False,
     output: Annotated[
@@ -105,12 +114,20 @@ def correct(
         raise CycloptsError(msg="--interactive reads one file and writes another: give TEXT and --output.")
     if errant and not references:
         raise CycloptsError(msg="--errant measures against --references; name them.")
+    if references and output is not None:
+        raise CycloptsError(msg="--references measures the corrections and writes no texts; leave out --output.")
     source = reading.corpus(text)
     if output is not None:
+        _check_format(output, json=json)
         check_text_target(output, source, overwrite=overwrite)
-    kept = tuple(keep.read_text(encoding="utf-8").split()) if keep is not None else ()
+    kept = () if keep is None else _read_words(keep)
     config = CorrectionConfig(
-        beam=beam, candidates=candidates, at_least=at_least, keep=kept, learnt_weight=corrector_weight
+        beam=beam,
+        candidates=candidates,
+        at_least=at_least,
+        keep=kept,
+        learnt_weight=corrector_weight,
+        rescore_weight=rescore_weight,
     )
     how = Path(channel) if channel not in ("keyboard", "ocr") else channel
     with progress_bar() as progress:
@@ -123,30 +140,64 @@ def correct(
             "grammar_rate": grammar_rate,
             "inflections": inflections,
             "learnt": corrector,
+            "rescore_by": None if rescore_by is None else open_model(rescore_by, None, None, progress),
             "config": config,
         }
         if references:
             _print_measures(ready_corrector(loaded, **options), source, references, errant=errant)
             return
         lines = corrected_lines(source, loaded, progress=False if sys.stdout.isatty() else progress, **options)
-        with ExitStack() as stack:
-            file: Any = sys.stdout
-            if output is not None:
-                from chainrule.base.files import replace_file
-
-                binary = stack.enter_context(replace_file(output))
-                _write(lines, lambda line: binary.write(line.encode() + b"\n"), interactive=interactive)
-            elif json:
+        with _line_writer(output) as write:
+            if json:
                 for line in lines:
-                    print_json(_as_json(line))
-            elif diff:
+                    write(dumps(_as_json(line), ensure_ascii=output is None and not writes_utf8()))
+            elif diff and output is None:
                 _print_differences(lines)
+            elif diff:
+                _write_differences(lines, write)
             else:
-                _write(lines, lambda line: print(line, file=file), interactive=False)
+                _write(lines, write, interactive=interactive)
+    if output is not None and not diff:
+        note_lost_fields(source)
     note_repairs(source)
 
 
-def _write(lines: Iterable[Corrected], write: Any, *, interactive: bool) -> None:
+def _check_format(output: Path, *, json: bool) -> None:
+    """Raises OutputError for Parquet; CycloptsError for plain text in a file whose name promises records."""
+    from chainrule.text.reading import FORMATS, text_suffix
+    from chainrule.text.writing import check_format
+
+    check_format(output)
+    if text_suffix(str(output)) in FORMATS and not json:
+        raise CycloptsError(
+            msg=f"{output}: corrected texts are written as lines, without the other fields of records; give it a name "
+            "that ends in .txt, or write records of text, corrected and changes with --json."
+        )
+
+
+def _read_words(path: Path) -> tuple[str, ...]:
+    """Raises TextError."""
+    try:
+        return tuple(path.read_text(encoding="utf-8-sig").split())
+    except OSError as error:
+        raise TextError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise TextError(f"{path}: is not UTF-8, at byte {error.start:,}; expected words, one on each line") from error
+
+
+@contextmanager
+def _line_writer(output: Path | None) -> Iterator[Callable[[str], object]]:
+    """What writes a line to a file or, without one, to standard output."""
+    from chainrule.base.files import compressing, replace_file
+
+    if output is None:
+        yield print
+        return
+    with replace_file(output) as raw, compressing(raw, output) as file:
+        yield lambda line: file.write(line.encode() + b"\n")
+
+
+def _write(lines: Iterable[Corrected], write: Callable[[str], object], *, interactive: bool) -> None:
     asking = interactive
     for number, line in enumerate(lines, 1):
         if line.note is not None:
@@ -186,20 +237,31 @@ def _print_differences(lines: Iterable[Corrected]) -> None:
     from rich.text import Text
 
     console = Console(soft_wrap=True, highlight=False)
-    for number, line in enumerate(lines, 1):
-        if line.note is not None:
-            note(f"line {number}: {line.note}")
-        if not line.changes:
-            continue
+    if not console.is_terminal:
+        _write_differences(lines, print)
+        return
+    for number, line in _changed(lines):
         shown, end = Text(f"{number}: "), 0
         for change in line.changes:
             shown.append(line.text[end : change.start])
-            if console.is_terminal:
-                shown.append(change.before, "red strike").append(change.after, "green")
-            else:
-                shown.append(f"[-{change.before}-]{{+{change.after}+}}")
+            shown.append(change.before, "red strike").append(change.after, "green")
             end = change.stop
         console.print(shown.append(line.text[end:]))
+
+
+def _write_differences(lines: Iterable[Corrected], write: Callable[[str], object]) -> None:
+    for number, line in _changed(lines):
+        marked = [change._replace(after=f"[-{change.before}-]{{+{change.after}+}}") for change in line.changes]
+        write(f"{number}: {line.with_changes(marked)}")
+
+
+def _changed(lines: Iterable[Corrected]) -> Iterator[tuple[int, Corrected]]:
+    """The lines that change, with their numbers; the notes on others go to the screen."""
+    for number, line in enumerate(lines, 1):
+        if line.note is not None:
+            note(f"line {number}: {line.note}")
+        if line.changes:
+            yield number, line
 
 
 def _print_measures(corrector: Any, source: Any, references: tuple[Path, ...], *, errant: bool) -> None:

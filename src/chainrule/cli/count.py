@@ -108,15 +108,21 @@ def _count_together(
     json: bool,
 ) -> None:
     from chainrule.api.cooccurrences import count_together
+    from chainrule.api.together import files_of
     from chainrule.api.train_vectors import WORDS
 
-    check_text_target(output, source, overwrite=overwrite)
+    files = files_of(output)
+    for path in files:
+        check_text_target(path, source, overwrite=overwrite)
     with progress_bar() as progress:
         words = tokenizer.config(WORDS.min_count)
         together = count_together(source, config, tokenizer=words, markers=markers, progress=progress)
         together.save(output, overwrite=overwrite, progress=progress)
     note_repairs(source)
     if json:
-        print_json({"counts": str(output), "words": len(together.words), "pairs": together.pairs})
+        shown = [str(path) for path in files]
+        print_json({"counts": shown[0], "files": shown, "words": len(together.words), "pairs": together.pairs})
     else:
         print(f"{output}: {together.pairs:,} pairs of {len(together.words):,} words, at most {config.window} apart")
+        for vocabulary in files[1:]:
+            print(f"{vocabulary}: the words, with how often each occurs")

@@ -9,7 +9,7 @@ from cyclopts import CycloptsError, Parameter
 from chainrule.cli.arguments import Json, ModelMarkerRule, ModelPath, ModelTokenizerName, TextFiles
 from chainrule.cli.bad_records import Strict, bad_records
 from chainrule.cli.classify import labels_inputs, show_accuracy
-from chainrule.cli.evaluate_vectors import NO_VECTORS, VectorsOptions, evaluate_vectors
+from chainrule.cli.evaluate_vectors import NO_VECTORS, VectorsOptions, evaluate_vectors, holds_vectors
 from chainrule.cli.models import open_model
 from chainrule.cli.screen import note, print_json, progress_bar
 from chainrule.cli.texts import DEFAULT_READING, TextOptions, note_repairs, text_for
@@ -97,6 +97,8 @@ def evaluate(
     if pseudo is not None:
         raise CycloptsError(msg="--pseudo is for --minimal-pairs.")
     if not texts:
+        if holds_vectors(model):
+            raise CycloptsError(msg=f"{model} holds word vectors; measure them with --similarity or --analogies.")
         raise CycloptsError(msg="TEXTS is missing.")
     if labels_inputs(model):
         if reading != DEFAULT_READING or not ends or len(texts) > 1:

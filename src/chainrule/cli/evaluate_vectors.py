@@ -44,6 +44,13 @@ class VectorsOptions:
 NO_VECTORS = VectorsOptions()
 
 
+def holds_vectors(model: Path) -> bool:
+    """Whether this is a folder of word vectors, or a file whose name says that it has them."""
+    from chainrule.api.word_vectors import is_vectors_folder
+
+    return is_vectors_folder(model) if model.is_dir() else model.name.endswith((".vec", ".vec.gz"))
+
+
 def evaluate_vectors(model: Path, options: VectorsOptions, *, json: bool) -> None:
     """Measures word vectors and prints the result.
 

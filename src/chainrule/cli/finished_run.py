@@ -51,7 +51,9 @@ def report_finished_run(
             "--resume to replace its model, or choose another folder"
         )
     if is_first_process():
-        note(f"the run has ended, after {count_of(entry.record.get('steps', 0), 'step')}; {output} is its model")
+        steps = entry.record.get("steps")
+        after = "" if steps is None else f", after {count_of(steps, 'step')}"
+        note(f"the run has ended{after}; {output} is its model")
         if json:
             print_json({**entry.record, "model": str(output)})
 

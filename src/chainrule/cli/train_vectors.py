@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,9 +18,10 @@ from chainrule.cli.arguments import (
     TextFiles,
     TokenizerOptions,
 )
+from chainrule.cli.finished_run import data_differences, report_finished_run, text_differences
 from chainrule.cli.flags import flags_of, given_settings
 from chainrule.cli.models import is_model
-from chainrule.cli.screen import note, print_json, progress_bar
+from chainrule.cli.screen import print_json, progress_bar
 from chainrule.cli.texts import (
     DEFAULT_READING,
     NO_MIX,
@@ -31,10 +33,13 @@ from chainrule.cli.texts import (
 )
 from chainrule.cli.training_screen import TrainingScreen
 from chainrule.errors import SettingError
+from chainrule.training.resume_check import differences
 from chainrule.vectors.config import VectorsConfig
 
 if TYPE_CHECKING:
     from chainrule.api.word_vectors import WordVectors
+    from chainrule.text.corpus import Source
+    from chainrule.text.tokenizer_config import TokenizerConfig
 
     class VectorsFlags:
         """All fields may be left out."""
@@ -89,8 +94,10 @@ def vectors(
     if resume and overwrite:
         raise SettingError("--resume continues a run and --overwrite starts a new one; give one of them")
     continues = resume and is_unfinished(output)
+    config = VectorsConfig(**given)
+    words = tokenizer.config(WORDS.min_count) if counts is None else WORDS
     if resume and not continues and is_model(output):
-        note(f"the run has ended; {output} is its model")
+        _report_finished(output, config, mixing.source(texts, reading) if counts is None else counts, words, json=json)
         return
     replaces = overwrite or continues
     check_target(output, overwrite=replaces)
@@ -100,8 +107,8 @@ def vectors(
         source = mixing.source(texts, reading) if counts is None else read_together(counts, progress=progress)
         trained = train_vectors(
             source,
-            VectorsConfig(**given),
-            tokenizer=tokenizer.config(WORDS.min_count) if counts is None else WORDS,
+            config,
+            tokenizer=words,
             markers=markers,
             folder=output,
             resume=resume,
@@ -115,6 +122,24 @@ def vectors(
         note_repairs(source)
         note_mix(source)
     _print_summary(trained, output, time.perf_counter() - began, json=json)
+
+
+def _report_finished(
+    output: Path, config: VectorsConfig, source: Source | Path, tokenizer: TokenizerConfig, *, json: bool
+) -> None:
+    """Prints that a run has ended. source: a text, or a file of co-occurrences. Raises SettingError if it differs."""
+    from chainrule.api.together import read_together
+    from chainrule.api.train_vectors import WORDS
+    from chainrule.api.word_vectors import FAMILY
+
+    def changes(before: dict[str, Any]) -> list[str]:
+        settings = differences(before["settings"], asdict(config.resolved()))
+        if isinstance(source, Path):
+            return settings + data_differences(before, read_together(source).record)
+        before = {**before, "tokenizer": asdict(WORDS) | before.get("tokenizer", {})}
+        return settings + text_differences(before, source, tokenizer)
+
+    report_finished_run(output, FAMILY, None, {}, changes, json=json)
 
 
 def _print_summary(trained: WordVectors, output: Path, seconds: float, *, json: bool) -> None:

@@ -20,7 +20,13 @@ _NO_FILE = re.compile("There is no option (--[^ ]+) ")  # as file_or_dash words 
 _SWAPPED = "{} is not a model, and {} is: are they swapped?"
 _MISSPELT, _ALIKE = 0.9, 0.75  # similarity to another option: surely meant, perhaps meant
 # Settings of the library whose options are named otherwise.
-_RENAMED = {"n": "--number", "allowed": "--allow", "banned": "--ban", "validation": "--valid"}
+_RENAMED = {
+    "n": "--number",
+    "allowed": "--allow",
+    "banned": "--ban",
+    "validation": "--valid",
+    "min_count": "--vocabulary-min-count",
+}
 _OF_CONVERT = {"allow_pickle": "--allow-pickle"}  # whatever verb opens the model
 _MODELS = ("model", "models")  # parameters for models
 _TEXTS = (

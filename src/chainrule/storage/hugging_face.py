@@ -172,9 +172,9 @@ def _tensors_of(folder: Path, open_pickle: OpenTensors | None) -> tuple[Mapping[
         raise ModelFormatError(f"{folder}: has no {TENSORS}, and no {INDEX}")
     if open_pickle is None:
         raise ModelFormatError(
-            f"{pickled}: is a pickle, which can run code when it is opened, so it is not. If you trust who made it, "
-            "convert it with allow_pickle=True; or save the model as safetensors, in Python with transformers: "
-            "AutoModel.from_pretrained(folder).save_pretrained(new_folder)"
+            f"{pickled}: is a pickle, which can run code when it is opened, so it was not opened. If you trust who "
+            "made it, convert it with allow_pickle=True; or save the model as safetensors, in Python with "
+            "transformers: AutoModel.from_pretrained(folder).save_pretrained(new_folder)"
         )
     return (_sharded if pickled.name == _PICKLE_INDEX else _in_one_file)(pickled, open_pickle)
 

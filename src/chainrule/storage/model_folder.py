@@ -12,6 +12,7 @@ leaves at most an unused file or the old model card. Nothing is ever unpickled.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import secrets
@@ -57,6 +58,8 @@ def check_target(folder: Path, *, overwrite: bool) -> None:
     try:
         if folder.is_dir():
             if (folder / CONFIG).exists():
+                if _is_foreign(folder / CONFIG):
+                    raise OutputError(f"{folder}: its {CONFIG} is of another program; choose another folder")
                 if not overwrite:
                     raise OutputError(
                         f"{folder}: there is a model already; use overwrite=True to replace it, "
@@ -264,6 +267,14 @@ def _undo_on_failure(folder: Path) -> Iterator[Callable[[str], Path]]:
             outcome = f"the model was saved, but its {CARD} may not be" if committed else "nothing was changed"
             raise OutputError(f"{folder}: cannot be written: {error.strerror}; {outcome}") from error
         raise
+
+
+def _is_foreign(config: Path) -> bool:
+    """Whether this is JSON that chainrule did not write, such as a config.json of Hugging Face."""
+    try:
+        return "family" not in json.loads(config.read_bytes())
+    except (ValueError, TypeError, RecursionError):
+        return False  # damaged, so it may have been ours
 
 
 def _is_ours(path: Path) -> bool:

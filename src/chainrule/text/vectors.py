@@ -35,6 +35,7 @@ FileLayout = Literal["word2vec", "binary", "glove"]
 _MAX_WIDTH = 1 << 16  # dimensions of a vector
 _BATCH = 1 << 20  # bytes read at a time; no line is longer
 _REPORT_EVERY = 1 << 12  # rows
+_PRINTABLE = re.compile(rb"[\t\r\x20-\x7e]*(\n[^\0-\x08\x0b\x0c\x0e-\x1f\x7f]*)?")  # further lines may have any letters
 
 
 @dataclass(frozen=True)
@@ -167,7 +168,8 @@ def _layout(name: str, file: io.BufferedReader[Any]) -> _Layout:
     first = _line(name, file)
     if header := re.fullmatch(rb"\s*(\d{1,18})\s+(\d{1,18})\s*", first):
         words, width = map(int, header.groups())
-        is_binary = _trailing_numbers(file.peek(_BATCH).partition(b"\n")[0]) < width
+        head = file.peek(_BATCH)
+        is_binary = _trailing_numbers(head.partition(b"\n")[0]) < width and not _is_text(head, width)
         first = b""
     else:
         words, width, is_binary = None, _trailing_numbers(first), False
@@ -239,6 +241,11 @@ def _line(name: str, file: io.BufferedReader[Any]) -> bytes:
     if len(line) == _BATCH:
         raise TextError(f"{name}: a line has over {_BATCH:,} bytes; expected a word and its numbers")
     return line
+
+
+def _is_text(head: bytes, width: int) -> bool:
+    """Whether the bytes after the first word, as many as its vector has in a binary file, are printable."""
+    return _PRINTABLE.fullmatch(head.partition(b" ")[2][: 4 * width]) is not None
 
 
 def _trailing_numbers(line: bytes) -> int:

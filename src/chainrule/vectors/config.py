@@ -22,7 +22,7 @@ class VectorsConfig:
 
     method: Method = setting(
         "skipgram",
-        "skipgram: a word foretells those around it; cbow: those around it foretell a word (Mikolov 2013); glove: "
+        "skipgram: a word predicts those around it; cbow: those around it predict a word (Mikolov 2013); glove: "
         "logarithms of co-occurrences (Pennington 2014)",
     )
     loss: Loss | None = setting(
@@ -32,9 +32,12 @@ class VectorsConfig:
     )
     dimensions: int = setting(100, "how many numbers a vector has", least=1, below=1 << 16)
     window: int | None = setting(
-        None, "words on each side: of up to 5, a random number; with glove 15, as its demo", least=1, below=1 << 12
+        None,
+        "words on each side: of up to 5, a random number; with glove 15, as in GloVe's demo",
+        least=1,
+        below=1 << 12,
     )
-    epochs: int | None = setting(None, "passes over the text: 5; with glove 15, as its demo", least=1)
+    epochs: int | None = setting(None, "passes over the text: 5; with glove 15, as in GloVe's demo", least=1)
     rate: float | None = setting(
         None,
         "the learning rate at the start: 0.025, with cbow 0.05; with subwords 0.05, as fastText; with glove 0.05, its "
@@ -67,6 +70,16 @@ class VectorsConfig:
             for name in ("loss", "subwords", "sample", "noise_power"):
                 if getattr(self, name) is not None:
                     raise SettingError(f"{name} is for skipgram and cbow; glove has none")
+        of_glove, of_negative = self.method == "glove", self.method != "glove" and self.loss in (None, "negative")
+        purposes = {
+            "negatives": (of_negative, "for skipgram and cbow with the loss negative"),
+            "buckets": (self.subwords is not None, "for subwords"),
+            "x_max": (of_glove, "for the method glove"),
+            "power": (of_glove, "for the method glove"),
+        }
+        for name, (applies, purpose) in purposes.items():
+            if not applies and getattr(self, name) != getattr(type(self), name):
+                raise SettingError(f"{name} is {purpose}; leave it out")
         if self.rate == 0 or self.x_max == 0:
             raise SettingError("rate or x_max is 0; expected more")
 

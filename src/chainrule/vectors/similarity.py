@@ -140,14 +140,16 @@ def _read_set(path: Path) -> list[Pair]:
         parts = line.split()
         if not parts:
             continue
+        is_header = number == 1 and len(parts) >= 3
         try:
             first, second, rating = parts
             value = float(rating)
+            is_header = False
         except ValueError:
             value = math.nan
+        if is_header:
+            continue
         if not math.isfinite(value):
-            if not pairs and len(parts) >= 3 and number == 1:  # a header
-                continue
             raise TextError(
                 f"{path}, line {number}: {line[:60]!r} is no pair; expected two words and a rating, with tabs between"
             )

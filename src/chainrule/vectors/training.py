@@ -132,7 +132,7 @@ class VectorsTraining:
             is_whole = all(np.isfinite(matrix.sum()) for matrix in self.matrices.values())
         if not is_whole:
             raise EstimationError(
-                f"the vectors are no numbers any more, in epoch {self.step // self._learner.steps + 1} at a learning "
+                f"the vectors became NaN or infinite in epoch {self.step // self._learner.steps + 1} at a learning "
                 f"rate of {self.config.rate:g}; take a lower rate"
             )
 

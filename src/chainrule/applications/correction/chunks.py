@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from chainrule.applications.channel.lexicon import WORD
+from chainrule.applications.correction.deletion_index import LONGEST
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -49,8 +50,9 @@ def chunks_of(text: str, keep: Collection[str] = ()) -> list[Chunk]:
 
 
 def _is_kept(word: str, keep: Collection[str], *, shouts: bool) -> bool:
-    """Whether a word is kept: numbers, abbreviations in capitals, inner capitals as in iPhone, the user's own words."""
-    if any(character.isdigit() for character in word) or word.lower() in keep:
+    """Whether a word is kept: numbers, abbreviations in capitals, inner capitals as in iPhone, the user's own words,
+    and runs of letters that are longer than any word."""
+    if len(word) > LONGEST or any(character.isdigit() for character in word) or word.lower() in keep:
         return True
     inner = word[1:]
     return len(word) > 1 and inner != inner.lower() and not shouts

@@ -11,12 +11,14 @@ from chainrule.applications.correction.chunks import chunks_of
 from chainrule.applications.correction.lattice import Arc, Variant, best_paths
 from chainrule.applications.correction.learnt import with_rewritings
 from chainrule.applications.correction.spelling import Spelling
+from chainrule.applications.rescoring.features import IMPOSSIBLE
+from chainrule.base.arguments import as_texts
 from chainrule.errors import SettingError
 from chainrule.protocol import UNKNOWN
 from chainrule.text.tokenizer import documents_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from chainrule.applications.correction.chunks import Chunk
     from chainrule.applications.correction.errors import ErrorModel
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from chainrule.applications.correction.lattice import Path
     from chainrule.applications.correction.learnt import LearntCorrector
     from chainrule.applications.correction.word_index import WordIndex
+    from chainrule.applications.rescoring.features import TextScorer
     from chainrule.evaluation.token_costs import Speller
     from chainrule.protocol import Scorer
     from chainrule.text.tokenizer import Tokenizer
@@ -38,7 +41,8 @@ class CorrectionConfig:
 
     beam: the most paths kept at each position. candidates: the most candidates for each word. at_least: the least
     probability of a change. weight: of the language model, relative to the channel. learnt_weight: of the learnt
-    corrector's log P(right | wrong), relative to the channel. keep: words that are never changed.
+    corrector's log P(right | wrong), relative to the channel. rescore_weight: of the second model's log-probability.
+    keep: words that are never changed.
     Raises SettingError.
     """
 
@@ -47,6 +51,7 @@ class CorrectionConfig:
     at_least: float = 0.5
     weight: float = 1.0
     learnt_weight: float = 0.5
+    rescore_weight: float = 0.5
     keep: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -56,6 +61,7 @@ class CorrectionConfig:
             ("at_least", 0.0, 1.0),
             ("weight", 0.0, 100.0),
             ("learnt_weight", 0.0, 100.0),
+            ("rescore_weight", 0.0, 100.0),
         ):
             if not least <= (value := getattr(self, name)) <= most:
                 raise SettingError(f"{name} is {value}; expected {least} to {most}")
@@ -107,23 +113,29 @@ class Corrector:
         *,
         grammar: Grammar | None = None,
         learnt: LearntCorrector | None = None,
+        rescorer: TextScorer | None = None,
     ) -> None:
-        """grammar: what it proposes joins the words of spelling. learnt: so do its texts, and it weighs the best."""
-        self._model, self._tokenizer, self._speller = model, tokenizer, speller
+        """grammar: what it proposes joins the words of spelling. learnt: so do its texts, and it weighs the best.
+
+        rescorer: a second language model, which weighs the best, too.
+        """
+        self._model, self._speller = model, speller
+        self._tokenizer = tokenizer.with_markers("keep")  # a literal </s> or <unk> is left alone
         self._words, self._config = words, config or CorrectionConfig()
         self._spelling = Spelling(words, errors, self._config.candidates)
-        self._grammar, self._learnt = grammar, learnt
+        self._grammar, self._learnt, self._rescorer = grammar, learnt, rescorer
         self._keep = frozenset(word.lower() for word in self._config.keep)
 
-    def correct(self, texts: Sequence[str]) -> list[Corrected]:
-        """Corrects each text independently of the others."""
+    def correct(self, texts: Iterable[str]) -> list[Corrected]:
+        """Corrects each text independently of the others. Raises TypeError if it is given a single text."""
+        texts = as_texts(texts)
         parted = [chunks_of(text, self._keep) for text in texts]
         notes = [self._reason_to_keep(chunks) for chunks in parted]
         read = [i for i, note in enumerate(notes) if note is None and parted[i]]
         lattices = self._lattices([texts[i] for i in read], [parted[i] for i in read])
         config = self._config
         paths = best_paths(self._model, lattices, beam=config.beam, weight=config.weight)
-        if self._learnt is not None:
+        if self._learnt is not None or self._rescorer is not None:
             paths = self._weighed([texts[i] for i in read], paths)
         results = [Corrected(text, text, (), note) for text, note in zip(texts, notes, strict=True)]
         for i, ways in zip(read, paths, strict=True):
@@ -139,14 +151,18 @@ class Corrector:
         return None
 
     def _weighed(self, texts: list[str], paths: list[list[Path]]) -> list[list[Path]]:
-        """The paths of each text in the order that they have with log P(them | text) of the learnt corrector."""
-        assert self._learnt is not None
-        pairs = [(text, path.text()) for text, ways in zip(texts, paths, strict=True) for path in ways]
-        log_probs = iter(self._learnt.log_probs(*map(list, zip(*pairs, strict=True))).tolist() if pairs else ())
-        weight = self._config.learnt_weight
+        """The paths of each text in the order that they have with the learnt corrector and the second model."""
+        written = [text for text, ways in zip(texts, paths, strict=True) for _ in ways]
+        meant = [path.text() for ways in paths for path in ways]
+        totals = np.zeros(len(meant))
+        if self._learnt is not None and meant:
+            totals += self._config.learnt_weight * self._learnt.log_probs(written, meant)
+        if self._rescorer is not None and meant:
+            totals += self._config.rescore_weight * np.maximum(self._rescorer.log_probs(meant), IMPOSSIBLE)
+        added = iter(totals.tolist())
         return [
             sorted(
-                (path._replace(log_prob=path.log_prob + weight * next(log_probs)) for path in ways),
+                (path._replace(log_prob=path.log_prob + next(added)) for path in ways),
                 key=lambda path: -path.log_prob,
             )
             for ways in paths
