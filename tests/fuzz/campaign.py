@@ -19,7 +19,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
-from mutations import broken_arpa, broken_binary, broken_folder, broken_vectors
+from mutations import broken_arpa, broken_binary, broken_folder, broken_open_model, broken_vectors
+from open_models import open_models
 
 import chainrule
 
@@ -101,6 +102,7 @@ class Cases:
             gzip.decompress((FIXTURES / "order1.arpa.gz").read_bytes()),
         ]
         self.vectors = self._vectors(lines)
+        self.open_models = open_models(folder / "open", FIXTURES / "tok512.bin")
         self.binaries = [path.read_bytes() for path in sorted((FIXTURES / "kenlm").glob("*.binary"))]
 
     def _vectors(self, lines: chainrule.Lines) -> list[Path]:
@@ -122,6 +124,9 @@ class Cases:
 
     def case(self, number: int) -> Path:
         random = np.random.default_rng(number)
+        if random.integers(4) == 0:
+            path = self.open_models[random.integers(len(self.open_models))]
+            return broken_open_model(random, path, self.folder / "open")
         if random.integers(6) == 0:
             path = self.vectors[random.integers(len(self.vectors))]
             return (broken_folder if path.is_dir() else broken_vectors)(random, path, path.parent)

@@ -210,6 +210,38 @@ def broken_folder(random: Random, model: Path, folder: Path) -> Path:
     return target
 
 
+def broken_open_model(random: Random, model: Path, folder: Path) -> Path:
+    """A copy of what others trained, in a folder, in which one file is broken. model: the folder, or a file in it."""
+    whole, target = model if model.is_dir() else model.parent, folder / "broken"
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(whole, target)
+    files = sorted(target.iterdir())
+    path = files[random.integers(len(files))]
+    data = path.read_bytes()
+    match path.suffix:
+        case ".json":
+            broken = (some_json if random.integers(3) else some_bytes)(random, data)
+        case ".safetensors":
+            broken = (_with_other_header if random.integers(2) else _with_other_numbers)(random, data)
+        case ".gguf" | ".bin" if random.integers(2):
+            broken = _with_other_beginning(random, data)
+        case _:
+            broken = some_bytes(random, data)
+    path.write_bytes(broken)
+    return target if model.is_dir() else target / model.name
+
+
+def _with_other_beginning(random: Random, data: bytes) -> bytes:
+    """Numbers of 4 or 8 bytes changed where a header may be, or its first bytes by others."""
+    stop = int(random.choice([28, 400, 8000]))
+    if random.integers(3) == 0:
+        return some_bytes(random, data[:stop]) + data[stop:]
+    changed, begin = bytearray(data), int(random.integers(8))
+    length = (min(len(data), stop) - begin) & ~7
+    some_numbers(random, np.frombuffer(memoryview(changed)[begin : begin + length], random.choice(["<u4", "<u8"])))
+    return bytes(changed)
+
+
 def _sha256(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
@@ -226,8 +258,9 @@ def _with_other_numbers(random: Random, data: bytes) -> bytes:
     base = 8 + int.from_bytes(data[:8], "little")
     header = json.loads(data[8:base])
     changed = bytearray(data)
+    names = [name for name in header if name != "__metadata__"]
     for _ in range(random.integers(1, 3)):
-        entry = header[list(header)[random.integers(len(header))]]
+        entry = header[names[random.integers(len(names))]]
         start, stop = (base + place for place in entry["data_offsets"])
         some_numbers(random, np.frombuffer(memoryview(changed)[start:stop], _TYPES[entry["dtype"]]))
     return bytes(changed)

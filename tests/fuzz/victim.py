@@ -16,7 +16,7 @@ import traceback
 import warnings
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SLACK = 192 << 20  # bytes that any reading may take: the stacks of threads, blocks, buffers
+SENTENCES = ["the cat sat", "", "日本 a"]
 TEXTS = ["a b", "", "b a c x", "the a b c d e f g h i j a b a b a b", "￭ a", "日本 a", "x" * 300]
 
 
@@ -35,6 +36,9 @@ def use(path: Path, workplace: Path) -> None:
     """Raises ChainruleError, or AssertionError where a number is none."""
     if path.parent.name == "vectors":
         use_vectors(path, workplace)
+        return
+    if "open" in path.parts[-3:-1]:
+        use_open_model(path, workplace)
         return
     use_word_by_word(path)
     model = chainrule.load(path)
@@ -71,6 +75,24 @@ def use_vectors(path: Path, workplace: Path) -> None:
         chainrule.load_vectors(again)
 
 
+def use_open_model(path: Path, workplace: Path) -> None:
+    """What a model that others trained is for."""
+    again = workplace / "open-again"
+    model: Any = chainrule.load(path)
+    if isinstance(model, chainrule.TextPairModel):
+        found = model.score(chainrule.Pairs(SENTENCES, SENTENCES))
+        model.write(SENTENCES, max_tokens=5)
+    else:
+        found = model.score(SENTENCES)
+        if model.family == "masked":
+            model.fill("the [MASK] sat")
+            model.embed(SENTENCES)
+        else:
+            model.generate("the", 2, limits=chainrule.Limits(max_tokens=5), seed=1)
+    assert not np.isnan(found).any(), "a score is NaN"
+    model.save(again, overwrite=True)
+
+
 def use_word_by_word(path: Path) -> None:
     """What KenLM's module offers; of its numbers no more is promised than that there are some."""
     try:
@@ -99,6 +121,15 @@ def answer(path: Path, workplace: Path) -> str:
 def warm_up(workplace: Path) -> None:
     """Loads everything that is loaded when it is first needed, so that no case pays for it."""
     chainrule.train(chainrule.Lines(TEXTS[3:]), chainrule.NGramConfig(order=2)).save(workplace / "whole")
+    network = chainrule.preset("llama", layers=1, width=16, heads=1, context=16)
+    pieces = chainrule.TokenizerConfig(kind="bpe", vocabulary_size=280)
+    steps = chainrule.TrainingConfig(steps=1, batch=1)
+    chainrule.train(chainrule.Lines(TEXTS[3:]), network, tokenizer=pieces, training=steps, progress=False).save(
+        workplace / "lm"
+    )
+    (workplace / "open").mkdir()
+    chainrule.convert(workplace / "lm", workplace / "open" / "llama", to="hugging-face")
+    use(workplace / "open" / "llama", workplace)
     vectors = chainrule.train_vectors(chainrule.Lines(9 * TEXTS[3:5]), chainrule.VectorsConfig(subwords="1-3"))
     (workplace / "vectors").mkdir()
     vectors.save(workplace / "vectors" / "whole")

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import struct
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import gguf
 import numpy as np
 import pytest
 import torch
+from tiny_files import write_gguf
 from tiny_models import CAUSAL, TEXTS, byte_level, shaken
 
 import chainrule
@@ -22,23 +22,6 @@ from chainrule.storage.gguf_blocks import BLOCK_TYPES, dequantise
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from tokenizers import Tokenizer
-
-THEIRS = {
-    "model.embed_tokens": "token_embd",
-    "model.norm": "output_norm",
-    "lm_head": "output",
-    "input_layernorm": "attn_norm",
-    "self_attn.q_proj": "attn_q",
-    "self_attn.k_proj": "attn_k",
-    "self_attn.v_proj": "attn_v",
-    "self_attn.o_proj": "attn_output",
-    "post_attention_layernorm": "ffn_norm",
-    "mlp.gate_proj": "ffn_gate",
-    "mlp.up_proj": "ffn_up",
-    "mlp.down_proj": "ffn_down",
-}
 
 
 @pytest.mark.parametrize("number", BLOCK_TYPES)
@@ -60,65 +43,9 @@ def test_every_type_of_block_is_what_the_package_gguf_has(number: int) -> None:
     )
 
 
-def add_scored_pieces(writer: gguf.GGUFWriter, pieces: dict[str, int], rows: int) -> None:
-    """A tokenizer of SentencePiece's kind: these pieces with their types, and one for each byte, up to so many rows."""
-    kinds = {"</s>": 3, "<s>": 3, "<unk>": 2, **pieces, **{f"<0x{byte:02X}>": 6 for byte in range(256)}}
-    kinds |= {f"<unused{number}>": 5 for number in range(len(kinds), rows)}
-    writer.add_tokenizer_model("llama")
-    writer.add_token_list(list(kinds))
-    writer.add_token_types(list(kinds.values()))
-    writer.add_token_scores([-float(number) for number in range(len(kinds))])
-    writer.add_unk_token_id(2)
-
-
-def written(path: Path, model: Any, tokenizer: Tokenizer, **changes: Any) -> Path:
-    """A tiny llama as ggml has it: q and k with neighbours that rotate together."""
-    config = model.config
-    writer = gguf.GGUFWriter(path, changes.get("architecture", "llama"))
-    writer.add_block_count(config.num_hidden_layers)
-    writer.add_context_length(config.max_position_embeddings)
-    writer.add_embedding_length(config.hidden_size)
-    writer.add_feed_forward_length(config.intermediate_size)
-    writer.add_head_count(config.num_attention_heads)
-    writer.add_head_count_kv(config.num_key_value_heads)
-    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
-    writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
-    names = tokenizer.get_vocab()
-    pieces = sorted(names, key=names.__getitem__)
-    pieces += [f"<unused{number}>" for number in range(len(pieces), config.vocab_size)]
-    if changes.get("scored"):
-        add_scored_pieces(writer, changes["scored"], config.vocab_size)
-    else:
-        writer.add_tokenizer_model("gpt2")
-        writer.add_tokenizer_pre(changes.get("pre", "gpt-2"))
-        writer.add_token_list(pieces)
-        writer.add_token_types([3 if piece.startswith("<") and len(piece) > 1 else 1 for piece in pieces])
-        merges = json.loads(tokenizer.to_str())["model"]["merges"]
-        writer.add_token_merges([" ".join(merge) for merge in merges])
-    writer.add_bos_token_id(1)
-    writer.add_eos_token_id(0)
-    for name, tensor in model.state_dict().items():
-        array = tensor.numpy()
-        base, kind = name.rsplit(".", 1)
-        heads = {"q_proj": config.num_attention_heads, "k_proj": config.num_key_value_heads}.get(base.split(".")[-1])
-        if heads is not None:
-            array = array.reshape(heads, 2, -1, *array.shape[1:]).swapaxes(1, 2).reshape(array.shape)
-        layer = f"blk.{base.split('.')[2]}." if base.startswith("model.layers.") else ""
-        own = THEIRS[base.split(".", 3)[3] if layer else base]
-        half = layer and array.ndim == 2 and changes.get("half")
-        writer.add_tensor(
-            f"{layer}{own}.{kind}", np.ascontiguousarray(array).astype(np.float16 if half else np.float32)
-        )
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-    return path
-
-
 def test_a_llama_in_gguf_gives_what_transformers_gives(tmp_path: Path) -> None:
     theirs = shaken(CAUSAL["llama"])
-    ours = chainrule.load(written(tmp_path / "tiny.gguf", theirs, byte_level()))
+    ours = chainrule.load(write_gguf(tmp_path / "tiny.gguf", theirs, byte_level()))
     numbering = Numbering(**ours.record["hugging_face"]["tokens"])
     ids = byte_level().encode(TEXTS[2]).ids
     encoded = ours.tokenizer.encode_texts([TEXTS[2]]).ids[:-1]
@@ -133,7 +60,7 @@ def test_a_llama_in_gguf_gives_what_transformers_gives(tmp_path: Path) -> None:
 
 def test_a_token_that_a_user_defined_is_one_wherever_it_stands(tmp_path: Path) -> None:
     pieces = dict.fromkeys(["▁", "a", "b", "▁a", "[", "]"], 1) | {"[tool]": 4, "ab": 4, "ab[": 4}
-    ours = chainrule.load(written(tmp_path / "tiny.gguf", shaken(CAUSAL["llama"]), byte_level(), scored=pieces))
+    ours = chainrule.load(write_gguf(tmp_path / "tiny.gguf", shaken(CAUSAL["llama"]), byte_level(), scored=pieces))
     for text, expected in {
         "a[tool]b": ["▁a", "[tool]", "▁", "b"],
         "a ab b": ["▁a", "▁", "ab", "▁", "▁", "b"],
@@ -144,7 +71,7 @@ def test_a_token_that_a_user_defined_is_one_wherever_it_stands(tmp_path: Path) -
 
 
 def test_half_precision_stays_so_in_a_folder_of_ours(tmp_path: Path) -> None:
-    source = written(tmp_path / "tiny.gguf", shaken(CAUSAL["llama"]), byte_level(), half=True)
+    source = write_gguf(tmp_path / "tiny.gguf", shaken(CAUSAL["llama"]), byte_level(), half=True)
     chainrule.convert(source, tmp_path / "lm")
     network = chainrule.load(tmp_path / "lm").engine.network
     assert network.encoder.blocks[0].feed_forward.up.weight.dtype == torch.float16
@@ -155,9 +82,9 @@ def test_half_precision_stays_so_in_a_folder_of_ours(tmp_path: Path) -> None:
 def test_other_architectures_and_cutters_are_refused_by_name(tmp_path: Path) -> None:
     model = shaken(CAUSAL["llama"])
     with pytest.raises(ModelFormatError, match=r"general.architecture is 'mamba'"):
-        chainrule.load(written(tmp_path / "a.gguf", model, byte_level(), architecture="mamba"))
+        chainrule.load(write_gguf(tmp_path / "a.gguf", model, byte_level(), architecture="mamba"))
     with pytest.raises(ModelFormatError, match=r"tokenizer.ggml.pre is 'odd'; known are gpt-2"):
-        chainrule.load(written(tmp_path / "b.gguf", model, byte_level(), pre="odd"))
+        chainrule.load(write_gguf(tmp_path / "b.gguf", model, byte_level(), pre="odd"))
 
 
 def test_a_header_that_claims_a_petabyte_is_refused_at_once(tmp_path: Path) -> None:
@@ -177,7 +104,7 @@ def test_a_header_that_claims_a_petabyte_is_refused_at_once(tmp_path: Path) -> N
 
 
 def test_every_cut_of_a_file_is_an_error_that_names_it(tmp_path: Path) -> None:
-    data = written(tmp_path / "tiny.gguf", shaken(CAUSAL["llama"]), byte_level()).read_bytes()
+    data = write_gguf(tmp_path / "tiny.gguf", shaken(CAUSAL["llama"]), byte_level()).read_bytes()
     cut = tmp_path / "cut.gguf"
     for size in [*range(4, 2000, 97), *range(2000, len(data), 5003), len(data) - 1]:
         cut.write_bytes(data[:size])

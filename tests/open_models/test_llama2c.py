@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import struct
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 import torch
-from tiny_models import CAUSAL, shaken
+from tiny_files import llama_of_512, write_llama2c
 
 import chainrule
 from chainrule import ModelFormatError
@@ -24,53 +23,14 @@ ENCODINGS = {
 }
 
 
-def written(path: Path, model: Any) -> Path:
-    """A model of transformers in version 0 of llama2.c's format, neighbours rotating together."""
-    config, weights = model.config, {name: tensor.numpy() for name, tensor in model.state_dict().items()}
-    heads, key_heads = config.num_attention_heads, config.num_key_value_heads
-    sizes = (config.hidden_size, config.intermediate_size, config.num_hidden_layers, heads, key_heads)
-
-    def of_layers(name: str, groups: int | None = None) -> bytes:
-        rows = [weights[f"model.layers.{layer}.{name}.weight"] for layer in range(config.num_hidden_layers)]
-        if groups is not None:
-            rows = [row.reshape(groups, 2, -1, row.shape[1]).swapaxes(1, 2).reshape(row.shape) for row in rows]
-        return np.stack(rows).astype("<f4").tobytes()
-
-    head = config.hidden_size // heads
-    parts = [
-        struct.pack("<7i", *sizes, -config.vocab_size, config.max_position_embeddings),
-        weights["model.embed_tokens.weight"].tobytes(),
-        of_layers("input_layernorm"),
-        of_layers("self_attn.q_proj", heads),
-        of_layers("self_attn.k_proj", key_heads),
-        of_layers("self_attn.v_proj"),
-        of_layers("self_attn.o_proj"),
-        of_layers("post_attention_layernorm"),
-        of_layers("mlp.gate_proj"),
-        of_layers("mlp.down_proj"),
-        of_layers("mlp.up_proj"),
-        weights["model.norm.weight"].tobytes(),
-        bytes(4 * config.max_position_embeddings * head),
-        weights["lm_head.weight"].tobytes(),
-    ]
-    path.write_bytes(b"".join(parts))
-    return path
-
-
 @pytest.fixture(scope="module")
 def theirs() -> Any:
-    def build() -> Any:
-        small = type(shaken(CAUSAL["llama"]))
-        config = shaken(CAUSAL["llama"]).config
-        config.vocab_size, config.rms_norm_eps = 512, 1e-5
-        return small(config)
-
-    return shaken(build)
+    return llama_of_512()
 
 
 def test_a_file_gives_what_transformers_gives(theirs: Any, tmp_path: Path, fixtures: Path) -> None:
     (tmp_path / "tok512.bin").write_bytes((fixtures / "tok512.bin").read_bytes())
-    ours = chainrule.load(written(tmp_path / "tiny.bin", theirs))
+    ours = chainrule.load(write_llama2c(tmp_path / "tiny.bin", theirs))
     numbering = Numbering(**ours.record["hugging_face"]["tokens"])
     for text, ids in ENCODINGS.items():
         encoded = ours.tokenizer.encode_texts([text]).ids[:-1]
@@ -85,7 +45,7 @@ def test_a_file_gives_what_transformers_gives(theirs: Any, tmp_path: Path, fixtu
 
 
 def test_its_tokenizer_may_be_named_and_is_asked_for(theirs: Any, tmp_path: Path, fixtures: Path) -> None:
-    path = written(tmp_path / "tiny.bin", theirs)
+    path = write_llama2c(tmp_path / "tiny.bin", theirs)
     with pytest.raises(
         ModelFormatError, match=r"its tokenizer is missing: put tokenizer\.bin or tok512\.bin beside it"
     ):
@@ -97,7 +57,7 @@ def test_its_tokenizer_may_be_named_and_is_asked_for(theirs: Any, tmp_path: Path
 
 
 def test_a_file_of_another_size_is_no_such_file(theirs: Any, tmp_path: Path) -> None:
-    path = written(tmp_path / "tiny.bin", theirs)
+    path = write_llama2c(tmp_path / "tiny.bin", theirs)
     path.write_bytes(path.read_bytes()[:-4])
     with pytest.raises(ModelFormatError, match=r"tiny\.bin: a model is a folder, .* or one of llama2\.c"):
         chainrule.load(path)

@@ -132,6 +132,13 @@ def test_old_files_call_gains_gamma_and_have_heads_that_are_not_read(tmp_path: P
     np.testing.assert_array_equal(chainrule.load(tmp_path).scorer.score(tokens), pair.ours.scorer.score(tokens))
 
 
+def test_architectures_that_are_no_list_are_refused(tmp_path: Path) -> None:
+    config = Pair("bert", tmp_path).folder / "config.json"
+    config.write_text(json.dumps({**json.loads(config.read_text()), "architectures": 3}))
+    with pytest.raises(ModelFormatError, match=r"config\.json: architectures is 3; expected a list"):
+        chainrule.load(tmp_path)
+
+
 def test_what_a_masked_model_needs_is_asked_for(tmp_path: Path) -> None:
     folder = Pair("bert", tmp_path / "in").folder
     config = folder / "config.json"

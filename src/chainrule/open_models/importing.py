@@ -129,6 +129,10 @@ def architecture_of(checkpoint: Checkpoint) -> Architecture:
             )
         return architecture
     classes = checkpoint.config.get("architectures") or []
+    if not isinstance(classes, list):
+        raise ModelFormatError(
+            f"{checkpoint.location}: {CONFIG}: architectures is {classes!r:.80}; expected a list of names of classes"
+        )
     has_output = architecture.class_name in classes or bool(
         output_tensors(architecture) & Tensors(architecture, checkpoint).names.keys()
     )
