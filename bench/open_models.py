@@ -169,7 +169,7 @@ def scoring(sides: Sides, ids: ndarray) -> None:
         found = []
         for window in windows:
             tokens = torch.from_numpy(np.concatenate([[sides.first], sides.theirs_of[window]]))
-            log_probs = sides.theirs(tokens[None, :-1]).logits[0].log_softmax(-1)
+            log_probs = sides.theirs(tokens[None, :-1]).logits[0].double().log_softmax(-1)
             found.append(log_probs.gather(1, tokens[1:, None])[:, 0].numpy())
         return found
 
