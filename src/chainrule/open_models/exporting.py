@@ -93,7 +93,7 @@ def export_model(config: NetworkConfig, arrays: Mapping[str, ndarray], tokenizer
         generation = origin["generation_config"] or generation
     files = {CONFIG: _json_bytes(written), **tokens.files}
     if origin is not None:
-        files |= {name: text.encode() for name, text in origin["sentence_files"].items()}
+        files |= {name: text.encode() for name, text in origin.get("sentence_files", {}).items()}
     if generation:
         files[hugging_face.GENERATION_CONFIG] = _json_bytes(generation)
     return Exported(files, tensors)
