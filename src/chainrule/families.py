@@ -74,7 +74,6 @@ class Family:
     measure_options: Callable[[Any], Json] = lambda model: {}  # further arguments of `measure` for a model
     context: Callable[[Any], int | None] = lambda model: None  # the most tokens that a model reads at once, if limited
     embeds: bool = False  # whether its models are Embedders
-    vectors_advice: str = "networks do"  # what to say where they are not
     job: Job = (
         "continue"  # of LanguageModels; "fill" of TwoSidedModels, "embed" of TextEncoders, "classify" of Classifiers
     )
@@ -430,7 +429,6 @@ FAMILIES: dict[str, Family] = {
         _take_apart_classifier,
         _put_together_classifier,
         job="classify",
-        vectors_advice="take a language model, or the network that it was fine-tuned from",
     ),
 }
 
