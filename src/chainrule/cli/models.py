@@ -49,7 +49,10 @@ def open_model(
     kind: type[Model] | None = None,
     allow_pickle: bool = False,
 ) -> Model:
-    """Opens a model, with notes on what its file lacks. kind: what it must be. Raises ModelFormatError, SettingError."""
+    """Opens a model, with notes on what its file lacks. kind: the kind that it must be.
+
+    Raises ModelFormatError, SettingError.
+    """
     from chainrule.api.load_model import load
     from chainrule.api.model import as_kind
 
