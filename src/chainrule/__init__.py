@@ -52,6 +52,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     )
     from chainrule.api.rank import Ranked as Ranked, rank as rank
     from chainrule.api.rescore import Rescored as Rescored, rescore as rescore
+    from chainrule.api.scoring_model import ScoringModel as ScoringModel
     from chainrule.api.together import Together as Together, read_together as read_together
     from chainrule.api.train import train as train
     from chainrule.api.train_channel import train_channel as train_channel, train_grammar as train_grammar
@@ -173,6 +174,7 @@ _HOMES = {
     "Rescored": "api.rescore",
     "SamplingConfig": "decoding.sampling",
     "Scorer": "protocol",
+    "ScoringModel": "api.scoring_model",
     "SettingError": "errors",
     "SmoothingTable": "comparison.smoothing_table",
     "Spoilt": "api.noise",
