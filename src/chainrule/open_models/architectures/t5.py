@@ -154,8 +154,6 @@ MT5 = replace(
     class_name="MT5ForConditionalGeneration",
     settings=(
         *T5.settings[:-1],
-        Rule(
-            ("tie_word_embeddings",), _read_mt5_output, lambda config: {"tie_word_embeddings": config.scaled_output}
-        ),
+        Rule(("tie_word_embeddings",), _read_mt5_output, lambda config: {"tie_word_embeddings": config.scaled_output}),
     ),
 )
