@@ -170,8 +170,15 @@ def _marian(**changes: Any) -> Any:
 
 
 _T5: dict[str, Any] = {
-    **{"d_model": 16, "d_kv": 6, "d_ff": 24, "num_layers": 2, "num_heads": 4, "vocab_size": 60},
-    **{"pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0},
+    "d_model": 16,
+    "d_kv": 6,
+    "d_ff": 24,
+    "num_layers": 2,
+    "num_heads": 4,
+    "vocab_size": 60,
+    "pad_token_id": 0,
+    "eos_token_id": 1,
+    "decoder_start_token_id": 0,
 }
 
 
