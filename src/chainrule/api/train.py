@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     from chainrule.text.tokenizer import Tokenizer
     from chainrule.text.vocabulary import Markers
     from chainrule.training.options import TrainingRun
-    from chainrule.uniform import UniformConfig
 
 _DEFAULT = TokenizerConfig()
 
@@ -96,7 +95,7 @@ def train(source: Source | Paths, config: NetworkConfig, **settings: Unpack[Trai
 @overload
 def train(
     source: Source | Paths,
-    config: NGramConfig | UniformConfig | CacheConfig | None = None,
+    config: NGramConfig | CacheConfig | None = None,
     **settings: Unpack[TrainSettings],
 ) -> CausalModel: ...
 @overload
