@@ -38,6 +38,7 @@ SMALL_PICTURES: dict[str, dict[str, Any]] = {
     "googlenet": {"width": 16, "blocks": (1, 1, 1)},
     "resnet": {"width": 8, "blocks": (1, 1, 1)},
     "vit": {"layers": 1},
+    "efficientnet": {"stages": 2},
 }
 QUICK = LabelTraining(epochs=6, batch=8, learning_rate=0.02)
 
@@ -101,7 +102,9 @@ def small(name: str) -> Any:
 
 def quick(name: str) -> LabelTraining:
     """Training in a second or two."""
-    return replace(QUICK, learning_rate=0.004, epochs=8) if issubclass(LABELLING[name], PictureLabelling) else QUICK
+    if not issubclass(LABELLING[name], PictureLabelling):
+        return QUICK
+    return replace(QUICK, learning_rate=0.01 if name == "vit" else 0.004, epochs=8)
 
 
 @pytest.fixture(scope="module")

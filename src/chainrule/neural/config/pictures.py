@@ -19,8 +19,19 @@ Block = Literal["by_depth", "basic", "bottleneck"]
 
 # Convolutions of each block of VGG (Simonyan and Zisserman 2015, table 1), and blocks of each layer of a ResNet (He et
 # al. 2016, table 1), by depth.
-VGG_BLOCKS = {11: (1, 1, 2, 2, 2), 13: (2, 2, 2, 2, 2), 16: (2, 2, 3, 3, 3), 19: (2, 2, 4, 4, 4)}
-RESNET_BLOCKS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}
+VGG_BLOCKS: dict[int, tuple[int, ...]] = {
+    11: (1, 1, 2, 2, 2),
+    13: (2, 2, 2, 2, 2),
+    16: (2, 2, 3, 3, 3),
+    19: (2, 2, 4, 4, 4),
+}
+RESNET_BLOCKS: dict[int, tuple[int, ...]] = {
+    18: (2, 2, 2, 2),
+    34: (3, 4, 6, 3),
+    50: (3, 4, 6, 3),
+    101: (3, 4, 23, 3),
+    152: (3, 8, 36, 3),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -261,6 +272,9 @@ class EfficientNetLabelling(PictureLabelling):
 
     size: tuple[int, ...] = setting(
         (224,), "height and width, in pixels, that pictures are brought to; one number: both", least=1, below=1 << 12
+    )
+    stages: int = setting(
+        7, "groups of blocks; small pictures need fewer, since 7 give a map of a 32nd of their size", least=1, below=8
     )
     width: int = setting(1280, "numbers in the vector that labels are read from", least=1, below=MAX_WIDTH)
     dropout: float = setting(0.2, "share of numbers dropped of what the labels' layer reads", least=0, below=1)

@@ -91,7 +91,7 @@ def _vit(config: ViTLabelling, vocabulary_size: int, unit: str) -> PictureBody:
 
 
 def _efficientnet(config: EfficientNetLabelling, vocabulary_size: int, unit: str) -> PictureBody:
-    layers = LiteLayers(config.frame.channels)
+    layers = LiteLayers(config.frame.channels, config.stages)
     return PictureBody(config, layers, lite_head(layers.width, config.width), config.width)
 
 

@@ -107,7 +107,7 @@ def maps_shape(layers: nn.Module, channels: int, size: tuple[int, int]) -> torch
 
 
 def initialise(layers: nn.Module, mode: Literal["fan_in", "fan_out"] = "fan_in") -> None:
-    """Weights by He et al. (2015) for ReLU, which keep the size of outputs, equation 10, or of gradients, 14; biases 0."""
+    """Weights by He et al. (2015) for ReLU: fan_in keeps the size of outputs, fan_out that of gradients; biases 0."""
     for module in layers.modules():
         if isinstance(module, nn.Conv2d | nn.Linear):
             nn.init.kaiming_normal_(module.weight, mode=mode, nonlinearity="relu")

@@ -44,7 +44,7 @@ class SameConvolution(nn.Conv2d):
 
     def forward(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B filters h w"]:
         """As TensorFlow's "same": max((ceil(n / s) - 1) s + k - n, 0) zeros in all."""
-        kernel, stride = cast("int", self.kernel_size[0]), cast("int", self.stride[0])
+        kernel, stride = self.kernel_size[0], self.stride[0]
         down, across = (max((-(-n // stride) - 1) * stride + kernel - n, 0) for n in x.shape[2:])
         x = F.pad(x, (across // 2, across - across // 2, down // 2, down - down // 2))
         return super().forward(x)
@@ -77,13 +77,14 @@ class MobileBlock(nn.Module):
 class LiteLayers(nn.Sequential):
     """stem, stage1 to stage7: a grid at a 32nd of the size."""
 
-    def __init__(self, channels: int) -> None:
+    def __init__(self, channels: int, stages: int = len(STAGES)) -> None:
+        """stages: how many; the last ones are left out."""
         super().__init__()
         self.add_module(
             "stem", nn.Sequential(SameConvolution(channels, STEM, 3, 2, bias=False), norm(STEM), nn.ReLU6())
         )
         before = STEM
-        for i, stage in enumerate(STAGES, 1):
+        for i, stage in enumerate(STAGES[:stages], 1):
             layer = nn.Sequential()
             for block in range(stage.blocks):
                 layer.append(MobileBlock(before, stage, 1 if block else stage.stride))
@@ -104,4 +105,4 @@ def lite_head(before: int, width: int) -> nn.Sequential:
 
 def norm(channels: int) -> nn.BatchNorm2d:
     """Batch normalisation with this network's constants."""
-    return nn.BatchNorm2d(channels, eps=EPSILON, momentum=0.01)
+    return nn.BatchNorm2d(channels, eps=EPSILON)

@@ -18,23 +18,30 @@ if TYPE_CHECKING:
 
 
 class Patches(nn.Module):
-    """A linear map of each patch, and a learned vector of its place (equation 1)."""
+    """A linear map of each patch, and a vector of its place (equation 1), learned from sinusoids on."""
 
     def __init__(self, channels: int, patch: int, size: tuple[int, int], width: int, *, placed: bool) -> None:
         """size: of the pictures. placed: whether places have vectors."""
         super().__init__()
         self.project = nn.Conv2d(channels, width, patch, patch)
-        shape = (width, size[0] // patch, size[1] // patch)
-        self.places = nn.Parameter(torch.empty(shape)) if placed else None
+        self.places = nn.Parameter(waves(width, size[0] // patch, size[1] // patch)) if placed else None
         nn.init.trunc_normal_(self.project.weight, std=(channels * patch * patch) ** -0.5)
-        nn.init.zeros_(self.project.bias)
-        if self.places is not None:
-            nn.init.normal_(self.places, std=0.02)
 
     def forward(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D h w"]:
         """A vector for each patch."""
         maps = cast("Tensor", self.project(x))
         return maps if self.places is None else maps + self.places
+
+
+def waves(width: int, height: int, across: int) -> Float[Tensor, "width height across"]:
+    """Sines and cosines of the row, then of the column (Beyer et al. 2022, section 2)."""
+    quarter = width // 4
+    rates = 1e4 ** -(torch.arange(quarter) / max(1, quarter - 1))
+    rows, columns = (rates[:, None] * torch.arange(count) for count in (height, across))
+    table = torch.zeros(width, height, across)
+    table[: 2 * quarter] = torch.cat((rows.sin(), rows.cos()))[:, :, None]
+    table[2 * quarter : 4 * quarter] = torch.cat((columns.sin(), columns.cos()))[:, None]
+    return table
 
 
 class PatchTransformer(nn.Module):

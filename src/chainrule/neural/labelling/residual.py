@@ -45,6 +45,7 @@ class Residual(nn.Module):
     def __init__(self, before: int, filters: int, stride: int, *, is_bottleneck: bool) -> None:
         super().__init__()
         self.width = 4 * filters if is_bottleneck else filters
+        kernels: tuple[tuple[int, int, int, int], ...]  # channels read and given, kernel, stride
         if is_bottleneck:
             kernels = ((before, filters, 1, 1), (filters, filters, 3, stride), (filters, self.width, 1, 1))
         else:
@@ -111,7 +112,7 @@ class ResidualLayers(nn.Sequential):
 
 
 def stem_of(kind: Stem, channels: int, width: int) -> nn.Sequential:
-    """What comes before the blocks: of small pictures, a 3x3 convolution; of large ones, 7x7 and pooling, to a quarter."""
+    """What comes before the blocks: small: a 3x3 convolution; large: 7x7 and pooling, to a quarter of the size."""
     kernel, stride = (3, 1) if kind == "small" else (7, 2)
     stem = nn.Sequential(
         nn.Conv2d(channels, width, kernel, stride, kernel // 2, bias=False), nn.BatchNorm2d(width), nn.ReLU()
