@@ -74,6 +74,7 @@ class Family:
     measure_options: Callable[[Any], Json] = lambda model: {}  # further arguments of `measure` for a model
     context: Callable[[Any], int | None] = lambda model: None  # the most tokens that a model reads at once, if limited
     embeds: bool = False  # whether its models are Embedders
+    reads_prompts: bool = False  # whether its models are PromptReaders
     vectors_advice: str = "networks do"  # what to say where they are not
     job: Job = (
         "continue"  # of LanguageModels; "fill" of TwoSidedModels, "embed" of TextEncoders, "classify" of Classifiers
@@ -326,6 +327,7 @@ def _network_family(config: type[NetworkConfig]) -> Family:
         stream_scoring=_network_stream_scoring,
         context=_network_context,
         embeds=True,
+        reads_prompts=True,
         compaction=_compaction(put_together),
     )
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from chainrule.api.answerer import ModelAnswerer
+from chainrule.api.chat import chat_model
 from chainrule.api.embed import embed_blocks, embed_texts, embed_vocabulary, embed_whole_texts
 from chainrule.api.judge import judge_pairs
 from chainrule.api.model_info import info_of_model, size_of
@@ -42,11 +43,12 @@ from chainrule.text.records import raise_error
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from jaxtyping import Float32, Float64, Int64
     from numpy import ndarray
 
+    from chainrule.applications.chat.chat_model import ChatModel
     from chainrule.applications.embedding import Embedded
     from chainrule.applications.labelling import Predicted
     from chainrule.decoding.beam import BeamConfig
@@ -428,6 +430,51 @@ class Model:
         """The first text of `generate`, piece by piece while it is drawn; the first piece is the prompt."""
         seed = secrets.randbits(32) if seed is None else seed
         return self.decoder.stream(prompt, sampling, limits, seed=seed)
+
+    def chat(
+        self,
+        messages: Iterable[Mapping[str, Any]],
+        sampling: SamplingConfig | None = None,
+        limits: Limits | None = None,
+        *,
+        seed: int | None = None,
+        warn: Callable[[str], None] = warnings.warn,
+    ) -> str:
+        """The answer to the last message of a conversation, by the model's chat template.
+
+        messages: dictionaries with role (system, user or assistant) and content. warn: called if the earliest messages
+        were left out, since the model cannot read that many. By default, temperature is 0.7, top_p 0.9, and an answer
+        has at most 512 tokens. Raises SettingError, also if the model has no chat template.
+
+        good:  model.chat([{"role": "user", "content": "What is the capital of France?"}])
+        """
+        return "".join(self.stream_chat(messages, sampling, limits, seed=seed, warn=warn))
+
+    def stream_chat(
+        self,
+        messages: Iterable[Mapping[str, Any]],
+        sampling: SamplingConfig | None = None,
+        limits: Limits | None = None,
+        *,
+        seed: int | None = None,
+        warn: Callable[[str], None] = warnings.warn,
+    ) -> Iterator[str]:
+        """As `chat`, piece by piece while it is drawn."""
+        seed = secrets.randbits(32) if seed is None else seed
+        answer = self.chat_model.answer(messages, sampling, limits, seed=seed)
+        if answer.dropped:
+            warn(f"the first {answer.dropped:,} messages were left out: the conversation is longer than the context")
+        return iter(answer)
+
+    @cached_property
+    def chat_model(self) -> ChatModel:
+        """The model with its chat template. Raises SettingError, ModelFormatError."""
+        return self.chat_model_with(None)
+
+    def chat_model_with(self, template: str | None) -> ChatModel:
+        """As `chat_model`, with another template, in Jinja."""
+        self.engine_that("continue")
+        return chat_model(self.parts, template)
 
     @shows_progress
     def beam(

@@ -18,6 +18,7 @@ VERBS = {
         "complete:complete",
         "Complete text as you type: the word at the cursor, or the next words after a space.",
     ),
+    "chat": ("chat:chat", "Talk with a model that was taught to, by its chat template."),
     "fill": ("fill:fill", "Fill gaps in a text with the likeliest tokens, given the text on both sides."),
     "adapt": ("train_neural:adapt", "Continue training a network, on other text."),
     "finetune": ("finetune:finetune", "Fine-tune a network, with a classification head, on labelled texts or words."),
@@ -60,7 +61,7 @@ GROUPS = {
     "Train": ("train", "adapt", "finetune", "mix", "prune"),
     "Measure": ("evaluate", "compare", "score", "experiment", "harness"),
     "Use": (
-        *("next", "generate", "complete", "fill", "rescore", "correct", "noise", "translate"),
+        *("next", "generate", "complete", "chat", "fill", "rescore", "correct", "noise", "translate"),
         *("prompt", "rank", "classify"),
     ),
     "Vectors": ("embed", "nearest", "analogy", "odd", "map"),
