@@ -147,6 +147,8 @@ VERBS = {
     }
     | READING,
     "attend": {"MODEL", "TEXT", "TARGET", "--output", "--overwrite"},
+    "chat": {"MODEL", "--system", "--template", "--max-tokens", "--stop", "--seed", "--json"}
+    | {"--temperature", "--top-k", "--top-p", "--min-p", "--typical", "--repetition-penalty"},
     "complete": {"MODEL", "--number", "--tokenizer", "--markers", "--json"},
     "compare": {
         "TEXTS",

@@ -13,6 +13,8 @@ from chainrule.errors import SettingError
 from chainrule.families import FAMILIES
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from jaxtyping import Int32
     from numpy import ndarray
 
@@ -23,7 +25,8 @@ if TYPE_CHECKING:
 class TextEncoder:
     """A `PromptEncoder` without control tokens, for models that were not taught to talk: a conversation is a text."""
 
-    special = added = ()
+    special: Sequence[str] = ()
+    added: Sequence[str] = ()
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer

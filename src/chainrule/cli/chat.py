@@ -40,12 +40,12 @@ def chat(
 ) -> None:
     """Talk with a model that was taught to, by its chat template.
 
-        $ chainrule chat lm/
+        $ chainrule chat lm/ --template talk.jinja
 
     At a terminal, /help lists the commands, Ctrl-C stops an answer, and Ctrl-D
     quits. Otherwise, each line of standard input is a message, and each answer
     is printed with a line after it. Without sampling options, temperature is
-    0.7 and top-p 0.9.
+    0.7 and top-p 0.9. Open models bring their template; --template is for others.
     """
     from chainrule.applications.chat.chat_model import CHAT_SAMPLING
     from chainrule.cli.chat_session import ChatSession
@@ -84,15 +84,16 @@ def _text_of(template: Path) -> str:
 def _answer_lines(session: ChatSession, *, json: bool) -> None:
     """Answers the lines of standard input. Raises as `ChatSession.respond`; TextError."""
     for line in filter(str.strip, _lines()):
-        pieces, text = session.respond(line), ""
-        for piece in pieces:
+        before, text = session.answers, ""
+        for piece in session.respond(line):
             text += piece
             if not json:
                 print(piece, end="", flush=True)
-        if json and text:
-            print_json({"role": "assistant", "content": text, "ending": session.ending})
-        elif text:
-            print("\n")
+        if session.answers > before:
+            if json:
+                print_json({"role": "assistant", "content": text, "ending": session.ending})
+            else:
+                print("\n")
         sys.stdout.flush()
         if session.is_over:
             return

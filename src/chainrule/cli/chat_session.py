@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from chainrule.applications.chat.messages import Message
 from chainrule.cli.screen import count_of
+from chainrule.decoding.sampling import SamplingConfig
 from chainrule.errors import SettingError
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     from chainrule.applications.chat.chat_model import ChatModel
     from chainrule.decoding.limits import Limits
-    from chainrule.decoding.sampling import Ending, SamplingConfig
+    from chainrule.decoding.sampling import Ending
 
 HELP = """\
 /system TEXT      set the message that comes before all others; without TEXT, remove it
@@ -41,7 +42,7 @@ class ChatSession:
         report: Callable[[str], None],
     ) -> None:
         self.model, self.system, self.sampling, self.limits, self.seed = model, system, sampling, limits, seed
-        self.report = report
+        self.report, self._drawing = report, sampling
         self.history: list[Message] = []
         self.answers = 0  # since the seed was set: each is drawn from a random stream of its own
         self.dropped = 0  # messages, as last reported
@@ -88,7 +89,8 @@ class ChatSession:
             yield from answer
         finally:
             self.ending = answer.ending
-            self.history = [*messages, Message("assistant", answer.text)] if answer.text else self.history
+            if answer.text or answer.ending:
+                self.history = [*messages, Message("assistant", answer.text)]
         if answer.ending == "length":
             self.report(f"the answer was cut after {count_of(self.limits.max_tokens, 'token')}; see --max-tokens")
 
@@ -112,8 +114,10 @@ class ChatSession:
     def _set_temperature(self, value: str) -> None:
         """Raises SettingError."""
         temperature = _number(value, "temperature")
-        cuts = {} if temperature else {"top_k": None, "top_p": None, "min_p": None, "typical": None}
-        self.sampling = replace(self.sampling, temperature=temperature, **cuts)
+        if temperature:
+            self.sampling = replace(self._drawing, temperature=temperature)
+        else:  # nothing is drawn, so that nothing can be cut off
+            self.sampling = SamplingConfig(temperature=0, repetition_penalty=self._drawing.repetition_penalty)
         self.report(f"the temperature is {temperature:g}")
 
     def _set_seed(self, value: str) -> None:

@@ -9,6 +9,8 @@ import numpy as np
 from chainrule.open_models.vocabulary import Numbering
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from jaxtyping import Int32
     from numpy import ndarray
 
@@ -28,7 +30,8 @@ def template_of(origin: Json) -> str | None:
 
 def variables_of(origin: Json, splitter: Subword) -> dict[str, str]:
     """The special tokens that a template may write by their names, such as bos_token."""
-    numbering, names = Numbering(**origin["tokens"]), {number: name for name, number in splitter.numbers.items()}
+    numbering = Numbering(**origin["tokens"])
+    names: dict[int | None, str] = {number: name for name, number in splitter.numbers.items()}
     begin = numbering.end if numbering.begin is None else numbering.begin
     variables = {"bos_token": names.get(begin), "eos_token": names.get(numbering.end)}
     for name, token in (origin.get("tokenizer_config") or {}).items():
@@ -41,7 +44,8 @@ class OpenPromptEncoder:
     """A `PromptEncoder`, by a model's own tokenizer."""
 
     def __init__(self, origin: Json, splitter: Subword) -> None:
-        self.special, self.added = splitter.special_tokens, splitter.added_tokens
+        self.special: Sequence[str] = splitter.special_tokens
+        self.added: Sequence[str] = splitter.added_tokens
         self._splitter, self._ours = splitter, Numbering(**origin["tokens"]).ours()
 
     def encode(self, text: str) -> Int32[ndarray, " T"]:

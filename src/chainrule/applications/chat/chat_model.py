@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.applications.chat.rendering import ChatFormat
+    from chainrule.decoding.sampling import Ending
     from chainrule.decoding.text_decoder import Piece, TextDecoder
     from chainrule.protocol import LanguageModel
 
@@ -47,7 +48,8 @@ class Answer:
 
     def __init__(self, pieces: Iterator[Piece], dropped: int) -> None:
         self._pieces, self.dropped = pieces, dropped
-        self.text, self.ending = "", None  # type: str, Ending | None
+        self.text = ""
+        self.ending: Ending | None = None
 
     def __iter__(self) -> Iterator[str]:
         for piece in self._pieces:
