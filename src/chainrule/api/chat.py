@@ -43,9 +43,10 @@ def chat_model(parts: ModelParts, template: str | None = None) -> ChatModel:
     """
     origin: dict[str, Any] | None = parts.record.get("hugging_face")
     decoder = TextDecoder(parts.engine, parts.tokenizer, lambda: parts.speller)
+    # Networks that continue texts are PromptReaders.
     family, location = FAMILIES[parts.family], "the model"
-    settings: dict[str, Any] = {"context": family.context(parts.engine), "reads_prompts": family.reads_prompts}
-    if origin is not None and family.reads_prompts:
+    settings: dict[str, Any] = {"context": family.context(parts.engine), "reads_prompts": family.embeds}
+    if origin is not None and family.embeds:
         from chainrule.open_models.chat_prompts import OpenPromptEncoder, template_of, variables_of
 
         splitter: Any = parts.tokenizer.splitter

@@ -47,6 +47,7 @@ def chat(
     is printed with a line after it. Without sampling options, temperature is
     0.7 and top-p 0.9. Open models bring their template; --template is for others.
     """
+    from chainrule.api.causal_model import CausalModel
     from chainrule.applications.chat.chat_model import CHAT_SAMPLING
     from chainrule.cli.chat_session import ChatSession
     from chainrule.decoding.limits import Limits
@@ -57,7 +58,7 @@ def chat(
     limits = Limits(max_tokens=max_tokens, stop=stop)
     drawn = secrets.randbelow(10**6) if seed is None else seed
     with progress_bar() as progress:
-        loaded = open_model(model, None, None, progress)
+        loaded = open_model(model, None, None, progress, kind=CausalModel)
         chat_model = loaded.chat_model_with(None if template is None else _text_of(template))
     if sys.stdin.isatty() and sys.stdout.isatty() and not json:
         from chainrule.cli.chat_terminal import talk
