@@ -23,6 +23,10 @@ VERBS = {
     "adapt": ("train_neural:adapt", "Continue training a network, on other text."),
     "finetune": ("finetune:finetune", "Fine-tune a network, with a classification head, on labelled texts or words."),
     "prompt": ("prompt:prompt", "Measure a model's answers to prompts, zero-shot or few-shot."),
+    "detect": (
+        "detect:detect",
+        "Show how likely each token of a text was, or measure how well that tells who wrote it.",
+    ),
     "rank": ("rank:rank", "Rank documents by the probability of a query."),
     "classify": ("classify:classify", "Label texts, or each of their words."),
     "embed": ("embed:embed", "Embed texts, or their words or tokens in context, as vectors."),
@@ -62,7 +66,7 @@ GROUPS = {
     "Measure": ("evaluate", "compare", "score", "experiment", "harness"),
     "Use": (
         *("next", "generate", "complete", "chat", "fill", "rescore", "correct", "noise", "translate"),
-        *("prompt", "rank", "classify"),
+        *("prompt", "rank", "detect", "classify"),
     ),
     "Vectors": ("embed", "nearest", "analogy", "odd", "map"),
     "Look inside": ("info", "attend"),
