@@ -172,7 +172,7 @@ def test_measured_texts_of_the_model_are_told_from_noise(model: Any, masked: Any
 
 
 def test_pages_show_texts_as_text_and_load_nothing() -> None:
-    token = ShownToken(HOSTILE, 2, HOSTILE)
+    token = ShownToken(" ", HOSTILE, 2, HOSTILE)
     ranks = ranks_page("Ranks", ["a", "b", "c", "d"], [ShownText([token], HOSTILE)])
     quiz = quiz_page(["person " + HOSTILE, "person 2"], ["machine", "machine 2"], seed=3)
     for page in (ranks, quiz):

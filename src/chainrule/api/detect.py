@@ -92,8 +92,8 @@ class DetectionMeasurement:
             title="ROC",
             explained="How many texts of machines are found, by how many of people are taken for theirs.",
             lines=lines,
-            x=Axis(label="texts of people taken for a machine's (%)"),
-            y=Axis(label="texts of machines found (%)"),
+            x=Axis(label="false alarms (%)"),
+            y=Axis(label="machines found (%)"),
         ).figure()
 
     def _repr_html_(self) -> str:

@@ -151,12 +151,20 @@ def _page(found: list[DetectedText]) -> str:
             ranked.pieces, ranked.groups.tolist(), ranked.ranks.tolist(), ranked.log_probs, ranked.likelier, strict=True
         )
         tokens = [
-            ShownToken(piece, group, f"rank {rank:,}, {_percent(log_prob)}; likeliest: {', '.join(likelier)}")
+            ShownToken(
+                *_without_space(piece), group, f"rank {rank:,}, {_percent(log_prob)}; likeliest: {', '.join(likelier)}"
+            )
             for piece, group, rank, log_prob, likelier in columns
             if piece
         ]
         texts.append(ShownText(tokens, _figures(each)))
     return ranks_page("How likely was each token?", _GROUPS, texts)
+
+
+def _without_space(piece: str) -> tuple[str, str]:
+    """The white space before a token, and the rest; a token of white space alone is kept."""
+    token = piece.lstrip() or piece
+    return piece[: len(piece) - len(token)], token
 
 
 def _percent(log_prob: float) -> str:
@@ -203,8 +211,8 @@ def _print_coloured(found: DetectedText) -> None:
 
     line = Text()
     for piece, group in zip(found.ranked.pieces, found.ranked.groups.tolist(), strict=True):
-        token = piece.lstrip()
-        line.append(piece[: len(piece) - len(token)])
+        before, token = _without_space(piece)
+        line.append(before)
         line.append(printable(token), style=_STYLES[group])
     Console().print(line)
 

@@ -24,8 +24,9 @@ _COMPARISON = (
 
 
 class ShownToken(NamedTuple):
-    """group: by rank, from 0. title: what is shown to who points at it."""
+    """before: white space. group: by rank, from 0. title: what is shown to who points at it."""
 
+    before: str
     text: str
     group: int
     title: str
