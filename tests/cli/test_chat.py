@@ -115,15 +115,13 @@ class Scripted:
         return Answer(pieces(), 0)
 
 
-def session_of(model: Any) -> tuple[ChatSession, list[str]]:
-    reports: list[str] = []
-    sampling = library.SamplingConfig(temperature=0.7, top_p=0.9)
-    return ChatSession(model, "", sampling, LIMITS, 5, reports.append), reports
+def session_of(model: Any) -> ChatSession:
+    return ChatSession(model, "", library.SamplingConfig(temperature=0.7, top_p=0.9), LIMITS, 5)
 
 
 def test_commands_change_what_is_asked(tmp_path: Path) -> None:
     model = Scripted()
-    session, reports = session_of(model)
+    session = session_of(model)
 
     def said(line: str) -> str:
         return "".join(session.respond(line))
@@ -150,14 +148,14 @@ def test_commands_change_what_is_asked(tmp_path: Path) -> None:
     ]
     saved = json.loads(path.read_text())
     assert [message["role"] for message in saved["messages"]] == ["system", "user", "assistant", "user", "assistant"]
-    assert "/regen" in reports[-1]
+    assert "/regen" in session.take_reports()[-1]
     assert not session.is_over
     said("/quit")
     assert session.is_over
 
 
 def test_an_interrupted_answer_ends_alone_and_escapes_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    session, _ = session_of(Scripted(interrupted=True))
+    session = session_of(Scripted(interrupted=True))
     show_answer(session, "one")
     assert capsys.readouterr().out == "answer\\x1b[31m ...\n"
     assert session.history == [Message("user", "one"), Message("assistant", "answer\x1b[31m")]
@@ -167,7 +165,7 @@ def test_an_interrupted_answer_ends_alone_and_escapes_are_shown(capsys: pytest.C
 
 def test_a_terminal_takes_messages_until_it_is_closed(capsys: pytest.CaptureFixture[str]) -> None:
     model = Scripted()
-    session, _ = session_of(model)
+    session = session_of(model)
     with create_pipe_input() as keys, create_app_session(input=keys, output=DummyOutput()):
         keys.send_text("one\r\rtwo\x03three\r\x04")
         talk(session)

@@ -60,13 +60,12 @@ def chat(
     with progress_bar() as progress:
         loaded = open_model(model, None, None, progress, kind=CausalModel)
         chat_model = loaded.chat_model_with(None if template is None else _text_of(template))
+    session = ChatSession(chat_model, system, config, limits, drawn)
     if sys.stdin.isatty() and sys.stdout.isatty() and not json:
         from chainrule.cli.chat_terminal import talk
 
-        session = ChatSession(chat_model, system, config, limits, drawn, lambda text: print(text, file=sys.stderr))
         talk(session)
     else:
-        session = ChatSession(chat_model, system, config, limits, drawn, note)
         _answer_lines(session, json=json)
     if seed is None and session.answers:
         note(f"--seed {drawn} gives these answers again")
@@ -96,6 +95,9 @@ def _answer_lines(session: ChatSession, *, json: bool) -> None:
             else:
                 print("\n")
         sys.stdout.flush()
+        for report in session.take_reports():
+            for part in report.split("\n"):
+                note(part)
         if session.is_over:
             return
 

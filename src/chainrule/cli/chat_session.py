@@ -30,26 +30,19 @@ HELP = """\
 
 
 class ChatSession:
-    """A conversation. report: called with what is to be known beside the answers."""
+    """A conversation. reports: what is to be known beside the answers, until `take_reports`."""
 
-    def __init__(
-        self,
-        model: ChatModel,
-        system: str,
-        sampling: SamplingConfig,
-        limits: Limits,
-        seed: int,
-        report: Callable[[str], None],
-    ) -> None:
+    def __init__(self, model: ChatModel, system: str, sampling: SamplingConfig, limits: Limits, seed: int) -> None:
         self.model, self.system, self.sampling, self.limits, self.seed = model, system, sampling, limits, seed
-        self.report, self._drawing = report, sampling
+        self._drawing = sampling
+        self.reports: list[str] = []
         self.history: list[Message] = []
         self.answers = 0  # since the seed was set: each is drawn from a random stream of its own
         self.dropped = 0  # messages, as last reported
         self.ending: Ending | None = None
         self.is_over = False
         self._commands: dict[str, Callable[[str], None]] = {
-            "help": lambda _: self.report(HELP),
+            "help": lambda _: self.reports.append(HELP),
             "system": self._set_system,
             "reset": self._reset,
             "temperature": self._set_temperature,
@@ -76,6 +69,11 @@ class ChatSession:
             return
         yield from self._answer([*self.history, Message("user", line)])
 
+    def take_reports(self) -> list[str]:
+        """The reports since the last call."""
+        reports, self.reports = self.reports, []
+        return reports
+
     def _answer(self, messages: list[Message]) -> Iterator[str]:
         """Answers the last message, and takes all of them as the history."""
         answer = self.model.answer(
@@ -83,7 +81,7 @@ class ChatSession:
         )
         self.answers += 1
         if answer.dropped > self.dropped:
-            self.report(f"the first {count_of(answer.dropped, 'message')} no longer fit into the context")
+            self.reports.append(f"the first {count_of(answer.dropped, 'message')} no longer fit into the context")
         self.dropped = answer.dropped
         try:
             yield from answer
@@ -92,7 +90,9 @@ class ChatSession:
             if answer.text or answer.ending:
                 self.history = [*messages, Message("assistant", answer.text)]
         if answer.ending == "length":
-            self.report(f"the answer was cut after {count_of(self.limits.max_tokens, 'token')}; see --max-tokens")
+            self.reports.append(
+                f"the answer was cut after {count_of(self.limits.max_tokens, 'token')}; see --max-tokens"
+            )
 
     def _with_system(self, messages: list[Message]) -> list[Message]:
         return [Message("system", self.system), *messages] if self.system else messages
@@ -105,11 +105,11 @@ class ChatSession:
 
     def _set_system(self, value: str) -> None:
         self.system = value
-        self.report("the system message is set" if value else "there is no system message now")
+        self.reports.append("the system message is set" if value else "there is no system message now")
 
     def _reset(self, value: str) -> None:
         self.history, self.dropped = [], 0
-        self.report("the conversation is forgotten")
+        self.reports.append("the conversation is forgotten")
 
     def _set_temperature(self, value: str) -> None:
         """Raises SettingError."""
@@ -118,14 +118,14 @@ class ChatSession:
             self.sampling = replace(self._drawing, temperature=temperature)
         else:  # nothing is drawn, so that nothing can be cut off
             self.sampling = SamplingConfig(temperature=0, repetition_penalty=self._drawing.repetition_penalty)
-        self.report(f"the temperature is {temperature:g}")
+        self.reports.append(f"the temperature is {temperature:g}")
 
     def _set_seed(self, value: str) -> None:
         """Raises SettingError."""
         if not value.isdecimal():
             raise SettingError(f"/seed takes a whole number, 0 or more, not {value!r}")
         self.seed, self.answers = int(value), 0
-        self.report(f"the seed is {self.seed}")
+        self.reports.append(f"the seed is {self.seed}")
 
     def _save(self, value: str) -> None:
         """Raises SettingError, OutputError."""
@@ -140,7 +140,7 @@ class ChatSession:
         rows = [message._asdict() for message in self._with_system(self.history)]
         with replace_file(path) as file:
             file.write((json.dumps({"messages": rows}, ensure_ascii=False) + "\n").encode("utf-8", "replace"))
-        self.report(f"{count_of(len(rows), 'message')} written to {path}")
+        self.reports.append(f"{count_of(len(rows), 'message')} written to {path}")
 
     def _quit(self, value: str) -> None:
         self.is_over = True

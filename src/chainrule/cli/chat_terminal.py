@@ -5,6 +5,7 @@ A separate file, so that no other verb waits for that library.
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from prompt_toolkit import PromptSession
@@ -46,3 +47,5 @@ def show_answer(session: ChatSession, line: str) -> None:
         note(str(error))
     if shown:
         print()
+    for report in session.take_reports():
+        print(report, file=sys.stderr)

@@ -47,9 +47,12 @@ class ChatFormat:
     """A template and an encoder."""
 
     def __init__(self, template: ChatTemplate, encoder: PromptEncoder) -> None:
-        """Raises SettingError, ModelFormatError if the template cannot write a single message."""
+        """Raises ModelFormatError if the template fails."""
         self.template, self.encoder = template, encoder
-        written = template.render([Message("user", "Hello")])
+        try:
+            written = template.render([Message("user", "Hello")])
+        except SettingError:  # it wants other messages
+            written = ""
         # Some checkpoints do not call their control tokens special: those that this template writes are.
         self._control = sorted({*encoder.special, *(text for text in encoder.added if text in written)} - {""})
         self._occurs = _any_of(self._control)
