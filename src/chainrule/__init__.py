@@ -98,6 +98,8 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.neural.config.conditional import ConditionalConfig as ConditionalConfig
     from chainrule.ngram.config import NGramConfig as NGramConfig
     from chainrule.protocol import LanguageModel as LanguageModel, Scorer as Scorer
+    from chainrule.structures.graph import Edge as Edge, Graph as Graph, LabelledGraph as LabelledGraph
+    from chainrule.structures.read_graphs import read_graphs as read_graphs
     from chainrule.structures.read_trees import read_trees as read_trees
     from chainrule.structures.tree import LabelledTree as LabelledTree, Tree as Tree
     from chainrule.text.corpus import Corpus as Corpus, Lines as Lines
@@ -133,6 +135,7 @@ _HOMES = {
     "CooccurrenceConfig": "vectors.cooccurrence_config",
     "Corpus": "text.corpus",
     "CorrectionConfig": "applications.correction.corrector",
+    "Edge": "structures.graph",
     "EmbeddingConfig": "applications.embedding_config",
     "EstimationError": "errors",
     "FeedforwardConfig": "neural.config",
@@ -140,9 +143,11 @@ _HOMES = {
     "Findings": "experiments.findings",
     "FineTuningConfig": "training.finetuning_config",
     "Frequencies": "api.frequencies",
+    "Graph": "structures.graph",
     "Labelled": "text.labelled",
     "LabelComparison": "comparison.labels",
     "LabelTraining": "training.label_config",
+    "LabelledGraph": "structures.graph",
     "LabelledTree": "structures.tree",
     "LanguageModel": "protocol",
     "Limits": "decoding.limits",
@@ -215,6 +220,7 @@ _HOMES = {
     "prune_by_entropy": "api.prune",
     "prune_to_text": "api.prune",
     "prune_to_vocabulary": "api.prune",
+    "read_graphs": "structures.read_graphs",
     "read_trees": "structures.read_trees",
     "read_labelled": "text.labelled",
     "read_together": "api.together",

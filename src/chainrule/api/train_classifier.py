@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 import numpy as np
 
@@ -80,6 +80,7 @@ def train_classifier(
         raise SettingError(f"{kind.plural} have no tokens; leave tokenizer and vectors out")
     if fixed_vectors and vectors is None:
         raise SettingError("there are no vectors to be fixed; name word vectors, or leave fixed_vectors out")
+    network = cast("LabellingConfig", kind.settle(network, [example.input for example in examples]))
     learner = _tokenizer(kind, examples, tokenizer, markers, progress)
     initial = None
     if vectors is not None:
@@ -88,7 +89,7 @@ def train_classifier(
     index = {label: i for i, label in enumerate(labels)}
     encoded = [
         Example(own, np.array([index[label] for label in example.labels], np.int64))
-        for own, example in zip(kind.encode(learner, examples, unit), examples, strict=True)
+        for own, example in zip(kind.encode(network, learner, examples, unit), examples, strict=True)
     ]
     data = split(encoded, training.valid_share, training.seed)
     classifier, learnt = train_from_scratch(
@@ -124,9 +125,9 @@ def _tokenizer(
     progress: Progress,
 ) -> Tokenizer:
     """Learned from the texts in inputs; where these have none, one that knows nothing. Raises as `tokenized` does."""
-    if kind.tokenizer is None:
-        return Tokenizer.untrained("whitespace")
     texts = kind.texts([example.input for example in examples])
+    if kind.tokenizer is None or not texts:
+        return Tokenizer.untrained("whitespace")
     return tokenized(Lines(texts), as_config(tokenizer or kind.tokenizer), markers, progress).tokenizer
 
 

@@ -9,10 +9,13 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+from chainrule.applications.graph_inputs import check_graphs, encode_graphs, predict_graphs, settle
 from chainrule.applications.labelling import labelled_units, measured, predicted, predicted_of
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError, TextError
 from chainrule.structures.encoded import encoded, encoded_trees
+from chainrule.structures.graph import UNITS as GRAPH_UNITS
+from chainrule.structures.read_graphs import read_graphs, read_unlabelled_graphs
 from chainrule.structures.read_trees import UNITS, read_trees, read_unlabelled
 from chainrule.structures.tree import LabelledTree, labelled
 from chainrule.text.labelled import check_labelled, read_labelled
@@ -37,9 +40,10 @@ class InputKind:
     read: (file, unit, on_bad) -> labelled examples. Raises TextError.
     check: (examples, unit) -> the same, checked, where they were given from Python. Raises TypeError, TextError.
     inputs: file -> the inputs in it, without labels. Raises TextError. None: a file of them is a text, a line each.
-    texts: inputs -> the texts in them, that a vocabulary is learned from.
-    encode: (tokenizer, examples, unit) -> what a network reads of each. Raises TextError.
-    predict: (classifier, tokenizer, inputs) -> the labels of their units. Raises SettingError.
+    texts: inputs -> the texts in them, that a vocabulary is learned from; none, if there are none.
+    encode: (network's settings, tokenizer, examples, unit) -> what a network reads of each. Raises TextError.
+    predict: (classifier, tokenizer, inputs) -> the labels of their units. Raises SettingError, TextError.
+    settle: (network's settings, inputs to learn from) -> the settings with what these inputs decide.
     """
 
     units: tuple[str, ...]
@@ -49,8 +53,9 @@ class InputKind:
     check: Callable[[Iterable[Any], str], Sequence[Any]]
     inputs: Callable[[str], Sequence[Any]] | None
     texts: Callable[[Sequence[Any]], list[str]]
-    encode: Callable[[Tokenizer, Sequence[Any], str], Sequence[Any]]
+    encode: Callable[[Any, Tokenizer, Sequence[Any], str], Sequence[Any]]
     predict: Callable[[Any, Tokenizer, Sequence[Any]], list[Predicted]]
+    settle: Callable[[Any, Sequence[Any]], Any] = lambda network, inputs: network
 
     def unit(self, given: str | None) -> str:
         """What is labelled, the default where it is not given. Raises SettingError."""
@@ -91,7 +96,7 @@ INPUTS: dict[str, InputKind] = {
         check=cast("Any", check_labelled),
         inputs=None,
         texts=list,
-        encode=cast("Any", labelled_units),
+        encode=lambda network, tokenizer, examples, unit: labelled_units(tokenizer, examples, cast("Any", unit)),
         predict=_predict_texts,
     ),
     "tree": InputKind(
@@ -102,8 +107,20 @@ INPUTS: dict[str, InputKind] = {
         check=_check_trees,
         inputs=read_unlabelled,
         texts=lambda trees: [tree.text() for tree in trees],
-        encode=encoded_trees,
+        encode=lambda network, tokenizer, examples, unit: encoded_trees(tokenizer, examples, unit),
         predict=_predict_trees,
+    ),
+    "graph": InputKind(
+        units=GRAPH_UNITS,
+        plural="graphs",
+        tokenizer="whitespace",
+        read=read_graphs,
+        check=check_graphs,
+        inputs=read_unlabelled_graphs,
+        texts=lambda graphs: [text for graph in graphs if (text := graph.text())],
+        encode=encode_graphs,
+        predict=predict_graphs,
+        settle=settle,
     ),
 }
 
@@ -128,4 +145,5 @@ def assessed(
     """
     kind = inputs_of(classifier)
     examples = kind.check(examples, classifier.unit)
-    return measured(classifier, examples, kind.encode(tokenizer, examples, classifier.unit), progress)
+    inputs = kind.encode(getattr(classifier, "config", None), tokenizer, examples, classifier.unit)
+    return measured(classifier, examples, inputs, progress)

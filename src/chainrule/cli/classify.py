@@ -59,15 +59,14 @@ def classify(
     with progress_bar() as progress:
         labeller = open_model(model, None, markers, progress)
         unit = labeller.classifier.unit
-        read = inputs_of(labeller.classifier).inputs
-        if read is not None:
+        kind = inputs_of(labeller.classifier)
+        if kind.inputs is not None:
             if text == "-" or reading != DEFAULT_READING:
-                plural = inputs_of(labeller.classifier).plural
                 raise CycloptsError(
-                    msg=f"This classifier labels {plural}: name a file of them, without options of texts."
+                    msg=f"This classifier labels {kind.plural}: name a file of them, without options of texts."
                 )
-            for prediction in labeller.classify(read(text)):
-                _print(prediction, unit not in ("text", "tree"), json=json)
+            for prediction in labeller.classify(kind.inputs(text)):
+                _print(prediction, unit != kind.units[0], json=json)
             return
         source = reading.corpus(text)
         empty = 0

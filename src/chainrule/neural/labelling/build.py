@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from chainrule.neural.config.labelling import (
     BagLabelling,
     ConvolutionLabelling,
+    GraphLabelling,
     GRULabelling,
     LSTMLabelling,
     RNNLabelling,
@@ -15,6 +16,7 @@ from chainrule.neural.config.labelling import (
     TreeLabelling,
 )
 from chainrule.neural.labelling.classifier import ScratchClassifier
+from chainrule.neural.labelling.graphs import GraphBody
 from chainrule.neural.labelling.texts import TextBody
 from chainrule.neural.labelling.token_layers import (
     ConvolutionLayers,
@@ -75,4 +77,5 @@ _BODIES: dict[type[LabellingConfig], Callable[[Any, int, str], Body[Any]]] = {
     ConvolutionLabelling: _convolution,
     TransformerLabelling: _transformer,
     TreeLabelling: _tree,
+    GraphLabelling: GraphBody,
 }
