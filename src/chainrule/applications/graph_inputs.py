@@ -51,7 +51,7 @@ def settle(network: Any, graphs: Sequence[Graph]) -> Any:
 
 
 def encode_graphs(
-    network: Any, tokenizer: Tokenizer, examples: Sequence[LabelledGraph], unit: str
+    tokenizer: Tokenizer, examples: Sequence[LabelledGraph], unit: str, network: Any
 ) -> list[GraphArrays]:
     """What a network reads of labelled graphs. Raises TextError."""
     units = [
