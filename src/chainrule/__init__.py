@@ -109,6 +109,14 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.neural.config.conditional import ConditionalConfig as ConditionalConfig
     from chainrule.ngram.config import NGramConfig as NGramConfig
     from chainrule.protocol import LanguageModel as LanguageModel, Scorer as Scorer
+    from chainrule.pictures.picture import (
+        LabelledPicture as LabelledPicture,
+        Picture as Picture,
+        as_picture as as_picture,
+    )
+    from chainrule.pictures.read_pictures import read_pictures as read_pictures
+    from chainrule.structures.graph import Edge as Edge, Graph as Graph, LabelledGraph as LabelledGraph
+    from chainrule.structures.read_graphs import read_graphs as read_graphs
     from chainrule.structures.read_trees import read_trees as read_trees
     from chainrule.structures.tree import LabelledTree as LabelledTree, Tree as Tree
     from chainrule.text.corpus import Corpus as Corpus, Lines as Lines
@@ -149,6 +157,7 @@ _HOMES = {
     "CorrectionConfig": "applications.correction.corrector",
     "DetectedText": "api.detect",
     "DetectionMeasurement": "api.detect",
+    "Edge": "structures.graph",
     "EmbeddingConfig": "applications.embedding_config",
     "EmbeddingModel": "api.embedding_model",
     "EstimationError": "errors",
@@ -157,9 +166,12 @@ _HOMES = {
     "Findings": "experiments.findings",
     "FineTuningConfig": "training.finetuning_config",
     "Frequencies": "api.frequencies",
+    "Graph": "structures.graph",
     "Labelled": "text.labelled",
+    "LabelledPicture": "pictures.picture",
     "LabelComparison": "comparison.labels",
     "LabelTraining": "training.label_config",
+    "LabelledGraph": "structures.graph",
     "LabelledTree": "structures.tree",
     "LanguageModel": "protocol",
     "Limits": "decoding.limits",
@@ -177,6 +189,7 @@ _HOMES = {
     "Neighbour": "api.nearest",
     "OutputError": "errors",
     "Pairs": "text.pairs",
+    "Picture": "pictures.picture",
     "Reading": "text.reading",
     "RecurrentConfig": "neural.config",
     "Rescored": "api.rescore",
@@ -200,6 +213,7 @@ _HOMES = {
     "VectorsMeasurement": "api.evaluate_vectors",
     "WordVectors": "api.word_vectors",
     "adapt": "api.adapt",
+    "as_picture": "pictures.picture",
     "attend": "api.attend",
     "compare": "comparison.compare",
     "compare_families": "comparison.compare",
@@ -236,6 +250,8 @@ _HOMES = {
     "prune_by_entropy": "api.prune",
     "prune_to_text": "api.prune",
     "prune_to_vocabulary": "api.prune",
+    "read_pictures": "pictures.read_pictures",
+    "read_graphs": "structures.read_graphs",
     "read_trees": "structures.read_trees",
     "read_labelled": "text.labelled",
     "read_together": "api.together",
