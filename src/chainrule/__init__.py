@@ -25,6 +25,12 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     )
     from chainrule.api.counts import count_text as count_text, train_counts as train_counts
     from chainrule.api.embedding_model import EmbeddingModel as EmbeddingModel
+    from chainrule.api.detect import (
+        DetectedText as DetectedText,
+        DetectionMeasurement as DetectionMeasurement,
+        detect as detect,
+        measure_detection as measure_detection,
+    )
     from chainrule.api.evaluate_vectors import (
         VectorsMeasurement as VectorsMeasurement,
         evaluate_vectors as evaluate_vectors,
@@ -109,6 +115,8 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
         as_picture as as_picture,
     )
     from chainrule.pictures.read_pictures import read_pictures as read_pictures
+    from chainrule.structures.graph import Edge as Edge, Graph as Graph, LabelledGraph as LabelledGraph
+    from chainrule.structures.read_graphs import read_graphs as read_graphs
     from chainrule.structures.read_trees import read_trees as read_trees
     from chainrule.structures.tree import LabelledTree as LabelledTree, Tree as Tree
     from chainrule.text.corpus import Corpus as Corpus, Lines as Lines
@@ -147,6 +155,9 @@ _HOMES = {
     "CooccurrenceConfig": "vectors.cooccurrence_config",
     "Corpus": "text.corpus",
     "CorrectionConfig": "applications.correction.corrector",
+    "DetectedText": "api.detect",
+    "DetectionMeasurement": "api.detect",
+    "Edge": "structures.graph",
     "EmbeddingConfig": "applications.embedding_config",
     "EmbeddingModel": "api.embedding_model",
     "EstimationError": "errors",
@@ -155,10 +166,12 @@ _HOMES = {
     "Findings": "experiments.findings",
     "FineTuningConfig": "training.finetuning_config",
     "Frequencies": "api.frequencies",
+    "Graph": "structures.graph",
     "Labelled": "text.labelled",
     "LabelledPicture": "pictures.picture",
     "LabelComparison": "comparison.labels",
     "LabelTraining": "training.label_config",
+    "LabelledGraph": "structures.graph",
     "LabelledTree": "structures.tree",
     "LanguageModel": "protocol",
     "Limits": "decoding.limits",
@@ -211,8 +224,10 @@ _HOMES = {
     "correct": "api.correct",
     "corrector": "api.correct",
     "measure_correction": "api.correct",
+    "measure_detection": "api.detect",
     "count_text": "api.counts",
     "count_together": "api.cooccurrences",
+    "detect": "api.detect",
     "evaluate_vectors": "api.evaluate_vectors",
     "experiment": "experiments.run_by_name",
     "filter": "api.filter",
@@ -236,6 +251,7 @@ _HOMES = {
     "prune_to_text": "api.prune",
     "prune_to_vocabulary": "api.prune",
     "read_pictures": "pictures.read_pictures",
+    "read_graphs": "structures.read_graphs",
     "read_trees": "structures.read_trees",
     "read_labelled": "text.labelled",
     "read_together": "api.together",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from chainrule.neural.config.labelling import (
     BagLabelling,
     ConvolutionLabelling,
+    GraphLabelling,
     GRULabelling,
     LSTMLabelling,
     RNNLabelling,
@@ -16,6 +17,7 @@ from chainrule.neural.config.labelling import (
 )
 from chainrule.neural.labelling.build_pictures import PICTURE_BODIES
 from chainrule.neural.labelling.classifier import ScratchClassifier
+from chainrule.neural.labelling.graphs import GraphBody
 from chainrule.neural.labelling.texts import TextBody
 from chainrule.neural.labelling.token_layers import (
     ConvolutionLayers,
@@ -77,5 +79,6 @@ _BODIES: dict[type[LabellingConfig], Callable[[Any, int, str], Body[Any]]] = {
     ConvolutionLabelling: _convolution,
     TransformerLabelling: _transformer,
     TreeLabelling: _tree,
+    GraphLabelling: GraphBody,
     **PICTURE_BODIES,
 }
