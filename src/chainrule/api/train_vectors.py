@@ -17,7 +17,7 @@ from chainrule.api.tokenizers import tokenized
 from chainrule.api.training_record import circumstances
 from chainrule.api.validation_text import ids_file
 from chainrule.api.vectors_checkpoint import VectorsCheckpoint, open_checkpoint, save_checkpoint
-from chainrule.api.word_vectors import FAMILY, WordVectors, means_of
+from chainrule.api.word_vectors import FAMILY, WordVectors
 from chainrule.base.memory import check_fits
 from chainrule.errors import SettingError
 from chainrule.protocol import END, UNKNOWN
@@ -31,7 +31,7 @@ from chainrule.text.vocabulary_kernels import FIRST_ORDINARY
 from chainrule.training.interruptions import interruptions
 from chainrule.training.run_folder import remove_checkpoints
 from chainrule.vectors.config import VectorsConfig
-from chainrule.vectors.subwords import units_of
+from chainrule.vectors.subwords import means_of, units_of
 from chainrule.vectors.training import VectorsTraining, ngrams_of, training_on_cooccurrences, training_on_text
 from chainrule.vectors.training_text import TrainingText
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import unicodedata
 from functools import cached_property
@@ -11,30 +10,28 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from chainrule import __version__
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
-from chainrule.api.tokenizers import tokenizer_from
 from chainrule.base.files import check_new_file
-from chainrule.errors import ModelFormatError, OutputError, SettingError, TextError
+from chainrule.errors import ModelFormatError, OutputError, SettingError
 from chainrule.report.model_card import model_card, model_rows
 from chainrule.storage.config_json import TokenizerEntry
-from chainrule.storage.model_folder import VOCABULARY_ARRAYS, check_target, open_model, save_model, saved_family
+from chainrule.storage.model_folder import VOCABULARY_ARRAYS, check_target, save_model
 from chainrule.text.block import LINE_FEED, byte_array
 from chainrule.text.reading import text_suffix
-from chainrule.text.splitters import splitter_named
-from chainrule.text.tokenizer import Tokenizer
-from chainrule.text.vectors import FileLayout, read_all_vectors, write_vectors
-from chainrule.text.vocabulary import MARKER_TOKENS, Vocabulary
+from chainrule.text.vectors import FileLayout, write_vectors
 from chainrule.text.vocabulary_kernels import FIRST_ORDINARY
 from chainrule.vectors.analogies import Rule, answers, best
-from chainrule.vectors.fasttext import FastText, is_fasttext, read_fasttext, write_fasttext
-from chainrule.vectors.subwords import Ngrams, Units, units_of
+from chainrule.vectors.fasttext import FastText, write_fasttext
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Sequence
 
     from jaxtyping import Float32
     from numpy import ndarray
+
+    from chainrule.text.tokenizer import Tokenizer
+    from chainrule.vectors.subwords import Ngrams
 
 FAMILY = "vectors"
 
@@ -310,94 +307,3 @@ def check_vectors_target(target: Path, *, overwrite: bool) -> None:
             f"{target}: its ending is of no format for word vectors; name a .vec, .txt or .bin file, or a folder"
         )
     check_target(target, overwrite=overwrite)
-
-
-def is_vectors_folder(path: str | os.PathLike[str]) -> bool:
-    """Whether there is a model folder whose model is word vectors. Raises ModelFormatError."""
-    return saved_family(Path(path)) == FAMILY
-
-
-@shows_progress
-def load_vectors(path: str | os.PathLike[str], *, progress: ProgressOption = None) -> WordVectors:
-    """Opens word vectors: a model folder, which is mapped; a file of word2vec, text or binary; of GloVe; or a .bin of
-    fastText. Raises ModelFormatError, TextError.
-
-    good:  chainrule.load_vectors("words/").nearest("king")
-    """
-    if Path(path).is_dir():
-        return _load_folder(Path(path))
-    if is_fasttext(path):
-        return _of_fasttext(read_fasttext(path), os.fspath(path))
-    if not Path(path).exists():
-        raise TextError(f"{os.fspath(path)}: there is no such file or folder; expected word vectors")
-    words, rows = read_all_vectors(os.fspath(path), callback(progress))
-    return _of_file(words, {"vectors": rows}, os.fspath(path))
-
-
-def _load_folder(path: Path) -> WordVectors:
-    entry, arrays, _, _ = open_model(path)
-    if entry.family != FAMILY:
-        raise ModelFormatError(f"{path}: is a model of family {entry.family!r}; expected word vectors")
-    try:
-        tokenizer = tokenizer_from(entry.tokenizer, arrays, VOCABULARY_ARRAYS, None)
-        own = {name: array for name, array in arrays.items() if not name.startswith(VOCABULARY_ARRAYS)}
-        lengths = entry.settings.get("ngrams")
-        ngrams = Ngrams(*(int(number) for number in lengths)) if lengths else None
-        return WordVectors(tokenizer, own, entry.settings, entry.record, ngrams)
-    except KeyError as error:
-        raise ModelFormatError(f"{path}: the array {error} is missing; the model is incomplete") from error
-    except (TypeError, ValueError, ModelFormatError) as error:
-        raise ModelFormatError(f"{path}: {error}") from error
-
-
-def _of_file(
-    words: Sequence[bytes],
-    arrays: dict[str, ndarray],
-    name: str,
-    settings: dict[str, Any] | None = None,
-    ngrams: Ngrams | None = None,
-) -> WordVectors:
-    """Words with white space, our markers and empty ones are left out, since no text has them as tokens."""
-    markers = {marker.encode() for marker in MARKER_TOKENS}
-    kept = [i for i, word in enumerate(words) if word not in markers and len(word.split()) == 1 and b"\0" not in word]
-    if not kept:
-        raise TextError(f"{name}: there is no word in it; expected word vectors")
-    if len(kept) < len(words):
-        own = "vectors", "counts", "centres", "contexts"
-        arrays = {each: array[kept] if each in own else array for each, array in arrays.items()}
-    try:
-        vocabulary = Vocabulary([words[i] for i in kept])
-    except ModelFormatError as error:
-        raise ModelFormatError(f"{name}: {error}; expected each word once") from error
-    tokenizer = Tokenizer(splitter_named("whitespace"), vocabulary)
-    record = {"family": FAMILY, "settings": settings or {}, "read_from": name, "chainrule": __version__}
-    return WordVectors(tokenizer, arrays, settings or {}, record, ngrams)
-
-
-def _of_fasttext(model: FastText, name: str) -> WordVectors:
-    words = len(model.words)
-    arrays: dict[str, ndarray] = {"counts": model.counts, "vectors": model.inputs[:words]}
-    if model.outputs.shape == (words, model.inputs.shape[1]):  # a supervised model's are of labels
-        arrays["contexts"] = model.outputs
-    settings: dict[str, Any] = {"method": model.method, "loss": model.loss, "window": model.window}
-    settings |= {"epochs": model.epochs, "negatives": model.negatives, "sample": model.sample}
-    if model.ngrams is not None:
-        units = units_of(model.words, model.ngrams)
-        rows = np.concatenate([np.arange(words), words + units.seen])[units.rows]
-        arrays["vectors"] = means_of(units, model.inputs, rows)
-        arrays |= {"centres": model.inputs[:words], "ngrams": model.inputs[words:], "buckets": model.seen}
-        settings["ngrams"] = list(model.ngrams)
-    return _of_file(model.words, arrays, name, settings, model.ngrams)
-
-
-def means_of(
-    units: Units, inputs: Float32[ndarray, "rows D"], rows: ndarray | None = None
-) -> Float32[ndarray, "words D"]:
-    """The vector of each word: the mean of its units'. rows: of the inputs, the row of each unit."""
-    rows = units.rows if rows is None else rows
-    means = np.empty((units.starts.size - 1, inputs.shape[1]), np.float32)
-    for start in range(0, len(means), 1 << 12):
-        edges = units.starts[start : start + (1 << 12) + 1]
-        summed = np.add.reduceat(inputs[rows[edges[0] : edges[-1]]], edges[:-1] - edges[0])
-        means[start : start + len(summed)] = summed / np.diff(edges)[:, None].astype(np.float32)
-    return means
