@@ -28,14 +28,15 @@ if TYPE_CHECKING:
 
 
 def is_vectors_folder(path: str | os.PathLike[str]) -> bool:
-    """Whether there is a model folder whose model is word vectors. Raises ModelFormatError."""
+    """Whether a path is a model folder of word vectors. Raises ModelFormatError."""
     return saved_family(Path(path)) == FAMILY
 
 
 @shows_progress
 def load_vectors(path: str | os.PathLike[str], *, progress: ProgressOption = None) -> WordVectors:
-    """Opens word vectors: a model folder, which is mapped; a file of word2vec, text or binary; of GloVe; or a .bin of
-    fastText. Raises ModelFormatError, TextError.
+    """Opens word vectors: a model folder, which is mapped into memory, or a file of word2vec, GloVe or fastText (.bin).
+
+    Raises ModelFormatError, TextError.
 
     good:  chainrule.load_vectors("words/").nearest("king")
     """
@@ -57,7 +58,7 @@ def _load_folder(path: Path) -> WordVectors:
         tokenizer = tokenizer_from(entry.tokenizer, arrays, VOCABULARY_ARRAYS, None)
         own = {name: array for name, array in arrays.items() if not name.startswith(VOCABULARY_ARRAYS)}
         lengths = entry.settings.get("ngrams")
-        ngrams = Ngrams(*(int(number) for number in lengths)) if lengths else None
+        ngrams = Ngrams(*(int(length) for length in lengths)) if lengths else None
         return WordVectors(tokenizer, own, entry.settings, entry.record, ngrams)
     except KeyError as error:
         raise ModelFormatError(f"{path}: the array {error} is missing; the model is incomplete") from error
@@ -72,14 +73,14 @@ def _of_file(
     settings: dict[str, Any] | None = None,
     ngrams: Ngrams | None = None,
 ) -> WordVectors:
-    """Words with white space, our markers and empty ones are left out, since no text has them as tokens."""
+    """The vectors of a file, without those of markers and of words that are empty or have white space."""
     markers = {marker.encode() for marker in MARKER_TOKENS}
     kept = [i for i, word in enumerate(words) if word not in markers and len(word.split()) == 1 and b"\0" not in word]
     if not kept:
-        raise TextError(f"{name}: there is no word in it; expected word vectors")
+        raise TextError(f"{name}: has no words; expected word vectors")
     if len(kept) < len(words):
-        own = "vectors", "counts", "centres", "contexts"
-        arrays = {each: array[kept] if each in own else array for each, array in arrays.items()}
+        by_word = "vectors", "counts", "centres", "contexts"
+        arrays = {name: array[kept] if name in by_word else array for name, array in arrays.items()}
     try:
         vocabulary = Vocabulary([words[i] for i in kept])
     except ModelFormatError as error:
@@ -92,7 +93,7 @@ def _of_file(
 def _of_fasttext(model: FastText, name: str) -> WordVectors:
     words = len(model.words)
     arrays: dict[str, ndarray] = {"counts": model.counts, "vectors": model.inputs[:words]}
-    if model.outputs.shape == (words, model.inputs.shape[1]):  # a supervised model's are of labels
+    if model.outputs.shape == (words, model.inputs.shape[1]):  # those of a supervised model are of labels
         arrays["contexts"] = model.outputs
     settings: dict[str, Any] = {"method": model.method, "loss": model.loss, "window": model.window}
     settings |= {"epochs": model.epochs, "negatives": model.negatives, "sample": model.sample}
