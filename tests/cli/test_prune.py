@@ -110,7 +110,7 @@ def test_other_families_and_existing_targets_are_refused(chainrule, model, corpu
     chainrule("train", "ngram", corpus, "-o", tmp_path / "bytes", "--order", 2, "--tokenizer", "byte")
     (tmp_path / "words.txt").write_text("a\n")
     refused = chainrule("prune", tmp_path / "bytes", "--vocabulary", tmp_path / "words.txt", "-o", tmp_path / "x")
-    assert "writes every text in its tokens" in refused.error
+    assert "needs all of its tokens to spell every text" in refused.error
     assert "--overwrite" in chainrule("prune", model, "--to-ngrams", 2000, "-o", tmp_path / "bytes").error
     assert chainrule("prune", model, "--to-ngrams", 2000, "-o", tmp_path / "bytes", "--overwrite").status == 0
 

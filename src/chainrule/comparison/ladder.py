@@ -13,7 +13,7 @@ from chainrule.api.mix import mix
 from chainrule.api.speller import learnt_speller
 from chainrule.api.tokenizers import tokenized
 from chainrule.api.training_record import circumstances
-from chainrule.api.validation_text import validated_on
+from chainrule.api.validation_text import read_validation
 from chainrule.base.progress import Progress, silent
 from chainrule.comparison.saved_models import parameters_of, size_of
 from chainrule.decoding.limits import Limits
@@ -143,7 +143,7 @@ def _rungs(
     if networks is None or best is None:
         return
     training = TrainingConfig(minutes=networks.minutes)
-    validation = validated_on(networks.validation, learner, training, lambda: speller, progress)
+    validation = read_validation(networks.validation, learner, training, lambda: speller, progress)
     components = [best]
     for name, network in networks_for(learner.vocabulary_size):
         options = StreamOptions(training=training, validation=validation)
