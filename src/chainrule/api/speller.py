@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 _BATCH = 1 << 20  # tokens
 
 
-def learnt_speller(
+def train_speller(
     tokenizer: Tokenizer,
     stream: Int32[ndarray, " tokens"],
     config: DataclassInstance,
     left_out: Sequence[bytes] = (),
 ) -> Speller:
-    """As `speller_of_counts`, for the tokens of a stream."""
+    """Trains a speller on the tokens of a stream, as `speller_of_counts` does on their counts."""
     return speller_of_counts(tokenizer, token_counts(stream, tokenizer.vocabulary_size), config, left_out)
 
 

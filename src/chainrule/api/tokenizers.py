@@ -15,7 +15,7 @@ from chainrule.text.normalising import Normaliser
 from chainrule.text.prepare_tokenizer import Tokenized, keep_tokens, limit_vocabulary, prepare_tokenizer
 from chainrule.text.splitters import splitter_named
 from chainrule.text.tokenizer import Tokenizer, encoded_stream
-from chainrule.text.tokenizer_config import BUILT_IN, LEARNT, TokenizerConfig, as_config
+from chainrule.text.tokenizer_config import BUILT_IN, LEARNED, TokenizerConfig, as_config
 from chainrule.text.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def tokenizer_from(
 def saved_tokenizer(config: TokenizerConfig) -> Tokenizer | None:
     """Opens the tokenizer of a model folder, if the configuration names one. Raises ModelFormatError, SettingError."""
     folder = Path(config.kind)
-    if config.kind in (*BUILT_IN, *LEARNT) or not folder.is_dir():
+    if config.kind in (*BUILT_IN, *LEARNED) or not folder.is_dir():
         return None
     if config.normalise:
         raise SettingError(f"{folder}: its tokenizer has a normalisation of its own; leave normalise out")

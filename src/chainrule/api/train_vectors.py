@@ -25,7 +25,7 @@ from chainrule.text.corpus import source_of
 from chainrule.text.prepare_tokenizer import keep_tokens
 from chainrule.text.splitters import splitter_named
 from chainrule.text.tokenizer import Tokenizer
-from chainrule.text.tokenizer_config import LEARNT, TokenizerConfig, as_config
+from chainrule.text.tokenizer_config import LEARNED, TokenizerConfig, as_config
 from chainrule.text.vocabulary import Vocabulary
 from chainrule.text.vocabulary_kernels import FIRST_ORDINARY
 from chainrule.training.interruptions import interruptions
@@ -113,7 +113,7 @@ def read_words(
     source: Source, tokenizer: TokenizerConfig, markers: Markers, progress: Progress, file: Any = None
 ) -> tuple[Tokenizer, Int32[ndarray, " tokens"]]:
     """Encodes a text as ids of words, numbered from the most frequent on. Raises TextError, SettingError."""
-    if os.fspath(tokenizer.kind) in LEARNT:
+    if os.fspath(tokenizer.kind) in LEARNED:
         raise SettingError(
             f"{tokenizer.kind} splits words into pieces, but vectors are of whole words; choose word or whitespace"
         )

@@ -10,7 +10,7 @@ import numpy as np
 
 from chainrule.api.causal_model import CausalModel, CausalNetwork
 from chainrule.api.mix import mix
-from chainrule.api.speller import learnt_speller
+from chainrule.api.speller import train_speller
 from chainrule.api.tokenizers import tokenized
 from chainrule.api.training_record import circumstances
 from chainrule.api.validation_text import read_validation
@@ -132,7 +132,7 @@ def _rungs(
 ) -> Iterator[_Rung]:
     """The models, each yielded when it is trained."""
     learner = tokens.tokenizer
-    speller = learnt_speller(learner, tokens.stream, UniformConfig(), tokens.left_out)  # the same for every rung
+    speller = train_speller(learner, tokens.stream, UniformConfig(), tokens.left_out)  # the same for every rung
     yield _Rung("uniform", CausalModel("uniform", UniformModel(learner.vocabulary_size), learner, {}, speller), 0.0, 0)
     best: _Rung | None = None  # of the n-gram models, for the mixture
     for config in configs:
