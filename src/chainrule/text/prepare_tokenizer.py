@@ -64,8 +64,8 @@ def splitter_of(kind: str) -> Splitter:
         if os.sep in kind or kind.endswith(".json"):
             raise SettingError(f"{kind}: there is no such file; expected a tokenizer.json or a model folder")
         raise SettingError(
-            f"there is no tokenizer called {kind!r}; choose one of {', '.join((*BUILT_IN, *LEARNED))}, or give the path "
-            "of a tokenizer.json or of a model folder"
+            f"there is no tokenizer called {kind!r}; choose one of {', '.join((*BUILT_IN, *LEARNED))}, or give the "
+            "path of a tokenizer.json or of a model folder"
         )
     from chainrule.text.subword import Subword
 
