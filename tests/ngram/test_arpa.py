@@ -115,7 +115,7 @@ def test_missing_suffix_becomes_a_blank(tmp_path: Path) -> None:
     table, vocabulary = read_arpa(written(tmp_path, text), note=messages.append)
     assert table.level_sizes == (6, 5, 2)
     [message] = messages
-    assert "m.arpa: 1 n-grams are missing from the file that longer ones end or begin with" in message
+    assert "m.arpa: 1 n-grams that longer ones begin or end with are missing from the file" in message
     # backoff(b) + p(c) = -0.375 - 1.25
     assert ngrams_of(table, vocabulary)["b", "c"] == pytest.approx((-1.625, 0), abs=1e-6)
     log10, lengths = scored(tmp_path / "m.arpa", "b c a")
@@ -129,7 +129,7 @@ def test_missing_context_becomes_a_blank_and_blanks_need_blanks(tmp_path: Path) 
     text = text.replace("\\end\\", "\\4-grams:\n-0.05\tb b a a\n\n\\end\\")
     messages: list[str] = []
     table, vocabulary = read_arpa(written(tmp_path, text), note=messages.append)
-    assert "m.arpa: 4 n-grams are missing from the file" in messages[0]
+    assert "m.arpa: 4 n-grams that longer ones begin or end with are missing" in messages[0]
     actual = ngrams_of(table, vocabulary)
     assert set(actual) - set(ngrams_in(text)) == {("b", "b", "a"), ("b", "a", "a"), ("b", "b"), ("a", "a")}
     assert actual["b", "b"] == pytest.approx((-0.375 - 1, 0), abs=1e-6)  # backoff(b) + p(b)
