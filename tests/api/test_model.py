@@ -183,7 +183,7 @@ def test_a_model_of_pieces_that_names_no_tokenizer_file_is_incomplete(tmp_path: 
     config = json.loads((tmp_path / "lm/config.json").read_text())
     del config["files"]["tokenizer.json"]
     (tmp_path / "lm/config.json").write_text(json.dumps(config))
-    with pytest.raises(ModelFormatError, match=r"its bpe tokenizer needs a tokenizer\.json, but has none"):
+    with pytest.raises(ModelFormatError, match=r"its bpe tokenizer needs a tokenizer\.json, which is missing"):
         chainrule.load(tmp_path / "lm")
 
 

@@ -265,7 +265,7 @@ def test_co_occurrences_that_were_counted_before(tmp_path) -> None:
         from_file = chainrule.train_vectors(again, config, progress=False)
         assert np.allclose(from_file.vectors, from_text.vectors, atol=1e-6)
         assert from_file.record["cooccurrences"] == together.pairs
-    with pytest.raises(SettingError, match="needs a text"):
+    with pytest.raises(SettingError, match="learns from a text"):
         chainrule.train_vectors(together)
     with pytest.raises(SettingError, match="window was chosen"):
         chainrule.train_vectors(together, VectorsConfig(method="glove", window=3))
