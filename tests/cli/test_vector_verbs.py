@@ -166,7 +166,7 @@ def test_a_correlation_that_is_not_defined_is_explained(corpus, words, chainrule
     pairs = corpus.with_name("equal.txt")
     pairs.write_text("word1 word2 5\nword1 word3 5\nword1 word4 5\n")
     assert (
-        "equal: no correlation; it needs three known pairs or more"
+        "equal: no correlation; expected three known pairs or more"
         in chainrule("evaluate", words, "--similarity", pairs).out
     )
     pairs.write_text("word1 word2 9\nword1 word3 8\nword1 word15 1\nword3 word19 2\n")
