@@ -300,7 +300,7 @@ def test_a_preset_is_changed_by_flags(chainrule, corpus: Path, tmp_path: Path) -
 
 
 def test_settings_of_networks_are_refused_for_what_is_counted(corpus: Path) -> None:
-    with pytest.raises(package.SettingError, match="a model of family ngram is counted"):
+    with pytest.raises(package.SettingError, match="a model of family ngram is estimated from counts"):
         package.train(corpus, training=package.TrainingConfig(steps=1))
 
 
