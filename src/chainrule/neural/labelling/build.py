@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from chainrule.neural.config.labelling import (
     BagLabelling,
     ConvolutionLabelling,
+    GraphLabelling,
     GRULabelling,
     LSTMLabelling,
     RNNLabelling,
@@ -17,6 +18,7 @@ from chainrule.neural.config.labelling import (
 from chainrule.neural.config.pictures import LeNetLabelling
 from chainrule.neural.labelling.classifier import ScratchClassifier
 from chainrule.neural.labelling.convolutions import Convolution, PlainLayers, hidden_layers
+from chainrule.neural.labelling.graphs import GraphBody
 from chainrule.neural.labelling.pictures import PictureBody
 from chainrule.neural.labelling.texts import TextBody
 from chainrule.neural.labelling.token_layers import (
@@ -103,4 +105,5 @@ _BODIES: dict[type[LabellingConfig], Callable[[Any, int, str], Body[Any]]] = {
     TransformerLabelling: _transformer,
     TreeLabelling: _tree,
     LeNetLabelling: _plain_convolutions,
+    GraphLabelling: GraphBody,
 }
