@@ -31,7 +31,7 @@ def _read_same(*names: str, ours: str) -> Any:
     def read(config: Json) -> Json:
         encoder, decoder = (config[name] for name in names)
         if encoder != decoder:
-            raise ValueError(f"encoder and decoder have {encoder!r} and {decoder!r}; expected the same")
+            raise ValueError(f"{encoder!r} and {decoder!r}; expected the same on both sides")
         return {ours: encoder}
 
     return Rule(names, read, lambda config: dict.fromkeys(names, getattr(config, ours)))
