@@ -40,6 +40,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.api.frequencies import Frequencies as Frequencies
     from chainrule.api.harness import harness as harness
     from chainrule.api.info import info as info
+    from chainrule.api.inspect import Inspection as Inspection, inspect as inspect
     from chainrule.api.load import load as load
     from chainrule.api.map_vectors import map_vectors as map_vectors
     from chainrule.api.masked_model import MaskedModel as MaskedModel
@@ -234,6 +235,7 @@ _HOMES = {
     "finetune": "api.finetune",
     "harness": "api.harness",
     "info": "api.info",
+    "inspect": "api.inspect",
     "load": "api.load",
     "load_pairs": "api.pair_model",
     "load_vectors": "api.word_vectors",
