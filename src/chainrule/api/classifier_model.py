@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
+import numpy as np
+
 from chainrule.api.model import Model
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.base.arguments import as_texts
+from chainrule.errors import SettingError
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterable
+
+    from jaxtyping import Float32
+    from numpy import ndarray
 
     from chainrule.applications.labelling import Predicted
     from chainrule.evaluation.classification import Classification
@@ -30,10 +36,28 @@ class ClassifierModel(Model):
         good:  [predicted] = classifier.classify(["a text"]); predicted.best
         """
         from chainrule.applications.labelled_inputs import inputs_of
+        from chainrule.applications.labelling import predicted
 
         kind = inputs_of(self.classifier)
         inputs = as_texts(inputs) if self.classifier.reads == "text" else list(inputs)
-        return kind.predict(self.classifier, self.tokenizer, inputs)
+        return predicted(self.classifier, *kind.prepare(self.classifier, self.tokenizer, inputs))
+
+    def embed(self, inputs: Iterable[Any]) -> Float32[ndarray, "units D"]:
+        """The vectors that the labels' layer reads, a row for each labelled unit, such as a picture, in order.
+
+        Of networks trained from scratch. Raises as `classify`; SettingError of others.
+
+        good:  classifier.embed(["cat.jpg", "dog.jpg"])
+        """
+        from chainrule.applications.labelled_inputs import inputs_of
+
+        kind, network = inputs_of(self.classifier), cast("Any", self.classifier)
+        if not hasattr(network, "vectors"):
+            raise SettingError("a fine-tuned classifier gives no vectors; take the network that it was fine-tuned from")
+        inputs = as_texts(inputs) if network.reads == "text" else list(inputs)
+        if not inputs:
+            return np.zeros((0, network.body.width), np.float32)
+        return np.concatenate(network.vectors(kind.prepare(network, self.tokenizer, inputs)[0]))
 
     def draw(self, inputs: Iterable[Any], path: str | os.PathLike[str], *, overwrite: bool = False) -> list[Predicted]:
         """The labels of inputs, as `classify`; they are drawn on a page, .html, that needs no other file.

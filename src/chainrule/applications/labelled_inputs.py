@@ -9,8 +9,8 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from chainrule.applications.graph_inputs import check_graphs, encode_graphs, predict_graphs, settle
-from chainrule.applications.labelling import labelled_units, measured, predicted, predicted_of
+from chainrule.applications.graph_inputs import check_graphs, encode_graphs, prepare_graphs, settle
+from chainrule.applications.labelling import labelled_units, measured, units_and_names
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError, TextError
 from chainrule.pictures.picture import UNITS as PICTURE_UNITS
@@ -27,7 +27,7 @@ from chainrule.text.labelled import check_labelled, read_labelled
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from chainrule.applications.labelling import Labeller, Predicted
+    from chainrule.applications.labelling import Labeller
     from chainrule.evaluation.classification import Classification
     from chainrule.structures.tree import Tree
     from chainrule.text.labelled import Labelled
@@ -47,7 +47,8 @@ class InputKind:
     TextError. None: a file of them is a text, a line each.
     texts: inputs -> the texts in them, that a vocabulary is learned from; none, if there are none.
     encode: (tokenizer, examples, unit, the network's configuration) -> what a network reads of each. Raises TextError.
-    predict: (classifier, tokenizer, inputs) -> the labels of their units. Raises SettingError, TextError.
+    prepare: (classifier, tokenizer, inputs without labels) -> what the network reads of each, and the units of each as
+    they are shown. Raises SettingError, TextError.
     settle: (the network's configuration, inputs to learn from) -> the configuration with what these inputs decide.
     """
 
@@ -59,7 +60,7 @@ class InputKind:
     inputs: Callable[[str, Any, Progress], Sequence[Any]] | None
     texts: Callable[[Sequence[Any]], list[str]]
     encode: Callable[[Tokenizer, Sequence[Any], str, Any], Sequence[Any]]
-    predict: Callable[[Any, Tokenizer, Sequence[Any]], list[Predicted]]
+    prepare: Callable[[Any, Tokenizer, Sequence[Any]], tuple[Sequence[Any], Sequence[list[str]]]]
     settle: Callable[[Any, Sequence[Any]], Any] = lambda network, inputs: network
 
     def unit(self, given: str | None) -> str:
@@ -71,8 +72,8 @@ class InputKind:
         return given
 
 
-def _predict_texts(classifier: Any, tokenizer: Tokenizer, texts: Sequence[str]) -> list[Predicted]:
-    return predicted_of(classifier, tokenizer, tokenizer.encode_texts(texts), texts)
+def _prepare_texts(classifier: Any, tokenizer: Tokenizer, texts: Sequence[str]) -> tuple[list[Any], list[list[str]]]:
+    return units_and_names(classifier.unit, tokenizer, tokenizer.encode_texts(texts), texts)
 
 
 def _check_trees(examples: Iterable[Any], unit: str) -> list[LabelledTree]:
@@ -85,17 +86,19 @@ def _check_trees(examples: Iterable[Any], unit: str) -> list[LabelledTree]:
     return [labelled(each.input, unit, each.place) for each in examples]
 
 
-def _predict_trees(classifier: Any, tokenizer: Tokenizer, trees: Sequence[Tree]) -> list[Predicted]:
+def _prepare_trees(classifier: Any, tokenizer: Tokenizer, trees: Sequence[Tree]) -> tuple[list[Any], list[list[str]]]:
     nodes = [[tree.root] if classifier.unit == "tree" else list(range(len(tree))) for tree in trees]
     inputs = encoded(tokenizer, trees, nodes, [f"tree {i}" for i in range(1, len(trees) + 1)])
     shown = [[tree.text(node) for node in own] for tree, own in zip(trees, nodes, strict=True)]
-    return predicted(classifier, inputs, shown)
+    return inputs, shown
 
 
-def _predict_pictures(classifier: Any, tokenizer: Tokenizer, inputs: Sequence[Any]) -> list[Predicted]:
+def _prepare_pictures(
+    classifier: Any, tokenizer: Tokenizer, inputs: Sequence[Any]
+) -> tuple[list[Any], list[list[str]]]:
     pictures = [as_picture(given) for given in inputs]
     pixels = [framed(picture, classifier.config.frame) for picture in pictures]
-    return predicted(classifier, pixels, [[picture.name] for picture in pictures])
+    return pixels, [[picture.name] for picture in pictures]
 
 
 INPUTS: dict[str, InputKind] = {
@@ -108,7 +111,7 @@ INPUTS: dict[str, InputKind] = {
         inputs=None,
         texts=list,
         encode=lambda tokenizer, examples, unit, config: labelled_units(tokenizer, examples, cast("Any", unit)),
-        predict=_predict_texts,
+        prepare=_prepare_texts,
     ),
     "tree": InputKind(
         units=UNITS,
@@ -119,7 +122,7 @@ INPUTS: dict[str, InputKind] = {
         inputs=lambda name, config, progress: read_unlabelled(name),
         texts=lambda trees: [tree.text() for tree in trees],
         encode=lambda tokenizer, examples, unit, config: encoded_trees(tokenizer, examples, unit),
-        predict=_predict_trees,
+        prepare=_prepare_trees,
     ),
     "picture": InputKind(
         units=PICTURE_UNITS,
@@ -130,7 +133,7 @@ INPUTS: dict[str, InputKind] = {
         inputs=lambda name, config, progress: read_unlabelled_pictures(name, config.frame, progress),
         texts=lambda pictures: [],
         encode=lambda tokenizer, examples, unit, config: [framed(each.input, config.frame) for each in examples],
-        predict=_predict_pictures,
+        prepare=_prepare_pictures,
     ),
     "graph": InputKind(
         units=GRAPH_UNITS,
@@ -141,7 +144,7 @@ INPUTS: dict[str, InputKind] = {
         inputs=lambda name, config, progress: read_unlabelled_graphs(name),
         texts=lambda graphs: [text for graph in graphs if (text := graph.text())],
         encode=encode_graphs,
-        predict=predict_graphs,
+        prepare=prepare_graphs,
         settle=settle,
     ),
 }

@@ -58,14 +58,21 @@ class Predicted(NamedTuple):
 
 def predicted_of(classifier: Labeller, tokenizer: Tokenizer, encoded: Encoded, texts: Sequence[str]) -> list[Predicted]:
     """The labels of documents, or of their words. encoded, texts: the same documents."""
-    units = units_of(tokenizer, encoded, classifier.unit)
+    return predicted(classifier, *units_and_names(classifier.unit, tokenizer, encoded, texts))
+
+
+def units_and_names(
+    unit: LabelledUnit, tokenizer: Tokenizer, encoded: Encoded, texts: Sequence[str]
+) -> tuple[list[UnitTokens], list[list[str]]]:
+    """What a network reads of documents, and their units as they are shown. encoded, texts: the same documents."""
+    units = units_of(tokenizer, encoded, unit)
     tokens, shown = _by_text(encoded, units), [document.shown for document in units.by_document()]
-    if classifier.unit == "word":
+    if unit == "word":
         given = [split_words(text) for text in texts]
         for i, own in enumerate(_of_given_words(tokenizer, tokens, given)):
             if own is not None:  # otherwise the words of the normalised text are labelled
                 tokens[i], shown[i] = own, given[i]
-    return predicted(classifier, tokens, shown)
+    return tokens, shown
 
 
 def predicted(classifier: Labeller, inputs: Sequence[Any], shown: Sequence[list[str]]) -> list[Predicted]:

@@ -15,7 +15,7 @@ from chainrule.neural.dropout import dropped
 from chainrule.neural.scoring_batches import batched
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from jaxtyping import Float, Float32
     from numpy import ndarray
@@ -90,15 +90,26 @@ class ScratchClassifier(nn.Module):
     @torch.inference_mode()
     def log_probs(self, inputs: Sequence[Any], progress: Progress = silent) -> list[Float32[ndarray, "units C"]]:
         """The log-probabilities of the labels of each input's units, in nats. Raises SettingError as `Body.check`."""
+        return self._by_input(lambda batch: self(batch).float().log_softmax(-1), inputs, "classifying", progress)
+
+    @torch.inference_mode()
+    def vectors(self, inputs: Sequence[Any], progress: Progress = silent) -> list[Float32[ndarray, "units width"]]:
+        """The vectors of each input's units, which the head reads. Raises SettingError as `Body.check`."""
+        return self._by_input(lambda batch: self.body(batch).float(), inputs, "embedding", progress)
+
+    def _by_input(
+        self, compute: Callable[[list[Any]], Tensor], inputs: Sequence[Any], task: str, progress: Progress
+    ) -> list[Float32[ndarray, "units n"]]:
+        """compute: a row for each unit of a batch of inputs."""
         sizes = [self.size(item) for item in inputs]
-        rows: dict[int, Float32[ndarray, "units C"]] = {}
+        rows: dict[int, Float32[ndarray, "units n"]] = {}
         for first in range(0, len(inputs), _SORTED):
-            progress("classifying", first, len(inputs))
+            progress(task, first, len(inputs))
             order = sorted(range(first, min(first + _SORTED, len(inputs))), key=lambda i: -sizes[i])
             for i in order:
                 self.body.check(inputs[i])
             for batch in batched(order, lambda i: sizes[i], _BATCH_SIZE):
-                log_probs = self([inputs[i] for i in batch]).float().log_softmax(-1).cpu()
-                own = torch.split(log_probs, [self.body.units(inputs[i]) for i in batch])
+                computed = compute([inputs[i] for i in batch]).cpu()
+                own = torch.split(computed, [self.body.units(inputs[i]) for i in batch])
                 rows |= {i: part.numpy() for i, part in zip(batch, own, strict=True)}
         return [rows[i] for i in range(len(inputs))]
