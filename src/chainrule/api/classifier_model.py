@@ -12,7 +12,7 @@ from chainrule.base.arguments import as_texts
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from jaxtyping import Float32
     from numpy import ndarray
@@ -52,7 +52,7 @@ class ClassifierModel(Model):
 
         return inputs_of(self.classifier).embed(self.classifier, self.tokenizer, self._checked(inputs))
 
-    def _checked(self, inputs: Iterable[Any]) -> list[Any]:
+    def _checked(self, inputs: Iterable[Any]) -> Sequence[Any]:
         return as_texts(inputs) if self.classifier.reads == "text" else list(inputs)
 
     def draw(self, inputs: Iterable[Any], path: str | os.PathLike[str], *, overwrite: bool = False) -> list[Predicted]:
