@@ -11,9 +11,8 @@ from cyclopts import CycloptsError, Parameter
 
 from chainrule.applications.embedding_config import EmbeddingConfig, Pooling, Unit, VectorPrecision
 from chainrule.cli.arguments import ModelMarkerRule, Overwrite, TextFile, WholeNumber
-from chainrule.cli.classify import labels_inputs
 from chainrule.cli.embed_inputs import DIGITS, embed_inputs
-from chainrule.cli.models import open_model
+from chainrule.cli.models import labels_inputs, open_model
 from chainrule.cli.screen import note, print_json, progress_bar
 from chainrule.cli.texts import DEFAULT_READING, TextOptions, check_text_target, note_repairs
 
