@@ -14,12 +14,14 @@ from chainrule.base.progress import Progress, silent
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.families import FAMILIES
 from chainrule.ngram.arpa.lines import ARPA_SUFFIXES
+from chainrule.open_models import pictures
 from chainrule.open_models.gguf import open_gguf_checkpoint
 from chainrule.open_models.importing import import_checkpoint
 from chainrule.open_models.llama2c import describe_wrong_size, is_llama2c, open_llama2c
 from chainrule.storage.gguf import is_gguf
 from chainrule.storage.hugging_face import is_hugging_face, open_folder
 from chainrule.storage.model_folder import SPELLER_ARRAYS, TOKENIZER, VOCABULARY_ARRAYS, open_model
+from chainrule.storage.safetensors import open_tensors
 from chainrule.text.normalising import Normaliser
 from chainrule.text.prepare_tokenizer import splitter_of
 from chainrule.text.splitters import splitter_marked_in
@@ -54,6 +56,8 @@ def load(
             model = _open(open_checkpoint(path, allow_pickle=allow_pickle), progress)
         else:
             model = _load_folder(path, copy=copy)
+    elif path.is_file() and path.suffix in (*pictures.SUFFIXES, *pictures.PICKLES):
+        model = _open_pictures(path, allow_pickle=allow_pickle)
     elif is_gguf(path):
         model = _open(open_gguf_checkpoint(path), progress)
     elif is_llama2c(path):
@@ -86,6 +90,27 @@ def _open(checkpoint: Checkpoint, progress: Progress) -> Model:
     tokenizer = imported.tokenizer
     engine = FAMILIES[imported.family].put_together(imported.settings, imported.arrays, tokenizer.vocabulary_size)
     return build_model(imported.family, engine, tokenizer, {**imported.record, "chainrule": __version__})
+
+
+def _open_pictures(path: Path, *, allow_pickle: bool) -> Model:
+    """A network for pictures, from a file of tensors. Raises ModelFormatError, SettingError."""
+    from chainrule.neural.classifier_saving import array_names
+    from chainrule.neural.pickled_weights import open_pickle
+
+    if path.suffix in pictures.PICKLES and not allow_pickle:
+        raise ModelFormatError(
+            f"{path}: is a pickle, which can run code when it is opened; where you trust who made it, set "
+            "allow_pickle=True"
+        )
+    arrays = open_pickle(path) if path.suffix in pictures.PICKLES else open_tensors(path)
+    imported = pictures.import_pictures(path, arrays, lambda config: array_names(config, "picture"))
+    tokenizer = Tokenizer.untrained("whitespace")
+    try:
+        engine = FAMILIES["classifier"].put_together(imported.settings, imported.arrays, tokenizer.vocabulary_size)
+    except ModelFormatError as error:
+        raise ModelFormatError(f"{path}: {error}") from error
+    record = {"read_from": str(path), "warnings": imported.warnings, "chainrule": __version__}
+    return build_model("classifier", engine, tokenizer, record)
 
 
 def _load_folder(path: Path, *, copy: bool) -> Model:
@@ -141,7 +166,7 @@ def _load_file(path: Path, config: TokenizerConfig | None, progress: Progress) -
             raise ModelFormatError(f"{path}: {wrong_size}")
         raise ModelFormatError(
             f"{path}: a model is a folder, a file whose name ends in {', '.join(ARPA_SUFFIXES)}, a binary of KenLM's, "
-            "a GGUF file, or one of llama2.c"
+            "a GGUF file, one of llama2.c, or a .safetensors file of a ResNet"
         )
     if config is None:
         tokenizer = Tokenizer(splitter_marked_in(vocabulary.tokens()), vocabulary)
