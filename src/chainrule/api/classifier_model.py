@@ -9,16 +9,15 @@ import numpy as np
 from chainrule.api.model import Model
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.base.arguments import as_texts
-from chainrule.errors import SettingError
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from jaxtyping import Float32
     from numpy import ndarray
 
-    from chainrule.applications.labelling import Predicted
+    from chainrule.applications.labelling import Predicted, UnitVectors
     from chainrule.evaluation.classification import Classification
     from chainrule.neural.classifier import Classifier
 
@@ -36,28 +35,25 @@ class ClassifierModel(Model):
         good:  [predicted] = classifier.classify(["a text"]); predicted.best
         """
         from chainrule.applications.labelled_inputs import inputs_of
-        from chainrule.applications.labelling import predicted
 
-        kind = inputs_of(self.classifier)
-        inputs = as_texts(inputs) if self.classifier.reads == "text" else list(inputs)
-        return predicted(self.classifier, *kind.prepare(self.classifier, self.tokenizer, inputs))
+        return inputs_of(self.classifier).predict(self.classifier, self.tokenizer, self._checked(inputs))
 
     def embed(self, inputs: Iterable[Any]) -> Float32[ndarray, "units D"]:
-        """The vectors that the labels' layer reads, a row for each labelled unit, such as a picture, in order.
+        """A vector for each input, or for each of all units: what the network reads labels from.
 
-        Of networks trained from scratch. Raises as `classify`; SettingError of others.
-
-        good:  classifier.embed(["cat.jpg", "dog.jpg"])
+        Raises SettingError where it was fine-tuned, or inputs are not what it reads; MarkerError, TextError.
         """
+        found = self.embed_units(inputs)
+        return np.concatenate([own.vectors for own in found]) if found else np.empty((0, 0), np.float32)
+
+    def embed_units(self, inputs: Iterable[Any]) -> list[UnitVectors]:
+        """As `embed`, input by input, with the units. Raises as `embed`."""
         from chainrule.applications.labelled_inputs import inputs_of
 
-        kind, network = inputs_of(self.classifier), cast("Any", self.classifier)
-        if not hasattr(network, "vectors"):
-            raise SettingError("a fine-tuned classifier gives no vectors; take the network that it was fine-tuned from")
-        inputs = as_texts(inputs) if network.reads == "text" else list(inputs)
-        if not inputs:
-            return np.zeros((0, network.body.width), np.float32)
-        return np.concatenate(network.vectors(kind.prepare(network, self.tokenizer, inputs)[0]))
+        return inputs_of(self.classifier).embed(self.classifier, self.tokenizer, self._checked(inputs))
+
+    def _checked(self, inputs: Iterable[Any]) -> Sequence[Any]:
+        return as_texts(inputs) if self.classifier.reads == "text" else list(inputs)
 
     def draw(self, inputs: Iterable[Any], path: str | os.PathLike[str], *, overwrite: bool = False) -> list[Predicted]:
         """The labels of inputs, as `classify`; they are drawn on a page, .html, that needs no other file.

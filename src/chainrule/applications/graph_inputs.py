@@ -59,10 +59,10 @@ def encode_graphs(
     return _encoded(network, tokenizer, [each.input for each in examples], units, [each.place for each in examples])
 
 
-def prepare_graphs(
+def present_graphs(
     classifier: Any, tokenizer: Tokenizer, graphs: Sequence[Graph]
 ) -> tuple[list[GraphArrays], list[list[str]]]:
-    """What a network reads of graphs, and these, or all of their nodes, as they are shown. Raises TextError."""
+    """What a network reads of graphs, and for people the graphs, or all of their nodes. Raises TextError."""
     is_whole = classifier.unit == "graph"
     units = [[0] if is_whole else list(range(len(graph))) for graph in graphs]
     places = [f"graph {i}" for i in range(1, len(graphs) + 1)]

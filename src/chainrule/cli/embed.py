@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 from cyclopts import CycloptsError, Parameter
 
 from chainrule.applications.embedding_config import EmbeddingConfig, Pooling, Unit, VectorPrecision
-from chainrule.base.files import check_new_file
 from chainrule.cli.arguments import ModelMarkerRule, Overwrite, TextFile, WholeNumber
+from chainrule.cli.embed_inputs import DIGITS, embed_inputs
 from chainrule.cli.models import labels_inputs, open_model
 from chainrule.cli.screen import note, print_json, progress_bar
 from chainrule.cli.texts import DEFAULT_READING, TextOptions, check_text_target, note_repairs
-from chainrule.errors import SettingError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
     from chainrule.api.embedding_model import EmbeddingModel
     from chainrule.applications.embedding import Embedded
     from chainrule.base.progress import Progress
-
-_DIGITS = 6  # decimals of numbers in JSON
 
 NetworkPath = Annotated[Path, Parameter(help="The model folder of a network.")]
 Layer = Annotated[
@@ -76,30 +73,28 @@ def embed(
     The rows of a .npy file are in the order of the texts, or of their words
     or tokens, which JSON lines name. An empty text has a vector of zeros.
 
-    A classifier trained from scratch embeds what it labels, such as the
-    pictures of a folder.
-
     A sentence encoder (all-MiniLM) makes the vector of a text as it has learned
-    to, of as many tokens as it reads.
+    to, of as many tokens as it reads. A classifier trained from scratch embeds
+    what it labels, such as texts, nodes of graphs or pictures: its vectors are
+    those that labels are read from.
     """
     from chainrule.api.embedding_model import EmbeddingModel
 
+    if labels_inputs(model):
+        if words or tokens or vocabulary or layer is not None or pooling is not None or precision != "float32":
+            raise CycloptsError(msg="A classifier embeds what it labels; leave out the options of units and layers.")
+        if output is not None:
+            _check_target(output, vocabulary=False)
+        embed_inputs(model, text, output, markers, reading, overwrite=overwrite)
+        return
     if words + tokens + vocabulary > 1:
         raise CycloptsError(msg="Choose one of --words, --tokens and --vocabulary.")
     unit: Unit = "word" if words else "token" if tokens else "text"
     if vocabulary and (text != "-" or layer is not None or reading != DEFAULT_READING):
         raise CycloptsError(msg="--vocabulary reads no text and has one layer; leave out TEXT, --layer and the like.")
-    if output is not None:
-        _check_target(output, vocabulary=vocabulary)
-    if labels_inputs(model):
-        if vocabulary or words or tokens or layer is not None or pooling is not None or reading != DEFAULT_READING:
-            raise CycloptsError(msg="A classifier has one vector for each input; leave out the options of texts.")
-        if output is not None:
-            check_new_file(output, overwrite=overwrite)
-        _embed_inputs(model, text, output)
-        return
     source = None if vocabulary else reading.corpus(text)
     if output is not None:
+        _check_target(output, vocabulary=vocabulary)
         check_text_target(output, source, overwrite=overwrite)
     with progress_bar() as progress:
         network = open_model(model, None, markers, progress, kind=EmbeddingModel)
@@ -119,25 +114,6 @@ def embed(
         note_repairs(source)
     if cut[True]:
         note(f"{cut[True]:,} of the texts are longer than what this encoder reads; only their beginnings count")
-
-
-def _embed_inputs(model: Path, data: str, output: Path | None) -> None:
-    """Writes what a classifier's last layer reads of pictures and other inputs."""
-    from chainrule.api.classifier_model import ClassifierModel
-    from chainrule.applications.embedding import Embedded
-    from chainrule.applications.labelled_inputs import config_of, inputs_of
-
-    with progress_bar() as progress:
-        classifier = open_model(model, None, None, progress, kind=ClassifierModel)
-        kind, network = inputs_of(classifier.classifier), classifier.classifier
-        if kind.inputs is None:
-            raise SettingError(f"{model}: is a classifier of {kind.plural}, which gives no vectors of files")
-        inputs = kind.inputs(data, config_of(network), progress)
-        shown = kind.prepare(network, classifier.tokenizer, inputs)[1]
-        names = [name for own in shown for name in own]
-        vectors = classifier.embed(inputs)
-    records = (Embedded(name, [(0, len(name))], vector[None]) for name, vector in zip(names, vectors, strict=True))
-    _write(records, output, "text", network.unit)
 
 
 def _check_target(output: Path, *, vocabulary: bool) -> None:
@@ -163,19 +139,19 @@ def _write_vocabulary(model: EmbeddingModel, output: Path, progress: Progress) -
     write_vectors(output, model.tokenizer.vocabulary.tokens(), model.embedder.static_vectors(), progress)
 
 
-def _write(records: Iterable[Embedded], output: Path | None, unit: Unit, name: str = "text") -> None:
-    """name: of an input in JSON. Raises OutputError."""
+def _write(records: Iterable[Embedded], output: Path | None, unit: Unit) -> None:
+    """Raises OutputError."""
     from chainrule.applications.embedding import write_rows
     from chainrule.base.files import replace_file
 
     if output is None:
         for record in records:
-            print_json(_as_json(record, unit, name))
+            print_json(_as_json(record, unit))
         return
     with replace_file(output) as file:
         if output.suffix == ".jsonl":
             for record in records:
-                file.write(json_library.dumps(_as_json(record, unit, name), ensure_ascii=False).encode() + b"\n")
+                file.write(json_library.dumps(_as_json(record, unit), ensure_ascii=False).encode() + b"\n")
         else:
             write_rows(file, (record.vectors for record in records))
 
@@ -187,8 +163,8 @@ def _counting_cut(records: Iterable[Embedded], cut: Counter[bool]) -> Iterator[E
         yield record
 
 
-def _as_json(record: Embedded, unit: Unit, name: str) -> dict[str, Any]:
-    rows = record.vectors.astype(float).round(_DIGITS).tolist()
+def _as_json(record: Embedded, unit: Unit) -> dict[str, Any]:
+    rows = record.vectors.astype(float).round(DIGITS).tolist()
     if unit == "text":
-        return {name: record.text, "vector": rows[0]}
+        return {"text": record.text, "vector": rows[0]}
     return {"text": record.text, f"{unit}s": record.units, "vectors": rows}
