@@ -122,7 +122,8 @@ def _layer(
 ) -> ShownLayer:
     """maps: of the shown picture. found, pixels, names: of the pictures that patches are cut from."""
     order = np.argsort(-maps.max((1, 2)), kind="stable")[:units].tolist()
-    row, column = np.unravel_index(int(maps[order[0]].argmax()), maps.shape[1:])
+    row, column = divmod(int(maps[order[0]].argmax()), maps.shape[2])
+    box = fields.of(index, row, column)
     shown = []
     for unit in order:
         cut = []
@@ -137,7 +138,7 @@ def _layer(
         height=maps.shape[1],
         width=maps.shape[2],
         strongest=order[0],
-        box=tuple(fields.of(index, int(row), int(column))),
+        box=(box.top, box.left, box.bottom, box.right),
         units=shown,
     )
 

@@ -66,8 +66,7 @@ def excitements(body: PictureBody, inputs: Sequence[Pixels], progress: Progress 
             rows, columns = (array.cpu().numpy() for array in (places // across, places % across))
             parts.setdefault(name, []).append(Excitement(values.cpu().numpy(), rows, columns))
     return {
-        name: Excitement(*(np.concatenate(arrays) for arrays in zip(*own, strict=True)))  # type: ignore[arg-type]
-        for name, own in parts.items()
+        name: Excitement(*(np.concatenate(arrays) for arrays in zip(*own, strict=True))) for name, own in parts.items()
     }
 
 

@@ -77,7 +77,7 @@ class ReceptiveFields:
         if isinstance(module, PatchTransformer):
             return Interval(0, self._sizes[module][axis] - 1)
         if hasattr(module, "branches"):
-            spans = [self._read_by(branch, span, axis) for branch in module.branches()]
+            spans = [self._read_by(branch, span, axis) for branch in cast("Any", module).branches()]
             return Interval(min(own.first for own in spans), max(own.last for own in spans))
         if hasattr(module, "project"):
             return self._read_by(cast("nn.Module", module.project), span, axis)
