@@ -25,7 +25,7 @@ test-harness: .venv/harness-installed ## tests with lm-evaluation-harness itself
 	$(PYTEST) -n 0 tests/interop/with_lm_eval.py
 
 interop: .interop/installed ## weights that others trained, 278 MB, give the figures that they give elsewhere
-	$(if $(AIDREAMS),AIDREAMS=$(AIDREAMS)) $(PYTEST) -n 0 tests/interop/real_weights.py
+	$(if $(AIDREAMS),AIDREAMS=$(AIDREAMS)) $(PYTEST) -n 0 -rP tests/interop/real_weights.py
 
 lint: .venv/installed
 	$(BIN)/ruff check src tests bench docs
