@@ -17,6 +17,7 @@ from chainrule.errors import SettingError, TextError
 from chainrule.neural.config.labelling import LABELLING
 from chainrule.neural.config.pictures import PictureLabelling
 from chainrule.pictures.picture import LabelledPicture, Picture
+from chainrule.structures import graph
 from chainrule.structures.brackets import trees_in_brackets
 from chainrule.structures.tree import Tree, labelled
 from chainrule.text.labelled import Labelled
@@ -27,11 +28,20 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from chainrule.api.model import Model
+    from chainrule.structures.graph import LabelledGraph
     from chainrule.structures.tree import LabelledTree
 
 ANIMALS, FOODS = ("dog", "cat", "bird"), ("bread", "soup", "rice")
 # Further settings of networks for pictures of 16 x 16 pixels.
-SMALL_PICTURES: dict[str, dict[str, Any]] = {}
+SMALL_PICTURES: dict[str, dict[str, Any]] = {
+    "lenet": {"hidden": (16,)},
+    "alexnet": {"channels": (8, 8, 8, 8, 8), "hidden": (16,)},
+    "vgg": {"channels": (8, 8, 8, 8, 8), "hidden": (16,), "size": (32,)},
+    "googlenet": {"width": 16, "blocks": (1, 1, 1)},
+    "resnet": {"width": 8, "blocks": (1, 1, 1)},
+    "vit": {"layers": 1},
+    "efficientnet": {"stages": 2},
+}
 QUICK = LabelTraining(epochs=6, batch=8, learning_rate=0.02)
 
 
@@ -59,6 +69,22 @@ def trees() -> list[LabelledTree]:
     return [labelled(found.tree, "tree", f"line {found.line}") for found in placed]
 
 
+def graphs() -> list[LabelledGraph]:
+    """Rings with a tail of two nodes: a graph is what the node two steps from its "start" is."""
+    examples = []
+    for i in range(72):
+        thing = (ANIMALS + FOODS)[i % 6]
+        ring = 3 + i % 4
+        words = ("start", *("so",) * (ring - 1), "the", thing)
+        edges = [(node, (node + 1) % ring, "ring") for node in range(ring)] + [
+            (0, ring, "tail"),
+            (ring, ring + 1, "tail"),
+        ]
+        label = "animal" if thing in ANIMALS else "food"
+        examples.append(graph.labelled(graph.Graph(words, tuple(edges), label=label), "graph", f"line {i}"))
+    return examples
+
+
 def pictures() -> list[LabelledPicture]:
     """Noise in which the upper half, or the lower one, is bright; some of a size that must be changed."""
     random = np.random.default_rng(3)
@@ -74,13 +100,15 @@ def pictures() -> list[LabelledPicture]:
 
 
 # Labelled inputs of several sizes that a network of each kind can learn, by what it reads.
-INPUTS_OF: dict[str, Callable[[], list[Any]]] = {"text": texts, "tree": trees, "picture": pictures}
+INPUTS_OF: dict[str, Callable[[], list[Any]]] = {"text": texts, "tree": trees, "graph": graphs, "picture": pictures}
 
 
 def with_label(example: Any, label: str) -> Any:
     """An example of which all that is labelled has this label."""
     if isinstance(example, Labelled | LabelledPicture):
         return example._replace(labels=(label,))
+    if isinstance(example, graph.LabelledGraph):
+        return graph.labelled(replace(example.input, label=label), "graph", example.place)
     tree = example.input
     return labelled(Tree(tree.words, tuple(label for _ in tree.labels), tree.parents), "tree", example.place)
 
@@ -88,15 +116,22 @@ def with_label(example: Any, label: str) -> Any:
 def small(name: str) -> Any:
     config = LABELLING[name](width=16, dropout=0.0)
     if isinstance(config, PictureLabelling):
-        return replace(config, size=(16,), **SMALL_PICTURES.get(name, {}))
+        return replace(config, **{"size": (16,), **SMALL_PICTURES.get(name, {})})
     return replace(config, embedding_width=12) if hasattr(config, "embedding_width") else config
+
+
+def quick(name: str) -> LabelTraining:
+    """Training in a second or two."""
+    if not issubclass(LABELLING[name], PictureLabelling):
+        return QUICK
+    return replace(QUICK, learning_rate=0.01 if name == "vit" else 0.004, epochs=8)
 
 
 @pytest.fixture(scope="module")
 def trained() -> dict[str, Model]:
     """A model of each network, which has learned its inputs."""
     return {
-        name: chainrule.train_classifier(INPUTS_OF[config.reads](), small(name), training=QUICK, progress=False)
+        name: chainrule.train_classifier(INPUTS_OF[config.reads](), small(name), training=quick(name), progress=False)
         for name, config in LABELLING.items()
     }
 
@@ -154,7 +189,7 @@ def test_a_label_that_training_has_not_seen_counts_as_wrong(trained: dict[str, M
 
 @pytest.mark.parametrize("name", LABELLING)
 def test_a_resumed_run_has_the_same_weights(name: str, tmp_path: Path) -> None:
-    examples, training = INPUTS_OF[LABELLING[name].reads]()[:40], replace(QUICK, epochs=2, save_every=2)
+    examples, training = INPUTS_OF[LABELLING[name].reads]()[:40], replace(quick(name), epochs=2, save_every=2)
     config = replace(small(name), dropout=0.3)
 
     def train(**options: Any) -> list[torch.Tensor]:
