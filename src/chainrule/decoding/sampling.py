@@ -336,7 +336,7 @@ def _draw_sharpened(
     best = best_candidates(model, state, 1, rules).weights[:, 0]
     rows = np.arange(len(generators))
     for draws in DRAWS:
-        uniforms = np.array([generators[row].random((2, draws)) for row in rows])
+        uniforms = np.array([generators[row].random((2, draws)) for row in rows.tolist()])
         repeated = model.select(state, rows.astype(np.int32).repeat(draws))
         drawn, ids = (part.reshape(-1, draws) for part in model.draw(repeated, uniforms[:, 0].ravel(), banned))
         below = np.minimum(drawn.astype(np.float64) - best[rows, None], 0)
@@ -350,7 +350,7 @@ def _draw_sharpened(
     batch = max(1, MAX_PROBS // model.vocabulary_size)
     for part in (rows[low : low + batch] for low in range(0, rows.size, batch)):
         whole = all_candidates(model, model.select(state, part.astype(np.int32)), rules)
-        uniforms = _uniforms([generators[row] for row in part])
+        uniforms = _uniforms([generators[row] for row in part.tolist()])
         log_probs[part], tokens[part] = _draw(_warp(whole, config), uniforms)
     return log_probs, tokens
 
