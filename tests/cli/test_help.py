@@ -64,7 +64,7 @@ VERBS = {
     | {"--strict-discounts", "--kenlm-compatible", "--overwrite", "--json"}
     | READING
     | MIXING,
-    "train channel": {"PAIRS", "--output", "--rounds", "--grammar", "--inflections", "--overwrite"},
+    "train channel": {"PAIRS", "--output", "--rounds", "--channel", "--grammar", "--inflections", "--overwrite"},
     "train translation": {"--source", "--target", "--pairs", "--source-field", "--target-field", "--valid", "--output"}
     | {"--resume", "--source-tokenizer", "--vectors", "--source-vectors", "--fixed-vectors", "--overwrite", "--json"}
     | TOKENIZER
@@ -147,7 +147,7 @@ VERBS = {
     }
     | READING,
     "attend": {"MODEL", "TEXT", "TARGET", "--output", "--overwrite"},
-    "complete": {"MODEL", "--number", "--tokenizer", "--markers", "--json"},
+    "complete": {"MODEL", "--number", "--tokenizer", "--markers", "--json", "--correct", "--channel", "--lexicon"},
     "compare": {
         "TEXTS",
         "--text",
@@ -192,6 +192,9 @@ VERBS = {
         "--corrector-weight",
         "--rescore-by",
         "--rescore-weight",
+        "--settings",
+        "--tune",
+        "--maximise",
     }
     | READING,
     "noise": {"TEXTS", "--channel", "--rate", "--seed", "--model", "--best", "--output", "--tokenizer", "--overwrite"}

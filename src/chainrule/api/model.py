@@ -24,7 +24,7 @@ from chainrule.api.model_parts import ModelParts
 from chainrule.api.predict import fill_masks, next_tokens, score_texts, unknown_words
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.save import save_arpa, save_folder
-from chainrule.applications.completion import Completer, Completion
+from chainrule.applications.completion import Completer, Completion, LastWordCorrector
 from chainrule.applications.continuation_scores import score_continuations
 from chainrule.applications.embedding_config import EmbeddingConfig, Pooling, VectorPrecision
 from chainrule.applications.prompting.choices import Choice, check_choices, log_shares
@@ -446,12 +446,13 @@ class Model:
         """The tokens of a text that the vocabulary lacks, each once, as they are written. Raises MarkerError."""
         return unknown_words(self.tokenizer, text)
 
-    def complete(self, text: str, n: int = 5) -> list[Completion]:
+    def complete(self, text: str, n: int = 5, *, corrector: LastWordCorrector | None = None) -> list[Completion]:
         """The likeliest completions of the last word of a text, or of its next words after a space.
 
+        corrector: from `chainrule.corrector`; a correction of the word just typed may then come last, see `Completion`.
         Raises SettingError.
         """
-        return self.completer.complete(text, n)
+        return self.completer.complete(text, n, corrector=corrector)
 
     @cached_property
     def completer(self) -> Completer:

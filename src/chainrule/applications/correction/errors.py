@@ -24,6 +24,7 @@ class ErrorModel(Protocol):
     """A corrector's error model."""
 
     name: str
+    characters: frozenset[str]  # that it knows of
 
     def log_probs(self, observed: Sequence[str], meant: Sequence[str]) -> Float64[ndarray, " pairs"]:
         """log P(observed | meant) of pairs of words, in nats. A space in one of them was inserted or lost."""
@@ -33,7 +34,7 @@ class RateOfCharacters:
     """A channel in which every character can go wrong, such as a keyboard's."""
 
     def __init__(self, channel: Channel) -> None:
-        self.name, self._channel = channel.name, channel
+        self.name, self.characters, self._channel = channel.name, channel.characters, channel
 
     def log_probs(self, observed: Sequence[str], meant: Sequence[str]) -> Float64[ndarray, " pairs"]:
         """As `ErrorModel.log_probs`."""
@@ -50,7 +51,8 @@ class RateOfWords:
         """rate: above 0, below 1. Raises SettingError."""
         if not 0 < rate < 1:
             raise SettingError(f"rate is {rate}, the share of words that are wrong; expected above 0 and below 1")
-        self.name, self._channel, self._rate = channel.name, channel, rate
+        self.name, self.characters = channel.name, channel.characters
+        self._channel, self._rate = channel, rate
         self._copied: dict[str, float] = {}  # log of the probability of anything but a copy, by word
 
     def log_probs(self, observed: Sequence[str], meant: Sequence[str]) -> Float64[ndarray, " pairs"]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from chainrule.applications.correction.chunks import in_case_of
+from chainrule.applications.correction.marks import Marks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 # Nats that an unknown word with a capital letter inside a sentence has for being a name: another one, or no known one.
 _NAME, _NEW_NAME = 3.0, 9.0
+_WITH_MARKS = 3  # variants of a chunk, itself among them, that other marks are proposed with
 _REMEMBERED = 1 << 18  # words whose options are kept
 
 
@@ -41,7 +43,13 @@ class Spelling:
     def __init__(self, words: WordIndex, errors: ErrorModel, most: int) -> None:
         """most: proposals for a word."""
         self._words, self._errors, self._most = words, errors, most
+        self._marks = Marks(errors)
         self._options: dict[str, _Options] = {}
+
+    @property
+    def knows_marks(self) -> bool:
+        """Whether the channel rewrites marks, too, as that of a scan does."""
+        return self._marks.is_active
 
     def propose(self, texts: Sequence[str], parted: Sequence[list[Chunk]]) -> list[list[list[Proposal]]]:
         """For each chunk of each text, itself first."""
@@ -69,8 +77,10 @@ class Spelling:
 
     def _variants(self, chunk: Chunk) -> list[tuple[str, float]]:
         """What a chunk may have meant, with log P(chunk | variant); itself first. Variants differ in one word."""
-        if chunk.kept or not chunk.words:
+        if chunk.kept:
             return [(chunk.text, 0.0)]
+        if not chunk.words:
+            return [(chunk.text, 0.0), *(self._marks.alternatives(chunk.text) if self.knows_marks else ())]
         options = [self._options[chunk.text[a:b].lower()] for a, b in chunk.words]
         same = sum(one.itself for one in options)
         variants = {chunk.text: same}
@@ -79,11 +89,28 @@ class Spelling:
             begins = chunk.begins_sentence and a == chunk.words[0][0]
             is_name = word[:1].isupper() and not begins and not word.isupper() and word not in self._words
             for other, log_prob in one.others:
+                if not word.isalpha() and len(other) == 1:
+                    other = self._words.usual(other)
                 variant = chunk.text[:a] + in_case_of(other, word, begins_sentence=begins) + chunk.text[b:]
                 total = same - one.itself + log_prob - is_name * (_NAME if other[:1].isupper() else _NEW_NAME)
                 if variants.get(variant, -np.inf) < total and variant != chunk.text:
                     variants[variant] = total
+        if self.knows_marks:
+            self._add_marks(chunk, variants)
         return list(variants.items())
+
+    def _add_marks(self, chunk: Chunk, variants: dict[str, float]) -> None:
+        """Adds the likeliest variants with other marks before them, or after them; or none, for a lone sign."""
+        before, after = chunk.text[: chunk.words[0][0]], chunk.text[chunk.words[-1][1] :]
+        for text, log_prob in list(variants.items())[:_WITH_MARKS]:
+            core = text[len(before) : len(text) - len(after)]
+            for other, more in self._marks.alternatives(before):
+                variants.setdefault(other + core + after, log_prob + more)
+            for other, more in self._marks.alternatives(after):
+                variants.setdefault(before + core + other, log_prob + more)
+        if len(chunk.text) == 1 and not chunk.text.isalnum():
+            for other, more in self._marks.alternatives(chunk.text):
+                variants.setdefault(other, more)
 
     def _split(self, words: list[str]) -> dict[str, list[tuple[str, float]]]:
         """Unknown words as two known ones whose space was lost, with log P(word | both)."""
