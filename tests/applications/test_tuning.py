@@ -163,5 +163,5 @@ def test_a_file_of_settings_is_read_as_it_was_written_or_refused(tmp_path: Path)
             read_settings(path)
     for content in ("[]", "{}", '{"chainrule_correction": 2, "settings": {}}'):
         path.write_text(content)
-        with pytest.raises(ModelFormatError, match="version 1"):
+        with pytest.raises(ModelFormatError, match="with the value 1"):
             read_settings(path)

@@ -73,7 +73,7 @@ VERBS = {
     "train classifier": {"DATA", "--output", "--network", "--unit", "--test", "--strict", "--resume"}
     | {"--vectors", "--fixed-vectors", "--overwrite", "--json"}
     | TOKENIZER
-    | {flag(each.name) for kind in LABELLING.values() for each in fields(kind)}
+    | {flag(each.name) for kind in LABELLING.values() for each in fields(kind) if not is_rare(each)}
     | {flag(each.name) for each in fields(LabelTraining)},
     "train uniform": {"TEXTS", "--output", *TOKENIZER, "--overwrite", "--json"} | READING | MIXING,
     "harness": {"ARGUMENTS"},

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from chainrule.api.model import as_kind
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.api.scoring_model import ScoringModel
 from chainrule.applications.continuation_scores import score_continuations
 from chainrule.applications.retrieval.query_likelihood import DocumentIndex, RankConfig
 from chainrule.drawing.rendering import html_table
 from chainrule.errors import SettingError, TextError
 from chainrule.evaluation.ranking import DEPTH, RankingFigures, measure_rankings
 from chainrule.protocol import UNKNOWN
-from chainrule.text.plain_text import line_blocks
-from chainrule.text.streams import open_stream
+from chainrule.text.plain_text import lines_of
 from chainrule.text.tables import read_table
 from chainrule.text.tokenizer import documents_of
 
@@ -119,8 +120,9 @@ def _scores(
 ) -> Iterator[tuple[str, Float64[ndarray, " documents"]]]:
     """Each query's name, with its log-probability given each document."""
     if by_model:
+        scorer = as_kind(model, ScoringModel).scorer
         for name, query in queries.items():
-            yield name, score_continuations(model.scorer, model.tokenizer, documents, [f" {query}"] * len(documents))
+            yield name, score_continuations(scorer, model.tokenizer, documents, [f" {query}"] * len(documents))
         return
     words = _Words(model.tokenizer)
     index = DocumentIndex(words.read(documents), words.size)
@@ -153,12 +155,10 @@ def _queries(queries: Paths | Mapping[str, str]) -> dict[str, str]:
     if not isinstance(queries, str | os.PathLike):
         return dict(queries)
     name = os.fspath(queries)
-    with open_stream(name) as stream:
-        lines = [line for block in line_blocks(stream, "strict") for line in block.documents()]
-    found = {str(number): line for number, line in enumerate(lines, 1) if line.strip()}
-    if not found:
+    texts = {str(number): line for number, line in enumerate(lines_of(name), 1) if line.strip()}
+    if not texts:
         raise TextError(f"{name}: there is no query in it; expected one a line")
-    return found
+    return texts
 
 
 def _documents(documents: Paths | Mapping[str, str]) -> dict[str, str]:
@@ -180,9 +180,7 @@ def _judgements(judgements: Paths | Mapping[str, Mapping[str, int]]) -> dict[str
         return {query: dict(grades) for query, grades in judgements.items()}
     grades: dict[str, dict[str, int]] = {}
     name = os.fspath(judgements)
-    with open_stream(name) as stream:
-        lines = [line for block in line_blocks(stream, "strict") for line in block.documents()]
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(lines_of(name), 1):
         columns = line.split()
         if not columns:
             continue

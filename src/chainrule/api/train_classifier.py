@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 import numpy as np
 
-from chainrule.api.model import Model
+from chainrule.api.classifier_model import ClassifierModel
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.run_options import RunOptions, training_run
 from chainrule.api.token_vectors import vectors_of_tokens
@@ -16,7 +16,8 @@ from chainrule.api.tokenizers import tokenized
 from chainrule.api.training_record import circumstances
 from chainrule.applications.labelled_inputs import INPUTS, digest_of_inputs
 from chainrule.errors import SettingError
-from chainrule.neural.config.labelling import LABELLING, LabellingConfig, labelling_name
+from chainrule.neural.config.labelling import LABELLING, labelling_name
+from chainrule.neural.config.labelling_base import LabellingConfig
 from chainrule.text.corpus import Lines
 from chainrule.text.labelled import classes_of
 from chainrule.text.tokenizer import Tokenizer
@@ -50,7 +51,7 @@ def train_classifier(
     run: TrainingRun | None = None,
     progress: ProgressOption = None,
     **options: Unpack[RunOptions],
-) -> Model:
+) -> ClassifierModel:
     """A model of family classifier, trained from scratch on labelled inputs: texts, trees and others.
 
     examples: of the kind that the network reads, as `read_labelled` gives them for texts. network: a configuration, or
@@ -80,6 +81,7 @@ def train_classifier(
         raise SettingError(f"{kind.plural} have no tokens; leave tokenizer and vectors out")
     if fixed_vectors and vectors is None:
         raise SettingError("there are no vectors to be fixed; name word vectors, or leave fixed_vectors out")
+    network = cast("LabellingConfig", kind.settle(network, [example.input for example in examples]))
     learner = _tokenizer(kind, examples, tokenizer, markers, progress)
     initial = None
     if vectors is not None:
@@ -88,7 +90,7 @@ def train_classifier(
     index = {label: i for i, label in enumerate(labels)}
     encoded = [
         Example(own, np.array([index[label] for label in example.labels], np.int64))
-        for own, example in zip(kind.encode(learner, examples, unit), examples, strict=True)
+        for own, example in zip(kind.encode(learner, examples, unit, network), examples, strict=True)
     ]
     data = split(encoded, training.valid_share, training.seed)
     classifier, learnt = train_from_scratch(
@@ -102,7 +104,7 @@ def train_classifier(
         **({} if initial is None else {"vectors": initial.name}),
         **learnt,
     }
-    return Model("classifier", classifier, learner, record)
+    return ClassifierModel("classifier", classifier, learner, record)
 
 
 def _configuration(network: LabellingConfig | str) -> LabellingConfig:
@@ -124,9 +126,9 @@ def _tokenizer(
     progress: Progress,
 ) -> Tokenizer:
     """Learned from the texts in inputs; where these have none, one that knows nothing. Raises as `tokenized` does."""
-    if kind.tokenizer is None:
-        return Tokenizer.untrained("whitespace")
     texts = kind.texts([example.input for example in examples])
+    if kind.tokenizer is None or not texts:
+        return Tokenizer.untrained("whitespace")
     return tokenized(Lines(texts), as_config(tokenizer or kind.tokenizer), markers, progress).tokenizer
 
 

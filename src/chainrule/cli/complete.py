@@ -53,13 +53,15 @@ def complete(
     input, likeliest first, with tabs between them. The word just typed may be
     corrected: that suggestion comes last, as teh -> the.
     """
+    from chainrule.api.causal_model import CausalModel
+
     if correct is False and (channel is not None or lexicon is not None):
         raise CycloptsError(msg="--channel and --lexicon are for corrections; leave out --no-correct.")
     with progress_bar() as progress:
-        loaded = open_model(model, tokenizer, markers, progress)
-        completer = loaded.completer
+        loaded = open_model(model, tokenizer, markers, progress, kind=CausalModel)
         wanted = correct or channel is not None or lexicon is not None
         corrector = _corrector(loaded, channel, lexicon, wanted=wanted) if correct is not False else None
+        completer = loaded.completer
         completer.complete("teh ", number, corrector=corrector)  # compiles, so that the first key does not wait
     if sys.stdin.isatty() and sys.stdout.isatty() and not json:
         from chainrule.cli.completion_menu import talk

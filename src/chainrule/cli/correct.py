@@ -131,6 +131,7 @@ def correct(
     from chainrule.applications.correction.corrector import CorrectionConfig
     from chainrule.applications.correction.settings import read_settings
     from chainrule.base.files import check_new_file
+    from chainrule.text.plain_text import lines_of
     from chainrule.text.writing import check_format
 
     if sum((diff, interactive, json, bool(references))) > 1:
@@ -149,7 +150,7 @@ def correct(
     if output is not None:
         check_format(output)
         check_text_target(output, source, overwrite=overwrite)
-    kept = () if keep is None else _read_words(keep)
+    kept = () if keep is None else tuple(word for line in lines_of(keep) for word in line.split())
     options_by_name = {"at_least": at_least, "learnt_weight": corrector_weight, "rescore_weight": rescore_weight}
     given: dict[str, Any] = {name: value for name, value in options_by_name.items() if value is not None}
     config = CorrectionConfig(beam=beam, candidates=candidates, keep=kept, **given)
@@ -189,16 +190,6 @@ def correct(
     if output is not None and not diff and not _keeps_fields(output, source):
         note_lost_fields(source)
     note_repairs(source)
-
-
-def _read_words(path: Path) -> tuple[str, ...]:
-    """Raises TextError."""
-    try:
-        return tuple(path.read_text(encoding="utf-8-sig").split())
-    except OSError as error:
-        raise TextError(f"{path}: cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise TextError(f"{path}: is not UTF-8, at byte {error.start:,}; expected words, one on each line") from error
 
 
 @contextmanager

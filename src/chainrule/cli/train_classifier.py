@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from chainrule.base.progress import silent
 from chainrule.cli.arguments import (
     DEFAULT_TOKENIZER,
     FILE,
@@ -28,7 +29,7 @@ from chainrule.neural.config.labelling import LABELLING
 from chainrule.training.label_config import LabelTraining
 
 if TYPE_CHECKING:
-    from chainrule.neural.config.labelling import LabellingConfig
+    from chainrule.neural.config.labelling_base import LabellingConfig
 
     class LabelTrainingFlags:
         """All fields may be left out."""
@@ -58,7 +59,9 @@ def classifier(
         FILE,
         Parameter(
             help="Labelled inputs. Texts: TSV: text, tab, label; or .jsonl: text, label; with --unit word: word, tab, "
-            "label; or words, labels. Trees: brackets, .conllu, or .jsonl: words, parents, labels.",
+            "label; or words, labels. Trees: brackets, .conllu, or .jsonl: words, parents, labels. Graphs: .jsonl: "
+            "nodes, edges, label or labels; or .conllu. Pictures: a "
+            "folder of JPEG or PNG files for each label, in one folder; or .jsonl: picture (a path), label.",
         ),
     ],
     /,
@@ -66,7 +69,7 @@ def classifier(
     output: Output,
     network: NetworkName = "lstm",
     unit: Annotated[
-        str | None, Parameter(help="What is labelled: text or word; of trees, tree or node; by default the whole.")
+        str | None, Parameter(help="What is labelled: text or word; tree or node; graph or node; by default the whole.")
     ] = None,
     test: Annotated[str | None, FILE, Parameter(help="Labelled inputs to test on, in the format of DATA.")] = None,
     strict: Strict = False,
@@ -79,7 +82,7 @@ def classifier(
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
-    """A network that labels texts, words or trees, from scratch.
+    """A network that labels texts, words, trees or graphs, from scratch.
 
         $ chainrule train classifier labelled.tsv -o labels/ --network convolution
 
@@ -115,16 +118,21 @@ def classifier(
             "vectors": beginning.name,
         }
         report_finished_classifier(
-            output, learning, lambda: digest_of_inputs(kind.read(data, unit, raise_error)), others, json=json
+            output,
+            learning,
+            lambda: digest_of_inputs(kind.read(data, unit, config, raise_error, silent)),
+            others,
+            json=json,
         )
         return
     replaces = overwrite or continues
     check_model_target(output, overwrite=replaces)
-    examples = kind.read(data, unit, raise_error)
     tests = None
-    if test is not None:
-        with bad_records(strict=strict) as on_bad:
-            tests = kind.read(test, unit, on_bad)
+    with progress_bar() as progress:
+        examples = kind.read(data, unit, config, raise_error, progress)
+        if test is not None:
+            with bad_records(strict=strict) as on_bad:
+                tests = kind.read(test, unit, config, on_bad, progress)
     check_labels(tests or [], classes_of(examples))
     if is_first_process() and config.reads == "text":
         note_suspicious_labels(examples, unit)

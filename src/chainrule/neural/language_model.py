@@ -149,9 +149,7 @@ class NeuralModel:
         check_tokens(tokens, self.vocabulary_size)
         if not len(tokens):
             return state
-        memory = state.memory
-        if state.rows is not None:
-            memory = encoder_states.select(memory, self._tensor(state.rows.astype(np.int64)))
+        memory = self._own_rows(state)[0]
         starts = None
         if self.network.memory == "document" and (tokens == END).any():
             starts = self._tensor(tokens == END)[:, None]
@@ -164,6 +162,14 @@ class NeuralModel:
         if len(chosen) == len(state.next.hidden) and np.array_equal(chosen, np.arange(len(chosen))):
             return replace(state, rows=None)
         return replace(state, rows=chosen)
+
+    @torch.inference_mode()
+    def join(self, states: Sequence[Reading]) -> Reading:
+        """As `LanguageModel.join`."""
+        not_empty = [state for state in states if len(state)] or states[:1]
+        memories, hidden, log_probs = zip(*map(self._own_rows, not_empty), strict=True)
+        known = None if any(part is None for part in log_probs) else torch.cat(log_probs)
+        return Reading(encoder_states.join(memories), _Next(torch.cat(hidden), known))
 
     def next_log_probs(self, state: Reading) -> Float32[ndarray, "rows vocab"]:
         """As `LanguageModel.next_log_probs`."""
@@ -286,9 +292,9 @@ class NeuralModel:
             targets = self._tensor(padded([rows[row][begin:end] for row, begin, _, end in batch], END))
             log_probs = self._log_probs_of(tokens, targets, unknown=unknown)
             for i, (row, begin, first, end) in enumerate(batch):
-                scores[row][first:end] = log_probs[0][i, first - begin : end - begin]
+                scores[row][first:end] = log_probs[i, first - begin : end - begin, 0]
                 if unknown:
-                    others[row][first:end] = log_probs[1][i, first - begin : end - begin]
+                    others[row][first:end] = log_probs[i, first - begin : end - begin, 1]
             done += sum(end - first for _, _, first, end in batch)
             if on_share is not None:
                 on_share(done / sum(lengths))
@@ -298,25 +304,34 @@ class NeuralModel:
 
     def _log_probs_of(
         self, tokens: Int64[Tensor, "B T"], targets: Int64[Tensor, "B T"], *, unknown: bool
-    ) -> list[Float32[ndarray, "B T"]]:
+    ) -> Float32[ndarray, "B T tokens"]:
         """The log-probabilities of the targets and, if asked, of <unk>, given the tokens up to the same position."""
         encoder, output = self.network.encoder, self.network.output
         carries = encoder.context is None and encoder.reach is None
         state: encoder_states.State = None
-        parts: list[list[Tensor]] = [[], []]
+        asked = torch.stack([targets, torch.full_like(targets, UNKNOWN)][: 1 + unknown], -1)
+        parts: list[Tensor] = []
         for begin in range(0, tokens.shape[1], _READ_AT_ONCE) if carries else [0]:
             part = slice(begin, begin + _READ_AT_ONCE if carries else None)
             hidden, state = self._read(tokens[:, part], state, None)
-            parts[0].append(output.log_probs_of(hidden, targets[:, part]))
-            if unknown:
-                parts[1].append(output.log_probs_of(hidden, torch.full_like(targets[:, part], UNKNOWN)))
-        return [torch.cat(part, 1).cpu().numpy() for part in parts if part]
+            parts.append(output.log_probs_of(hidden, asked[:, part]))
+        return torch.cat(parts, 1).cpu().numpy()
 
     def _read(
         self, tokens: Int64[Tensor, "B T"], state: encoder_states.State, starts: Bool[Tensor, "B T"] | None
     ) -> tuple[Float[Tensor, "B T D"], encoder_states.State]:
         """As `Network.forward`, but only `starts` makes a row begin anew, not every </s>."""
         return self.network.encoder(self.network.embed(tokens), state, starts)
+
+    def _own_rows(
+        self, state: Reading
+    ) -> tuple[encoder_states.State, Float[Tensor, "rows D"], Float32[Tensor, "rows V"] | None]:
+        """The memory, the hidden states and, once computed, the distributions of a state's rows."""
+        memory, hidden, log_probs = state.memory, state.next.hidden, state.next.log_probs
+        if state.rows is None:
+            return memory, hidden, log_probs
+        rows = self._tensor(state.rows.astype(np.int64))
+        return encoder_states.select(memory, rows), hidden[rows], None if log_probs is None else log_probs[rows]
 
     @torch.inference_mode()
     def _log_probs(self, state: Reading) -> Float32[Tensor, "rows V"]:

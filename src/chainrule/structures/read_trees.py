@@ -14,10 +14,9 @@ from chainrule.errors import TextError
 from chainrule.structures.brackets import PlacedTree, trees_in_brackets
 from chainrule.structures.conllu import dependency_trees
 from chainrule.structures.tree import LabelledTree, Tree, labelled
-from chainrule.text.plain_text import line_blocks
+from chainrule.text.plain_text import lines_of
 from chainrule.text.reading import FORMATS, text_suffix
 from chainrule.text.records import as_written, json_objects, raise_error, read_field
-from chainrule.text.streams import open_stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,7 +36,7 @@ def read_trees(name: str | os.PathLike[str], unit: str = "tree", on_bad: OnBad =
     """
     name = os.fspath(name)
     examples = []
-    for found in _trees_of(name, unit, on_bad):
+    for found in trees_of(name, unit, on_bad):
         try:
             if isinstance(found, TextError):
                 raise found
@@ -53,7 +52,7 @@ def read_unlabelled(name: str | os.PathLike[str]) -> list[Tree]:
     """The trees of a file, whether they have labels or not. Raises TextError, also where there is no tree."""
     name = os.fspath(name)
     trees = []
-    for found in _trees_of(name, "unlabelled", raise_error):
+    for found in trees_of(name, "unlabelled", raise_error):
         if isinstance(found, TextError):
             raise found
         trees.append(found.tree)
@@ -62,7 +61,8 @@ def read_unlabelled(name: str | os.PathLike[str]) -> list[Tree]:
     return trees
 
 
-def _trees_of(name: str, unit: str, on_bad: OnBad) -> Iterator[PlacedTree | TextError]:
+def trees_of(name: str, unit: str, on_bad: OnBad) -> Iterator[PlacedTree | TextError]:
+    """Each tree of a file, or the error in its place. unit: as of `read_trees`, or another: labels may be missing."""
     if FORMATS.get(text_suffix(name)) == "json":
         for place, record in json_objects(name, on_bad):
             try:
@@ -70,9 +70,9 @@ def _trees_of(name: str, unit: str, on_bad: OnBad) -> Iterator[PlacedTree | Text
             except TextError as error:
                 yield error
     elif ".conllu" in os.path.basename(name):
-        yield from dependency_trees(_lines(name), name, unit)
+        yield from dependency_trees(lines_of(name), name, unit)
     else:
-        yield from trees_in_brackets(_lines(name), name)
+        yield from trees_in_brackets(lines_of(name), name)
 
 
 def _tree_of_record(record: dict[str, Any], unit: str, place: str) -> Tree:
@@ -100,9 +100,3 @@ def _tree_of_record(record: dict[str, Any], unit: str, place: str) -> Tree:
         return Tree(tuple(words), tuple(labels), heads)
     except TextError as error:
         raise TextError(f"{place}: {error}") from None
-
-
-def _lines(name: str) -> Iterator[str]:
-    with open_stream(name) as stream:
-        for block in line_blocks(stream, "strict"):
-            yield from block.documents()

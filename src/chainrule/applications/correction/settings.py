@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
+from chainrule.applications.channel.json_file import read_object, write_object
 from chainrule.applications.correction.corrector import CorrectionConfig
-from chainrule.base.files import replace_file
 from chainrule.errors import ModelFormatError, SettingError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-_VERSION = 1
+_KIND = "chainrule_correction"
 _EXPECTED = "settings written by chainrule correct --tune"
 
 
@@ -39,35 +38,27 @@ class CorrectionSettings:
 def write_settings(settings: CorrectionSettings, path: Path, record: dict[str, Any]) -> None:
     """Raises OutputError."""
     chosen = {name: value for name, value in asdict(settings).items() if value is not None}
-    content = {"chainrule_correction": _VERSION, "settings": chosen, "record": record}
-    with replace_file(path) as file:
-        file.write(json.dumps(content, ensure_ascii=False, indent=1).encode() + b"\n")
+    write_object(path, _KIND, {"settings": chosen, "record": record})
 
 
 def read_settings(path: Path) -> CorrectionSettings:
     """Raises ModelFormatError, which names the file."""
-    try:
-        content = json.loads(path.read_bytes())
-    except OSError as error:
-        raise ModelFormatError(f"{path}: cannot be read: {error.strerror}; expected {_EXPECTED}") from error
-    except (ValueError, RecursionError) as error:
-        raise ModelFormatError(f"{path}: is not JSON ({error}); expected {_EXPECTED}") from None
-    if not isinstance(content, dict) or content.get("chainrule_correction") != _VERSION:
-        raise ModelFormatError(f"{path}: has no settings of version {_VERSION}; expected {_EXPECTED}")
-    values = content.get("settings")
+    values = read_object(path, _KIND, _EXPECTED).get("settings")
     names = {field.name for field in fields(CorrectionSettings)}
     if not isinstance(values, dict) or not values.keys() <= names:
         raise ModelFormatError(f"{path}: settings are missing or unknown; expected some of {', '.join(sorted(names))}")
-    for name, value in values.items():
-        parts = value if name == "calibration" and isinstance(value, list) and len(value) == 2 else [value]
-        if not all(isinstance(part, float | int) and not isinstance(part, bool) for part in parts) or (
-            name == "calibration" and len(parts) != 2
-        ):
-            raise ModelFormatError(f"{path}: {name} is {str(value)[:80]}; expected a number, or two for calibration")
-    values = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
     try:
-        settings = CorrectionSettings(**values)
+        settings = CorrectionSettings(**{name: _numbers(path, name, value) for name, value in values.items()})
         settings.applied_to(CorrectionConfig())
     except SettingError as error:
         raise ModelFormatError(f"{path}: {error}") from None
     return settings
+
+
+def _numbers(path: Path, name: str, value: Any) -> Any:
+    """A number; two for the calibration. Raises ModelFormatError."""
+    parts = value if isinstance(value, list) else [value]
+    are_numbers = all(isinstance(part, float | int) and not isinstance(part, bool) for part in parts)
+    if not are_numbers or (len(parts) != 2 if name == "calibration" else isinstance(value, list)):
+        raise ModelFormatError(f"{path}: {name} is {str(value)[:80]}; expected a number, or two for calibration")
+    return tuple(parts) if name == "calibration" else value
