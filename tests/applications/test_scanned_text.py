@@ -16,6 +16,7 @@ LINES = [
     "I received the letter, and I left.",
     "He went away; she stayed here.",
     "There is a dog in the house, and a man.",
+    "He saw her--it was late.",
 ]
 
 
@@ -30,7 +31,8 @@ def channel() -> Channel:
     pairs += [
         ("'he is, here", "he is here"),
         ("out; there", "out, there"),
-        ("d0g", "dog"),
+        ("d0g 1eft", "dog left"),
+        ("so-now", "so--now"),
         ("he; she", "he: she"),
         ("I: he", "I; he"),
     ]
@@ -50,6 +52,8 @@ def corrector(lm: chainrule.Model, channel: Channel) -> Corrector:
         ("He went away: she stayed here.", "He went away; she stayed here."),
         ("He went away; 'she stayed here.", "He went away; she stayed here."),
         ("There is 4 d0g in the house, and a man.", "There is a dog in the house, and a man."),
+        ("| recieved the leter; and I left.", "I received the letter, and I left."),
+        ("He saw her-it was 1ate.", "He saw her--it was late."),
         ("_ There is a dog in the house, and a man.", "There is a dog in the house, and a man."),
         ("There is a dog in the house, and a man. _", "There is a dog in the house, and a man."),
     ],

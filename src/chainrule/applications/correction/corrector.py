@@ -122,7 +122,7 @@ class Corrector:
         A text of several lines is read as running text, and keeps its lines; see `running_text`.
         """
         texts = as_texts(texts)
-        paragraphs = [running_texts(text, self._words) for text in texts]
+        paragraphs = [running_texts(text, self._words.__contains__) for text in texts]
         corrected = iter(self._correct_lines([one.text for row in paragraphs for one in row]))
         return [_of_paragraphs(text, row, corrected) for text, row in zip(texts, paragraphs, strict=True)]
 

@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Callable
 
     from chainrule.applications.correction.changes import Change
 
@@ -45,20 +45,20 @@ class RunningText(NamedTuple):
     breaks: tuple[LineBreak, ...] = ()
 
 
-def running_texts(text: str, words: Container[str]) -> list[RunningText]:
-    """The paragraphs of a text. words: those that are known, to tell a cut word from one with a hyphen."""
+def running_texts(text: str, is_word: Callable[[str], bool]) -> list[RunningText]:
+    """The paragraphs of a text. is_word: tells known words, and so a word that was cut from one with a hyphen."""
     if "\n" not in text:
         return [RunningText(text)]
-    return [_in_one_line(match.group(), match.start(), words) for match in _PARAGRAPH.finditer(text)]
+    return [_in_one_line(match.group(), match.start(), is_word) for match in _PARAGRAPH.finditer(text)]
 
 
-def _in_one_line(text: str, start: int, words: Container[str]) -> RunningText:
+def _in_one_line(text: str, start: int, is_word: Callable[[str], bool]) -> RunningText:
     parts: list[str] = []
     breaks: list[LineBreak] = []
     done = size = 0
     for match in _LINE_BREAK.finditer(text):
         is_space = not match.group().startswith("-")
-        begin = match.start() + (not is_space and _keeps_hyphen(text, match, words))
+        begin = match.start() + (not is_space and _keeps_hyphen(text, match, is_word))
         size += begin - done
         breaks.append(LineBreak(size, is_space, text[begin : match.end()]))
         size += is_space
@@ -67,13 +67,13 @@ def _in_one_line(text: str, start: int, words: Container[str]) -> RunningText:
     return RunningText("".join([*parts, text[done:]]), start, tuple(breaks))
 
 
-def _keeps_hyphen(text: str, match: re.Match[str], words: Container[str]) -> bool:
+def _keeps_hyphen(text: str, match: re.Match[str], is_word: Callable[[str], bool]) -> bool:
     """Whether a hyphen at the end of a line belongs to the word: both parts are words, the whole is none."""
     before, after = _WORD_BEFORE.search(text, 0, match.start()), _WORD_AFTER.match(text, match.end())
     if before is None or after is None:
         return False
     left, right = before.group(), after.group()
-    return left in words and right in words and left + right not in words
+    return is_word(left) and is_word(right) and not is_word(left + right)
 
 
 def in_lines(change: Change, running: RunningText, text: str) -> Change:

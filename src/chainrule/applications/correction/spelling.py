@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # Nats that an unknown word with a capital letter inside a sentence has for being a name: another one, or no known one.
 _NAME, _NEW_NAME = 3.0, 9.0
-_WITH_MARKS = 3  # variants of a chunk, itself among them, that other marks are proposed with
+_WITH_MARKS = 3  # variants of an unknown chunk, itself among them, that other marks are proposed with
 _REMEMBERED = 1 << 18  # words whose options are kept
 
 
@@ -100,16 +100,22 @@ class Spelling:
         return list(variants.items())
 
     def _add_marks(self, chunk: Chunk, variants: dict[str, float]) -> None:
-        """Adds the likeliest variants with other marks before them, or after them; or none, for a lone sign."""
-        before, after = chunk.text[: chunk.words[0][0]], chunk.text[chunk.words[-1][1] :]
-        for text, log_prob in list(variants.items())[:_WITH_MARKS]:
-            core = text[len(before) : len(text) - len(after)]
-            for other, more in self._marks.alternatives(before):
-                variants.setdefault(other + core + after, log_prob + more)
-            for other, more in self._marks.alternatives(after):
-                variants.setdefault(before + core + other, log_prob + more)
-        if len(chunk.text) == 1 and not chunk.text.isalnum():
-            for other, more in self._marks.alternatives(chunk.text):
+        """Adds the likeliest variants with other marks before, between or after their words; or none, for a lone sign.
+
+        Known words keep their letters if their marks change.
+        """
+        written = chunk.text
+        edges = [0, *(edge for word in chunk.words for edge in word), len(written)]
+        gaps = [(a, b) for a, b in zip(edges[::2], edges[1::2], strict=True) if a < b or a in (0, len(written))]
+        is_known = all(written[a:b] in self._words for a, b in chunk.words)
+        for text, log_prob in list(variants.items())[: 1 if is_known else _WITH_MARKS]:
+            longer = len(text) - len(written)  # in one word, which stands before a gap or after it
+            for a, b in gaps:
+                shift = 0 if b < len(written) and text.startswith(written[:b]) else longer
+                for other, more in self._marks.alternatives(written[a:b]):
+                    variants.setdefault(text[: a + shift] + other + text[b + shift :], log_prob + more)
+        if len(written) == 1 and not written.isalnum():
+            for other, more in self._marks.alternatives(written):
                 variants.setdefault(other, more)
 
     def _split(self, words: list[str]) -> dict[str, list[tuple[str, float]]]:
