@@ -107,7 +107,7 @@ VERBS = {
         "--markers",
         "--json",
     },
-    "classify": {"MODEL", "TEXT", "--data", "--strict", "--markers", "--json"} | READING,
+    "classify": {"MODEL", "TEXT", "--data", "--strict", "--markers", "--page", "--overwrite", "--json"} | READING,
     "fill": {"MODEL", "TEXT", "--top", "--mask", "--markers", "--json"},
     "embed": {"MODEL", "TEXT", "--output", "--layer", "--pooling", "--precision", "--words", "--tokens", "--vocabulary"}
     | {"--markers", "--overwrite"}
