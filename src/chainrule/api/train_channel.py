@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from difflib import SequenceMatcher
 from os import PathLike
 from pathlib import Path
@@ -16,7 +16,7 @@ from chainrule.applications.channel.grammar import words_and_marks
 from chainrule.applications.channel.grammar_file import write_grammar
 from chainrule.applications.channel.grammar_learning import learn_grammar
 from chainrule.applications.channel.inflections import english_inflections, read_inflections
-from chainrule.applications.channel.learning import learn_channel
+from chainrule.applications.channel.learning import learn_channel, marks_as_word
 from chainrule.base.progress import silent
 from chainrule.errors import TextError
 from chainrule.text.pairs import pairs_of
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 _PRIOR_RATE = 0.03  # of the errors of English, which the pairs outweigh
 _RATE_IN_WRONG_WORDS = 0.15  # of errors at a character: about one in each word
 _LETTER = re.compile(r"[^\W\d_]")
-_PARTS = re.compile(r"([.,;:!?\"'()_~*-]*)(.*?)([.,;:!?\"'()_~*-]*)")
+_AROUND = ".,;:!?\"'()_~*-"  # marks around words
 _ALIKE = 0.5  # the least likeness of two words in texts: less, and they are not the same word
 
 
 class ErrorPairs(NamedTuple):
-    """Pairs (wrong, right) of words with their counts. left_out: pairs of texts in which no word goes wrong."""
+    """Pairs (wrong, right) of words, and of marks, with their counts. left_out: texts in which nothing is wrong."""
 
     pairs: list[tuple[str, str]]
     counts: list[float]
@@ -74,43 +74,68 @@ def read_error_pairs(path: str | PathLike[str]) -> ErrorPairs:
 
 
 def _error_pairs(texts: Sequence[tuple[str, str]], counts: Sequence[float]) -> ErrorPairs:
-    words = [list(wrong_words(wrong, right)) for wrong, right in texts]
-    pairs = [pair for row in words for pair in row]
-    of_pairs = [count for row, count in zip(words, counts, strict=True) for _ in row]
-    return ErrorPairs(pairs, of_pairs, sum(not row for row in words))
+    words, marks = (defaultdict[tuple[str, str], float](float) for _ in range(2))
+    left_out = 0
+    for (wrong, right), count in zip(texts, counts, strict=True):
+        differing, around = wrong_words(wrong, right), marks_around(wrong, right)
+        left_out += not differing and all(one == other for one, other in around)
+        for pairs, row in ((words, differing), (marks, around)):
+            for pair in row:
+                pairs[pair] += count
+    if all(one == other for one, other in marks):
+        marks.clear()  # nothing goes wrong with them
+    of_marks = {(marks_as_word(one), marks_as_word(other)): count for (one, other), count in marks.items()}
+    return ErrorPairs([*words, *of_marks], [*words.values(), *of_marks.values()], left_out)
 
 
-def wrong_words(wrong: str, right: str) -> Iterator[tuple[str, str]]:
+def wrong_words(wrong: str, right: str) -> list[tuple[str, str]]:
     """The words of a text that went wrong, with what they should be, in lower case.
 
-    Of texts of several words, only words that replace as many others and are like them; the marks before and after
-    them are pairs of their own, and so are signs where nothing should be.
+    Of texts of several words, those that replace as many others and are like them, without the marks around them.
 
-    good:  list(wrong_words("He saw, tbe dog", "he saw the dog")) == [("tbe", "the")]
+    good:  wrong_words("He saw, tbe dog", "he saw the dog") == [("tbe", "the")]
     """
+    if len(wrong.split()) == len(right.split()) == 1:
+        pair = wrong.strip().lower(), right.strip().lower()
+        return [pair] if pair[0] != pair[1] else []
+    cores = [(written[1], meant[1]) for written, meant in _aligned(wrong, right)]
+    return [(written, meant) for written, meant in cores if written != meant and written and meant]
+
+
+def marks_around(wrong: str, right: str) -> list[tuple[str, str]]:
+    """The marks before and after each word of a text of several, as written and as meant; and signs between words.
+
+    good:  marks_around("It is:", "it is.") == [("", ""), ("", ""), ("", ""), (":", ".")]
+    """
+    if len(wrong.split()) == len(right.split()) == 1:
+        return []
+    return [
+        pair
+        for written, meant in _aligned(wrong, right)
+        for pair in ([(written[0], meant[0]), (written[2], meant[2])] if meant[1] else [(written[0], "")])
+    ]
+
+
+def _aligned(wrong: str, right: str) -> Iterator[tuple[tuple[str, str, str], tuple[str, str, str]]]:
+    """Words of two texts that stand for one another, and signs for nothing: the marks before, the word, those after."""
     written, meant = wrong.lower().split(), right.lower().split()
-    if len(written) == len(meant) == 1:
-        if written != meant:
-            yield written[0], meant[0]
-        return
-    for kind, i, j, a, b in SequenceMatcher(None, written, meant, autojunk=False).get_opcodes():
-        if kind == "equal":
-            continue
+    for _, i, j, a, b in SequenceMatcher(None, written, meant, autojunk=False).get_opcodes():
         ours, theirs = written[i:j], meant[a:b]
         if len(ours) > len(theirs):
-            yield from ((signs, "") for signs in ours if not _LETTER.search(signs))
+            yield from (((signs, "", ""), ("", "", "")) for signs in ours if not _LETTER.search(signs))
             ours = [word for word in ours if _LETTER.search(word)]
         if len(ours) == len(theirs):
-            for one, other in zip(ours, theirs, strict=True):
-                yield from _differing_parts(one, other)
+            for pair in zip(map(_parts, ours), map(_parts, theirs), strict=True):
+                core, other = pair[0][1], pair[1][1]
+                is_like = core == other or len(core) == len(other) == 1
+                if is_like or SequenceMatcher(None, core, other).ratio() >= _ALIKE:
+                    yield pair
 
 
-def _differing_parts(written: str, meant: str) -> Iterator[tuple[str, str]]:
-    """The marks before a word, it, and the marks after it, where they differ; nothing if it is another word."""
-    sides = [match.groups() for text in (written, meant) if (match := _PARTS.fullmatch(text))]
-    core, right = (side[1] for side in sides)
-    if (len(core), len(right)) == (1, 1) or SequenceMatcher(None, core, right).ratio() >= _ALIKE:
-        yield from (pair for pair in zip(*sides, strict=True) if pair[0] != pair[1])
+def _parts(chunk: str) -> tuple[str, str, str]:
+    rest = chunk.lstrip(_AROUND)
+    core = rest.rstrip(_AROUND)
+    return chunk[: len(chunk) - len(rest)], core, rest[len(core) :]
 
 
 @shows_progress

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 
 BEGIN_MARK, END_MARK = "\x02", "\x03"
+MARKS = "\x04"  # begins what stands before or after a word, to learn from as if it were one
 _FLOOR = 2e-5  # probability of a single edit that occurs in no pair
 _LEAST_USES = 0.3  # expected uses below which a rule of two characters is dropped
 _VISITS = 5.0  # without an error, added for every left side: rules seen once stay unlikely
@@ -36,6 +37,11 @@ _VISITS_OF_PRIOR = 20.0  # added instead, with the errors of a prior; 20 was bes
 def marked(text: str) -> str:
     """A word between marks of its beginning and end."""
     return f"{BEGIN_MARK}{text}{END_MARK}"
+
+
+def marks_as_word(marks: str) -> str:
+    """What stands before or after a word, as a word of its own."""
+    return MARKS + marks
 
 
 def learn_channel(
@@ -49,13 +55,14 @@ def learn_channel(
 ) -> Channel:
     """A channel for marked words, from pairs (wrong, right). weights: of the pairs, such as their counts.
 
-    prior: a channel of words in lower case; what few pairs say is smoothed towards it.
+    Pairs may be of marks (`marks_as_word`), right ones among them, so that the probabilities of their errors are those
+    of all marks, not of wrong ones. prior: a channel of words in lower case; what few pairs say is smoothed towards it.
 
     Raises SettingError if there is no pair, or none with an error, or rounds < 1.
     """
     if rounds < 1:
         raise SettingError(f"rounds is {rounds}; expected 1 or more")
-    kept = [i for i, pair in enumerate(pairs) if any(pair)]
+    kept = [i for i, (wrong, right) in enumerate(pairs) if wrong and right]
     observed = [marked(pairs[i][0]) for i in kept]
     sources = [marked(pairs[i][1]) for i in kept]
     of_pairs = np.array([1.0 if weights is None else weights[i] for i in kept], np.float64)
@@ -67,7 +74,9 @@ def learn_channel(
         raise SettingError("no pair has an error; expected pairs of a wrong and a right spelling that differ")
     expected = {} if prior is None else _of_lower_case(prior)
     in_prior = (side for rule in expected for side in rule)
-    letters = sorted({letter for text in (*observed, *sources, *in_prior) for letter in text} - {BEGIN_MARK, END_MARK})
+    letters = sorted(
+        {letter for text in (*observed, *sources, *in_prior) for letter in text} - {BEGIN_MARK, END_MARK, MARKS}
+    )
     rules = dict.fromkeys([*counts, *_single_edits(letters), *expected], 0.0)
     visits = Counter(
         side for source in sources for i in range(len(source)) for side in (source[i], source[i : i + 2]) if side

@@ -1,7 +1,6 @@
 """What may have been meant by the marks around a word: other marks, or none, by a channel that knows of marks.
 
-Characters that a scan shows where there is nothing, or a comma for a full stop, are errors of the same channel as those
-of letters: its rules for them are applied to the marks before and after a word, as a word of their own.
+A scan shows signs where there is nothing, and a comma for a full stop: errors of the same channel as those of letters.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from chainrule.applications.correction.errors import ErrorModel
 
 _MARKS = ".,;:!?'\"-"
-_SENTENCE_MARKS = frozenset(".,;:!?")  # a channel that rewrites one of these knows of marks
 _MOST = 4  # alternatives for the marks on one side
 _LONGEST = 4  # marks; more are left alone
 _WITHIN = 8.0  # nats: a context rarely favours other marks by more
@@ -29,11 +27,6 @@ class Marks:
         self._errors = errors
         self._known: dict[str, list[tuple[str, float]]] = {}
 
-    @property
-    def is_active(self) -> bool:
-        """Whether the channel knows of marks at all."""
-        return bool(_SENTENCE_MARKS & self._errors.characters)
-
     def alternatives(self, marks: str) -> list[tuple[str, float]]:
         """Others that may have been meant, and log P(marks | other) - log P(marks | marks)."""
         if marks not in self._known:
@@ -44,7 +37,7 @@ class Marks:
         if len(marks) > _LONGEST:
             return []
         others = sorted(set(_within_one_edit(marks)) - {marks})
-        log_probs = self._errors.log_probs([marks] * (len(others) + 1), [*others, marks])
+        log_probs = self._errors.log_probs_of_marks([marks] * (len(others) + 1), [*others, marks])
         order = np.argsort(-log_probs[:-1], kind="stable")[:_MOST].tolist()
         return [(others[i], float(log_probs[i] - log_probs[-1])) for i in order if log_probs[i] > -_WITHIN]
 

@@ -49,7 +49,7 @@ class Spelling:
     @property
     def knows_marks(self) -> bool:
         """Whether the channel rewrites marks, too, as that of a scan does."""
-        return self._marks.is_active
+        return self._errors.knows_marks
 
     def propose(self, texts: Sequence[str], parted: Sequence[list[Chunk]]) -> list[list[list[Proposal]]]:
         """For each chunk of each text, itself first."""
