@@ -58,7 +58,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from machine import circumstances
-from ocr_pages import Scan, joined_tokens, measure_ocr, write_pages
+from ocr_pages import Scan, measure_ocr, paragraphs_of, write_pages
 
 import chainrule
 from chainrule.api.correct import _log_priors
@@ -127,7 +127,7 @@ def main() -> None:
         args.output.write_text(cut_endings(read(args.text)))
         return
     if args.part == "printed":
-        args.output.write_text("".join(f"{joined_tokens(line)}\n" for line in read(args.text).splitlines()))
+        args.output.write_text(paragraphs_of(read(args.text).splitlines()))
         return
     if args.part == "pages":
         scan = Scan() if args.scan is None else Scan(int(args.scan[0]), *args.scan[1:])

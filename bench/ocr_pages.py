@@ -8,12 +8,13 @@ import subprocess
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
 import chainrule
+from chainrule.api.correct import word_index
 from chainrule.api.train_channel import wrong_words
 from chainrule.evaluation.error_rates import CharacterErrors
 from chainrule.evaluation.resampling import interval_of_sums
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 
 COLUMNS, LINES = 60, 34
 _MARGIN, _LEADING = 40, 1.45
-_TUNED = 12  # pages
+_SENTENCES = 12  # of a paragraph
+_TUNED = 8  # pages
 _SYLLABLE = re.compile(r"[aeiouy][bcdfghjklmnpqrstvwxz]*(?=[bcdfghjklmnpqrstvwxz][aeiouy])")
 
 
@@ -36,6 +38,19 @@ class Scan(NamedTuple):
     noise: float = 20.0
     fade: float = 0.06
     degrees: float = 0.3
+
+
+def in_one_shape(text: str) -> str:
+    """Quotes and dashes in one shape each: those of a page are all read alike."""
+    for marks, plain in (("‘’", "'"), ("“”„", '"'), ("—–", "-")):
+        text = re.sub(f"[{marks}]", plain, text)
+    return text.replace("--", "-")
+
+
+def paragraphs_of(sentences: list[str]) -> str:
+    """Sentences as pages have them, some to a line: a model must know what follows the end of one."""
+    lines = [in_one_shape(joined_tokens(line)) for line in sentences]
+    return "".join(" ".join(lines[i : i + _SENTENCES]) + "\n" for i in range(0, len(lines), _SENTENCES))
 
 
 def joined_tokens(line: str) -> str:
@@ -94,14 +109,12 @@ def printed(page: str, font: Path, scan: Scan, rng: np.random.Generator) -> Imag
 
 
 def read_picture(picture: Image.Image) -> str:
-    """What tesseract reads on a picture of a page, without empty lines; quotes and dashes as the page has them."""
+    """What tesseract reads on a picture of a page, without empty lines."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "page.png")
         picture.save(path, dpi=(100, 100))
         command = ["tesseract", str(path), "-", "--psm", "6", "-l", "eng"]
         text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    for marks, plain in (("‘’", "'"), ("“”„", '"'), ("—–", "--")):
-        text = re.sub(f"[{marks}]", plain, text)
     return "\n".join(line.strip() for line in text.splitlines() if line.strip())
 
 
@@ -120,18 +133,19 @@ def measure_ocr(model: Path, test: Path, train: Path) -> None:
     (read, right), (others, meant) = (_sides(path) for path in (test, train))
     pairs = list(zip(others, meant, strict=True))
     channel = chainrule.train_channel(pairs, prior="ocr")
-    wrong = sum(1 for pair in pairs for _ in wrong_words(*pair))
+    wrong = sum(len(wrong_words(*pair)) for pair in pairs)
     rate = wrong / sum(len(page.split()) for page in meant)
     lm = chainrule.load(model)
     print(f"{len(read)} pages, {sum(map(len, right)):,} characters; channel from {len(pairs)} others, rate {rate:.3f}")
+    words = word_index(lm)
     correctors = {
-        "the channel ocr": chainrule.corrector(lm, "ocr"),
-        "learned without a prior": chainrule.corrector(lm, chainrule.train_channel(pairs), rate=rate),
-        "learned, prior ocr": chainrule.corrector(lm, channel, rate=rate),
+        "the channel ocr": chainrule.corrector(lm, "ocr", lexicon=words),
+        "learned without a prior": chainrule.corrector(lm, chainrule.train_channel(pairs), rate=rate, lexicon=words),
+        "learned, prior ocr": chainrule.corrector(lm, channel, rate=rate, lexicon=words),
     }
-    tuned = chainrule.tune_correction(
-        others[:_TUNED], meant[:_TUNED], lm, maximise="accuracy", channel=channel, rate=rate
-    )
+    of_rest = chainrule.train_channel(pairs[_TUNED:], prior="ocr")
+    options: dict[str, Any] = {"maximise": "accuracy", "channel": of_rest, "rate": rate}
+    tuned = chainrule.tune_correction(others[:_TUNED], meant[:_TUNED], lm, **options)
     correctors["learned and tuned on other pages"] = chainrule.corrector(lm, channel, settings=tuned.settings)
     measure = CharacterErrors()
     before = measure.statistics(read, right)
@@ -149,7 +163,7 @@ def measure_ocr(model: Path, test: Path, train: Path) -> None:
 
 def _sides(path: Path) -> tuple[list[str], list[str]]:
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    return [row["read"] for row in rows], [row["right"] for row in rows]
+    return [in_one_shape(row["read"]) for row in rows], [in_one_shape(row["right"]) for row in rows]
 
 
 def _percent(statistics: np.ndarray) -> str:

@@ -54,6 +54,7 @@ def corrector(lm: chainrule.Model, channel: Channel) -> Corrector:
         ("There is 4 d0g in the house, and a man.", "There is a dog in the house, and a man."),
         ("| recieved the leter; and I left.", "I received the letter, and I left."),
         ("He saw her-it was 1ate.", "He saw her--it was late."),
+        ("He went away; she stayed here. Ileft.", "He went away; she stayed here. I left."),
         ("_ There is a dog in the house, and a man.", "There is a dog in the house, and a man."),
         ("There is a dog in the house, and a man. _", "There is a dog in the house, and a man."),
     ],

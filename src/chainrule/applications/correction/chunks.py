@@ -65,7 +65,7 @@ def _is_kept(word: str, keep: Collection[str], *, shouts: bool, is_scanned: bool
     if any(character.isdigit() for character in word):
         return not is_scanned or (len(word) > 1 and word.isdigit())
     inner = word[1:]
-    return len(word) > 1 and inner != inner.lower() and not shouts
+    return inner != inner.lower() and not shouts and not is_scanned
 
 
 def in_case_of(word: str, pattern: str, *, begins_sentence: bool) -> str:

@@ -89,9 +89,8 @@ class Spelling:
             begins = chunk.begins_sentence and a == chunk.words[0][0]
             is_name = word[:1].isupper() and not begins and not word.isupper() and word not in self._words
             for other, log_prob in one.others:
-                if not word.isalpha() and len(other) == 1:
-                    other = self._words.usual(other)
-                variant = chunk.text[:a] + in_case_of(other, word, begins_sentence=begins) + chunk.text[b:]
+                cased = in_case_of(other if word.isalpha() else self._alone(other), word, begins_sentence=begins)
+                variant = chunk.text[:a] + cased + chunk.text[b:]
                 total = same - one.itself + log_prob - is_name * (_NAME if other[:1].isupper() else _NEW_NAME)
                 if variants.get(variant, -np.inf) < total and variant != chunk.text:
                     variants[variant] = total
@@ -121,17 +120,21 @@ class Spelling:
     def _split(self, words: list[str]) -> dict[str, list[tuple[str, float]]]:
         """Unknown words as two known ones whose space was lost, with log P(word | both)."""
         cuts = [
-            (word, f"{word[:cut]} {word[cut:]}")
+            (word, f"{self._alone(word[:cut])} {self._alone(word[cut:])}")
             for word in words
             for cut in range(1, len(word))
             if word[:cut] in self._words and word[cut:] in self._words
         ]
-        log_probs = self._errors.log_probs([word for word, _ in cuts], [pair for _, pair in cuts]).tolist()
+        log_probs = self._errors.log_probs([word for word, _ in cuts], [pair.lower() for _, pair in cuts]).tolist()
         split: dict[str, list[tuple[str, float]]] = {}
         for (word, pair), log_prob in zip(cuts, log_probs, strict=True):
             if np.isfinite(log_prob):
                 split.setdefault(word, []).append((pair, log_prob))
         return split
+
+    def _alone(self, word: str) -> str:
+        """A known word of one letter as it is most often: i -> I. Others as they are."""
+        return self._words.usual(word) if len(word) == 1 and word in self._words else word
 
     def _joined(self, text: str, chunks: list[Chunk], i: int) -> list[Proposal]:
         """Two chunks that may be one known word, broken by a space."""
