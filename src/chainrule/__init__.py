@@ -25,6 +25,12 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     )
     from chainrule.api.counts import count_text as count_text, train_counts as train_counts
     from chainrule.api.embedding_model import EmbeddingModel as EmbeddingModel
+    from chainrule.api.detect import (
+        DetectedText as DetectedText,
+        DetectionMeasurement as DetectionMeasurement,
+        detect as detect,
+        measure_detection as measure_detection,
+    )
     from chainrule.api.evaluate_vectors import (
         VectorsMeasurement as VectorsMeasurement,
         evaluate_vectors as evaluate_vectors,
@@ -152,6 +158,8 @@ _HOMES = {
     "Corpus": "text.corpus",
     "CorrectionConfig": "applications.correction.corrector",
     "CorrectionSettings": "applications.correction.settings",
+    "DetectedText": "api.detect",
+    "DetectionMeasurement": "api.detect",
     "Edge": "structures.graph",
     "EmbeddingConfig": "applications.embedding_config",
     "EmbeddingModel": "api.embedding_model",
@@ -220,8 +228,10 @@ _HOMES = {
     "correct": "api.correct",
     "corrector": "api.correct",
     "measure_correction": "api.correct",
+    "measure_detection": "api.detect",
     "count_text": "api.counts",
     "count_together": "api.cooccurrences",
+    "detect": "api.detect",
     "evaluate_vectors": "api.evaluate_vectors",
     "experiment": "experiments.run_by_name",
     "filter": "api.filter",
