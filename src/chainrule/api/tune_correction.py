@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _AT_ONCE = 256  # texts
 _WEIGHTS = (0.5, 0.7, 1.4, 2.0)  # of the language model, relative to the first
-_SHARES = (0.1, 0.25, 1.0, 2.0)  # weights of a second model and of a learnt corrector, beside the given one
+_SHARES = (0.1, 0.25, 1.0, 2.0)  # weights of a second model and of a learned corrector, beside the given one
 _RATES = (0.25, 0.5, 2.0, 4.0)  # times the given one
 _HIGHEST_RATE = 0.5
 
@@ -58,7 +58,7 @@ def tune_correction(
     grammar: Literal["english"] | GrammarChannel | PathLike[str] | None = None,
     grammar_rate: float | None = None,
     inflections: str | PathLike[str] | None = None,
-    learnt: TextPairModel | str | PathLike[str] | None = None,
+    learned: TextPairModel | str | PathLike[str] | None = None,
     rescore_by: Model | str | PathLike[str] | None = None,
     config: CorrectionConfig | None = None,
     progress: ProgressOption = None,
@@ -80,7 +80,7 @@ def tune_correction(
             "expected some, and a reference for each"
         )
     reported: Progress = progress if callable(progress) else silent
-    base, options = config or CorrectionConfig(), _loaded(learnt, rescore_by)
+    base, options = config or CorrectionConfig(), _loaded(learned, rescore_by)
     options |= {"lexicon": word_index(model, lexicon), "grammar": grammar, "inflections": inflections}
     is_ready_made = isinstance(channel, str) and channel in CONFUSIONS
     options["channel"] = channel if is_ready_made else channel_of(channel, RATE_OF_CHARACTERS)
@@ -88,8 +88,8 @@ def tune_correction(
     chosen = CorrectionSettings(rate=default_rate if rate is None else rate, weight=base.weight)
     if grammar == "english":
         chosen = replace(chosen, grammar_rate=RATE_OF_GRAMMAR if grammar_rate is None else grammar_rate)
-    if learnt is not None:
-        chosen = replace(chosen, learnt_weight=base.learnt_weight)
+    if learned is not None:
+        chosen = replace(chosen, learned_weight=base.learned_weight)
     if rescore_by is not None:
         chosen = replace(chosen, rescore_weight=base.rescore_weight)
 
@@ -127,19 +127,19 @@ def _tries(first: CorrectionSettings) -> Iterator[tuple[str, float]]:
             yield from ((name, rate * times) for times in _RATES if rate * times <= _HIGHEST_RATE)
     if first.weight is not None:
         yield from (("weight", first.weight * times) for times in _WEIGHTS)
-    for name in ("learnt_weight", "rescore_weight"):
+    for name in ("learned_weight", "rescore_weight"):
         if (weight := getattr(first, name)) is not None:
             yield from ((name, value) for value in _SHARES if value != weight)
 
 
 def _loaded(
-    learnt: TextPairModel | str | PathLike[str] | None, rescore_by: Model | str | PathLike[str] | None
+    learned: TextPairModel | str | PathLike[str] | None, rescore_by: Model | str | PathLike[str] | None
 ) -> dict[str, Any]:
     """Both models, opened once for all tries."""
     from chainrule.api.load_model import load
     from chainrule.api.pair_model import load_pairs
 
     return {
-        "learnt": load_pairs(learnt) if isinstance(learnt, (str, PathLike)) else learnt,
+        "learned": load_pairs(learned) if isinstance(learned, (str, PathLike)) else learned,
         "rescore_by": load(rescore_by) if isinstance(rescore_by, (str, PathLike)) else rescore_by,
     }

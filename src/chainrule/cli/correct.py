@@ -151,7 +151,7 @@ def correct(
         check_format(output)
         check_text_target(output, source, overwrite=overwrite)
     kept = () if keep is None else tuple(word for line in lines_of(keep) for word in line.split())
-    options_by_name = {"at_least": at_least, "learnt_weight": corrector_weight, "rescore_weight": rescore_weight}
+    options_by_name = {"at_least": at_least, "learned_weight": corrector_weight, "rescore_weight": rescore_weight}
     given: dict[str, Any] = {name: value for name, value in options_by_name.items() if value is not None}
     config = CorrectionConfig(beam=beam, candidates=candidates, keep=kept, **given)
     tuned = None if settings is None else replace(read_settings(settings), **dict.fromkeys(given))
@@ -165,7 +165,7 @@ def correct(
             "grammar": None if grammar is None else "english" if grammar == "english" else Path(grammar),
             "grammar_rate": grammar_rate,
             "inflections": inflections,
-            "learnt": corrector,
+            "learned": corrector,
             "rescore_by": None if rescore_by is None else open_model(rescore_by, None, None, progress),
             "config": config,
         }

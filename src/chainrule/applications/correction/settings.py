@@ -24,7 +24,7 @@ class CorrectionSettings:
     rate: float | None = None
     grammar_rate: float | None = None
     weight: float | None = None
-    learnt_weight: float | None = None
+    learned_weight: float | None = None
     rescore_weight: float | None = None
     at_least: float | None = None
     calibration: tuple[float, float] | None = None
