@@ -64,7 +64,7 @@ VERBS = {
     | {"--strict-discounts", "--kenlm-compatible", "--overwrite", "--json"}
     | READING
     | MIXING,
-    "train channel": {"PAIRS", "--output", "--rounds", "--grammar", "--inflections", "--overwrite"},
+    "train channel": {"PAIRS", "--output", "--rounds", "--channel", "--grammar", "--inflections", "--overwrite"},
     "train translation": {"--source", "--target", "--pairs", "--source-field", "--target-field", "--valid", "--output"}
     | {"--resume", "--source-tokenizer", "--vectors", "--source-vectors", "--fixed-vectors", "--overwrite", "--json"}
     | TOKENIZER
@@ -147,7 +147,12 @@ VERBS = {
     }
     | READING,
     "attend": {"MODEL", "TEXT", "TARGET", "--output", "--overwrite"},
-    "complete": {"MODEL", "--number", "--tokenizer", "--markers", "--json"},
+    "chat": {"MODEL", "--system", "--template", "--max-tokens", "--stop", "--seed", "--json"}
+    | {"--temperature", "--top-k", "--top-p", "--min-p", "--typical", "--repetition-penalty"},
+    "detect": {"MODEL", "TEXT", "--machine", "--masked", "--perturbations", "--output", "--quiz", "--plot", "--number"}
+    | {"--seed", "--markers", "--overwrite", "--json"}
+    | READING,
+    "complete": {"MODEL", "--number", "--tokenizer", "--markers", "--json", "--correct", "--channel", "--lexicon"},
     "compare": {
         "TEXTS",
         "--text",
@@ -192,6 +197,9 @@ VERBS = {
         "--corrector-weight",
         "--rescore-by",
         "--rescore-weight",
+        "--settings",
+        "--tune",
+        "--maximise",
     }
     | READING,
     "noise": {"TEXTS", "--channel", "--rate", "--seed", "--model", "--best", "--output", "--tokenizer", "--overwrite"}

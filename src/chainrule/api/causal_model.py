@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import secrets
+import warnings
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from chainrule.api.chat import chat_model
 from chainrule.api.embedding_model import EmbeddingModel
 from chainrule.api.predict import next_tokens
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.scoring_model import ScoringModel
-from chainrule.applications.completion import Completer, Completion
+from chainrule.applications.completion import Completer, Completion, LastWordCorrector
 from chainrule.decoding.text_decoder import Text, TextDecoder
 from chainrule.errors import SettingError
 from chainrule.evaluation.likelihood import measure
@@ -18,11 +20,12 @@ from chainrule.families import FAMILIES
 from chainrule.text.corpus import source_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from jaxtyping import Int64
     from numpy import ndarray
 
+    from chainrule.applications.chat.chat_model import ChatModel
     from chainrule.decoding.beam import BeamConfig
     from chainrule.decoding.limits import Limits
     from chainrule.decoding.sampling import SamplingConfig
@@ -125,6 +128,50 @@ class CausalModel(ScoringModel):
         seed = secrets.randbits(32) if seed is None else seed
         return self.decoder.stream(prompt, sampling, limits, seed=seed)
 
+    def chat(
+        self,
+        messages: Iterable[Mapping[str, Any]],
+        sampling: SamplingConfig | None = None,
+        limits: Limits | None = None,
+        *,
+        seed: int | None = None,
+        warn: Callable[[str], None] = warnings.warn,
+    ) -> str:
+        """The answer to the last message of a conversation, by the model's chat template.
+
+        messages: dictionaries with role (system, user or assistant) and content. warn: called if the earliest messages
+        were left out, since the model cannot read that many. By default, temperature is 0.7, top_p 0.9, and an answer
+        has at most 512 tokens. Raises SettingError, also if the model has no chat template.
+
+        good:  model.chat([{"role": "user", "content": "What is the capital of France?"}])
+        """
+        return "".join(self.stream_chat(messages, sampling, limits, seed=seed, warn=warn))
+
+    def stream_chat(
+        self,
+        messages: Iterable[Mapping[str, Any]],
+        sampling: SamplingConfig | None = None,
+        limits: Limits | None = None,
+        *,
+        seed: int | None = None,
+        warn: Callable[[str], None] = warnings.warn,
+    ) -> Iterator[str]:
+        """As `chat`, piece by piece while it is drawn."""
+        seed = secrets.randbits(32) if seed is None else seed
+        answer = self.chat_model.answer(messages, sampling, limits, seed=seed)
+        if answer.dropped:
+            warn(f"the first {answer.dropped:,} messages were left out: the conversation is longer than the context")
+        return iter(answer)
+
+    @cached_property
+    def chat_model(self) -> ChatModel:
+        """The model with its chat template. Raises SettingError, ModelFormatError."""
+        return chat_model(self.parts)
+
+    def chat_model_with(self, template: str | None) -> ChatModel:
+        """As `chat_model`, with another template, in Jinja; None: the model's own. Raises as `chat_model`."""
+        return chat_model(self.parts, template)
+
     @shows_progress
     def beam(
         self,
@@ -138,12 +185,13 @@ class CausalModel(ScoringModel):
         progress = callback(progress)
         return self.decoder.search(prompt, search, limits, progress=progress).texts
 
-    def complete(self, text: str, n: int = 5) -> list[Completion]:
+    def complete(self, text: str, n: int = 5, *, corrector: LastWordCorrector | None = None) -> list[Completion]:
         """The likeliest completions of the last word of a text, or of its next words after a space.
 
+        corrector: from `chainrule.corrector`; a correction of the word just typed may then come last, see `Completion`.
         Raises SettingError.
         """
-        return self.completer.complete(text, n)
+        return self.completer.complete(text, n, corrector=corrector)
 
     @cached_property
     def completer(self) -> Completer:
