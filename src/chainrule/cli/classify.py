@@ -115,13 +115,6 @@ def show_accuracy(model: Path, data: str, markers: Markers | None, *, strict: bo
     note_unseen(result)
 
 
-def labels_inputs(model: Path) -> bool:
-    """Whether a path is the folder of a classifier."""
-    from chainrule.storage.model_folder import saved_family
-
-    return saved_family(model) == "classifier"
-
-
 def _print(prediction: Predicted, by_word: bool, *, json: bool, what: str = "text") -> None:
     """what: the name of an input in JSON."""
     if json:
