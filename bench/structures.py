@@ -6,7 +6,7 @@
 DIR has train.txt.gz and dev.txt.gz of the Stanford Sentiment Treebank in brackets; FILE has questions, a line each:
 `LOC:city What county is ...`. Accuracies are of roots: SST on its dev part, the epoch chosen on a tenth of train; of
 the binary task the neutral phrases and sentences are left out. 500 questions of TREC, drawn at random, are for testing.
---vectors adds word vectors of a file, tuned and fixed.
+--vectors adds word vectors, those of lower-cased words, tuned and fixed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy as np
 from machine import circumstances
 
 import chainrule
-from chainrule import Labelled, LabelTraining
+from chainrule import Labelled, LabelTraining, TokenizerConfig
 from chainrule.neural.config.labelling import (
     LABELLING,
     BagLabelling,
@@ -38,11 +38,13 @@ from chainrule.structures.tree import Tree, labelled
 if TYPE_CHECKING:
     from chainrule.evaluation.classification import Classification
 
+WORDS = TokenizerConfig(kind="whitespace")
+LOWER = TokenizerConfig(kind="whitespace", normalise=("lower",))  # for vectors, whose words are lower-cased
 BINARY = {"0": "negative", "1": "negative", "3": "positive", "4": "positive"}
 TRAINING = LabelTraining(batch=25, learning_rate=2e-3, epochs=6, patience=3)
 TREE = TreeLabelling(cell="binary", width=150, embedding_width=150, dropout=0.3)
 LSTM = LSTMLabelling(width=150, embedding_width=150, dropout=0.3, directions="both", pooling="max")
-VECTORS: tuple[dict[str, Any], ...] = ({},)
+WAYS: dict[str, dict[str, Any]] = {"fresh": {}}  # to use word vectors
 
 
 def sst(folder: Path, *, binary: bool) -> tuple[list[Any], list[Any]]:
@@ -98,9 +100,8 @@ def measure_sst(options: argparse.Namespace) -> None:
     for binary in (False, True):
         train, dev = sst(options.sst, binary=binary)
         task = "SST binary" if binary else "SST fine"
-        for vectors in VECTORS:
-            tag = ", ".join(f"{key}" for key in vectors) or "fresh"
-            measure(f"{task}: binary Tree-LSTM, {tag}", train, dev, TREE, options.seeds, unit="node", **vectors)
+        for way, vectors in WAYS.items():
+            measure(f"{task}: binary Tree-LSTM, {way}", train, dev, TREE, options.seeds, unit="node", **vectors)
 
 
 def measure_phrases(options: argparse.Namespace) -> None:
@@ -207,11 +208,10 @@ def measure_texts(options: argparse.Namespace) -> None:
     }
     for task, (own, test) in tasks.items():
         for name, config in networks.items():
-            for vectors in VECTORS:
-                tag = ", ".join(f"{key}" for key in vectors) or "fresh"
+            for way, vectors in WAYS.items():
                 measure(
-                    f"{task}: {name}, {tag}", own, test, config, options.seeds,
-                    training=LabelTraining(epochs=12), tokenizer="whitespace", **vectors,
+                    f"{task}: {name}, {way}", own, test, config, options.seeds,
+                    **{"training": LabelTraining(epochs=12), "tokenizer": WORDS, **vectors},
                 )  # fmt: skip
 
 
@@ -234,8 +234,8 @@ def main() -> None:
     options = parser.parse_args()
     print(circumstances(), f"networks: {', '.join(LABELLING)}", sep="\n", flush=True)
     if options.vectors is not None:
-        global VECTORS
-        VECTORS = ({}, {"vectors": options.vectors}, {"vectors": options.vectors, "fixed_vectors": True})
+        own = {"vectors": options.vectors, "tokenizer": LOWER}
+        WAYS.update(tuned=own, fixed={**own, "fixed_vectors": True})
     for part in options.parts:
         PARTS[part](options)
 

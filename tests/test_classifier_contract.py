@@ -15,6 +15,7 @@ import torch
 import chainrule
 from chainrule.errors import SettingError, TextError
 from chainrule.neural.config.labelling import LABELLING
+from chainrule.protocol import UNKNOWN
 from chainrule.structures.brackets import trees_in_brackets
 from chainrule.structures.tree import Tree, labelled
 from chainrule.text.labelled import Labelled
@@ -186,6 +187,34 @@ def test_vectors_are_fixed_tuned_or_fresh(tmp_path: Path) -> None:
         assert model.record["vectors"] == (f"{file}, fixed" if fixed else str(file))
     with pytest.raises(SettingError, match="no vectors to be fixed"):
         chainrule.train_classifier(texts(), "bag", fixed_vectors=True)
+
+
+def test_with_fixed_vectors_all_their_words_are_known(tmp_path: Path) -> None:
+    """Unseen words are labelled by their vectors; where vectors are tuned, they stay unknown, and <unk> is all zeros."""
+    file = tmp_path / "words.vec"
+    directions = {**dict.fromkeys((*ANIMALS, "horse"), "1 0 0"), **dict.fromkeys((*FOODS, "cheese", "<s>"), "0 1 0")}
+    file.write_text("".join(f"{word} {numbers}\n" for word, numbers in directions.items()))
+    for fixed in (True, False):
+        model = chainrule.train_classifier(
+            texts(), "bag", training=QUICK, vectors=file, fixed_vectors=fixed, progress=False
+        )
+        vocabulary, weight = model.tokenizer.vocabulary, model.classifier.body.embedding.detach()
+        assert (b"horse" in vocabulary.tokens()) == fixed
+        assert not weight[UNKNOWN].any()
+        if fixed:
+            assert weight[vocabulary.id_of("cheese")].tolist() == [0, 1, 0]
+            assert [found.best[0][0] for found in model.classify(["horse", "cheese"])] == ["animal", "food"]
+    pieces = chainrule.TokenizerConfig(kind="character")
+    model = chainrule.train_classifier(
+        texts(), "bag", tokenizer=pieces, training=QUICK, vectors=_letters(tmp_path), fixed_vectors=True, progress=False
+    )
+    assert b"horse" not in model.tokenizer.vocabulary.tokens()
+
+
+def _letters(folder: Path) -> Path:
+    file = folder / "letters.vec"
+    file.write_text("a 1 0\ne 0 1\nhorse 1 1\n")
+    return file
 
 
 def test_a_recurrent_network_in_both_directions_reads_each_row_backwards_within_its_length() -> None:

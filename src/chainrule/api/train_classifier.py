@@ -11,7 +11,7 @@ import numpy as np
 from chainrule.api.model import Model
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.run_options import RunOptions, training_run
-from chainrule.api.token_vectors import vectors_of_tokens
+from chainrule.api.token_vectors import vectors_of_tokens, with_words_of
 from chainrule.api.tokenizers import tokenized
 from chainrule.api.training_record import circumstances
 from chainrule.applications.labelled_inputs import INPUTS, digest_of_inputs
@@ -56,7 +56,8 @@ def train_classifier(
     examples: of the kind that the network reads, as `read_labelled` gives them for texts. network: a configuration, or
     the name of one: bag, lstm, gru, rnn, convolution, transformer and others of LABELLING. unit: what of an input has
     labels; by default the whole, such as a text. tokenizer, markers: of texts, as in `train`. vectors: word vectors
-    that those of tokens begin as, whose width an embedding_width that is not said takes; fixed_vectors: and stay as.
+    that those of tokens begin as, whose width an embedding_width that is not said takes; fixed_vectors: and stay as,
+    which makes all words of the vectors known, those too that no example has.
     run, progress, options: as of `train`. Ctrl-C ends the training with the best epoch so far, once there is one.
     Raises SettingError; TextError where labels are missing, or all the same; EstimationError where the loss is no
     number; else what `train` raises.
@@ -83,6 +84,8 @@ def train_classifier(
     learner = _tokenizer(kind, examples, tokenizer, markers, progress)
     initial = None
     if vectors is not None:
+        if fixed_vectors:
+            learner = with_words_of(learner, vectors, progress)
         found = vectors_of_tokens(vectors, learner.vocabulary.tokens(), progress)
         network, initial = _as_wide(network, found), InitialVectors(found, fixed_vectors)
     index = {label: i for i, label in enumerate(labels)}
