@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -143,7 +144,8 @@ def test_a_file_is_read_back_and_broken_ones_are_named(tmp_path: Path) -> None:
     assert read_grammar(path) == learnt
     content = path.read_text()
     other, wrong_rule = content.replace('"chainrule_grammar"', '"x"'), content.replace('"the",', "3,", 1)
-    for broken in ("", "[]", other, wrong_rule, content[:99]):
+    endless = re.sub(r'"inflected": [\d.]+', f'"inflected": {10**400}', content)
+    for broken in ("", "[]", other, wrong_rule, content[:99], endless):
         path.write_text(broken)
         with pytest.raises(ModelFormatError, match=r"g\.json"):
             read_grammar(path)

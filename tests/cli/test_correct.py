@@ -106,7 +106,7 @@ def test_literal_markers_are_left_alone(folder: Path, chainrule: Callable[..., R
         (["--corrector", "nothing"], "nothing"),
         (["--errant"], "--references"),
         (["--keep", "nothing.txt"], "nothing.txt: cannot be read: No such file"),
-        (["--keep", "latin.txt"], "latin.txt: is not UTF-8, at byte 1; expected words"),
+        (["--keep", "latin.txt"], "latin.txt, line 1: byte 0xff at offset 1 is not UTF-8"),
         (["--references", "right.txt", "-o", "c.txt"], "--references measures"),
         (["-o", "c.jsonl"], "c.jsonl: corrected texts are written as lines"),
         (["-o", "c.parquet"], "Parquet can only be read"),

@@ -257,6 +257,19 @@ def test_an_output_of_its_own_is_not_tied(tmp_path: Path) -> None:
     test_a_ragged_batch_scores_as_theirs_pair_by_pair(pair)
 
 
+@pytest.mark.parametrize("tied", [False, True])
+def test_transformers_4_scaled_the_output_of_an_mt5_where_it_was_tied(tied: bool, tmp_path: Path) -> None:
+    pair = Pair("mt5", tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    config |= {"transformers_version": "4.57.1", "tie_word_embeddings": tied}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    pair.open()
+    if tied:
+        with torch.no_grad():
+            pair.theirs.decoder.final_layer_norm.weight.mul_(pair.theirs.config.d_model**-0.5)
+    test_a_ragged_batch_scores_as_theirs_pair_by_pair(pair)
+
+
 def test_the_buckets_of_distances_are_theirs() -> None:
     from transformers.models.t5.modeling_t5 import T5Attention
 

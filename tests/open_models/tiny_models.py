@@ -31,6 +31,8 @@ with warnings.catch_warnings():
         MarianMTModel,
         MistralConfig,
         MistralForCausalLM,
+        MT5Config,
+        MT5ForConditionalGeneration,
         NanoChatConfig,
         NanoChatForCausalLM,
         OPTConfig,
@@ -167,10 +169,21 @@ def _marian(**changes: Any) -> Any:
     return model
 
 
+_T5: dict[str, Any] = {
+    "d_model": 16,
+    "d_kv": 6,
+    "d_ff": 24,
+    "num_layers": 2,
+    "num_heads": 4,
+    "vocab_size": 60,
+    "pad_token_id": 0,
+    "eos_token_id": 1,
+    "decoder_start_token_id": 0,
+}
+
+
 def _t5(**changes: Any) -> Any:
-    size = {"d_model": 16, "d_kv": 6, "d_ff": 24, "num_layers": 2, "num_heads": 4, "vocab_size": 60}
-    tokens = {"pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0}
-    return T5ForConditionalGeneration(T5Config(**{**size, **tokens, **changes}))
+    return T5ForConditionalGeneration(T5Config(**{**_T5, **changes}))
 
 
 PAIRS: dict[str, Callable[[], Any]] = {
@@ -182,6 +195,7 @@ PAIRS: dict[str, Callable[[], Any]] = {
         share_encoder_decoder_embeddings=False, decoder_vocab_size=50, pad_token_id=49, decoder_start_token_id=49
     ),
     "t5": _t5,
+    "mt5": lambda: MT5ForConditionalGeneration(MT5Config(**_T5, tie_word_embeddings=False)),
     "t5 1.1": lambda: _t5(feed_forward_proj="gated-gelu", tie_word_embeddings=False, num_decoder_layers=1),
 }
 

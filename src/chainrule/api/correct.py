@@ -29,6 +29,7 @@ from chainrule.base.progress import BlockProgress
 from chainrule.errors import SettingError, TextError
 from chainrule.evaluation.pseudo_likelihood import pseudo_log_likelihoods
 from chainrule.text.corpus import Corpus, source_of
+from chainrule.text.plain_text import lines_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -205,11 +206,7 @@ def measure_correction(
 def read_lexicon(path: str | PathLike[str]) -> dict[str, float]:
     """Words and their counts from a file: `word`, or `word<white space>count`, one a line. Raises TextError."""
     counts: dict[str, float] = {}
-    try:
-        lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise TextError(f"{path}: cannot be read as a list of words: {error}") from None
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(lines_of(path), 1):
         fields = line.split()
         if not fields:
             continue

@@ -15,8 +15,7 @@ from chainrule.drawing.rendering import html_table
 from chainrule.errors import SettingError, TextError
 from chainrule.evaluation.ranking import DEPTH, RankingFigures, measure_rankings
 from chainrule.protocol import UNKNOWN
-from chainrule.text.plain_text import line_blocks
-from chainrule.text.streams import open_stream
+from chainrule.text.plain_text import lines_of
 from chainrule.text.tables import read_table
 from chainrule.text.tokenizer import documents_of
 
@@ -153,12 +152,10 @@ def _queries(queries: Paths | Mapping[str, str]) -> dict[str, str]:
     if not isinstance(queries, str | os.PathLike):
         return dict(queries)
     name = os.fspath(queries)
-    with open_stream(name) as stream:
-        lines = [line for block in line_blocks(stream, "strict") for line in block.documents()]
-    found = {str(number): line for number, line in enumerate(lines, 1) if line.strip()}
-    if not found:
+    texts = {str(number): line for number, line in enumerate(lines_of(name), 1) if line.strip()}
+    if not texts:
         raise TextError(f"{name}: there is no query in it; expected one a line")
-    return found
+    return texts
 
 
 def _documents(documents: Paths | Mapping[str, str]) -> dict[str, str]:
@@ -180,9 +177,7 @@ def _judgements(judgements: Paths | Mapping[str, Mapping[str, int]]) -> dict[str
         return {query: dict(grades) for query, grades in judgements.items()}
     grades: dict[str, dict[str, int]] = {}
     name = os.fspath(judgements)
-    with open_stream(name) as stream:
-        lines = [line for block in line_blocks(stream, "strict") for line in block.documents()]
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(lines_of(name), 1):
         columns = line.split()
         if not columns:
             continue

@@ -18,6 +18,7 @@ from chainrule.applications.channel.learning import learn_channel
 from chainrule.base.progress import silent
 from chainrule.errors import TextError
 from chainrule.text.pairs import pairs_of
+from chainrule.text.plain_text import lines_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -41,13 +42,7 @@ class ErrorPairs(NamedTuple):
 def read_error_pairs(path: str | PathLike[str]) -> ErrorPairs:
     """Pairs from lines `wrong<TAB>right`, or `wrong<TAB>right<TAB>count`. Raises TextError with file and line."""
     pairs, counts, left_out = [], [], 0
-    try:
-        lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
-    except UnicodeDecodeError as error:
-        raise TextError(f"{path}: not UTF-8 at byte {error.start:,}; expected lines of wrong<TAB>right") from None
-    except OSError as error:
-        raise TextError(f"{path}: {error.strerror}; expected a file of lines wrong<TAB>right") from error
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(lines_of(path), 1):
         if not line.strip():
             continue
         fields = line.split("\t")

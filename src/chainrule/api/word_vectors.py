@@ -20,6 +20,7 @@ from chainrule.report.model_card import model_card, model_rows
 from chainrule.storage.config_json import TokenizerEntry
 from chainrule.storage.model_folder import VOCABULARY_ARRAYS, check_target, open_model, save_model, saved_family
 from chainrule.text.block import LINE_FEED, byte_array
+from chainrule.text.reading import text_suffix
 from chainrule.text.splitters import splitter_named
 from chainrule.text.tokenizer import Tokenizer
 from chainrule.text.vectors import FileLayout, read_all_vectors, write_vectors
@@ -295,10 +296,8 @@ def _check_top(top: int) -> None:
 
 def suffix_of(path: Path) -> str | None:
     """How the name of a file of vectors says that it is written; None for a folder."""
-    suffixes = path.suffixes
-    if suffixes and suffixes[-1] in (".gz", ".zst", ".xz", ".bz2"):
-        suffixes.pop()
-    return suffixes[-1] if suffixes and suffixes[-1] in _LAYOUTS else None
+    suffix = text_suffix(path.name)
+    return suffix if suffix in _LAYOUTS else None
 
 
 def check_vectors_target(target: Path, *, overwrite: bool) -> None:

@@ -14,7 +14,6 @@ from chainrule.cli.arguments import Json, ModelPath, ModelTokenizerName, Overwri
 from chainrule.cli.models import open_model
 from chainrule.cli.screen import note, progress_bar, writes_utf8
 from chainrule.cli.texts import DEFAULT_READING, TextOptions, check_text_target, note_lost_fields, note_repairs
-from chainrule.errors import TextError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -107,6 +106,7 @@ def correct(
     from chainrule.api.correct import correct as corrected_lines
     from chainrule.api.correct import corrector as ready_corrector
     from chainrule.applications.correction.corrector import CorrectionConfig
+    from chainrule.text.plain_text import lines_of
 
     if sum((diff, interactive, json, bool(references))) > 1:
         raise CycloptsError(msg="Choose one of --diff, --interactive, --json and --references.")
@@ -120,7 +120,7 @@ def correct(
     if output is not None:
         _check_format(output, json=json)
         check_text_target(output, source, overwrite=overwrite)
-    kept = () if keep is None else _read_words(keep)
+    kept = () if keep is None else tuple(word for line in lines_of(keep) for word in line.split())
     config = CorrectionConfig(
         beam=beam,
         candidates=candidates,
@@ -173,16 +173,6 @@ def _check_format(output: Path, *, json: bool) -> None:
             msg=f"{output}: corrected texts are written as lines, without the other fields of records; give it a name "
             "that ends in .txt, or write records of text, corrected and changes with --json."
         )
-
-
-def _read_words(path: Path) -> tuple[str, ...]:
-    """Raises TextError."""
-    try:
-        return tuple(path.read_text(encoding="utf-8-sig").split())
-    except OSError as error:
-        raise TextError(f"{path}: cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise TextError(f"{path}: is not UTF-8, at byte {error.start:,}; expected words, one on each line") from error
 
 
 @contextmanager

@@ -14,10 +14,9 @@ from chainrule.errors import TextError
 from chainrule.structures.brackets import PlacedTree, trees_in_brackets
 from chainrule.structures.conllu import dependency_trees
 from chainrule.structures.tree import LabelledTree, Tree, labelled
-from chainrule.text.plain_text import line_blocks
+from chainrule.text.plain_text import lines_of
 from chainrule.text.reading import FORMATS, text_suffix
 from chainrule.text.records import as_written, json_objects, raise_error, read_field
-from chainrule.text.streams import open_stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,9 +69,9 @@ def _trees_of(name: str, unit: str, on_bad: OnBad) -> Iterator[PlacedTree | Text
             except TextError as error:
                 yield error
     elif ".conllu" in os.path.basename(name):
-        yield from dependency_trees(_lines(name), name, unit)
+        yield from dependency_trees(lines_of(name), name, unit)
     else:
-        yield from trees_in_brackets(_lines(name), name)
+        yield from trees_in_brackets(lines_of(name), name)
 
 
 def _tree_of_record(record: dict[str, Any], unit: str, place: str) -> Tree:
@@ -100,9 +99,3 @@ def _tree_of_record(record: dict[str, Any], unit: str, place: str) -> Tree:
         return Tree(tuple(words), tuple(labels), heads)
     except TextError as error:
         raise TextError(f"{place}: {error}") from None
-
-
-def _lines(name: str) -> Iterator[str]:
-    with open_stream(name) as stream:
-        for block in line_blocks(stream, "strict"):
-            yield from block.documents()

@@ -13,10 +13,9 @@ import os
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from chainrule.errors import SettingError, TextError
-from chainrule.text.plain_text import line_blocks
+from chainrule.text.plain_text import lines_of
 from chainrule.text.reading import FORMATS, text_suffix
 from chainrule.text.records import as_written, json_objects, raise_error, read_field
-from chainrule.text.streams import open_stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -207,7 +206,5 @@ def _check_words(words: list[Any], labels: list[Any], place: str) -> None:
 
 def _lines(name: str) -> Iterator[tuple[str, str]]:
     """Each line with its location."""
-    with open_stream(name) as stream:
-        for block in line_blocks(stream, "strict"):
-            for number, line in enumerate(block.documents(), block.first):
-                yield f"{name}, line {number}", line
+    for number, line in enumerate(lines_of(name), 1):
+        yield f"{name}, line {number}", line

@@ -7,12 +7,14 @@ CRLF line ends are dropped. Each byte is copied once, from the file into the blo
 from __future__ import annotations
 
 import codecs
+import os
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from chainrule.errors import TextError
 from chainrule.text.block import LINE_FEED, NEVER_IN_UTF8, Block, byte_array
+from chainrule.text.streams import open_stream
 from chainrule.text.utf8 import repair, windows
 
 if TYPE_CHECKING:
@@ -40,6 +42,13 @@ _MAGIC = {  # the first bytes of files that are not plain text
     b"BZh": "it looks like bzip2; give the file a name that ends in .bz2, or decompress it first",
     b"PAR1": "it looks like Parquet; give the file a name that ends in .parquet",
 }
+
+
+def lines_of(path: str | os.PathLike[str]) -> Iterator[str]:
+    """The lines of a file such as a list of words, which must be UTF-8; it may be compressed. Raises TextError."""
+    with open_stream(os.fspath(path)) as stream:
+        for block in line_blocks(stream, "strict"):
+            yield from block.documents()
 
 
 def line_blocks(stream: ByteStream, rule: EncodingErrors, *, wait: bool = True) -> Iterator[Block]:

@@ -12,17 +12,15 @@ import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chainrule.errors import TextError
-from chainrule.text.plain_text import line_blocks
+from chainrule.text.plain_text import lines_of
 from chainrule.text.reading import FORMATS, text_suffix
 from chainrule.text.records import as_written, json_objects, raise_error
-from chainrule.text.streams import open_stream
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from chainrule.text.records import OnBad
 
-_COMPRESSED = (".gz", ".zst", ".xz", ".bz2")
 _DEFAULT_NAMES = ("text", "label")
 
 
@@ -62,7 +60,7 @@ def _records(name: str, needed: Collection[str], on_bad: OnBad) -> Iterator[Reco
             else:
                 on_bad(TextError(f"{location}: the field {bad!r} is {record[bad]!r}; expected a string or a number"))
         return
-    rows = _rows(name, is_csv=_suffix(name) == ".csv")
+    rows = _rows(name, is_csv=text_suffix(name) == ".csv")
     names: list[str] | None = None
     for location, row in rows:
         if names is None:
@@ -84,30 +82,20 @@ def _records(name: str, needed: Collection[str], on_bad: OnBad) -> Iterator[Reco
         yield Record(dict(zip(names, row, strict=True)), location)
 
 
-def _suffix(name: str) -> str:
-    """The ending of a file's name, without that of its compression."""
-    stem = name.lower()
-    for ending in _COMPRESSED:
-        stem = stem.removesuffix(ending)
-    return os.path.splitext(stem)[1]
-
-
 def _rows(name: str, *, is_csv: bool) -> Iterator[tuple[str, list[str]]]:
     """The columns of each line that is not empty, with its location. Raises TextError."""
-    with open_stream(name) as stream:
-        lines = (line for block in line_blocks(stream, "strict") for line in block.documents())
-        if not is_csv:
-            for number, line in enumerate(lines, 1):
-                if line.strip():
-                    yield f"{name}, line {number}", [column.strip() for column in line.rstrip("\r").split("\t")]
-            return
-        reader = csv.reader((line + "\n" for line in lines), strict=True)
-        try:
-            for row in reader:
-                if row:
-                    yield f"{name}, line {reader.line_num}", row
-        except csv.Error as error:
-            raise TextError(f"{name}, line {reader.line_num}: is not CSV: {error}") from error
+    if not is_csv:
+        for number, line in enumerate(lines_of(name), 1):
+            if line.strip():
+                yield f"{name}, line {number}", [column.strip() for column in line.rstrip("\r").split("\t")]
+        return
+    reader = csv.reader((line + "\n" for line in lines_of(name)), strict=True)
+    try:
+        for row in reader:
+            if row:
+                yield f"{name}, line {reader.line_num}", row
+    except csv.Error as error:
+        raise TextError(f"{name}, line {reader.line_num}: is not CSV: {error}") from error
 
 
 def _is_text(value: Any) -> bool:

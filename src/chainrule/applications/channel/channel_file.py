@@ -2,38 +2,28 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from chainrule.applications.channel.channel import Channel, Rule
-from chainrule.base.files import replace_file
+from chainrule.applications.channel.json_file import read_object, write_object
 from chainrule.errors import ModelFormatError, SettingError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-_VERSION = 1
+_KIND = "chainrule_channel"
 _EXPECTED = "a channel written by chainrule train channel"
 
 
 def write_channel(channel: Channel, path: Path, record: dict[str, Any]) -> None:
     """Raises OutputError."""
     rules = [[rule.source, rule.observed, rule.prob] for rule in channel.rules]
-    content = {"chainrule_channel": _VERSION, "name": channel.name, "record": record, "rules": rules}
-    with replace_file(path) as file:
-        file.write(json.dumps(content, ensure_ascii=False, indent=0).encode() + b"\n")
+    write_object(path, _KIND, {"name": channel.name, "record": record, "rules": rules})
 
 
 def read_channel(path: Path) -> Channel:
     """Raises ModelFormatError, which names the file and the rule."""
-    try:
-        content = json.loads(path.read_bytes())
-    except OSError as error:
-        raise ModelFormatError(f"{path}: cannot be read: {error.strerror}; expected {_EXPECTED}") from error
-    except (ValueError, RecursionError) as error:
-        raise ModelFormatError(f"{path}: is not JSON ({error}); expected {_EXPECTED}") from None
-    if not isinstance(content, dict) or content.get("chainrule_channel") != _VERSION:
-        raise ModelFormatError(f"{path}: is not a channel of version {_VERSION}; expected {_EXPECTED}")
+    content = read_object(path, _KIND, _EXPECTED)
     name, rules = content.get("name"), content.get("rules")
     if not isinstance(name, str) or not isinstance(rules, list) or not rules:
         raise ModelFormatError(f"{path}: name or rules are missing; expected {_EXPECTED}")

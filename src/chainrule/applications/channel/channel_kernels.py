@@ -58,11 +58,7 @@ def rewrite_forward(
                 bucket = symbol * symbol_count + first
                 for rule in range(begin[bucket], begin[bucket + 1]):
                     step, put = lengths_of(sides, rule)
-                    if s + step > source.size or o + put > seen.size:
-                        continue
-                    if (step < 2 or source[s + 1] == sides[rule, 0, 1]) and (
-                        put < 2 or seen[o + 1] == sides[rule, 1, 1]
-                    ):
+                    if second_characters_fit(sides, rule, source, s, seen, o):
                         forward[s + step, o + put] += so_far * probs[rule]
 
 
@@ -70,6 +66,15 @@ def rewrite_forward(
 def lengths_of(sides: Array, rule: int) -> tuple[int, int]:
     """The numbers of characters that a rule rewrites, and that it puts there."""
     return 1 + (sides[rule, 0, 1] != 0), (sides[rule, 1, 0] != 0) + (sides[rule, 1, 1] != 0)
+
+
+@kernel
+def second_characters_fit(sides: Array, rule: int, source: Array, s: int, seen: Array, o: int) -> bool:
+    """Whether a rule whose first characters stand at source[s] and seen[o] applies there."""
+    step, put = lengths_of(sides, rule)
+    if s + step > source.size or o + put > seen.size:
+        return False
+    return (step < 2 or source[s + 1] == sides[rule, 0, 1]) and (put < 2 or seen[o + 1] == sides[rule, 1, 1])
 
 
 @allocating_kernel

@@ -8,10 +8,10 @@ language model.
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chainrule.errors import TextError
+from chainrule.text.plain_text import lines_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -133,14 +133,8 @@ def read_inflections(path: str | PathLike[str]) -> Inflections:
 
     Raises TextError.
     """
-    try:
-        lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
-    except UnicodeDecodeError as error:
-        raise TextError(f"{path}: not UTF-8 at byte {error.start:,}; expected {_WHAT}") from None
-    except OSError as error:
-        raise TextError(f"{path}: {error.strerror}; expected {_WHAT}") from error
     families = []
-    for line in lines:
+    for line in lines_of(path):
         entry = _ENTRY.fullmatch(line)
         text = f"{entry[1]} {entry[2]}" if entry else line
         families.append(_FORMS.findall(_REMARK.sub(" ", text).lower()))

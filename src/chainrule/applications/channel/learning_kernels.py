@@ -7,7 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chainrule.applications.channel.channel_kernels import lengths_of, rewrite_forward, symbol_of
+from chainrule.applications.channel.channel_kernels import (
+    lengths_of,
+    rewrite_forward,
+    second_characters_fit,
+    symbol_of,
+)
 from chainrule.base.jit import allocating_kernel
 
 Array = NDArray[Any]
@@ -61,11 +66,7 @@ def expect(
                     bucket = symbol * symbol_count + first
                     for rule in range(begin[bucket], begin[bucket + 1]):
                         step, put = lengths_of(sides, rule)
-                        if s + step > source.size or o + put > seen.size:
-                            continue
-                        if (step < 2 or source[s + 1] == sides[rule, 0, 1]) and (
-                            put < 2 or seen[o + 1] == sides[rule, 1, 1]
-                        ):
+                        if second_characters_fit(sides, rule, source, s, seen, o):
                             way = probs[rule] * backward[s + step, o + put]
                             backward[s, o] += way
                             uses[rule] += weights[i] * forward[s, o] * way / prob

@@ -139,4 +139,21 @@ T5 = Architecture(
         "lm_head.weight": ("shared.weight",),
     },
 )
-MT5 = replace(T5, model_type="mt5", class_name="MT5ForConditionalGeneration")
+
+
+def _read_mt5_output(config: Json) -> Json:
+    """Transformers 4 scaled it where it is tied, as published ones are not; 5 calls all tied, and scales none."""
+    by_5 = int(str(config.get("transformers_version", "4")).partition(".")[0]) >= 5
+    scaled = config.get("tie_word_embeddings") is True and not by_5
+    return {"shared": "all" if scaled else "inputs", "scaled_output": scaled}
+
+
+MT5 = replace(
+    T5,
+    model_type="mt5",
+    class_name="MT5ForConditionalGeneration",
+    settings=(
+        *T5.settings[:-1],
+        Rule(("tie_word_embeddings",), _read_mt5_output, lambda config: {"tie_word_embeddings": config.scaled_output}),
+    ),
+)
