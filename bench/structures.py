@@ -33,7 +33,10 @@ from chainrule.neural.config.labelling import (
 )
 from chainrule.structures.encoded import encoded_trees
 from chainrule.structures.listops import as_tokens, listops
+from chainrule.structures.read_trees import read_unlabelled
 from chainrule.structures.tree import Tree, labelled
+from chainrule.structures.tree_text import CLOSE, HEAD, OPEN
+from chainrule.structures.treebank import Treebank
 
 if TYPE_CHECKING:
     from chainrule.evaluation.classification import Classification
@@ -215,7 +218,46 @@ def measure_texts(options: argparse.Namespace) -> None:
                 )  # fmt: skip
 
 
+def measure_ewt(options: argparse.Namespace) -> None:
+    """Bits a word of the tree model, beside an LSTM of equal size on the words, and on the brackets of the trees."""
+    training = chainrule.TrainingConfig(epochs=options.epochs, batch=32, learning_rate=3e-3, optimiser="adamw")
+    tokenizer = TokenizerConfig(kind="whitespace", min_count=2)
+    train, dev = (Treebank.of(options.ewt / f"{part}.conllu.gz") for part in ("train", "dev"))
+    trees = {part: read_unlabelled(options.ewt / f"{part}.conllu.gz") for part in ("train", "dev")}
+    words = {part: chainrule.Lines([tree.text() for tree in own]) for part, own in trees.items()}
+    count = sum(len(tree) for tree in trees["dev"])
+    lstm = chainrule.RecurrentConfig(
+        width=200, layers=1, tied=True, memory="document", input_dropout=0.3, output_dropout=0.3, context=64
+    )
+    runs = {
+        "tree model: words and trees": (train, dev, chainrule.TreeConfig(width=200, dropout=0.3)),
+        "LSTM on brackets: words and trees": (train, dev, lstm),
+        "LSTM on words": (words["train"], words["dev"], lstm),
+    }
+    for name, (own, test, config) in runs.items():
+        began = time.perf_counter()
+        model = chainrule.train(
+            own, config, tokenizer=tokenizer, training=training, markers="keep", progress=False
+        )  # fmt: skip
+        seconds = time.perf_counter() - began
+        measured = model.evaluate(test, progress=False)
+        bits = measured.bits_per_byte * measured.bytes
+        low, high = (bound * measured.bytes / count for bound in measured.interval)
+        print(
+            f"EWT: {name:<36}{bits / count:6.3f} bits a word ({low:.3f} to {high:.3f}), "
+            f"{model.record['parameters']:,} parameters, {seconds:.0f} s",
+            flush=True,
+        )
+        if isinstance(config, chainrule.TreeConfig):
+            tokens = next(model.tokenizer.encode_texts(block.documents()).ids for block in dev.blocks())
+            nats = -model.engine.score_stream(tokens)
+            marks = np.isin(tokens, [model.tokenizer.vocabulary.id_of(mark) for mark in (OPEN, CLOSE, HEAD)])
+            for what, chosen in (("brackets and places", marks), ("words, without spelling", ~marks)):
+                print(f"EWT:   of which {what}: {nats[chosen].sum() / np.log(2) / count:.3f}")
+
+
 PARTS = {
+    "ewt": measure_ewt,
     "batching": measure_batching,
     "sst": measure_sst,
     "phrases": measure_phrases,
@@ -226,8 +268,10 @@ PARTS = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sst", type=Path, required=True)
+    parser.add_argument("--sst", type=Path)
     parser.add_argument("--trec", type=Path)
+    parser.add_argument("--ewt", type=Path)
+    parser.add_argument("--epochs", type=int, default=4, help="of the language models")
     parser.add_argument("--vectors")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--seeds", type=int, default=3)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
         measure_correction as measure_correction,
     )
     from chainrule.api.counts import count_text as count_text, train_counts as train_counts
+    from chainrule.api.draw_trees import TreeDrawings as TreeDrawings, draw_trees as draw_trees
     from chainrule.api.evaluate_vectors import (
         VectorsMeasurement as VectorsMeasurement,
         evaluate_vectors as evaluate_vectors,
@@ -58,6 +59,11 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.api.word_vectors import WordVectors as WordVectors, load_vectors as load_vectors
     from chainrule.applications.correction.corrector import CorrectionConfig as CorrectionConfig
     from chainrule.applications.embedding_config import EmbeddingConfig as EmbeddingConfig
+    from chainrule.applications.labelled_pairs import (
+        LabelledPair as LabelledPair,
+        Pair as Pair,
+        read_labelled_pairs as read_labelled_pairs,
+    )
     from chainrule.base.threads import set_threads as set_threads
     from chainrule.comparison.compare import (
         compare as compare,
@@ -96,10 +102,12 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
         preset as preset,
     )
     from chainrule.neural.config.conditional import ConditionalConfig as ConditionalConfig
+    from chainrule.neural.config.tree import TreeConfig as TreeConfig
     from chainrule.ngram.config import NGramConfig as NGramConfig
     from chainrule.protocol import LanguageModel as LanguageModel, Scorer as Scorer
     from chainrule.structures.read_trees import read_trees as read_trees
     from chainrule.structures.tree import LabelledTree as LabelledTree, Tree as Tree
+    from chainrule.structures.treebank import Treebank as Treebank
     from chainrule.text.corpus import Corpus as Corpus, Lines as Lines
     from chainrule.text.labelled import Labelled as Labelled, read_labelled as read_labelled
     from chainrule.text.mix import Mix as Mix
@@ -143,6 +151,7 @@ _HOMES = {
     "Labelled": "text.labelled",
     "LabelComparison": "comparison.labels",
     "LabelTraining": "training.label_config",
+    "LabelledPair": "applications.labelled_pairs",
     "LabelledTree": "structures.tree",
     "LanguageModel": "protocol",
     "Limits": "decoding.limits",
@@ -158,6 +167,7 @@ _HOMES = {
     "NGramConfig": "ngram.config",
     "Neighbour": "api.nearest",
     "OutputError": "errors",
+    "Pair": "applications.labelled_pairs",
     "Pairs": "text.pairs",
     "Reading": "text.reading",
     "RecurrentConfig": "neural.config",
@@ -172,6 +182,9 @@ _HOMES = {
     "Together": "api.together",
     "TokenizerConfig": "text.tokenizer_config",
     "Tree": "structures.tree",
+    "TreeConfig": "neural.config.tree",
+    "TreeDrawings": "api.draw_trees",
+    "Treebank": "structures.treebank",
     "TrainingConfig": "training.config",
     "TrainingRun": "training.options",
     "TransformerConfig": "neural.config",
@@ -193,6 +206,7 @@ _HOMES = {
     "measure_correction": "api.correct",
     "count_text": "api.counts",
     "count_together": "api.cooccurrences",
+    "draw_trees": "api.draw_trees",
     "evaluate_vectors": "api.evaluate_vectors",
     "experiment": "experiments.run_by_name",
     "filter": "api.filter",
@@ -217,6 +231,7 @@ _HOMES = {
     "prune_to_vocabulary": "api.prune",
     "read_trees": "structures.read_trees",
     "read_labelled": "text.labelled",
+    "read_labelled_pairs": "applications.labelled_pairs",
     "read_together": "api.together",
     "rescore": "api.rescore",
     "sample_lines": "text.sample",

@@ -5,14 +5,16 @@ Importing this module loads no engine: the functions below import what they need
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.mixture.config import CacheConfig, MixtureConfig
 from chainrule.neural.config import NETWORKS, TWO_SIDED, TextEncoderConfig
 from chainrule.neural.config.conditional import ConditionalConfig
+from chainrule.neural.config.tree import TreeConfig
 from chainrule.ngram.config import COMPACT, NGramConfig
+from chainrule.protocol import UNKNOWN
 from chainrule.training.finetuning_config import FineTuningConfig
 from chainrule.uniform import UniformConfig, UniformModel
 
@@ -30,10 +32,12 @@ if TYPE_CHECKING:
     from chainrule.neural.labelling.classifier import ScratchClassifier
     from chainrule.neural.language_model import NeuralModel
     from chainrule.neural.text_encoder import TextEncoder
+    from chainrule.neural.tree_model import TreeModel
     from chainrule.neural.two_sided_model import TwoSidedModel
     from chainrule.ngram.model_class import AnyNGram
     from chainrule.ngram.models.compact_model import CompactNGramModel
     from chainrule.protocol import LanguageModel
+    from chainrule.text.tokenizer import Tokenizer
     from chainrule.training.options import StreamOptions, TrainingRun
 
     Arrays = dict[str, ndarray]
@@ -62,6 +66,7 @@ class Family:
     freed early. A family that trains in steps borrows the stream, and also takes StreamOptions and a TrainingRun.
     take_apart: model -> (settings, arrays), which are saved.
     put_together: (settings, arrays, vocabulary size) -> model. Raises ModelFormatError.
+    settled: (configuration, tokenizer) -> configuration, with what only the vocabulary can say. Raises SettingError.
     """
 
     config: type
@@ -70,6 +75,7 @@ class Family:
     take_apart: Callable[[Any], tuple[Json, Arrays]]
     put_together: Callable[[Json, Arrays, int], Any]
     trains_in_steps: bool = False
+    settled: Callable[[Any, Tokenizer], Any] = lambda config, tokenizer: config
     stream_scoring: Callable[[Any], StreamScoring | None] = lambda model: None  # for models that see across documents
     measure_options: Callable[[Any], Json] = lambda model: {}  # further arguments of `measure` for a model
     context: Callable[[Any], int | None] = lambda model: None  # the most tokens that a model reads at once, if limited
@@ -330,6 +336,52 @@ def _network_family(config: type[NetworkConfig]) -> Family:
     )
 
 
+def _with_brackets(config: TreeConfig, tokenizer: Tokenizer) -> TreeConfig:
+    """Raises SettingError where the vocabulary has no brackets."""
+    from chainrule.structures.tree_text import CLOSE, OPEN
+
+    ids = tokenizer.vocabulary.id_of(OPEN), tokenizer.vocabulary.id_of(CLOSE)
+    if UNKNOWN in ids:
+        raise SettingError(
+            "the text has no brackets, so it is none of trees; give a Treebank (document='tree'), with the whitespace "
+            "tokenizer"
+        )
+    return replace(config, brackets=ids)
+
+
+def _train_tree(
+    stream: Int32[ndarray, " T"],
+    vocabulary_size: int,
+    config: TreeConfig,
+    progress: Progress,
+    options: StreamOptions | None = None,
+    run: TrainingRun | None = None,
+) -> tuple[TreeModel, Json]:
+    from chainrule.neural.tree_model import TreeModel
+    from chainrule.training.options import StreamOptions, TrainingRun
+    from chainrule.training.run import run_job
+    from chainrule.training.trees import tree_job
+
+    network, record = run_job(
+        tree_job(stream, vocabulary_size, config, options or StreamOptions()), run or TrainingRun()
+    )
+    return TreeModel(network), record
+
+
+def _take_apart_tree(model: TreeModel) -> tuple[Json, Arrays]:
+    from chainrule.neural.config.network import settings_of
+    from chainrule.neural.saving import arrays_of
+
+    return {"network": settings_of(model.network.config)}, arrays_of(model.network)
+
+
+def _put_together_tree(settings: Json, arrays: Arrays, vocabulary_size: int) -> TreeModel:
+    from chainrule.neural.saving import tree_network_from
+    from chainrule.neural.tree_model import TreeModel
+
+    return TreeModel(tree_network_from(settings, arrays, vocabulary_size))
+
+
 def _train_conditional(
     stream: Int32[ndarray, " T"],
     vocabulary_size: int,
@@ -414,6 +466,15 @@ FAMILIES: dict[str, Family] = {
     ),
     **{name: _network_family(config) for name, config in NETWORKS.items()},
     **{name: _two_sided_family(config) for name, config in TWO_SIDED.items()},
+    "tree": Family(
+        TreeConfig,
+        0,
+        _train_tree,
+        _take_apart_tree,
+        _put_together_tree,
+        trains_in_steps=True,
+        settled=_with_brackets,
+    ),
     "text-encoder": Family(
         TextEncoderConfig,
         0,

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from chainrule.evaluation.classification import Classification
     from chainrule.evaluation.measurement import Measurement
     from chainrule.evaluation.pseudo_likelihood import Pseudo
+    from chainrule.evaluation.ratings import RatingMeasurement
     from chainrule.neural.classifier import Classifier
     from chainrule.neural.two_sided_model import TwoSidedModel
     from chainrule.ngram.spelling.mixed_speller import MixedSpeller
@@ -311,10 +312,11 @@ class Model:
 
         good:  [predicted] = classifier.classify(["a text"]); predicted.best
         """
-        from chainrule.applications.labelled_inputs import inputs_of
+        from chainrule.applications.labelled_inputs import PAIR_UNITS, inputs_of
 
         kind = inputs_of(self.classifier)
-        inputs = as_texts(inputs) if self.classifier.reads == "text" else list(inputs)
+        are_texts = self.classifier.reads == "text" and self.classifier.unit not in PAIR_UNITS
+        inputs = as_texts(inputs) if are_texts else list(inputs)
         return kind.predict(self.classifier, self.tokenizer, inputs)
 
     @shows_progress
@@ -330,6 +332,18 @@ class Model:
         from chainrule.applications.labelled_inputs import assessed
 
         return assessed(self.classifier, self.tokenizer, examples, progress)
+
+    @shows_progress
+    def assess_ratings(self, pairs: Iterable[Any], progress: ProgressOption = None) -> RatingMeasurement:
+        """How well a classifier of the unit rating predicts those of pairs.
+
+        pairs: as `read_labelled_pairs` gives them, with ratings. Raises SettingError; TextError where a rating is no
+        number.
+        """
+        progress = callback(progress)
+        from chainrule.applications.labelled_inputs import assessed_ratings
+
+        return assessed_ratings(self.classifier, self.tokenizer, pairs, progress)
 
     @property
     def sees_both_sides(self) -> bool:

@@ -12,7 +12,7 @@ from cyclopts import CycloptsError, Parameter
 from chainrule.base.progress import silent
 from chainrule.cli.arguments import FILE, Json, ModelMarkerRule, TextFile
 from chainrule.cli.bad_records import Strict, bad_records
-from chainrule.cli.finetune import describe, note_unseen
+from chainrule.cli.finetune import assess, describe, note_unseen
 from chainrule.cli.models import open_model
 from chainrule.cli.screen import note, on_one_line, print_json, progress_bar
 from chainrule.cli.texts import DEFAULT_READING, TextOptions, note_repairs
@@ -43,10 +43,10 @@ def classify(
 
     Columns: the label, its probability, the normalised text. A classifier of
     words prints a line for each word as written, and an empty line after each
-    text. With --json: an object for each text, with the probabilities of all
-    labels.
+    text; one of ratings prints the rating of each pair, then both sides. With
+    --json: an object for each text, with the probabilities of all labels.
     """
-    from chainrule.applications.labelled_inputs import inputs_of
+    from chainrule.applications.labelled_inputs import inputs_of, predicts_ratings
     from chainrule.applications.labelling import predicted_of
 
     if data is not None and (text != "-" or reading != DEFAULT_READING):
@@ -67,7 +67,10 @@ def classify(
                     msg=f"This classifier labels {plural}: name a file of them, without options of texts."
                 )
             for prediction in labeller.classify(read(text)):
-                _print(prediction, unit not in ("text", "tree"), json=json)
+                if predicts_ratings(labeller.classifier):
+                    _print_rating(prediction, json=json)
+                else:
+                    _print(prediction, unit not in ("text", "tree", "pair"), json=json)
             return
         source = reading.corpus(text)
         empty = 0
@@ -92,7 +95,7 @@ def show_accuracy(model: Path, data: str, markers: Markers | None, *, strict: bo
         labeller = open_model(model, None, markers, progress)
         with bad_records(strict=strict) as on_bad:
             examples = inputs_of(labeller.classifier).read(data, labeller.classifier.unit, on_bad)
-        result = labeller.assess(examples, progress)
+        result = assess(labeller, examples, progress)
     if json:
         print_json(result.as_json())
     else:
@@ -105,6 +108,13 @@ def labels_inputs(model: Path) -> bool:
     from chainrule.storage.model_folder import saved_family
 
     return saved_family(model) == "classifier"
+
+
+def _print_rating(prediction: Predicted, *, json: bool) -> None:
+    if json:
+        print_json({"text": prediction.units[0], "rating": prediction.means[0]})
+    else:
+        print(f"{prediction.means[0]:.4f}\t{on_one_line(prediction.units[0])}")
 
 
 def _print(prediction: Predicted, by_word: bool, *, json: bool) -> None:

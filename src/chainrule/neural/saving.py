@@ -24,16 +24,19 @@ from chainrule.neural.conditional_model import ConditionalModel
 from chainrule.neural.config import settings_of
 from chainrule.neural.config.conditional import ConditionalConfig
 from chainrule.neural.config.labelling import LABELLING
+from chainrule.neural.config.tree import TreeConfig
 from chainrule.neural.int8_weights import ALIGNMENT, packed_shape
 from chainrule.neural.labelling.build import build_classifier
 from chainrule.neural.language_model import NeuralModel
 from chainrule.neural.quantising import packable
 from chainrule.neural.threads import use_threads
+from chainrule.neural.tree_network import TreeNetwork
 from chainrule.protocol import BEGIN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from _typeshed import DataclassInstance
     from numpy import ndarray
 
     from chainrule.neural.config import NetworkConfig
@@ -47,6 +50,7 @@ if TYPE_CHECKING:
     Arrays = dict[str, ndarray]
 
 M = TypeVar("M", bound=nn.Module)
+C = TypeVar("C", bound="DataclassInstance")
 
 _FLOATS = (np.dtype("float32"), np.dtype("float16"), BFLOAT16)  # of matrices; the others become float32
 _DRAWING = (torch.Tensor.normal_, torch.Tensor.uniform_)
@@ -108,13 +112,25 @@ def network_from(settings: Json, arrays: Arrays, vocabulary_size: int, kind: typ
 
     kind: the family's configuration. Raises ModelFormatError.
     """
+    config = _config_of(settings, arrays, kind)
+    return _filled(lambda: build(config, vocabulary_size), arrays)
+
+
+def tree_network_from(settings: Json, arrays: Arrays, vocabulary_size: int) -> TreeNetwork:
+    """As `network_from`, of a language model of trees."""
+    config = _config_of(settings, arrays, TreeConfig)
+    return _filled(lambda: TreeNetwork(config, vocabulary_size), arrays)
+
+
+def _config_of(settings: Json, arrays: Arrays, kind: type[C]) -> C:
+    """Raises ModelFormatError."""
     if settings.keys() != {"network"}:
         raise ModelFormatError(
             f"the fields of the settings are {', '.join(sorted(settings)) or 'missing'}; expected network"
         )
-    config: NetworkConfig = config_from_json(kind, settings["network"])
+    config: C = config_from_json(kind, settings["network"])
     _check_layers(settings["network"].get("layers", 0), arrays)
-    return _filled(lambda: build(config, vocabulary_size), arrays)
+    return config
 
 
 def classifier_from(settings: Json, arrays: Arrays, vocabulary_size: int, kind: type[NetworkConfig]) -> Classifier:
