@@ -18,7 +18,10 @@ import chainrule
 from chainrule.applications.labelled_pairs import LabelledPair, Pair
 from chainrule.errors import SettingError, TextError
 from chainrule.neural.config.labelling import LABELLING
+from chainrule.neural.config.pictures import PictureLabelling
+from chainrule.pictures.picture import LabelledPicture, Picture
 from chainrule.protocol import UNKNOWN
+from chainrule.structures import graph
 from chainrule.structures.brackets import trees_in_brackets
 from chainrule.structures.tree import Tree, labelled
 from chainrule.text.document_units import UnitTokens
@@ -30,9 +33,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from chainrule.api.model import Model
+    from chainrule.structures.graph import LabelledGraph
     from chainrule.structures.tree import LabelledTree
 
 ANIMALS, FOODS = ("dog", "cat", "bird"), ("bread", "soup", "rice")
+# Further settings of networks for pictures of 16 x 16 pixels.
+SMALL_PICTURES: dict[str, dict[str, Any]] = {}
 QUICK = LabelTraining(epochs=6, batch=8, learning_rate=0.02)
 
 
@@ -60,20 +66,54 @@ def trees() -> list[LabelledTree]:
     return [labelled(found.tree, "tree", f"line {found.line}") for found in placed]
 
 
+def graphs() -> list[LabelledGraph]:
+    """Rings with a tail of two nodes: a graph is what the node two steps from its "start" is."""
+    examples = []
+    for i in range(72):
+        thing = (ANIMALS + FOODS)[i % 6]
+        ring = 3 + i % 4
+        words = ("start", *("so",) * (ring - 1), "the", thing)
+        edges = [(node, (node + 1) % ring, "ring") for node in range(ring)] + [
+            (0, ring, "tail"),
+            (ring, ring + 1, "tail"),
+        ]
+        label = "animal" if thing in ANIMALS else "food"
+        examples.append(graph.labelled(graph.Graph(words, tuple(edges), label=label), "graph", f"line {i}"))
+    return examples
+
+
+def pictures() -> list[LabelledPicture]:
+    """Noise in which the upper half, or the lower one, is bright; some of a size that must be changed."""
+    random = np.random.default_rng(3)
+    examples = []
+    for i in range(60):
+        side = (16, 16, 20)[i % 3]
+        pixels = random.integers(0, 90, (side, side, 3), np.uint8)
+        is_upper = i % 2 == 0
+        pixels[: side // 2] += np.uint8(150 * is_upper)
+        pixels[side // 2 :] += np.uint8(150 * (not is_upper))
+        examples.append(LabelledPicture(Picture(pixels, f"picture {i}"), ("above" if is_upper else "below",)))
+    return examples
+
+
 # Labelled inputs of several sizes that a network of each kind can learn, by what it reads.
-INPUTS_OF: dict[str, Callable[[], list[Any]]] = {"text": texts, "tree": trees}
+INPUTS_OF: dict[str, Callable[[], list[Any]]] = {"text": texts, "tree": trees, "graph": graphs, "picture": pictures}
 
 
 def with_label(example: Any, label: str) -> Any:
     """An example of which all that is labelled has this label."""
-    if isinstance(example, Labelled):
+    if isinstance(example, Labelled | LabelledPicture):
         return example._replace(labels=(label,))
+    if isinstance(example, graph.LabelledGraph):
+        return graph.labelled(replace(example.input, label=label), "graph", example.place)
     tree = example.input
     return labelled(Tree(tree.words, tuple(label for _ in tree.labels), tree.parents), "tree", example.place)
 
 
 def small(name: str) -> Any:
     config = LABELLING[name](width=16, dropout=0.0)
+    if isinstance(config, PictureLabelling):
+        return replace(config, size=(16,), **SMALL_PICTURES.get(name, {}))
     return replace(config, embedding_width=12) if hasattr(config, "embedding_width") else config
 
 
@@ -242,7 +282,7 @@ def test_unknown_networks_units_and_single_labels_are_refused() -> None:
     for network, message in (("resnext", "there is no network called 'resnext'"), (5, "expected one of bag, lstm")):
         with pytest.raises((SettingError, TypeError), match=message):
             chainrule.train_classifier(texts(), network)  # type: ignore[arg-type]
-    with pytest.raises(SettingError, match="unit is 'root'; of texts, expected text or word or pair"):
+    with pytest.raises(SettingError, match="unit is 'root'; of texts, expected text or word"):
         chainrule.train_classifier(texts(), "bag", unit="root")
     with pytest.raises(TextError, match="expected at least two different ones"):
         chainrule.train_classifier([each for each in texts() if each.labels == ("food",)], "bag")
@@ -335,5 +375,5 @@ def test_pairs_that_are_none_and_ratings_that_are_no_numbers() -> None:
         chainrule.train_classifier(pairs_of("tree", "pair"), "bag", unit="pair")
     with pytest.raises(TextError, match="the rating is 'animal'; expected a number"):
         chainrule.train_classifier(pairs_of("text", "pair"), "bag", unit="rating")
-    with pytest.raises(SettingError, match="of texts, expected text or word or pair or rating"):
-        chainrule.train_classifier(texts(), "bag", unit="root")
+    with pytest.raises(SettingError, match="graphs are not labelled in pairs"):
+        chainrule.train_classifier(texts(), "graph", unit="pair")

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has for run time
     from chainrule.api.adapt import adapt as adapt
     from chainrule.api.attend import AttentionMaps as AttentionMaps, attend as attend
+    from chainrule.api.causal_model import CausalModel as CausalModel, CausalNetwork as CausalNetwork
+    from chainrule.api.classifier_model import ClassifierModel as ClassifierModel
     from chainrule.api.convert import convert as convert, convert_vectors as convert_vectors
     from chainrule.api.cooccurrences import count_together as count_together
     from chainrule.api.correct import (
@@ -23,6 +25,13 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     )
     from chainrule.api.counts import count_text as count_text, train_counts as train_counts
     from chainrule.api.draw_trees import TreeDrawings as TreeDrawings, draw_trees as draw_trees
+    from chainrule.api.embedding_model import EmbeddingModel as EmbeddingModel
+    from chainrule.api.detect import (
+        DetectedText as DetectedText,
+        DetectionMeasurement as DetectionMeasurement,
+        detect as detect,
+        measure_detection as measure_detection,
+    )
     from chainrule.api.evaluate_vectors import (
         VectorsMeasurement as VectorsMeasurement,
         evaluate_vectors as evaluate_vectors,
@@ -34,6 +43,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.api.info import info as info
     from chainrule.api.load import load as load
     from chainrule.api.map_vectors import map_vectors as map_vectors
+    from chainrule.api.masked_model import MaskedModel as MaskedModel
     from chainrule.api.merge import merge as merge
     from chainrule.api.mix import mix as mix
     from chainrule.api.model import Model as Model
@@ -49,6 +59,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     )
     from chainrule.api.rank import Ranked as Ranked, rank as rank
     from chainrule.api.rescore import Rescored as Rescored, rescore as rescore
+    from chainrule.api.scoring_model import ScoringModel as ScoringModel
     from chainrule.api.together import Together as Together, read_together as read_together
     from chainrule.api.train import train as train
     from chainrule.api.train_channel import train_channel as train_channel, train_grammar as train_grammar
@@ -105,6 +116,14 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.neural.config.tree import TreeConfig as TreeConfig
     from chainrule.ngram.config import NGramConfig as NGramConfig
     from chainrule.protocol import LanguageModel as LanguageModel, Scorer as Scorer
+    from chainrule.pictures.picture import (
+        LabelledPicture as LabelledPicture,
+        Picture as Picture,
+        as_picture as as_picture,
+    )
+    from chainrule.pictures.read_pictures import read_pictures as read_pictures
+    from chainrule.structures.graph import Edge as Edge, Graph as Graph, LabelledGraph as LabelledGraph
+    from chainrule.structures.read_graphs import read_graphs as read_graphs
     from chainrule.structures.read_trees import read_trees as read_trees
     from chainrule.structures.tree import LabelledTree as LabelledTree, Tree as Tree
     from chainrule.structures.treebank import Treebank as Treebank
@@ -133,31 +152,42 @@ _HOMES = {
     "BeamConfig": "decoding.beam",
     "BilinearConfig": "neural.config",
     "CacheConfig": "mixture.config",
+    "CausalModel": "api.causal_model",
+    "CausalNetwork": "api.causal_model",
     "ChainruleError": "errors",
     "Classification": "evaluation.classification",
+    "ClassifierModel": "api.classifier_model",
     "Comparison": "evaluation.comparison",
     "ConditionalConfig": "neural.config.conditional",
     "ConvolutionConfig": "neural.config",
     "CooccurrenceConfig": "vectors.cooccurrence_config",
     "Corpus": "text.corpus",
     "CorrectionConfig": "applications.correction.corrector",
+    "DetectedText": "api.detect",
+    "DetectionMeasurement": "api.detect",
+    "Edge": "structures.graph",
     "EmbeddingConfig": "applications.embedding_config",
+    "EmbeddingModel": "api.embedding_model",
     "EstimationError": "errors",
     "FeedforwardConfig": "neural.config",
     "Filtered": "api.filter",
     "Findings": "experiments.findings",
     "FineTuningConfig": "training.finetuning_config",
     "Frequencies": "api.frequencies",
+    "Graph": "structures.graph",
     "Labelled": "text.labelled",
+    "LabelledPicture": "pictures.picture",
     "LabelComparison": "comparison.labels",
     "LabelTraining": "training.label_config",
     "LabelledPair": "applications.labelled_pairs",
+    "LabelledGraph": "structures.graph",
     "LabelledTree": "structures.tree",
     "LanguageModel": "protocol",
     "Limits": "decoding.limits",
     "Lines": "text.corpus",
     "MaskedConfig": "neural.config",
     "MaskedRecurrentConfig": "neural.config",
+    "MaskedModel": "api.masked_model",
     "Measurement": "evaluation.measurement",
     "Mix": "text.mix",
     "MixtureConfig": "mixture.config",
@@ -169,11 +199,13 @@ _HOMES = {
     "OutputError": "errors",
     "Pair": "applications.labelled_pairs",
     "Pairs": "text.pairs",
+    "Picture": "pictures.picture",
     "Reading": "text.reading",
     "RecurrentConfig": "neural.config",
     "Rescored": "api.rescore",
     "SamplingConfig": "decoding.sampling",
     "Scorer": "protocol",
+    "ScoringModel": "api.scoring_model",
     "SettingError": "errors",
     "SmoothingTable": "comparison.smoothing_table",
     "Spoilt": "api.noise",
@@ -194,6 +226,7 @@ _HOMES = {
     "VectorsMeasurement": "api.evaluate_vectors",
     "WordVectors": "api.word_vectors",
     "adapt": "api.adapt",
+    "as_picture": "pictures.picture",
     "attend": "api.attend",
     "compare": "comparison.compare",
     "compare_families": "comparison.compare",
@@ -204,9 +237,11 @@ _HOMES = {
     "correct": "api.correct",
     "corrector": "api.correct",
     "measure_correction": "api.correct",
+    "measure_detection": "api.detect",
     "count_text": "api.counts",
     "count_together": "api.cooccurrences",
     "draw_trees": "api.draw_trees",
+    "detect": "api.detect",
     "evaluate_vectors": "api.evaluate_vectors",
     "experiment": "experiments.run_by_name",
     "filter": "api.filter",
@@ -229,6 +264,8 @@ _HOMES = {
     "prune_by_entropy": "api.prune",
     "prune_to_text": "api.prune",
     "prune_to_vocabulary": "api.prune",
+    "read_pictures": "pictures.read_pictures",
+    "read_graphs": "structures.read_graphs",
     "read_trees": "structures.read_trees",
     "read_labelled": "text.labelled",
     "read_labelled_pairs": "applications.labelled_pairs",

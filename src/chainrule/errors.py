@@ -18,7 +18,9 @@ class ChainruleError(Exception):
 
 
 class TextError(ChainruleError):
-    """A text cannot be read: it is missing, empty, not UTF-8, or contains a marker such as <s>."""
+    """An input cannot be read: a text that is missing, empty, not UTF-8 or contains a marker such as <s>; a damaged
+    picture.
+    """
 
 
 class ModelFormatError(ChainruleError):
@@ -31,6 +33,10 @@ class OutputError(ChainruleError):
 
 class SettingError(ChainruleError, ValueError):
     """A setting is out of range, or contradicts another."""
+
+
+class WrongModelError(SettingError, AttributeError):
+    """A model does not do what is asked of it: a classifier, say, continues no text."""
 
 
 class EstimationError(ChainruleError):

@@ -95,7 +95,7 @@ def test_load_opens_what_a_folder_or_a_file_holds(folder: Path, fixtures: Path) 
         chainrule.load(folder / "lm", chainrule.TextPairModel)
     with pytest.raises(chainrule.SettingError, match="mt: a model of one text given another takes no tokenizer"):
         chainrule.load(folder / "mt", tokenizer="word")
-    with pytest.raises(chainrule.SettingError, match="kind is 3; expected Model or TextPairModel"):
+    with pytest.raises(chainrule.SettingError, match="kind is 3; expected a class of models"):
         chainrule.load(folder / "lm", 3)  # type: ignore[call-overload]
     with pytest.raises(chainrule.ModelFormatError, match="nowhere: there is no such folder or file"):
         chainrule.load(folder / "nowhere")
@@ -194,7 +194,7 @@ def test_nearest_gives_what_the_verb_prints(folder: Path, printed) -> None:
         chainrule.nearest(chainrule.load(folder / "net"), "[a]", top=0)
     with pytest.raises(chainrule.SettingError, match="layer is for the words of a text"):
         chainrule.nearest(chainrule.load(folder / "net"), "[a]", layer=1)
-    with pytest.raises(chainrule.SettingError, match="has no vectors"):
+    with pytest.raises(chainrule.SettingError, match="this takes one that gives vectors"):
         chainrule.nearest(chainrule.load(folder / "lm"), "[a]")
 
 
@@ -231,7 +231,7 @@ def test_rescore_chooses_as_the_verb_does(folder: Path, tmp_path: Path, printed)
     figures = json.loads(printed(*command, "--json"))
     assert out.read_text().splitlines() == found.best
     assert found.ids == [record["id"] for record in records]
-    assert found.to_dict() == figures
+    assert found.as_json() == figures
     assert found.weights == {"score": 1.0, "lm": 1.0, "words": 0.5}
     for record, best in zip(records, found.best, strict=True):  # the sum, by hand
         totals = [
@@ -240,8 +240,8 @@ def test_rescore_chooses_as_the_verb_does(folder: Path, tmp_path: Path, printed)
         ]
         assert best == record["hypotheses"][int(np.argmax(totals))]["text"]
     tuned = chainrule.rescore(str(lists), {"bigrams": model}, tune=str(lists), bleu=False, restarts=1)
-    assert tuned.to_dict()["tuned"]["objective"] == "wer"
-    assert str(lists.name) in tuned.to_dict()["tuned"]["lists"]
+    assert tuned.as_json()["tuned"]["objective"] == "wer"
+    assert str(lists.name) in tuned.as_json()["tuned"]["lists"]
     with pytest.raises(chainrule.SettingError, match="there is a weight for nobody, but no such score"):
         chainrule.rescore(str(lists), model, weights={"nobody": 1.0})
 

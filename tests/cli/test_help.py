@@ -74,7 +74,7 @@ VERBS = {
     "train classifier": {"DATA", "--output", "--network", "--unit", "--test", "--strict", "--resume"}
     | {"--vectors", "--fixed-vectors", "--overwrite", "--json"}
     | TOKENIZER
-    | {flag(each.name) for kind in LABELLING.values() for each in fields(kind)}
+    | {flag(each.name) for kind in LABELLING.values() for each in fields(kind) if not is_rare(each)}
     | {flag(each.name) for each in fields(LabelTraining)},
     "train uniform": {"TEXTS", "--output", *TOKENIZER, "--overwrite", "--json"} | READING | MIXING,
     "harness": {"ARGUMENTS"},
@@ -108,7 +108,7 @@ VERBS = {
         "--markers",
         "--json",
     },
-    "classify": {"MODEL", "TEXT", "--data", "--strict", "--markers", "--json"} | READING,
+    "classify": {"MODEL", "TEXT", "--data", "--strict", "--markers", "--page", "--overwrite", "--json"} | READING,
     "fill": {"MODEL", "TEXT", "--top", "--mask", "--markers", "--json"},
     "embed": {"MODEL", "TEXT", "--output", "--layer", "--pooling", "--precision", "--words", "--tokens", "--vocabulary"}
     | {"--markers", "--overwrite"}
@@ -148,6 +148,11 @@ VERBS = {
     }
     | READING,
     "attend": {"MODEL", "TEXT", "TARGET", "--output", "--overwrite"},
+    "chat": {"MODEL", "--system", "--template", "--max-tokens", "--stop", "--seed", "--json"}
+    | {"--temperature", "--top-k", "--top-p", "--min-p", "--typical", "--repetition-penalty"},
+    "detect": {"MODEL", "TEXT", "--machine", "--masked", "--perturbations", "--output", "--quiz", "--plot", "--number"}
+    | {"--seed", "--markers", "--overwrite", "--json"}
+    | READING,
     "complete": {"MODEL", "--number", "--tokenizer", "--markers", "--json"},
     "compare": {
         "TEXTS",

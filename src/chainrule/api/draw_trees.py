@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from chainrule.api.classifier_model import ClassifierModel
 from chainrule.base.files import check_new_file, replace_file
 from chainrule.errors import SettingError, TextError
 from chainrule.report.tree_drawing import DrawnNode, TreeDrawing, trees_page, trees_svg
@@ -57,7 +58,7 @@ class TreeDrawings:
 
 def reads_trees(model: Model) -> bool:
     """Whether a model labels trees, or is a language model of trees."""
-    if model.family == "classifier":
+    if isinstance(model, ClassifierModel):
         return getattr(model.classifier, "reads", "text") == "tree" and model.classifier.unit in ("tree", "node")
     return model.family == "tree"
 
@@ -94,7 +95,7 @@ def _trees(text: str) -> list[Tree]:
 
 def _labelled(model: Model, tree: Tree) -> TreeDrawing:
     """The likeliest label of each node."""
-    classifier: Any = model.classifier
+    classifier: Any = model.engine
     [own] = encoded(model.tokenizer, [tree], [range(len(tree))], ["the tree"])
     [log_probs] = classifier.log_probs([own])
     gates = classifier.body.forget_gates(own)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 import numpy as np
 
-from chainrule.api.model import Model
+from chainrule.api.classifier_model import ClassifierModel
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.run_options import RunOptions, training_run
 from chainrule.api.token_vectors import vectors_of_tokens, with_words_of
@@ -17,7 +17,8 @@ from chainrule.api.training_record import circumstances
 from chainrule.applications.labelled_inputs import RATING_UNIT, digest_of_inputs, kind_of
 from chainrule.errors import SettingError
 from chainrule.evaluation.ratings import ratings_of, scale_of, shares_of
-from chainrule.neural.config.labelling import LABELLING, LabellingConfig, labelling_name
+from chainrule.neural.config.labelling import LABELLING, labelling_name
+from chainrule.neural.config.labelling_base import LabellingConfig
 from chainrule.text.corpus import Lines
 from chainrule.text.labelled import classes_of
 from chainrule.text.tokenizer import Tokenizer
@@ -51,15 +52,15 @@ def train_classifier(
     run: TrainingRun | None = None,
     progress: ProgressOption = None,
     **options: Unpack[RunOptions],
-) -> Model:
+) -> ClassifierModel:
     """A model of family classifier, trained from scratch on labelled inputs: texts, trees and others.
 
     examples: of the kind that the network reads, as `read_labelled` gives them for texts. network: a configuration, or
     the name of one: bag, lstm, gru, rnn, convolution, transformer and others of LABELLING. unit: what of an input has
-    labels; by default the whole, such as a text; pair: two have one label, as `read_pairs` gives them; rating: two have
-    a number. tokenizer, markers: of texts, as in `train`. vectors: word vectors
-    that those of tokens begin as, whose width an embedding_width that is not said takes; fixed_vectors: and stay as,
-    which makes all words of the vectors known, those too that no example has.
+    labels; by default the whole, such as a text; pair: two have one label, as `read_labelled_pairs` gives them; rating:
+    two have a number. tokenizer, markers: of texts, as in `train`. vectors: word vectors that those of tokens begin as,
+    whose width an embedding_width that is not said takes; fixed_vectors: and stay as, which makes all words of the
+    vectors known, those too that no example has.
     run, progress, options: as of `train`. Ctrl-C ends the training with the best epoch so far, once there is one.
     Raises SettingError; TextError where labels are missing, or all the same; EstimationError where the loss is no
     number; else what `train` raises.
@@ -84,6 +85,7 @@ def train_classifier(
         raise SettingError(f"{kind.plural} have no tokens; leave tokenizer and vectors out")
     if fixed_vectors and vectors is None:
         raise SettingError("there are no vectors to be fixed; name word vectors, or leave fixed_vectors out")
+    network = cast("LabellingConfig", kind.settle(network, [example.input for example in examples]))
     learner = _tokenizer(kind, examples, tokenizer, markers, progress)
     initial = None
     if vectors is not None:
@@ -91,7 +93,7 @@ def train_classifier(
             learner = with_words_of(learner, vectors, progress)
         found = vectors_of_tokens(vectors, learner.vocabulary.tokens(), progress)
         network, initial = _as_wide(network, found), InitialVectors(found, fixed_vectors)
-    inputs = kind.encode(learner, examples, unit)
+    inputs = kind.encode(learner, examples, unit, network)
     if ratings is not None:
         shares = shares_of(ratings, labels)
         encoded = [Example(own, share) for own, share in zip(inputs, shares[:, None], strict=True)]
@@ -114,7 +116,7 @@ def train_classifier(
         **({} if initial is None else {"vectors": initial.name}),
         **learnt,
     }
-    return Model("classifier", classifier, learner, record)
+    return ClassifierModel("classifier", classifier, learner, record)
 
 
 def _configuration(network: LabellingConfig | str) -> LabellingConfig:
@@ -136,9 +138,9 @@ def _tokenizer(
     progress: Progress,
 ) -> Tokenizer:
     """Learned from the texts in inputs; where these have none, one that knows nothing. Raises as `tokenized` does."""
-    if kind.tokenizer is None:
-        return Tokenizer.untrained("whitespace")
     texts = kind.texts([example.input for example in examples])
+    if kind.tokenizer is None or not texts:
+        return Tokenizer.untrained("whitespace")
     return tokenized(Lines(texts), as_config(tokenizer or kind.tokenizer), markers, progress).tokenizer
 
 

@@ -9,6 +9,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+from chainrule.applications.graph_inputs import check_graphs, encode_graphs, predict_graphs, settle
 from chainrule.applications.labelled_pairs import (
     LabelledPair,
     Pair,
@@ -20,7 +21,13 @@ from chainrule.applications.labelling import labelled_units, log_probs_of, measu
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError, TextError
 from chainrule.evaluation.ratings import RatingMeasurement, means_of, measure_ratings, ratings_of
+from chainrule.pictures.picture import UNITS as PICTURE_UNITS
+from chainrule.pictures.picture import as_picture, framed
+from chainrule.pictures.read_pictures import check_pictures, read_pictures
+from chainrule.pictures.read_pictures import read_unlabelled as read_unlabelled_pictures
 from chainrule.structures.encoded import encoded, encoded_trees
+from chainrule.structures.graph import UNITS as GRAPH_UNITS
+from chainrule.structures.read_graphs import read_graphs, read_unlabelled_graphs
 from chainrule.structures.read_trees import UNITS, read_trees, read_unlabelled
 from chainrule.structures.tree import LabelledTree, Tree, labelled
 from chainrule.text.labelled import Labelled, check_labelled, read_labelled
@@ -45,31 +52,33 @@ class InputKind:
 
     units: what may be labelled of an input; the first is the default. plural: of an input, for messages.
     tokenizer: what cuts the texts in inputs, by default; None where there are none.
-    read: (file, unit, on_bad) -> labelled examples. Raises TextError.
+    read: (file or folder, unit, the network's configuration, on_bad, progress) -> labelled examples. Raises TextError.
     check: (examples, unit) -> the same, checked, where they were given from Python. Raises TypeError, TextError.
-    inputs: file -> the inputs in it, without labels. Raises TextError. None: a file of them is a text, a line each.
-    texts: inputs -> the texts in them, that a vocabulary is learned from.
-    encode: (tokenizer, examples, unit) -> what a network reads of each. Raises TextError.
-    predict: (classifier, tokenizer, inputs) -> the labels of their units. Raises SettingError.
+    inputs: (file or folder, the network's configuration, progress) -> the inputs in it, without labels. Raises
+    TextError. None: a file of them is a text, a line each.
+    texts: inputs -> the texts in them, that a vocabulary is learned from; none, if there are none.
+    encode: (tokenizer, examples, unit, the network's configuration) -> what a network reads of each. Raises TextError.
+    predict: (classifier, tokenizer, inputs) -> the labels of their units. Raises SettingError, TextError.
+    settle: (the network's configuration, inputs to learn from) -> the configuration with what these inputs decide.
     """
 
     units: tuple[str, ...]
     plural: str
     tokenizer: str | None
-    read: Callable[[str, str, OnBad], Sequence[Any]]
+    read: Callable[[str, str, Any, OnBad, Progress], Sequence[Any]]
     check: Callable[[Iterable[Any], str], Sequence[Any]]
-    inputs: Callable[[str], Sequence[Any]] | None
+    inputs: Callable[[str, Any, Progress], Sequence[Any]] | None
     texts: Callable[[Sequence[Any]], list[str]]
-    encode: Callable[[Tokenizer, Sequence[Any], str], Sequence[Any]]
+    encode: Callable[[Tokenizer, Sequence[Any], str, Any], Sequence[Any]]
     predict: Callable[[Any, Tokenizer, Sequence[Any]], list[Predicted]]
+    settle: Callable[[Any, Sequence[Any]], Any] = lambda network, inputs: network
 
     def unit(self, given: str | None) -> str:
         """What is labelled, the default where it is not given. Raises SettingError."""
         if given is None:
             return self.units[0]
         if given not in self.units:
-            units = dict.fromkeys((*self.units, *PAIR_UNITS))
-            raise SettingError(f"unit is {given!r}; of {self.plural}, expected {' or '.join(units)}")
+            raise SettingError(f"unit is {given!r}; of {self.plural}, expected {' or '.join(self.units)}")
         return given
 
 
@@ -94,28 +103,57 @@ def _predict_trees(classifier: Any, tokenizer: Tokenizer, trees: Sequence[Tree])
     return predicted(classifier, inputs, shown)
 
 
+def _predict_pictures(classifier: Any, tokenizer: Tokenizer, inputs: Sequence[Any]) -> list[Predicted]:
+    pictures = [as_picture(given) for given in inputs]
+    pixels = [framed(picture, classifier.config.frame) for picture in pictures]
+    return predicted(classifier, pixels, [[picture.name] for picture in pictures])
+
+
 INPUTS: dict[str, InputKind] = {
     "text": InputKind(
         units=("text", "word"),
         plural="texts",
         tokenizer="word",
-        read=cast("Any", read_labelled),
+        read=lambda name, unit, config, on_bad, progress: read_labelled(name, cast("Any", unit), on_bad),
         check=cast("Any", check_labelled),
         inputs=None,
         texts=list,
-        encode=cast("Any", labelled_units),
+        encode=lambda tokenizer, examples, unit, config: labelled_units(tokenizer, examples, cast("Any", unit)),
         predict=_predict_texts,
     ),
     "tree": InputKind(
         units=UNITS,
         plural="trees",
         tokenizer="whitespace",
-        read=read_trees,
+        read=lambda name, unit, config, on_bad, progress: read_trees(name, unit, on_bad),
         check=_check_trees,
-        inputs=read_unlabelled,
+        inputs=lambda name, config, progress: read_unlabelled(name),
         texts=lambda trees: [tree.text() for tree in trees],
-        encode=encoded_trees,
+        encode=lambda tokenizer, examples, unit, config: encoded_trees(tokenizer, examples, unit),
         predict=_predict_trees,
+    ),
+    "picture": InputKind(
+        units=PICTURE_UNITS,
+        plural="pictures",
+        tokenizer=None,
+        read=lambda name, unit, config, on_bad, progress: read_pictures(name, config.frame, on_bad, progress),
+        check=lambda examples, unit: check_pictures(examples),
+        inputs=lambda name, config, progress: read_unlabelled_pictures(name, config.frame, progress),
+        texts=lambda pictures: [],
+        encode=lambda tokenizer, examples, unit, config: [framed(each.input, config.frame) for each in examples],
+        predict=_predict_pictures,
+    ),
+    "graph": InputKind(
+        units=GRAPH_UNITS,
+        plural="graphs",
+        tokenizer="whitespace",
+        read=lambda name, unit, config, on_bad, progress: read_graphs(name, unit, on_bad),
+        check=check_graphs,
+        inputs=lambda name, config, progress: read_unlabelled_graphs(name),
+        texts=lambda graphs: [text for graph in graphs if (text := graph.text())],
+        encode=encode_graphs,
+        predict=predict_graphs,
+        settle=settle,
     ),
 }
 
@@ -124,19 +162,19 @@ def _pair_kind(name: Sides, side_type: type, as_example: Callable[[Any, str], An
     """Pairs of inputs of a kind. as_example: (side, place) -> what that kind encodes."""
     sides = INPUTS[name]
 
-    def read(file: str, unit: str, on_bad: OnBad) -> Sequence[LabelledPair]:
+    def read(file: str, unit: str, config: Any, on_bad: OnBad, progress: Progress) -> Sequence[LabelledPair]:
         return read_labelled_pairs(file, name, ratings=unit == RATING_UNIT, on_bad=on_bad)
 
-    def encode(tokenizer: Tokenizer, examples: Sequence[LabelledPair], unit: str) -> Sequence[Any]:
+    def encode(tokenizer: Tokenizer, examples: Sequence[LabelledPair], unit: str, config: Any) -> Sequence[Any]:
         """Both sides of all pairs at once."""
         pairs = [(as_example(side, each.place) for side in each.input) for each in examples]
-        rows = sides.encode(tokenizer, [example for pair in pairs for example in pair], name)
+        rows = sides.encode(tokenizer, [example for pair in pairs for example in pair], name, config)
         return list(zip(rows[::2], rows[1::2], strict=True))
 
     def predict(classifier: Any, tokenizer: Tokenizer, pairs: Sequence[Any]) -> list[Predicted]:
         examples = [LabelledPair(Pair(*pair), (), f"pair {i}") for i, pair in enumerate(pairs, 1)]
         shown = [[f"{_shown(pair[0])} / {_shown(pair[1])}"] for pair in pairs]
-        return predicted(classifier, encode(tokenizer, examples, "pair"), shown)
+        return predicted(classifier, encode(tokenizer, examples, "pair", config_of(classifier)), shown)
 
     return InputKind(
         units=PAIR_UNITS,
@@ -144,7 +182,7 @@ def _pair_kind(name: Sides, side_type: type, as_example: Callable[[Any, str], An
         tokenizer=sides.tokenizer,
         read=read,
         check=lambda examples, unit: check_pairs(examples, side_type),
-        inputs=lambda file: read_unlabelled_pairs(file, name),
+        inputs=lambda file, config, progress: read_unlabelled_pairs(file, name),
         texts=lambda pairs: sides.texts([side for pair in pairs for side in pair]),
         encode=encode,
         predict=predict,
@@ -174,6 +212,11 @@ def kind_of(reads: str, unit: str | None) -> InputKind:
 def inputs_of(classifier: object) -> InputKind:
     """What a classifier reads."""
     return kind_of(getattr(classifier, "reads", "text"), getattr(classifier, "unit", None))
+
+
+def config_of(classifier: object) -> Any:
+    """The configuration of a classifier from scratch; None of one on a language model, which no kind asks for it."""
+    return getattr(classifier, "config", None)
 
 
 def digest_of_inputs(examples: Sequence[Labelled]) -> str:
@@ -217,4 +260,4 @@ def _encoded(
     """The examples, checked, and what the classifier reads of them."""
     kind = inputs_of(classifier)
     checked = kind.check(examples, classifier.unit)
-    return checked, kind.encode(tokenizer, checked, classifier.unit)
+    return checked, kind.encode(tokenizer, checked, classifier.unit, config_of(classifier))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import CycloptsError, Parameter
 
 from chainrule.base.progress import silent
-from chainrule.cli.arguments import FILE, Json, ModelMarkerRule, TextFile
+from chainrule.cli.arguments import FILE, Json, ModelMarkerRule, Overwrite, TextFile
 from chainrule.cli.bad_records import Strict, bad_records
 from chainrule.cli.finetune import assess, describe, note_unseen
 from chainrule.cli.models import open_model
@@ -35,6 +35,10 @@ def classify(
     strict: Strict = False,
     markers: ModelMarkerRule = None,
     reading: TextOptions = DEFAULT_READING,
+    page: Annotated[
+        Path | None, Parameter(help="Draw the labelled inputs, too: a page, .html. For classifiers of graphs.")
+    ] = None,
+    overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
     """Label texts, or each of their words.
@@ -46,32 +50,41 @@ def classify(
     text; one of ratings prints the rating of each pair, then both sides. With
     --json: an object for each text, with the probabilities of all labels.
     """
-    from chainrule.applications.labelled_inputs import inputs_of, predicts_ratings
+    from chainrule.api.classifier_model import ClassifierModel
+    from chainrule.api.draw_labels import check_page
+    from chainrule.applications.labelled_inputs import config_of, inputs_of, predicts_ratings
     from chainrule.applications.labelling import predicted_of
 
     if data is not None and (text != "-" or reading != DEFAULT_READING):
         raise CycloptsError(msg="--data names the texts; leave out TEXT and the options that say how to read it.")
     if strict and data is None:
         raise CycloptsError(msg="--strict is for --data.")
+    if page is not None and data is not None:
+        raise CycloptsError(msg="--page draws predicted labels; leave out --data.")
     if data is not None:
         show_accuracy(model, data, markers, strict=strict, json=json)
         return
     with progress_bar() as progress:
-        labeller = open_model(model, None, markers, progress)
-        unit = labeller.classifier.unit
-        read = inputs_of(labeller.classifier).inputs
-        if read is not None:
+        labeller = open_model(model, None, markers, progress, kind=ClassifierModel)
+        unit: str = labeller.classifier.unit
+        kind = inputs_of(labeller.classifier)
+        if kind.inputs is not None:
             if text == "-" or reading != DEFAULT_READING:
-                plural = inputs_of(labeller.classifier).plural
                 raise CycloptsError(
-                    msg=f"This classifier labels {plural}: name a file of them, without options of texts."
+                    msg=f"This classifier labels {kind.plural}: name a file of them, without options of texts."
                 )
-            for prediction in labeller.classify(read(text)):
+            inputs = kind.inputs(text, config_of(labeller.classifier), progress)
+            for prediction in (
+                labeller.classify(inputs) if page is None else labeller.draw(inputs, page, overwrite=overwrite)
+            ):
                 if predicts_ratings(labeller.classifier):
                     _print_rating(prediction, json=json)
-                else:
-                    _print(prediction, unit not in ("text", "tree", "pair"), json=json)
+                    continue
+                by_unit = unit != kind.units[0]
+                _print(prediction, by_unit, json=json, what="picture" if unit == "picture" else "text")
             return
+        if page is not None:
+            check_page(labeller.classifier, page, overwrite=overwrite)
         source = reading.corpus(text)
         empty = 0
         shown = silent if sys.stdout.isatty() else progress  # a progress bar would break into the output
@@ -89,12 +102,14 @@ def classify(
 
 def show_accuracy(model: Path, data: str, markers: Markers | None, *, strict: bool, json: bool) -> None:
     """Prints how well a classifier labels the labelled inputs of a file."""
-    from chainrule.applications.labelled_inputs import inputs_of
+    from chainrule.api.classifier_model import ClassifierModel
+    from chainrule.applications.labelled_inputs import config_of, inputs_of
 
     with progress_bar() as progress:
-        labeller = open_model(model, None, markers, progress)
+        labeller = open_model(model, None, markers, progress, kind=ClassifierModel)
+        kind, network = inputs_of(labeller.classifier), labeller.classifier
         with bad_records(strict=strict) as on_bad:
-            examples = inputs_of(labeller.classifier).read(data, labeller.classifier.unit, on_bad)
+            examples = kind.read(data, network.unit, config_of(network), on_bad, progress)
         result = assess(labeller, examples, progress)
     if json:
         print_json(result.as_json())
@@ -117,7 +132,8 @@ def _print_rating(prediction: Predicted, *, json: bool) -> None:
         print(f"{prediction.means[0]:.4f}\t{on_one_line(prediction.units[0])}")
 
 
-def _print(prediction: Predicted, by_word: bool, *, json: bool) -> None:
+def _print(prediction: Predicted, by_word: bool, *, json: bool, what: str = "text") -> None:
+    """what: the name of an input in JSON."""
     if json:
         rows = prediction.log_probs.tolist()
         shares = [{name: math.exp(share) for name, share in zip(prediction.labels, row, strict=True)} for row in rows]
@@ -125,7 +141,7 @@ def _print(prediction: Predicted, by_word: bool, *, json: bool) -> None:
         if by_word:
             print_json({"words": prediction.units, "labels": labels, "probabilities": shares})
         else:
-            print_json({"text": prediction.units[0], "label": labels[0], "probabilities": shares[0]})
+            print_json({what: prediction.units[0], "label": labels[0], "probabilities": shares[0]})
         return
     for unit, (label, probability) in zip(prediction.units, prediction.best, strict=True):
         print(f"{label}\t{probability:.6f}\t{on_one_line(unit)}")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from chainrule.api.model import Model
+    from chainrule.api.classifier_model import ClassifierModel
     from chainrule.base.progress import Progress
     from chainrule.evaluation.classification import Classification
     from chainrule.evaluation.ratings import RatingMeasurement
@@ -136,7 +136,7 @@ def finetune(
     show_classifier(classifier.record, output, result, json=json)
 
 
-def assess(model: Model, examples: Sequence[Any], progress: Progress) -> Classification | RatingMeasurement:
+def assess(model: ClassifierModel, examples: Sequence[Any], progress: Progress) -> Classification | RatingMeasurement:
     """How well a classifier does, whether it labels or rates. Raises as `Model.assess`."""
     from chainrule.applications.labelled_inputs import predicts_ratings
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from chainrule.base.progress import silent
 from chainrule.cli.arguments import (
     DEFAULT_TOKENIZER,
     FILE,
@@ -34,7 +35,7 @@ from chainrule.neural.config.labelling import LABELLING
 from chainrule.training.label_config import LabelTraining
 
 if TYPE_CHECKING:
-    from chainrule.neural.config.labelling import LabellingConfig
+    from chainrule.neural.config.labelling_base import LabellingConfig
 
     class LabelTrainingFlags:
         """All fields may be left out."""
@@ -64,8 +65,11 @@ def classifier(
         FILE,
         Parameter(
             help="Labelled inputs. Texts: TSV: text, tab, label; or .jsonl: text, label; with --unit word: word, tab, "
-            "label; or words, labels. Trees: brackets, .conllu, or .jsonl: words, parents, labels. Pairs: first, tab, "
-            "second, tab, label; or .jsonl: first, second, label; or named columns, as in SICK.",
+            "label; or words, labels. Trees: brackets, .conllu, or .jsonl: words, parents, labels. Graphs: .jsonl: "
+            "nodes, edges, label or labels; or .conllu. Pictures: a "
+            "folder of JPEG or PNG files for each label, in one folder; or .jsonl: picture (a path), label. Pairs of "
+            "texts or trees: first, tab, second, tab, label; or .jsonl: first, second, label; or named columns, as in "
+            "SICK.",
         ),
     ],
     /,
@@ -75,8 +79,8 @@ def classifier(
     unit: Annotated[
         str | None,
         Parameter(
-            help="What is labelled: text or word; of trees, tree or node; by default the whole. pair: two texts or "
-            "trees have one label; rating: they have a number."
+            help="What is labelled: text or word; tree or node; graph or node; by default the whole. pair: two texts "
+            "or trees have one label; rating: they have a number."
         ),
     ] = None,
     test: Annotated[str | None, FILE, Parameter(help="Labelled inputs to test on, in the format of DATA.")] = None,
@@ -90,7 +94,7 @@ def classifier(
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
-    """A network that labels texts, words, trees or pairs, from scratch.
+    """A network that labels texts, words, trees, graphs or pairs, from scratch.
 
         $ chainrule train classifier labelled.tsv -o labels/ --network convolution
 
@@ -126,16 +130,21 @@ def classifier(
             "vectors": beginning.name,
         }
         report_finished_classifier(
-            output, learning, lambda: digest_of_inputs(kind.read(data, unit, raise_error)), others, json=json
+            output,
+            learning,
+            lambda: digest_of_inputs(kind.read(data, unit, config, raise_error, silent)),
+            others,
+            json=json,
         )
         return
     replaces = overwrite or continues
     check_model_target(output, overwrite=replaces)
-    examples = kind.read(data, unit, raise_error)
     tests = None
-    if test is not None:
-        with bad_records(strict=strict) as on_bad:
-            tests = kind.read(test, unit, on_bad)
+    with progress_bar() as progress:
+        examples = kind.read(data, unit, config, raise_error, progress)
+        if test is not None:
+            with bad_records(strict=strict) as on_bad:
+                tests = kind.read(test, unit, config, on_bad, progress)
     if unit != RATING_UNIT:
         check_labels(tests or [], classes_of(examples))
     if is_first_process() and config.reads == "text" and unit != RATING_UNIT:
