@@ -5,7 +5,7 @@ Importing this module loads no engine: the functions below import what they need
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from chainrule.errors import ChainruleError, ModelFormatError, SettingError
@@ -14,7 +14,6 @@ from chainrule.neural.config import NETWORKS, TWO_SIDED, TextEncoderConfig
 from chainrule.neural.config.conditional import ConditionalConfig
 from chainrule.neural.config.tree import TreeConfig
 from chainrule.ngram.config import COMPACT, NGramConfig
-from chainrule.protocol import UNKNOWN
 from chainrule.training.finetuning_config import FineTuningConfig
 from chainrule.uniform import UniformConfig, UniformModel
 
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from chainrule.ngram.model_class import AnyNGram
     from chainrule.ngram.models.compact_model import CompactNGramModel
     from chainrule.protocol import LanguageModel
-    from chainrule.text.tokenizer import Tokenizer
     from chainrule.training.options import StreamOptions, TrainingRun
 
     Arrays = dict[str, ndarray]
@@ -74,7 +72,7 @@ class Family:
     take_apart: Callable[[Any], tuple[Json, Arrays]]
     put_together: Callable[[Json, Arrays, int], Any]
     trains_in_steps: bool = False
-    settled: Callable[[Any, Tokenizer], Any] = lambda config, tokenizer: config
+    settled: Callable[[Any, Any], Any] = lambda config, tokenizer: config
     stream_scoring: Callable[[Any], StreamScoring | None] = lambda model: None  # for models that see across documents
     measure_options: Callable[[Any], Json] = lambda model: {}  # further arguments of `measure` for a model
     context: Callable[[Any], int | None] = lambda model: None  # the most tokens that a model reads at once, if limited
@@ -252,17 +250,10 @@ def _network_family(config: type[NetworkConfig], job: Job, **fields: Any) -> Fam
     )
 
 
-def _with_brackets(config: TreeConfig, tokenizer: Tokenizer) -> TreeConfig:
-    """Raises SettingError where the vocabulary has no brackets."""
-    from chainrule.structures.tree_text import CLOSE, OPEN
+def _with_brackets(config: TreeConfig, tokenizer: Any) -> TreeConfig:
+    from chainrule.neural.tree_network import with_brackets
 
-    ids = tokenizer.vocabulary.id_of(OPEN), tokenizer.vocabulary.id_of(CLOSE)
-    if UNKNOWN in ids:
-        raise SettingError(
-            "the text has no brackets, so it is none of trees; give a Treebank (document='tree'), with the whitespace "
-            "tokenizer"
-        )
-    return replace(config, brackets=ids)
+    return with_brackets(config, tokenizer)
 
 
 def _train_tree(

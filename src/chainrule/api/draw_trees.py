@@ -27,8 +27,11 @@ if TYPE_CHECKING:
 
 MOST = 20  # trees
 _DRAWN = {".html": trees_page, ".svg": trees_svg}
-_LABELS = "label and probability at each node; the wider a line, the more of the node's memory its parent keeps"
-_BITS = "bits at each node: its word, and the brackets around its children"
+_LABELS = (
+    "label and probability at each node, grey where the tree has another label; the wider a line, the more of the "
+    "node's memory its parent keeps"
+)
+_BITS = "bits at each node: its word and the brackets around its children; green: below the mean of the tree"
 
 
 @dataclass(frozen=True)

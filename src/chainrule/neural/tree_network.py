@@ -9,6 +9,7 @@ Legend: N states of a batch, n of a level, D width, L layers, V vocabulary.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
@@ -20,7 +21,7 @@ from chainrule.neural.cross_entropy import blocks, cross_entropy
 from chainrule.neural.dropout import dropped
 from chainrule.neural.layers import Embedding
 from chainrule.protocol import BEGIN, END, UNKNOWN
-from chainrule.structures.tree_text import Brackets, Turn
+from chainrule.structures.tree_text import CLOSE, OPEN, Brackets, Turn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from chainrule.neural.config.tree import TreeConfig
     from chainrule.structures.tree_text import TreeSteps
+    from chainrule.text.tokenizer import Tokenizer
 
 
 class TreeLSTMLayer(nn.Module):
@@ -169,6 +171,16 @@ class TreeNetwork(nn.Module):
         within[: sizes[0]] = 0
         parts = torch.split(torch.from_numpy(within).to(self.device), sizes.tolist())
         return Levels(sizes.tolist(), list(parts), torch.from_numpy(order).to(self.device))
+
+
+def with_brackets(config: TreeConfig, tokenizer: Tokenizer) -> TreeConfig:
+    """The configuration with the ids of ( and ). Raises SettingError where the vocabulary has none."""
+    ids = tokenizer.vocabulary.id_of(OPEN), tokenizer.vocabulary.id_of(CLOSE)
+    if UNKNOWN in ids:
+        raise SettingError(
+            "the text has no brackets, so it is none of trees; give a Treebank, with the whitespace tokenizer"
+        )
+    return replace(config, brackets=ids)
 
 
 def _never(vocabulary_size: int, brackets: Brackets) -> Float32[Tensor, "turns V"]:
