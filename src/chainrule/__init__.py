@@ -42,6 +42,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.api.harness import harness as harness
     from chainrule.api.info import info as info
     from chainrule.api.load import load as load
+    from chainrule.api.load_vectors import load_vectors as load_vectors
     from chainrule.api.map_vectors import map_vectors as map_vectors
     from chainrule.api.masked_model import MaskedModel as MaskedModel
     from chainrule.api.merge import merge as merge
@@ -67,7 +68,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.api.train_pairs import train_pairs as train_pairs
     from chainrule.api.train_vectors import train_vectors as train_vectors
     from chainrule.api.verify import verify as verify
-    from chainrule.api.word_vectors import WordVectors as WordVectors, load_vectors as load_vectors
+    from chainrule.api.word_vectors import WordVectors as WordVectors
     from chainrule.applications.correction.corrector import CorrectionConfig as CorrectionConfig
     from chainrule.applications.embedding_config import EmbeddingConfig as EmbeddingConfig
     from chainrule.applications.labelled_pairs import (
@@ -250,7 +251,7 @@ _HOMES = {
     "info": "api.info",
     "load": "api.load",
     "load_pairs": "api.pair_model",
-    "load_vectors": "api.word_vectors",
+    "load_vectors": "api.load_vectors",
     "map_vectors": "api.map_vectors",
     "merge": "api.merge",
     "mix": "api.mix",

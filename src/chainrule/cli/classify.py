@@ -118,13 +118,6 @@ def show_accuracy(model: Path, data: str, markers: Markers | None, *, strict: bo
     note_unseen(result)
 
 
-def labels_inputs(model: Path) -> bool:
-    """Whether a path is the folder of a classifier."""
-    from chainrule.storage.model_folder import saved_family
-
-    return saved_family(model) == "classifier"
-
-
 def _print_rating(prediction: Predicted, *, json: bool) -> None:
     if json:
         print_json({"text": prediction.units[0], "rating": prediction.means[0]})

@@ -14,8 +14,8 @@ from chainrule.cli.screen import print_json, progress_bar
 from chainrule.cli.texts import DEFAULT_READING, TextOptions, text_for
 
 if TYPE_CHECKING:
-    from chainrule.api.causal_model import CausalModel
     from chainrule.api.detect import DetectedText, DetectionMeasurement
+    from chainrule.api.masked_model import MaskedModel
     from chainrule.base.progress import Progress
 
 _GROUPS = ("top 10", "top 100", "top 1000", "other")
@@ -63,36 +63,32 @@ def detect(
     interval: 0.5 is guessing.
     """
     from chainrule.api.causal_model import CausalModel
+    from chainrule.api.detect import detect as detect_texts
+    from chainrule.api.detect import measure_detection
 
     _check(machine, quiz=quiz, plot=plot, output=output, overwrite=overwrite)
     with progress_bar() as progress:
         loaded = open_model(model, None, markers, progress, kind=CausalModel)
-        people = _texts(loaded, model, reading, text, progress)
+        filler = None if masked is None else _open_masked(masked, progress)
+        people = _texts(model, reading, text, progress)
+        options: dict[str, Any] = {"masked": filler, "perturbations": perturbations, "seed": seed, "progress": progress}
         if machine is None:
-            options = _options(masked, perturbations, seed, progress)
-            from chainrule.api.detect import detect as detect_texts
-
-            found = detect_texts(loaded, people, **options, progress=progress)
+            found = detect_texts(loaded, people, **options)
         else:
-            machines = _texts(loaded, model, reading, machine, progress)
-            measured = None
+            machines = _texts(model, reading, machine, progress)
             if quiz is not None:
                 _write(quiz, _quiz(people, machines, number, seed))
-            if quiz is None or plot is not None or masked is not None or json:
-                from chainrule.api.detect import measure_detection
-
-                options = _options(masked, perturbations, seed, progress)
-                measured = measure_detection(loaded, people, machines, **options, progress=progress)
-    if machine is None:
-        if output is not None:
-            _write(output, _page(found))
-        _print_texts(found, json=json)
-    elif measured is not None:
+            measured = measure_detection(loaded, people, machines, **options)
+    if machine is not None:
         if plot is not None:
             from chainrule.drawing.plots import write_plot
 
             write_plot(measured.plot(), plot)
         _print_measurement(measured, json=json)
+        return
+    if output is not None:
+        _write(output, _page(found))
+    _print_texts(found, json=json)
 
 
 def _check(machine: str | None, *, overwrite: bool, **paths: Path | None) -> None:
@@ -114,18 +110,17 @@ def _check(machine: str | None, *, overwrite: bool, **paths: Path | None) -> Non
         check_new_file(path, overwrite=overwrite)
 
 
-def _texts(model: CausalModel, path: Path, reading: TextOptions, text: str, progress: Progress) -> list[str]:
-    """The texts of a file that are not empty."""
-    source = text_for([path], reading, text)
-    texts = [document for block in source.blocks(progress) for document in block.documents()]
-    return [document for document in texts if document.strip()]
-
-
-def _options(masked: Path | None, perturbations: int, seed: int, progress: Progress) -> dict[str, Any]:
+def _open_masked(path: Path, progress: Progress) -> MaskedModel:
     from chainrule.api.masked_model import MaskedModel
 
-    filler = None if masked is None else open_model(masked, None, None, progress, kind=MaskedModel)
-    return {"masked": filler, "perturbations": perturbations, "seed": seed}
+    return open_model(path, None, None, progress, kind=MaskedModel)
+
+
+def _texts(model: Path, reading: TextOptions, text: str, progress: Progress) -> list[str]:
+    """The texts of a file that are not empty."""
+    source = text_for([model], reading, text)
+    texts = [document for block in source.blocks(progress) for document in block.documents()]
+    return [document for document in texts if document.strip()]
 
 
 def _quiz(people: list[str], machines: list[str], number: int, seed: int) -> str:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 CHAT_SAMPLING = SamplingConfig(temperature=0.7, top_p=0.9)
 CHAT_LIMITS = Limits(max_tokens=512)
+_DROPPED_TOGETHER = 4  # exchanges, so that a conversation longer than the context is not read anew at every turn
 
 
 class ChatPrompt(NamedTuple):
@@ -88,6 +89,7 @@ class ChatModel:
         given = as_messages(messages)
         system, rest = (given[:1], given[1:]) if given[0].role == "system" else ([], given)
         begins = [0, *(begin for begin in exchanges(rest) if begin)]
+        begins = [*begins[:-1:_DROPPED_TOGETHER], begins[-1]]
         if self.context is None:
             rendered = self.format.encode(given)
             return ChatPrompt(rendered.text, rendered.tokens, 0)

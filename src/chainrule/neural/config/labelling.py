@@ -13,7 +13,15 @@ from chainrule.base.settings import setting
 from chainrule.errors import SettingError
 from chainrule.neural.config.labelling_base import LabellingConfig, WordsConfig
 from chainrule.neural.config.network import LAYERS, MAX_LAYERS, MAX_WIDTH
-from chainrule.neural.config.pictures import LeNetLabelling
+from chainrule.neural.config.pictures import (
+    AlexNetLabelling,
+    EfficientNetLabelling,
+    GoogLeNetLabelling,
+    LeNetLabelling,
+    ResNetLabelling,
+    VGGLabelling,
+    ViTLabelling,
+)
 
 Pooling = Literal["last", "mean", "max"]
 TreeCell = Literal["child-sum", "binary", "recursive"]
@@ -152,6 +160,12 @@ LABELLING: dict[str, type[LabellingConfig]] = {
     "tree": TreeLabelling,
     "graph": GraphLabelling,
     "lenet": LeNetLabelling,
+    "alexnet": AlexNetLabelling,
+    "vgg": VGGLabelling,
+    "googlenet": GoogLeNetLabelling,
+    "resnet": ResNetLabelling,
+    "vit": ViTLabelling,
+    "efficientnet": EfficientNetLabelling,
 }
 
 

@@ -15,12 +15,10 @@ from chainrule.neural.config.labelling import (
     TransformerLabelling,
     TreeLabelling,
 )
-from chainrule.neural.config.pictures import LeNetLabelling
+from chainrule.neural.labelling.build_pictures import PICTURE_BODIES
 from chainrule.neural.labelling.classifier import ScratchClassifier
-from chainrule.neural.labelling.convolutions import Convolution, PlainLayers, hidden_layers
 from chainrule.neural.labelling.graphs import GraphBody
 from chainrule.neural.labelling.pairs import PairBody
-from chainrule.neural.labelling.pictures import PictureBody
 from chainrule.neural.labelling.texts import TextBody
 from chainrule.neural.labelling.token_layers import (
     ConvolutionLayers,
@@ -36,7 +34,6 @@ if TYPE_CHECKING:
 
     from chainrule.neural.config.labelling import RecurrentLabelling
     from chainrule.neural.config.labelling_base import LabellingConfig
-    from chainrule.neural.config.pictures import PlainConvolutionLabelling
     from chainrule.neural.labelling.classifier import Body
 
 
@@ -77,28 +74,6 @@ def _tree(config: TreeLabelling, vocabulary_size: int, unit: str) -> TreeBody:
     return TreeBody(config, vocabulary_size)
 
 
-def _plain_convolutions(config: PlainConvolutionLabelling, vocabulary_size: int, unit: str) -> PictureBody:
-    count, frame = len(config.channels), config.frame
-    kernels = config.kernels * count if len(config.kernels) == 1 else config.kernels
-    convolutions = [
-        Convolution(channels, kernel, config.stride if i == 1 else 1, i in config.pooled)
-        for i, (channels, kernel) in enumerate(zip(config.channels, kernels, strict=True), 1)
-    ]
-    layers = PlainLayers(
-        frame.channels,
-        convolutions,
-        padded=config.padded,
-        activation=config.activation,
-        norm=config.norm,
-        pooling=config.pooling,
-        window=config.window,
-    )
-    widths = [*config.hidden, config.width]
-    size = (frame.height, frame.width)
-    pool = hidden_layers(layers, frame.channels, size, widths, config.activation, config.dropout)
-    return PictureBody(config, layers, pool, config.width)
-
-
 # (configuration, vocabulary size, unit) -> body, by the type of the configuration.
 _BODIES: dict[type[LabellingConfig], Callable[[Any, int, str], Body[Any]]] = {
     BagLabelling: _bag,
@@ -108,6 +83,6 @@ _BODIES: dict[type[LabellingConfig], Callable[[Any, int, str], Body[Any]]] = {
     ConvolutionLabelling: _convolution,
     TransformerLabelling: _transformer,
     TreeLabelling: _tree,
-    LeNetLabelling: _plain_convolutions,
     GraphLabelling: GraphBody,
+    **PICTURE_BODIES,
 }
