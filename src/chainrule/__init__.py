@@ -67,9 +67,11 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.api.train_classifier import train_classifier as train_classifier
     from chainrule.api.train_pairs import train_pairs as train_pairs
     from chainrule.api.train_vectors import train_vectors as train_vectors
+    from chainrule.api.tune_correction import TunedCorrection as TunedCorrection, tune_correction as tune_correction
     from chainrule.api.verify import verify as verify
     from chainrule.api.word_vectors import WordVectors as WordVectors
     from chainrule.applications.correction.corrector import CorrectionConfig as CorrectionConfig
+    from chainrule.applications.correction.settings import CorrectionSettings as CorrectionSettings
     from chainrule.applications.embedding_config import EmbeddingConfig as EmbeddingConfig
     from chainrule.applications.labelled_pairs import (
         LabelledPair as LabelledPair,
@@ -164,6 +166,7 @@ _HOMES = {
     "CooccurrenceConfig": "vectors.cooccurrence_config",
     "Corpus": "text.corpus",
     "CorrectionConfig": "applications.correction.corrector",
+    "CorrectionSettings": "applications.correction.settings",
     "DetectedText": "api.detect",
     "DetectionMeasurement": "api.detect",
     "Edge": "structures.graph",
@@ -220,6 +223,7 @@ _HOMES = {
     "Treebank": "structures.treebank",
     "TrainingConfig": "training.config",
     "TrainingRun": "training.options",
+    "TunedCorrection": "api.tune_correction",
     "TransformerConfig": "neural.config",
     "TwoSidedConfig": "neural.config",
     "UniformConfig": "uniform",
@@ -282,6 +286,7 @@ _HOMES = {
     "train_grammar": "api.train_channel",
     "train_pairs": "api.train_pairs",
     "train_vectors": "api.train_vectors",
+    "tune_correction": "api.tune_correction",
     "verify": "api.verify",
 }
 

@@ -65,7 +65,7 @@ VERBS = {
     | {"--strict-discounts", "--kenlm-compatible", "--overwrite", "--json"}
     | READING
     | MIXING,
-    "train channel": {"PAIRS", "--output", "--rounds", "--grammar", "--inflections", "--overwrite"},
+    "train channel": {"PAIRS", "--output", "--rounds", "--channel", "--grammar", "--inflections", "--overwrite"},
     "train translation": {"--source", "--target", "--pairs", "--source-field", "--target-field", "--valid", "--output"}
     | {"--resume", "--source-tokenizer", "--vectors", "--source-vectors", "--fixed-vectors", "--overwrite", "--json"}
     | TOKENIZER
@@ -153,7 +153,7 @@ VERBS = {
     "detect": {"MODEL", "TEXT", "--machine", "--masked", "--perturbations", "--output", "--quiz", "--plot", "--number"}
     | {"--seed", "--markers", "--overwrite", "--json"}
     | READING,
-    "complete": {"MODEL", "--number", "--tokenizer", "--markers", "--json"},
+    "complete": {"MODEL", "--number", "--tokenizer", "--markers", "--json", "--correct", "--channel", "--lexicon"},
     "compare": {
         "TEXTS",
         "--text",
@@ -198,6 +198,9 @@ VERBS = {
         "--corrector-weight",
         "--rescore-by",
         "--rescore-weight",
+        "--settings",
+        "--tune",
+        "--maximise",
     }
     | READING,
     "noise": {"TEXTS", "--channel", "--rate", "--seed", "--model", "--best", "--output", "--tokenizer", "--overwrite"}
