@@ -18,6 +18,7 @@ from chainrule.cli.main import app, train
 from chainrule.neural.config import NETWORKS, TWO_SIDED
 from chainrule.neural.config.conditional import ConditionalConfig
 from chainrule.neural.config.labelling import LABELLING
+from chainrule.neural.config.tree import TreeConfig
 from chainrule.training.config import TrainingConfig
 from chainrule.training.finetuning_config import FineTuningConfig
 from chainrule.training.label_config import LabelTraining
@@ -47,7 +48,7 @@ VERBS = {
             *(flag(each.name) for each in fields(config) if not is_rare(each)),
         }
         | ({"--preset"} if name in ("transformer", "masked") else set())
-        for name, config in {**NETWORKS, **TWO_SIDED}.items()
+        for name, config in {**NETWORKS, **TWO_SIDED, "tree": TreeConfig}.items()
     },
     "train ngram": {"TEXTS", "--output", "--order", *TOKENIZER, "--prune", "--interpolate-unigrams", "--smoothing"}
     | {
@@ -307,7 +308,7 @@ def test_the_command_alone_lists_every_verb_with_a_line(arguments: list[str], ch
 def test_the_verb_train_alone_lists_every_family(chainrule) -> None:
     result = chainrule("train")
     assert (result.status, result.err) == (0, "")
-    families = {"ngram", "translation", "vectors", "classifier", "channel", "uniform", *NETWORKS, *TWO_SIDED}
+    families = {"ngram", "translation", "vectors", "classifier", "channel", "uniform", "tree", *NETWORKS, *TWO_SIDED}
     listed = re.findall(r"^│ ([a-z-]+) +\S", result.out, re.M)
     assert listed == list(cli_verbs.FAMILIES)  # the commonest first
     assert set(listed) == families
