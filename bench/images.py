@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from chainrule.neural.config.pictures import PictureLabelling
 
 OWN: dict[str, PictureLabelling] = {
-    "resnet": ResNetLabelling(width=24, blocks=(1, 1, 1)),
+    "resnet": ResNetLabelling(width=24, blocks=(1, 1, 1, 1)),
     "torchvision": ResNetLabelling(depth=18, stem="large", starts_as_identity=False),
 }
 
