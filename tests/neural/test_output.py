@@ -13,7 +13,7 @@ from torch import nn
 from chainrule.errors import SettingError
 from chainrule.neural import cross_entropy
 from chainrule.neural.output import AdaptiveSoftmax, FullSoftmax, SampledSoftmax
-from chainrule.protocol import BEGIN
+from chainrule.protocol import BEGIN, END
 
 N, D, V = 13, 6, 40
 COUNTS = torch.arange(V).flip(0)
@@ -52,6 +52,8 @@ def test_the_begin_has_no_probability_and_the_rest_sums_to_one(make) -> None:
     assert (log_probs[:, BEGIN] == -torch.inf).all()
     picked = log_probs[torch.arange(N), targets]
     torch.testing.assert_close(output.log_probs_of(hidden.view(1, N, D), targets[None])[0], picked)
+    three = torch.stack([targets, targets.flip(0), torch.full_like(targets, END)], -1)
+    torch.testing.assert_close(output.log_probs_of(hidden.view(1, N, D), three[None])[0], log_probs.gather(1, three))
     torch.testing.assert_close(output.loss(hidden, targets), -picked.sum())
     counts = torch.rand(N)
     torch.testing.assert_close(output.loss(hidden, targets, weights=counts), -(picked * counts).sum())

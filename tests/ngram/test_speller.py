@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import chainrule
 from chainrule.errors import ModelFormatError
 from chainrule.ngram.spelling import speller as speller_module
 from chainrule.ngram.spelling.alphabet import FIRST, Alphabet
@@ -21,6 +22,7 @@ from chainrule.text.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 WHITE = b"\0\t\n\r "
 ALL_BUT_A_AND_B = bytes(set(range(128)) - set(b"ab"))
@@ -207,3 +209,16 @@ def test_unseen_types_by_hand() -> None:
     # four types once, one twice: 4 * 3 / (2 * (1 + 1)) = 3
     assert unseen_types(np.array([1, 1, 0, 1, 2, 1, 7])) == 3
     assert unseen_types(np.array([5, 6])) == 1  # at least one
+
+
+@pytest.mark.parametrize(
+    ("kind", "unseen"),
+    [("byte", lambda size: 0), ("wordpiece", lambda size: 1), ("word", lambda size: (size - 3) // 2)],
+)
+def test_only_tokenizers_that_write_any_token_have_many_unseen_types(
+    kind: str, unseen: Callable[[int], int], fixtures: Path
+) -> None:
+    """A fixed set of tokens has <unk> alone for the rest, or nothing where it spells every text."""
+    config = chainrule.TokenizerConfig(kind=kind, vocabulary_size=None if kind != "wordpiece" else 300)
+    tokenizer = chainrule.train(fixtures / "train.txt", chainrule.UniformConfig(), tokenizer=config).tokenizer
+    assert Speller.of_vocabulary(tokenizer).unseen_types == unseen(tokenizer.vocabulary_size)

@@ -218,14 +218,14 @@ class Given:
             longest = len(rows[order[-1]])
             batch, order = order[-max(1, _TOGETHER // longest) :], order[: -max(1, _TOGETHER // longest)]
             log_probs = self._log_probs_of([rows[i] for i in batch], sources[batch])
-            for i, row, other in zip(batch, *log_probs, strict=True):
-                scores[i][:], others[i][:] = row[: len(rows[i])], other[: len(rows[i])]
+            for i, row in zip(batch, log_probs, strict=True):
+                scores[i][:], others[i][:] = row[: len(rows[i])].T
         for row in (*scores, *others):
             check_log_probs(row)
         own = [slice(len(prefix), None) for prefix in before]
         return [[row[span] for row, span in zip(part, own, strict=True)] for part in (scores, others)]  # type: ignore[return-value]
 
-    def _log_probs_of(self, rows: list[Tokens], sources: Int64[ndarray, " B"]) -> list[Float32[ndarray, "B T"]]:
+    def _log_probs_of(self, rows: list[Tokens], sources: Int64[ndarray, " B"]) -> Float32[ndarray, "B T 2"]:
         """The log-probabilities of the tokens of padded rows, and of <unk> at their positions."""
         bound, device = self.bound, self.bound.device
         inputs = torch.from_numpy(padded([np.concatenate([[END], row[:-1]]) for row in rows], END)).to(device)
@@ -233,7 +233,5 @@ class Given:
         source = bound.source.at(torch.from_numpy(sources).to(device))
         starts = inputs == END if bool((inputs[:, 1:] == END).any()) else None
         hidden, _ = bound.network.decoder(bound.embed(inputs), None, starts, source)
-        return [
-            bound.output.log_probs_of(hidden, tokens).cpu().numpy()
-            for tokens in (targets, torch.full_like(targets, UNKNOWN))
-        ]
+        asked = torch.stack([targets, torch.full_like(targets, UNKNOWN)], -1)
+        return bound.output.log_probs_of(hidden, asked).cpu().numpy()

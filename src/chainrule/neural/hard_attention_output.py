@@ -69,8 +69,11 @@ class ChoiceSoftmax(nn.Module):
         return (self.full.log_probs(hidden[..., :-1]) + hidden[..., -1:]).logsumexp(-2)
 
     def log_probs_of(
-        self, hidden: Float[Tensor, "*shape C D+1"], targets: Int64[Tensor, "*shape"]
-    ) -> Float32[Tensor, "*shape"]:
+        self, hidden: Float[Tensor, "*shape C D+1"], targets: Int64[Tensor, "*shape *tokens"]
+    ) -> Float32[Tensor, "*shape *tokens"]:
         """As `Output.log_probs_of`."""
-        repeated = targets.unsqueeze(-1).expand(hidden.shape[:-1])  # for each choice
-        return (self.full.log_probs_of(hidden[..., :-1].contiguous(), repeated) + hidden[..., -1]).logsumexp(-1)
+        choice = hidden.dim() - 2
+        tokens = targets.shape[choice:]
+        repeated = targets.unsqueeze(choice).expand(*hidden.shape[:-1], *tokens)
+        log_probs = self.full.log_probs_of(hidden[..., :-1].contiguous(), repeated)
+        return (log_probs + hidden[..., -1].view(*hidden.shape[:-1], *(1 for _ in tokens))).logsumexp(choice)

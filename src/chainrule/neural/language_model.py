@@ -286,9 +286,9 @@ class NeuralModel:
             targets = self._tensor(padded([rows[row][begin:end] for row, begin, _, end in batch], END))
             log_probs = self._log_probs_of(tokens, targets, unknown=unknown)
             for i, (row, begin, first, end) in enumerate(batch):
-                scores[row][first:end] = log_probs[0][i, first - begin : end - begin]
+                scores[row][first:end] = log_probs[i, first - begin : end - begin, 0]
                 if unknown:
-                    others[row][first:end] = log_probs[1][i, first - begin : end - begin]
+                    others[row][first:end] = log_probs[i, first - begin : end - begin, 1]
             done += sum(end - first for _, _, first, end in batch)
             if on_share is not None:
                 on_share(done / sum(lengths))
@@ -298,19 +298,18 @@ class NeuralModel:
 
     def _log_probs_of(
         self, tokens: Int64[Tensor, "B T"], targets: Int64[Tensor, "B T"], *, unknown: bool
-    ) -> list[Float32[ndarray, "B T"]]:
+    ) -> Float32[ndarray, "B T tokens"]:
         """The log-probabilities of the targets and, if asked, of <unk>, given the tokens up to the same position."""
         encoder, output = self.network.encoder, self.network.output
         carries = encoder.context is None and encoder.reach is None
         state: encoder_states.State = None
-        parts: list[list[Tensor]] = [[], []]
+        asked = torch.stack([targets, torch.full_like(targets, UNKNOWN)][: 1 + unknown], -1)
+        parts: list[Tensor] = []
         for begin in range(0, tokens.shape[1], _READ_AT_ONCE) if carries else [0]:
             part = slice(begin, begin + _READ_AT_ONCE if carries else None)
             hidden, state = self._read(tokens[:, part], state, None)
-            parts[0].append(output.log_probs_of(hidden, targets[:, part]))
-            if unknown:
-                parts[1].append(output.log_probs_of(hidden, torch.full_like(targets[:, part], UNKNOWN)))
-        return [torch.cat(part, 1).cpu().numpy() for part in parts if part]
+            parts.append(output.log_probs_of(hidden, asked[:, part]))
+        return torch.cat(parts, 1).cpu().numpy()
 
     def _read(
         self, tokens: Int64[Tensor, "B T"], state: encoder_states.State, starts: Bool[Tensor, "B T"] | None

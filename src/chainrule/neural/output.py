@@ -42,9 +42,9 @@ class Output(Protocol):
         """The whole distribution, whatever the training loss is."""
 
     def log_probs_of(
-        self, hidden: Float[Tensor, "*shape D"], targets: Int64[Tensor, "*shape"]
-    ) -> Float32[Tensor, "*shape"]:
-        """The same for one token at each position, without holding the rest."""
+        self, hidden: Float[Tensor, "*shape D"], targets: Int64[Tensor, "*shape *tokens"]
+    ) -> Float32[Tensor, "*shape *tokens"]:
+        """The same for one token at each position, or for several (a last dimension), without holding the rest."""
 
 
 class NoOutput(nn.Module):
@@ -66,8 +66,8 @@ class NoOutput(nn.Module):
         raise SettingError(_PREDICTS_NOTHING)
 
     def log_probs_of(
-        self, hidden: Float[Tensor, "*shape D"], targets: Int64[Tensor, "*shape"]
-    ) -> Float32[Tensor, "*shape"]:
+        self, hidden: Float[Tensor, "*shape D"], targets: Int64[Tensor, "*shape *tokens"]
+    ) -> Float32[Tensor, "*shape *tokens"]:
         """As `Output.log_probs_of`. Raises SettingError."""
         raise SettingError(_PREDICTS_NOTHING)
 
@@ -120,14 +120,15 @@ class FullSoftmax(nn.Module):
         return self._logits(hidden).log_softmax(-1)
 
     def log_probs_of(
-        self, hidden: Float[Tensor, "*shape D"], targets: Int64[Tensor, "*shape"]
-    ) -> Float32[Tensor, "*shape"]:
+        self, hidden: Float[Tensor, "*shape D"], targets: Int64[Tensor, "*shape *tokens"]
+    ) -> Float32[Tensor, "*shape *tokens"]:
         """As `Output.log_probs_of`."""
-        flat, ids = hidden.flatten(0, -2), targets.flatten()
-        log_probs = torch.empty(len(flat), device=flat.device)
+        flat, count = hidden.flatten(0, -2), targets.shape[hidden.dim() - 1 :].numel()
+        ids = targets.reshape(len(flat), count)
+        log_probs = torch.empty(ids.shape, device=flat.device)
         for block in blocks(flat, len(self.weight)):
             logits = self._logits(flat[block])
-            log_probs[block] = logits.gather(1, ids[block, None])[:, 0] - logits.logsumexp(1)
+            log_probs[block] = logits.gather(1, ids[block]) - logits.logsumexp(1, keepdim=True)
         return log_probs.view(targets.shape)
 
     def _logits(self, hidden: Tensor) -> Tensor:
@@ -209,8 +210,8 @@ class SampledSoftmax(nn.Module):
         return self.full.log_probs(hidden)
 
     def log_probs_of(
-        self, hidden: Float[Tensor, "*shape D"], targets: Int64[Tensor, "*shape"]
-    ) -> Float32[Tensor, "*shape"]:
+        self, hidden: Float[Tensor, "*shape D"], targets: Int64[Tensor, "*shape *tokens"]
+    ) -> Float32[Tensor, "*shape *tokens"]:
         """As `Output.log_probs_of`."""
         return self.full.log_probs_of(hidden, targets)
 
@@ -274,9 +275,11 @@ class AdaptiveSoftmax(nn.Module):
         return torch.cat(parts, -1)[..., self._ranks]
 
     def log_probs_of(
-        self, hidden: Float[Tensor, "*shape D"], targets: Int64[Tensor, "*shape"]
-    ) -> Float32[Tensor, "*shape"]:
+        self, hidden: Float[Tensor, "*shape D"], targets: Int64[Tensor, "*shape *tokens"]
+    ) -> Float32[Tensor, "*shape *tokens"]:
         """As `Output.log_probs_of`."""
+        if targets.dim() == hidden.dim():
+            return torch.stack([self.log_probs_of(hidden, ids) for ids in targets.unbind(-1)], -1)
         flat, ranks, heads = self._heads(hidden, targets)
         log_probs = _target_log_probs(flat, self.head.weight, self._shift, heads)
         for i, inside in self._clusters(ranks):

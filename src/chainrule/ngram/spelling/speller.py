@@ -81,10 +81,13 @@ class Speller:
     def of_vocabulary(cls, tokenizer: Tokenizer) -> Speller:
         """For a model without its training text, such as an ARPA file: trains on all known types equally.
 
-        Assumes half as many unseen types as known ones, which is about the ratio in English novels.
+        Assumes half as many unseen types as known ones, which is about the ratio of words in English novels. Where
+        the tokenizer can write no others, as with subwords, <unk> is the token of all that they cannot spell.
         """
         known = tokenizer.vocabulary.tokens()[END + 1 :]
-        unseen = 0 if tokenizer.spells_everything else max(1, len(known) // 2)
+        unseen = 1 if tokenizer.splitter.alphabet else max(1, len(known) // 2)
+        if tokenizer.spells_everything:
+            unseen = 0
         return cls.train(known, tokenizer.vocabulary, unseen_types=unseen, never=SEPARATORS)
 
     def log_prob(self, token: bytes) -> float:
