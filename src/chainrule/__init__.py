@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has for run time
     from chainrule.api.adapt import adapt as adapt
     from chainrule.api.attend import AttentionMaps as AttentionMaps, attend as attend
+    from chainrule.api.causal_model import CausalModel as CausalModel, CausalNetwork as CausalNetwork
+    from chainrule.api.classifier_model import ClassifierModel as ClassifierModel
     from chainrule.api.convert import convert as convert, convert_vectors as convert_vectors
     from chainrule.api.cooccurrences import count_together as count_together
     from chainrule.api.correct import (
@@ -22,6 +24,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
         measure_correction as measure_correction,
     )
     from chainrule.api.counts import count_text as count_text, train_counts as train_counts
+    from chainrule.api.embedding_model import EmbeddingModel as EmbeddingModel
     from chainrule.api.evaluate_vectors import (
         VectorsMeasurement as VectorsMeasurement,
         evaluate_vectors as evaluate_vectors,
@@ -33,6 +36,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.api.info import info as info
     from chainrule.api.load import load as load
     from chainrule.api.map_vectors import map_vectors as map_vectors
+    from chainrule.api.masked_model import MaskedModel as MaskedModel
     from chainrule.api.merge import merge as merge
     from chainrule.api.mix import mix as mix
     from chainrule.api.model import Model as Model
@@ -48,6 +52,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     )
     from chainrule.api.rank import Ranked as Ranked, rank as rank
     from chainrule.api.rescore import Rescored as Rescored, rescore as rescore
+    from chainrule.api.scoring_model import ScoringModel as ScoringModel
     from chainrule.api.together import Together as Together, read_together as read_together
     from chainrule.api.train import train as train
     from chainrule.api.train_channel import train_channel as train_channel, train_grammar as train_grammar
@@ -125,8 +130,11 @@ _HOMES = {
     "BeamConfig": "decoding.beam",
     "BilinearConfig": "neural.config",
     "CacheConfig": "mixture.config",
+    "CausalModel": "api.causal_model",
+    "CausalNetwork": "api.causal_model",
     "ChainruleError": "errors",
     "Classification": "evaluation.classification",
+    "ClassifierModel": "api.classifier_model",
     "Comparison": "evaluation.comparison",
     "ConditionalConfig": "neural.config.conditional",
     "ConvolutionConfig": "neural.config",
@@ -134,6 +142,7 @@ _HOMES = {
     "Corpus": "text.corpus",
     "CorrectionConfig": "applications.correction.corrector",
     "EmbeddingConfig": "applications.embedding_config",
+    "EmbeddingModel": "api.embedding_model",
     "EstimationError": "errors",
     "FeedforwardConfig": "neural.config",
     "Filtered": "api.filter",
@@ -149,6 +158,7 @@ _HOMES = {
     "Lines": "text.corpus",
     "MaskedConfig": "neural.config",
     "MaskedRecurrentConfig": "neural.config",
+    "MaskedModel": "api.masked_model",
     "Measurement": "evaluation.measurement",
     "Mix": "text.mix",
     "MixtureConfig": "mixture.config",
@@ -164,6 +174,7 @@ _HOMES = {
     "Rescored": "api.rescore",
     "SamplingConfig": "decoding.sampling",
     "Scorer": "protocol",
+    "ScoringModel": "api.scoring_model",
     "SettingError": "errors",
     "SmoothingTable": "comparison.smoothing_table",
     "Spoilt": "api.noise",

@@ -33,6 +33,10 @@ class SettingError(ChainruleError, ValueError):
     """A setting is out of range, or contradicts another."""
 
 
+class WrongModelError(SettingError, AttributeError):
+    """A model does not do what is asked of it: a classifier, say, continues no text."""
+
+
 class EstimationError(ChainruleError):
     """There is too little data, or memory, for what was to be estimated."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from chainrule.errors import ModelFormatError, SettingError
+from chainrule.errors import ChainruleError, ModelFormatError, SettingError
 from chainrule.mixture.config import CacheConfig, MixtureConfig
 from chainrule.neural.config import NETWORKS, TWO_SIDED, TextEncoderConfig
 from chainrule.neural.config.conditional import ConditionalConfig
@@ -27,10 +27,9 @@ if TYPE_CHECKING:
     from chainrule.evaluation.likelihood import StreamScoring
     from chainrule.neural.classifier import Classifier
     from chainrule.neural.config import NetworkConfig
+    from chainrule.neural.engine import Engine
     from chainrule.neural.labelling.classifier import ScratchClassifier
     from chainrule.neural.language_model import NeuralModel
-    from chainrule.neural.text_encoder import TextEncoder
-    from chainrule.neural.two_sided_model import TwoSidedModel
     from chainrule.ngram.model_class import AnyNGram
     from chainrule.ngram.models.compact_model import CompactNGramModel
     from chainrule.protocol import LanguageModel
@@ -74,23 +73,10 @@ class Family:
     measure_options: Callable[[Any], Json] = lambda model: {}  # further arguments of `measure` for a model
     context: Callable[[Any], int | None] = lambda model: None  # the most tokens that a model reads at once, if limited
     embeds: bool = False  # whether its models are Embedders
-    vectors_advice: str = "networks do"  # what to say where they are not
-    job: Job = (
-        "continue"  # of LanguageModels; "fill" of TwoSidedModels, "embed" of TextEncoders, "classify" of Classifiers
-    )
+    job: Job = "continue"  # what its models do
     layout: Callable[[Any], str | None] = lambda model: None  # how an n-gram table lies in memory and on disk
     compaction: Compaction | None = None
     why_no_table: Callable[[Any], str | None] = lambda model: None  # why a model is more than an n-gram table, in words
-
-
-def _train_uniform(
-    stream: MaybeOwned[Int32[ndarray, " T"]], vocabulary_size: int, config: UniformConfig, progress: Progress
-) -> tuple[UniformModel, Json]:
-    return UniformModel(vocabulary_size), {}
-
-
-def _put_together_uniform(settings: Json, arrays: Arrays, vocabulary_size: int) -> UniformModel:
-    return UniformModel(vocabulary_size)
 
 
 def _train_ngram(
@@ -126,12 +112,6 @@ def _put_together_cache(settings: Json, arrays: Arrays, vocabulary_size: int) ->
 
     words = settings.get("words")
     return UnigramCache(vocabulary_size, words)  # type: ignore[arg-type]  # UnigramCache checks it
-
-
-def _train_mixture(
-    stream: MaybeOwned[Int32[ndarray, " T"]], vocabulary_size: int, config: MixtureConfig, progress: Progress
-) -> tuple[LanguageModel[Any], Json]:
-    raise SettingError("a mixture is not trained on a text but made of models: chainrule mix, or chainrule.mix(models)")
 
 
 def _take_apart_mixture(model: Any) -> tuple[Json, Arrays]:
@@ -202,54 +182,45 @@ def _train_network(
     progress: Progress,
     options: StreamOptions | None = None,
     run: TrainingRun | None = None,
-) -> tuple[NeuralModel, Json]:
-    from chainrule.neural.language_model import NeuralModel
+) -> tuple[Engine, Json]:
+    from chainrule.neural.engine import engine_of
     from chainrule.training.run import train_network
 
     network, record = train_network(stream, vocabulary_size, config, options, run)
-    return NeuralModel(network), record
+    return engine_of(network), record
 
 
-def _take_apart_network(model: NeuralModel | TwoSidedModel | TextEncoder) -> tuple[Json, Arrays]:
+def _take_apart_network(model: Engine) -> tuple[Json, Arrays]:
     from chainrule.neural.saving import take_apart
 
     return take_apart(model)
 
 
-def _put_together_network(kind: type[NetworkConfig]) -> Callable[[Json, Arrays, int], NeuralModel]:
-    def put_together(settings: Json, arrays: Arrays, vocabulary_size: int) -> NeuralModel:
+def _putting_together(config: type[NetworkConfig]) -> Callable[[Json, Arrays, int], Engine]:
+    def put_together(settings: Json, arrays: Arrays, vocabulary_size: int) -> Engine:
         from chainrule.neural import saving
 
-        return saving.put_together(settings, arrays, vocabulary_size, kind)
+        return saving.put_together(settings, arrays, vocabulary_size, config)
 
     return put_together
 
 
-def _compaction(put_together: Callable[[Json, Arrays, int], Any]) -> Compaction:
-    """Of networks: their matrices in eight bits, where there are any that may be."""
+def _compact_network(model: Engine, progress: Progress) -> Engine:
+    from chainrule.neural.compact import compact
 
-    def compact(model: NeuralModel | TwoSidedModel, progress: Progress) -> Any:
-        from chainrule.neural.quantising import packed_arrays
-
-        settings, arrays = _take_apart_network(model)
-        return put_together(settings, packed_arrays(model.network, arrays, progress), model.vocabulary_size)
-
-    def unpack(model: NeuralModel | TwoSidedModel, progress: Progress) -> Any:
-        from chainrule.neural.quantising import unpacked_arrays
-
-        settings, arrays = _take_apart_network(model)
-        return put_together(settings, unpacked_arrays(model.network, arrays), model.vocabulary_size)
-
-    def is_compact(model: NeuralModel | TwoSidedModel) -> bool:
-        from chainrule.neural.quantising import is_quantised
-
-        return is_quantised(model.network)
-
-    return Compaction(compact, unpack, is_compact)
+    return compact(model, progress)
 
 
-def _network_context(model: NeuralModel | TwoSidedModel) -> int | None:
-    return model.network.encoder.context
+def _unpack_network(model: Engine, progress: Progress) -> Engine:
+    from chainrule.neural.compact import unpack
+
+    return unpack(model, progress)
+
+
+def _is_compact_network(model: Engine) -> bool:
+    from chainrule.neural.compact import is_compact
+
+    return is_compact(model)
 
 
 def _network_stream_scoring(model: NeuralModel) -> StreamScoring:
@@ -258,135 +229,69 @@ def _network_stream_scoring(model: NeuralModel) -> StreamScoring:
     return StreamScoring(model.score_stream_with_unknown, model.stream_signature)
 
 
-def _train_two_sided(
-    stream: Int32[ndarray, " T"],
-    vocabulary_size: int,
-    config: NetworkConfig,
-    progress: Progress,
-    options: StreamOptions | None = None,
-    run: TrainingRun | None = None,
-) -> tuple[TwoSidedModel, Json]:
-    from chainrule.neural.two_sided_model import TwoSidedModel
-    from chainrule.training.run import train_network
-
-    network, record = train_network(stream, vocabulary_size, config, options, run)
-    return TwoSidedModel(network), record
-
-
-def _put_together_two_sided(kind: type[NetworkConfig]) -> Callable[[Json, Arrays, int], TwoSidedModel]:
-    def put_together(settings: Json, arrays: Arrays, vocabulary_size: int) -> TwoSidedModel:
-        from chainrule.neural.saving import network_from
-        from chainrule.neural.two_sided_model import TwoSidedModel
-
-        return TwoSidedModel(network_from(settings, arrays, vocabulary_size, kind))
-
-    return put_together
-
-
-def _two_sided_family(config: type[NetworkConfig]) -> Family:
-    put_together = _put_together_two_sided(config)
-    return Family(
-        config=config,
-        token_bytes=0,
-        train=_train_two_sided,
-        take_apart=_take_apart_network,
-        put_together=put_together,
-        trains_in_steps=True,
-        context=_network_context,
-        embeds=True,
-        compaction=_compaction(put_together),
-        job="fill",
-    )
-
-
-def _train_text_encoder(
-    stream: Int32[ndarray, " T"], vocabulary_size: int, config: TextEncoderConfig, progress: Progress
-) -> tuple[TextEncoder, Json]:
-    raise SettingError(
-        "a text encoder predicts no tokens, so plain text cannot train it; finetune takes labelled texts"
-    )
-
-
-def _put_together_text_encoder(settings: Json, arrays: Arrays, vocabulary_size: int) -> TextEncoder:
-    from chainrule.neural.saving import network_from
-    from chainrule.neural.text_encoder import TextEncoder
-
-    return TextEncoder(network_from(settings, arrays, vocabulary_size, TextEncoderConfig))
-
-
-def _network_family(config: type[NetworkConfig]) -> Family:
-    put_together = _put_together_network(config)
+def _network_family(config: type[NetworkConfig], job: Job, **fields: Any) -> Family:
+    """A family of networks that predict tokens."""
     return Family(
         config=config,
         token_bytes=0,
         train=_train_network,
         take_apart=_take_apart_network,
-        put_together=put_together,
+        put_together=_putting_together(config),
         trains_in_steps=True,
-        stream_scoring=_network_stream_scoring,
-        context=_network_context,
+        context=lambda model: model.network.encoder.context,
         embeds=True,
-        compaction=_compaction(put_together),
+        compaction=Compaction(_compact_network, _unpack_network, _is_compact_network),
+        job=job,
+        **fields,
     )
 
 
-def _train_conditional(
-    stream: Int32[ndarray, " T"],
-    vocabulary_size: int,
-    config: ConditionalConfig,
-    progress: Progress,
-    options: StreamOptions | None = None,
-    run: TrainingRun | None = None,
-) -> tuple[LanguageModel[Any], Json]:
-    raise SettingError("a conditional model learns from pairs: chainrule train translation, or chainrule.train_pairs")
-
-
-def _take_apart_conditional(model: Any) -> tuple[Json, Arrays]:
-    raise SettingError("a conditional model is not saved together with its source; save the model of pairs itself")
-
-
-def _put_together_conditional(settings: Json, arrays: Arrays, vocabulary_size: int) -> LanguageModel[Any]:
-    raise ModelFormatError("is a model of pairs and needs a source: chainrule translate, or chainrule.load(path).write")
-
-
-def _train_classifier(
-    stream: Int32[ndarray, " T"], vocabulary_size: int, config: FineTuningConfig, progress: Progress
-) -> tuple[Classifier, Json]:
-    raise SettingError("a classifier learns from labelled inputs: chainrule train classifier, or chainrule finetune")
-
-
 def _take_apart_classifier(model: Classifier | ScratchClassifier) -> tuple[Json, Arrays]:
-    """The arrays of the network get the prefix `network.` or `body.`, those of the head the prefix `head.`."""
-    from chainrule.neural.classifier import Classifier
-    from chainrule.neural.config.labelling import labelling_settings
-    from chainrule.neural.saving import arrays_of, network_settings
+    from chainrule.neural.classifier_saving import take_apart
 
-    labels: Json = {"labels": list(model.labels), "unit": model.unit}
-    if isinstance(model, Classifier):
-        return {"base": family_of(model.network.config), **network_settings(model.network), **labels}, arrays_of(model)
-    return {"scratch": labelling_settings(model.config), **labels}, arrays_of(model)
+    return take_apart(model, family_of)
 
 
 def _put_together_classifier(settings: Json, arrays: Arrays, vocabulary_size: int) -> Classifier | ScratchClassifier:
-    from chainrule.neural.saving import classifier_from, scratch_classifier_from
+    from chainrule.neural.classifier_saving import put_together
 
-    if "scratch" in settings:
-        return scratch_classifier_from(settings, arrays, vocabulary_size)
-    base = settings.get("base")
-    if base not in FAMILIES or not FAMILIES[base].embeds:
-        raise ModelFormatError(f"the classifier's base is {base!r}, which is no family of networks of this version")
-    return classifier_from(settings, arrays, vocabulary_size, FAMILIES[base].config)
+    bases = {name: family.config for name, family in FAMILIES.items() if family.embeds}
+    return put_together(settings, arrays, vocabulary_size, bases)
+
+
+def _refuse(kind: type[ChainruleError], message: str) -> Callable[..., Any]:
+    """What a family does where it cannot: raise an error."""
+
+    def refuse(*args: object, **options: object) -> Any:
+        raise kind(message)
+
+    return refuse
 
 
 FAMILIES: dict[str, Family] = {
-    "uniform": Family(UniformConfig, 4, _train_uniform, lambda model: ({}, {}), _put_together_uniform),
-    "cache": Family(CacheConfig, 4, _train_cache, lambda model: ({"words": model.words}, {}), _put_together_cache),
+    "uniform": Family(
+        UniformConfig,
+        token_bytes=4,
+        train=lambda stream, vocabulary_size, config, progress: (UniformModel(vocabulary_size), {}),
+        take_apart=lambda model: ({}, {}),
+        put_together=lambda settings, arrays, vocabulary_size: UniformModel(vocabulary_size),
+    ),
+    "cache": Family(
+        CacheConfig,
+        token_bytes=4,
+        train=_train_cache,
+        take_apart=lambda model: ({"words": model.words}, {}),
+        put_together=_put_together_cache,
+    ),
     "mixture": Family(
         MixtureConfig,
-        4,
-        _train_mixture,
-        _take_apart_mixture,
-        _put_together_mixture,
+        token_bytes=4,
+        train=_refuse(
+            SettingError,
+            "a mixture is not trained on a text but made of models: chainrule mix, or chainrule.mix(models)",
+        ),
+        take_apart=_take_apart_mixture,
+        put_together=_put_together_mixture,
         stream_scoring=_mixture_stream_scoring,
         context=_mixture_context,
         measure_options=lambda model: {"row_sums_of": model},
@@ -394,10 +299,10 @@ FAMILIES: dict[str, Family] = {
     ),
     "ngram": Family(
         NGramConfig,
-        20,
-        _train_ngram,
-        _take_apart_ngram,
-        _put_together_ngram,
+        token_bytes=20,
+        train=_train_ngram,
+        take_apart=_take_apart_ngram,
+        put_together=_put_together_ngram,
         measure_options=_ngram_measure_options,
         layout=_ngram_layout,
         compaction=Compaction(_compact_ngram, _unpack_ngram, lambda model: _ngram_layout(model) == COMPACT),
@@ -406,31 +311,46 @@ FAMILIES: dict[str, Family] = {
     # A language model only once it is given a source: chainrule.api.pair_model trains, saves and opens it.
     "conditional": Family(
         ConditionalConfig,
-        0,
-        _train_conditional,
-        _take_apart_conditional,
-        _put_together_conditional,
+        token_bytes=0,
+        train=_refuse(
+            SettingError,
+            "a conditional model learns from pairs: chainrule train translation, or chainrule.train_pairs",
+        ),
+        take_apart=_refuse(
+            SettingError, "a conditional model is not saved together with its source; save the model of pairs itself"
+        ),
+        put_together=_refuse(
+            ModelFormatError,
+            "is a model of pairs and needs a source: chainrule translate, or chainrule.load(path).write",
+        ),
         trains_in_steps=True,
     ),
-    **{name: _network_family(config) for name, config in NETWORKS.items()},
-    **{name: _two_sided_family(config) for name, config in TWO_SIDED.items()},
+    **{
+        name: _network_family(config, "continue", stream_scoring=_network_stream_scoring)
+        for name, config in NETWORKS.items()
+    },
+    **{name: _network_family(config, "fill") for name, config in TWO_SIDED.items()},
     "text-encoder": Family(
         TextEncoderConfig,
-        0,
-        _train_text_encoder,
-        _take_apart_network,
-        _put_together_text_encoder,
+        token_bytes=0,
+        train=_refuse(
+            SettingError,
+            "a text encoder predicts no tokens, so plain text cannot train it; finetune takes labelled texts",
+        ),
+        take_apart=_take_apart_network,
+        put_together=_putting_together(TextEncoderConfig),
         embeds=True,
         job="embed",
     ),
     "classifier": Family(
         FineTuningConfig,
-        4,
-        _train_classifier,
-        _take_apart_classifier,
-        _put_together_classifier,
+        token_bytes=4,
+        train=_refuse(
+            SettingError, "a classifier learns from labelled inputs: chainrule train classifier, or chainrule finetune"
+        ),
+        take_apart=_take_apart_classifier,
+        put_together=_put_together_classifier,
         job="classify",
-        vectors_advice="take a language model, or the network that it was fine-tuned from",
     ),
 }
 

@@ -14,8 +14,8 @@ import torch.nn.functional as F  # noqa: N812
 from random_networks import random_network
 
 import chainrule
+from chainrule.api.build_model import build_model
 from chainrule.api.finetune import finetune
-from chainrule.api.model import Model
 from chainrule.applications.labelling import labelled_units
 from chainrule.errors import EstimationError, ModelFormatError, SettingError, TextError
 from chainrule.families import FAMILIES
@@ -50,14 +50,14 @@ WORDS = [
 QUICK = FineTuningConfig(epochs=6, batch=16, learning_rate=0.02, dropout=0.0)
 
 
-def model(family: str, kind: str = "word") -> Model:
+def model(family: str, kind: str = "word") -> chainrule.Model:
     tokenizer = Tokenizer.untrained(kind)
     text = "".join(each.text + "\n" for each in TEXTS).encode()
     tokenizer.encode(np.frombuffer(bytearray(text), np.uint8), grow=True)
     config = {**NETWORKS, **TWO_SIDED}[family](width=16, context=12)
     network = random_network(config, tokenizer.vocabulary_size)
     made = NeuralModel(network) if FAMILIES[family].job == "continue" else TwoSidedModel(network)
-    return Model(family, made, tokenizer)
+    return build_model(family, made, tokenizer)
 
 
 @pytest.mark.parametrize("family", [*NETWORKS, *TWO_SIDED])
@@ -157,7 +157,9 @@ def test_vectors_that_are_tied_to_the_output_learn_too() -> None:
     tokenizer = model("bag").tokenizer
     network = random_network(NETWORKS["transformer"](width=16, context=12, tied=True), tokenizer.vocabulary_size)
     before = network.embedding.weight.clone()
-    learned = finetune(Model("transformer", NeuralModel(network), tokenizer), TEXTS, "text", replace(QUICK, epochs=1))
+    learned = finetune(
+        build_model("transformer", NeuralModel(network), tokenizer), TEXTS, "text", replace(QUICK, epochs=1)
+    )
     assert not torch.equal(learned.classifier.network.embedding.weight, before)
 
 

@@ -230,7 +230,7 @@ def two(fixtures: Path) -> list[chainrule.Model]:
     assert np.any(stream == UNKNOWN)
     language_model, _ = FAMILIES["ngram"].train(stream, first.vocabulary_size, NGramConfig(order=3), lambda *_: None)
     speller = learnt_speller(first.tokenizer, stream, NGramConfig(order=3), [b"others", b"learned", b"from"])
-    return [first, chainrule.Model("ngram", language_model, first.tokenizer, speller=speller)]
+    return [first, chainrule.CausalModel("ngram", language_model, first.tokenizer, speller=speller)]
 
 
 def bits(model: chainrule.Model, path: Path) -> float:
@@ -328,7 +328,7 @@ def test_a_mixture_with_a_stream_is_measured_as_a_stream_once_as_a_whole(models,
 
     ngram = models[0]
     network = random_model(chainrule.RecurrentConfig(width=8, layers=1), ngram.vocabulary_size)
-    recurrent = chainrule.Model("recurrent", network, ngram.tokenizer, speller=ngram.speller)
+    recurrent = chainrule.CausalNetwork("recurrent", network, ngram.tokenizer, speller=ngram.speller)
     config = MixtureConfig(weights=(0.6, 0.4))
     lines = Lines(["ka vi nin", "nin ka", "vi"])
     stream = ngram.tokenizer.encode_texts(["ka vi nin", "nin ka", "vi"]).ids

@@ -97,7 +97,7 @@ def test_a_comparison_shows_its_table(model, fixtures) -> None:
 
 
 def test_models_show_what_they_are_and_how_large(model, network) -> None:
-    assert repr(model) == "<Model: ngram, word tokenizer, 338 tokens, 4,597 n-grams>"  # 338 + 4,259
+    assert repr(model) == "<CausalModel: ngram, word tokenizer, 338 tokens, 4,597 n-grams>"  # 338 + 4,259
     parameters = sum(weight.numel() for weight in network.engine.network.parameters())
     assert repr(network).endswith(f", {parameters:,} parameters>")
     for one in (model, network):

@@ -10,7 +10,7 @@ import pytest
 from random_networks import MODERN, random_model
 
 import chainrule
-from chainrule.api.model import Model
+from chainrule.api.causal_model import CausalNetwork
 from chainrule.applications.embedding import cosines, nearest, vector_of_marked, write_rows
 from chainrule.applications.embedding_config import EmbeddingConfig
 from chainrule.errors import SettingError
@@ -23,12 +23,12 @@ TEXTS = ["the cats, naïve", "", "  ", "a bank of the river", "bank"]
 POOLED = {"mean": lambda x: x.mean(0), "max": lambda x: x.max(0), "first": lambda x: x[0], "last": lambda x: x[-1]}
 
 
-def network(kind: str) -> Model:
+def network(kind: str) -> CausalNetwork:
     """A random one, which knows the words of TEXTS."""
     tokenizer = Tokenizer.untrained(kind)
     tokenizer.encode_texts(TEXTS)
     tokenizer.encode(np.frombuffer(bytearray("\n".join([*TEXTS, ""]).encode()), np.uint8), grow=True)
-    return Model("transformer", random_model(MODERN, tokenizer.vocabulary_size), tokenizer)
+    return CausalNetwork("transformer", random_model(MODERN, tokenizer.vocabulary_size), tokenizer)
 
 
 @pytest.mark.parametrize("kind", ["word", "character", "byte"])
@@ -142,5 +142,5 @@ def test_vectors_are_asked_for_as_there_are(given: dict[str, object], message: s
 
 def test_a_model_without_vectors_says_so() -> None:
     model = chainrule.train(chainrule.Lines(["a text", "another"]))
-    with pytest.raises(SettingError, match="a model of family 'ngram' has no vectors; networks do"):
+    with pytest.raises(SettingError, match="family 'ngram' continues texts; this takes one that gives vectors"):
         model.embed(["a text"])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from random_networks import MODERN, random_model
 
-from chainrule.api.model import Model
+from chainrule.api.causal_model import CausalNetwork
 from chainrule.applications.embedding_config import EmbeddingConfig
 from chainrule.text.tokenizer import Tokenizer
 from chainrule.text.vectors import read_vectors
@@ -21,14 +21,14 @@ LINES = ["the bank of the river", "a bank", "", "the river"]
 
 
 @pytest.fixture(scope="module")
-def model() -> Model:
+def model() -> CausalNetwork:
     tokenizer = Tokenizer.untrained("word")
     tokenizer.encode(np.frombuffer(bytearray("\n".join([*LINES, ""]).encode()), np.uint8), grow=True)
-    return Model("transformer", random_model(MODERN, tokenizer.vocabulary_size), tokenizer)
+    return CausalNetwork("transformer", random_model(MODERN, tokenizer.vocabulary_size), tokenizer)
 
 
 @pytest.fixture(scope="module")
-def network(model: Model, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def network(model: CausalNetwork, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("network") / "lm"
     model.save(path)
     return path
@@ -41,14 +41,16 @@ def text(tmp_path: Path) -> Path:
     return path
 
 
-def test_texts_go_to_a_file_of_numpy(chainrule, model: Model, network: Path, text: Path, tmp_path: Path) -> None:
+def test_texts_go_to_a_file_of_numpy(
+    chainrule, model: CausalNetwork, network: Path, text: Path, tmp_path: Path
+) -> None:
     result = chainrule("embed", network, text, "-o", tmp_path / "v.npy")
     assert result == (0, "", "")
     np.testing.assert_allclose(np.load(tmp_path / "v.npy"), model.embed(LINES), atol=1e-6)
     assert "exists already" in chainrule("embed", network, text, "-o", tmp_path / "v.npy").error
 
 
-def test_words_are_lines_of_json(chainrule, stdin, model: Model, network: Path) -> None:
+def test_words_are_lines_of_json(chainrule, stdin, model: CausalNetwork, network: Path) -> None:
     stdin("".join(line + "\n" for line in LINES).encode())
     result = chainrule("embed", network, "--words", "--layer", "1", "--pooling", "last")
     records = [json.loads(line) for line in result.lines]
@@ -59,14 +61,18 @@ def test_words_are_lines_of_json(chainrule, stdin, model: Model, network: Path) 
         np.testing.assert_allclose(vectors, expected.vectors, atol=1e-6)
 
 
-def test_the_vocabulary_has_a_row_for_each_token(chainrule, model: Model, network: Path, tmp_path: Path) -> None:
+def test_the_vocabulary_has_a_row_for_each_token(
+    chainrule, model: CausalNetwork, network: Path, tmp_path: Path
+) -> None:
     assert chainrule("embed", network, "--vocabulary", "-o", tmp_path / "v.jsonl").status == 0
     records = [json.loads(line) for line in (tmp_path / "v.jsonl").read_text().splitlines()]
     assert [record["text"].encode() for record in records] == model.tokenizer.vocabulary.tokens()
     np.testing.assert_allclose([record["vector"] for record in records], model.embedder.static_vectors(), atol=1e-6)
 
 
-def test_the_vocabulary_is_written_as_word2vec_does(chainrule, model: Model, network: Path, tmp_path: Path) -> None:
+def test_the_vocabulary_is_written_as_word2vec_does(
+    chainrule, model: CausalNetwork, network: Path, tmp_path: Path
+) -> None:
     assert chainrule("embed", network, "--vocabulary", "-o", tmp_path / "v.vec").status == 0
     found = read_vectors(str(tmp_path / "v.vec"), model.tokenizer.vocabulary.tokens())
     np.testing.assert_array_equal(found.rows[np.argsort(found.ids)], model.embedder.static_vectors())

@@ -11,7 +11,7 @@ import pytest
 from saved_folders import ARRAYS, OTHER_ARRAYS, TEXTS, contents, rewrite_config, save, with_texts
 
 import chainrule
-from chainrule.api.model import Model
+from chainrule.api.causal_model import CausalNetwork
 from chainrule.errors import EstimationError, ModelFormatError, OutputError
 from chainrule.storage.config_json import TokenizerEntry
 from chainrule.storage.model_folder import check_target, open_model, save_model, verify_model
@@ -169,7 +169,7 @@ def test_nan_is_not_saved(tmp_path: Path) -> None:
     ngrams.language_model.table.nodes["log_prob"][4] = np.nan
     network = random_model(MODERN, ngrams.vocabulary_size)
     network.network.embedding.weight.data[3, 3] = np.nan
-    neural = Model("transformer", network, ngrams.tokenizer, {}, ngrams.speller)
+    neural = CausalNetwork("transformer", network, ngrams.tokenizer, {}, ngrams.speller)
     for model in (ngrams, neural):
         with pytest.raises(EstimationError, match=r"has NaN in its .* not saved"):
             model.save(tmp_path / "lm")

@@ -7,7 +7,7 @@ import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from chainrule.api.model import Model
+from chainrule.api.causal_model import CausalModel
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.speller import speller_of_counts
 from chainrule.api.tokenizers import tokenized
@@ -76,7 +76,7 @@ def train_counts(
     tokenizer: TokenizerConfig | str | None = None,
     progress: ProgressOption = None,
     tune: Source | Paths | None = None,
-) -> Model:
+) -> CausalModel:
     """Trains an n-gram model on the sum of count files, of `count_text`, SRILM or Google.
 
     config: the files must have its order. tokenizer: that of the counted text; by default as the marks in the words
@@ -124,4 +124,4 @@ def train_counts(
     }
     if tune is not None:
         record["tuned_on"] = tune.record["data"]
-    return Model("ngram", language_model, learner, record, speller)
+    return CausalModel("ngram", language_model, learner, record, speller)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
+from chainrule.api.classifier_model import ClassifierModel
 from chainrule.api.model import Model, check_model
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.run_options import RunOptions, training_run
@@ -33,7 +34,7 @@ def finetune(
     run: TrainingRun | None = None,
     progress: ProgressOption = None,
     **options: Unpack[RunOptions],
-) -> Model:
+) -> ClassifierModel:
     """Trains a network with a classification head on labelled texts; returns a model of family classifier.
 
     model: a network of any family. examples: with a label for the text, or for each of its words, as `unit` says.
@@ -72,4 +73,4 @@ def finetune(
         "base": model.family,
         "base_record": model.record,
     }
-    return Model("classifier", classifier, model.tokenizer, record, model.speller)
+    return ClassifierModel("classifier", classifier, model.tokenizer, record, model.speller)

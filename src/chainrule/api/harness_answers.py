@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from chainrule import __version__
-from chainrule.api.model import Model
+from chainrule.api.causal_model import CausalModel
+from chainrule.api.model import Model, as_kind
 from chainrule.api.pair_model import TextPairModel
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.applications.continuation_scores import (
@@ -85,7 +86,7 @@ class Answers:
                     asked,
                     progress,
                     end=self.ends,
-                    greedy=model.is_distribution,
+                    greedy=as_kind(model, CausalModel).is_distribution,
                 )
             for i, log_prob, greedy in zip(own, log_probs.tolist(), is_greedy.tolist(), strict=True):
                 found[i] = log_prob, greedy
@@ -128,8 +129,9 @@ class Answers:
                     progress("writing", first, len(own))
                     some = [numbers[i] for i in own[first : first + _WRITTEN_TOGETHER]]
                     prompts = ["" if self._has_source else requests[i].context for i in some]
-                    made = model.decoder.sample_each(prompts, 1, sampling, possible, seed=self.seed)
-                    for i, text in zip(some, made, strict=True):
+                    decoder = as_kind(model, CausalModel).decoder
+                    sampled = decoder.sample_each(prompts, 1, sampling, possible, seed=self.seed)
+                    for i, text in zip(some, sampled, strict=True):
                         written[i] = text.continuation
         return written
 
@@ -137,7 +139,7 @@ class Answers:
     def warnings(self) -> list[str]:
         """What is to be known before figures are compared."""
         found = []
-        if isinstance(self.model, Model) and not self.sees_both_sides and not self.model.is_distribution:
+        if isinstance(self.model, CausalModel) and not self.model.is_distribution:
             found.append(f"the figures are {NO_DISTRIBUTION}; no continuation counts as greedy")
         if self.sees_both_sides:
             found.append("scores are pseudo-log-likelihoods, and no continuation counts as greedy")

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, cast, overload
 
 from chainrule.api.load_model import load as load_model
-from chainrule.api.model import Model
+from chainrule.api.model import Kind, Model, as_kind
 from chainrule.api.pair_model import TextPairModel, holds_pairs, load_pairs
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.word_vectors import is_vectors_folder
-from chainrule.errors import ModelFormatError, SettingError
+from chainrule.errors import ModelFormatError, SettingError, prefix_errors
 
 if TYPE_CHECKING:
-    import os
-
+    from chainrule.api.causal_model import CausalNetwork
     from chainrule.text.tokenizer_config import TokenizerConfig
     from chainrule.text.vocabulary import Markers
 
@@ -31,14 +31,27 @@ def load(
 @overload
 def load(
     path: str | os.PathLike[str],
-    kind: type[Model] | None = None,
+    kind: type[Kind],
     *,
     tokenizer: TokenizerConfig | str | None = None,
     markers: Markers | None = None,
     copy: bool = False,
     allow_pickle: bool = False,
     progress: ProgressOption = None,
-) -> Model: ...
+) -> Kind: ...
+
+
+@overload
+def load(
+    path: str | os.PathLike[str],
+    kind: None = None,
+    *,
+    tokenizer: TokenizerConfig | str | None = None,
+    markers: Markers | None = None,
+    copy: bool = False,
+    allow_pickle: bool = False,
+    progress: ProgressOption = None,
+) -> CausalNetwork: ...
 
 
 @shows_progress
@@ -54,10 +67,11 @@ def load(
 ) -> Model | TextPairModel:
     """Opens any model: a folder, with what it holds; an ARPA file; or a binary of KenLM's.
 
-    A folder of pairs gives a TextPairModel, any other a Model, a classifier too. Type checkers see Model; name
-    the kind to get the other type, which is then checked.
+    What comes back has the verbs of its kind: CausalModel continues texts (CausalNetwork gives vectors, too),
+    MaskedModel fills gaps, ClassifierModel labels, EmbeddingModel gives vectors, TextPairModel writes texts from
+    others. An editor that reads types alone sees the first; name the kind where it is another.
 
-    kind: Model or TextPairModel; by default what is there. tokenizer: how text is cut for an ARPA file or a binary,
+    kind: what the model must be; by default what is there. tokenizer: how text is cut for an ARPA file or a binary,
     which do not say; by default as the marks in its tokens show. Pieces of a subword tokenizer need the path of its
     tokenizer.json, or of a model folder that has it. A model folder has its own tokenizer. markers: the rule for
     literal <s>, </s> and <unk>; by default the model's own, or error. copy: whether to read a model folder's numbers
@@ -67,16 +81,17 @@ def load(
     Raises ModelFormatError, SettingError.
 
     good:  chainrule.load("lm/").perplexity("heldout.txt")
+    good:  chainrule.load("bert/", chainrule.MaskedModel).fill("the [MASK] bit the man")
     good:  chainrule.load("mt/", chainrule.TextPairModel).write(["ein Hund"])
     """
-    if kind not in (None, Model, TextPairModel):
-        raise SettingError(f"kind is {kind!r}; expected Model or TextPairModel, or nothing")
+    if kind is not None and not (isinstance(kind, type) and issubclass(kind, Model | TextPairModel)):
+        raise SettingError(f"kind is {kind!r}; expected a class of models, such as MaskedModel, or nothing")
     folder = Path(path)
     if is_vectors_folder(folder):
         raise ModelFormatError(f"{path}: holds word vectors, not a model of texts; open it with load_vectors")
     is_pairs = holds_pairs(folder)
     if is_pairs:
-        if kind is Model:
+        if kind not in (None, TextPairModel):
             raise ModelFormatError(
                 f"{path}: is a model of one text given another, a TextPairModel; expected a model of one text"
             )
@@ -86,6 +101,8 @@ def load(
             )
     if is_pairs or kind is TextPairModel:
         return load_pairs(path, allow_pickle=allow_pickle, progress=callback(progress))
-    return load_model(
+    model = load_model(
         path, tokenizer=tokenizer, markers=markers, copy=copy, allow_pickle=allow_pickle, progress=callback(progress)
     )
+    with prefix_errors(os.fspath(path)):
+        return model if kind is None else as_kind(model, cast("type[Model]", kind))

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chainrule import __version__
-from chainrule.api.model import Model
+from chainrule.api.build_model import build_model
+from chainrule.api.causal_model import CausalModel
 from chainrule.api.tokenizers import saved_tokenizer, tokenizer_from
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import ModelFormatError, SettingError
@@ -27,6 +28,7 @@ from chainrule.text.tokenizer import Tokenizer
 from chainrule.text.tokenizer_config import TokenizerConfig, as_config
 
 if TYPE_CHECKING:
+    from chainrule.api.model import Model
     from chainrule.ngram.kenlm.hashed_model import HashedModel
     from chainrule.storage.hugging_face import Checkpoint
     from chainrule.text.vocabulary import Markers
@@ -88,7 +90,7 @@ def _open(checkpoint: Checkpoint, progress: Progress) -> Model:
     imported = import_checkpoint(checkpoint, progress)
     tokenizer = imported.tokenizer
     engine = FAMILIES[imported.family].put_together(imported.settings, imported.arrays, tokenizer.vocabulary_size)
-    return Model(imported.family, engine, tokenizer, {**imported.record, "chainrule": __version__})
+    return build_model(imported.family, engine, tokenizer, {**imported.record, "chainrule": __version__})
 
 
 def _load_folder(path: Path, *, copy: bool) -> Model:
@@ -123,10 +125,10 @@ def _load_folder(path: Path, *, copy: bool) -> Model:
         raise ModelFormatError(f"{path}: the array {error} is missing; the model is incomplete") from error
     except (ModelFormatError, SettingError) as error:
         raise ModelFormatError(f"{path}: {error}") from error
-    return Model(entry.family, language_model, learner, entry.record, speller, mapped=None if copy else mapped)
+    return build_model(entry.family, language_model, learner, entry.record, speller, mapped=None if copy else mapped)
 
 
-def _load_file(path: Path, config: TokenizerConfig | None, progress: Progress) -> Model:
+def _load_file(path: Path, config: TokenizerConfig | None, progress: Progress) -> CausalModel:
     from chainrule.ngram.kenlm.header import is_binary
     from chainrule.ngram.models.ngram_model import NGramModel
 
@@ -163,4 +165,4 @@ def _load_file(path: Path, config: TokenizerConfig | None, progress: Progress) -
         normaliser = Normaliser(config.normalise) if saved is None else saved.normaliser
         tokenizer = Tokenizer(splitter, vocabulary, normaliser=normaliser)
     record = {"read_from": str(path), "ngrams": list(level_sizes), "warnings": warnings, "chainrule": __version__}
-    return Model("ngram", language_model, tokenizer, record)
+    return CausalModel("ngram", language_model, tokenizer, record)

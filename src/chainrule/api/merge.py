@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule import __version__
+from chainrule.api.causal_model import CausalModel
 from chainrule.api.mix import difference_of, fewest_unseen, heldout_stream, speller_of
-from chainrule.api.model import Model
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.errors import SettingError, prefix_errors
 from chainrule.families import why_no_table
@@ -28,6 +28,7 @@ from chainrule.text.vocabulary import Vocabulary
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from chainrule.api.model import Model
     from chainrule.ngram.trie.table import Table
     from chainrule.text.corpus import Paths, Source
     from chainrule.text.tokenizer import Tokenizer
@@ -41,7 +42,7 @@ def merge(
     heldout: Source | Paths | None = None,
     names: Sequence[str] | None = None,
     progress: ProgressOption = None,
-) -> Model:
+) -> CausalModel:
     """Merges n-gram models into one that stores their linear interpolation (SRILM's -mix-lm).
 
     All must have the same kind of tokenizer. The vocabulary is the union; a model gives probability 0 to words that it
@@ -91,7 +92,7 @@ def merge(
     else:
         learnt = Speller.of_vocabulary(tokenizer)
         speller = mixed_speller([learnt], [1.0], tokenizer.vocabulary, unseen_types=fewest)
-    return Model("ngram", NGramModel(table), tokenizer, record, speller)
+    return CausalModel("ngram", NGramModel(table), tokenizer, record, speller)
 
 
 def _over_one_vocabulary(models: Sequence[Model], names: Sequence[str]) -> tuple[Tokenizer, list[Table]]:

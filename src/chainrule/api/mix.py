@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule import __version__
-from chainrule.api.model import Model
+from chainrule.api.causal_model import CausalModel
+from chainrule.api.model import Model, as_kind
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.errors import EstimationError, SettingError, prefix_errors
 from chainrule.mixture.cache import UnigramCache
@@ -49,7 +50,7 @@ def mix(
     cache: CacheConfig | None = None,
     names: Sequence[str] | None = None,
     progress: ProgressOption = None,
-) -> Model:
+) -> CausalModel:
     """A mixture of models of any families that share tokenizer and vocabulary.
 
     heldout: a text to tune the weights on, if the configuration has none. cache: adds a cache of recent words. names:
@@ -88,7 +89,7 @@ def mix(
         record["tuned_on"] = {**source.record, "tokens": int(stream.size), "unknown_tokens": unknown}
     mixture = _mixture(components, config, stream, progress)
     record["weights"] = mixture.weights.tolist()
-    return Model("mixture", mixture, tokenizer, record, speller_of(models, mixture.weights))
+    return CausalModel("mixture", mixture, tokenizer, record, speller_of(models, mixture.weights))
 
 
 def _components(models: Sequence[Model], names: Sequence[str], cache: CacheConfig | None) -> Components:
@@ -102,7 +103,7 @@ def _components(models: Sequence[Model], names: Sequence[str], cache: CacheConfi
             raise SettingError(f"{names[0]} and {name} cannot be mixed: {difference}")
     for name, model in zip(names, models, strict=True):
         with prefix_errors(name):
-            is_distribution = model.is_distribution
+            is_distribution = as_kind(model, CausalModel).is_distribution
         if not is_distribution:
             raise SettingError(f"{name} cannot be mixed: it uses stupid backoff, whose scores are not a distribution")
     fewest = fewest_unseen(models)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from chainrule.api.model import check_model
+from chainrule.api.embedding_model import EmbeddingModel
+from chainrule.api.model import as_kind, check_model
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.word_vectors import WordVectors
 from chainrule.applications.embedding import nearest as nearest_units
@@ -57,16 +58,17 @@ def nearest(
     if restrict is not None:
         raise SettingError("restrict is for word vectors; leave it out")
     check_model(model)
+    network = as_kind(model, EmbeddingModel)
     if top < 1:
         raise SettingError(f"top is {top}; expected 1 or more")
     if source is None and layer is not None:
         raise SettingError("layer is for the words of a text; give a source, or leave layer out")
     config = EmbeddingConfig(unit="word", layer=0 if source is None else layer, pooling=pooling)
-    query = vector_of_marked(model.embed_units, sentence, config)
+    query = vector_of_marked(network.embed_units, sentence, config)
     if source is None:
-        candidates = model.embed_vocabulary()
+        candidates = network.embed_vocabulary()
     else:
-        candidates = model.embed_blocks(source_of(source).blocks(callback(progress), "embedding"), config)
+        candidates = network.embed_blocks(source_of(source).blocks(callback(progress), "embedding"), config)
     return [
         Neighbour(cosine, text[start:stop], text, start)
         for cosine, text, (start, stop) in nearest_units(candidates, query, top)

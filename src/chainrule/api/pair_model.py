@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from chainrule import __version__
+from chainrule.api.causal_model import CausalModel
 from chainrule.api.load_model import open_checkpoint
-from chainrule.api.model import Model
 from chainrule.api.model_info import info_of_pairs, size_of
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.tokenizers import tokenizer_from
@@ -94,14 +94,14 @@ class TextPairModel:
     def _repr_html_(self) -> str:
         return info_of_pairs(self.target, self.source, self.record)._repr_html_()
 
-    def given(self, source: str) -> Model:
+    def given(self, source: str) -> CausalModel:
         """The language model of what is written from one text: it scores, samples and is mixed as any other.
 
         Raises MarkerError; SettingError where the source is too long.
         """
         if not isinstance(source, str):
             raise TypeError(f"given takes one text, not {type(source).__name__}")
-        return Model(FAMILY, self.model.given(self.sources([source])), self.target, self.record)
+        return CausalModel(FAMILY, self.model.given(self.sources([source])), self.target, self.record)
 
     def sources(self, texts: Sequence[str]) -> list[Int32[ndarray, " tokens"]]:
         """The ids of source texts; one of white space alone has none. Raises MarkerError."""

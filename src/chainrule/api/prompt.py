@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from chainrule.api.model import Model, check_model
+from chainrule.api.model import Model, as_kind, check_model
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.api.scoring_model import ScoringModel
 from chainrule.applications.prompting.choices import Choice, parse_choices
 from chainrule.applications.prompting.experiment import PromptConfig, PromptResult, run_prompts
 from chainrule.applications.prompting.template import Template
@@ -55,7 +56,7 @@ def prompt_with(
     needed = [*Template(config.template).fields, config.answer]
     records = _records(data, needed)
     shots = [] if examples is None else _records(examples, needed)
-    return run_prompts(model.answerer, config, records, shots, progress)
+    return run_prompts(as_kind(model, ScoringModel).answerer, config, records, shots, progress)
 
 
 def _records(data: Records, needed: Sequence[str]) -> list[Record]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from chainrule.api.model import Model
+from chainrule.api.causal_model import CausalModel
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.errors import SettingError, TextError
 from chainrule.families import why_no_table
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from jaxtyping import Int32
     from numpy import ndarray
 
+    from chainrule.api.model import Model
     from chainrule.base.progress import Progress
     from chainrule.ngram.editing.prune_by_entropy import Histories
     from chainrule.ngram.model_class import AnyNGram
@@ -47,7 +48,7 @@ def prune_by_entropy(
     ngrams: int | None = None,
     histories: Literal["discounts", "chain"] | Source | Paths = "discounts",
     progress: ProgressOption = None,
-) -> Model:
+) -> CausalModel:
     """Without the n-grams that change the model least (Stolcke 1998). Say either the threshold or the number.
 
     threshold: an n-gram goes where its loss alone would raise the perplexity by less than this share. ngrams: so many
@@ -73,7 +74,7 @@ def prune_by_entropy(
 
 
 @shows_progress
-def prune_to_vocabulary(model: Model, path: str | os.PathLike[str], progress: ProgressOption = None) -> Model:
+def prune_to_vocabulary(model: Model, path: str | os.PathLike[str], progress: ProgressOption = None) -> CausalModel:
     """To the tokens of a file, one a line; all that the others had goes to <unk>.
 
     What the model does not know does not count. Raises TextError, SettingError, ModelFormatError.
@@ -103,11 +104,11 @@ def prune_to_vocabulary(model: Model, path: str | os.PathLike[str], progress: Pr
     # <unk> has what all unknown words have together from now on, and they are best spelled as those that went.
     speller = Speller.train(gone[:: max(1, len(gone) // (2 * ENOUGH))], vocabulary, unseen_types=1, never=SEPARATORS)
     record = _record(model, small, how)
-    return Model("ngram", _of_kind(model, small), tokenizer.with_vocabulary(vocabulary), record, speller)
+    return CausalModel("ngram", _of_kind(model, small), tokenizer.with_vocabulary(vocabulary), record, speller)
 
 
 @shows_progress
-def prune_to_text(model: Model, source: Source | Paths, progress: ProgressOption = None) -> Model:
+def prune_to_text(model: Model, source: Source | Paths, progress: ProgressOption = None) -> CausalModel:
     """To the n-grams that a text can need: it gets the same scores as before.
 
     Other texts do not, and distributions no longer sum to one. Raises TextError, SettingError, ModelFormatError.
@@ -155,8 +156,8 @@ def _padded(model: Model, stream: Int32[ndarray, " tokens"]) -> Int32[ndarray, "
     return padded(stream, getattr(model.language_model, "begins", 1) - 1)[0]
 
 
-def _smaller(model: Model, table: Table, how: dict[str, Any]) -> Model:
-    return Model("ngram", _of_kind(model, table), model.tokenizer, _record(model, table, how), model.speller)
+def _smaller(model: Model, table: Table, how: dict[str, Any]) -> CausalModel:
+    return CausalModel("ngram", _of_kind(model, table), model.tokenizer, _record(model, table, how), model.speller)
 
 
 def _record(model: Model, table: Table, how: dict[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from chainrule.api.model import as_kind
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.api.scoring_model import ScoringModel
 from chainrule.applications.continuation_scores import score_continuations
 from chainrule.applications.retrieval.query_likelihood import DocumentIndex, RankConfig
 from chainrule.drawing.rendering import html_table
@@ -118,8 +120,9 @@ def _scores(
 ) -> Iterator[tuple[str, Float64[ndarray, " documents"]]]:
     """Each query's name, with its log-probability given each document."""
     if by_model:
+        scorer = as_kind(model, ScoringModel).scorer
         for name, query in queries.items():
-            yield name, score_continuations(model.scorer, model.tokenizer, documents, [f" {query}"] * len(documents))
+            yield name, score_continuations(scorer, model.tokenizer, documents, [f" {query}"] * len(documents))
         return
     words = _Words(model.tokenizer)
     index = DocumentIndex(words.read(documents), words.size)

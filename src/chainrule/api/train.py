@@ -8,10 +8,10 @@ from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, cast, overload
 
+from chainrule.api.build_model import build_model
 from chainrule.api.load_model import load
-from chainrule.api.model import Model
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.run_options import RUN_OPTIONS, RunOptions, training_run
 from chainrule.api.speller import speller_of_counts, token_counts
@@ -40,8 +40,13 @@ if TYPE_CHECKING:
     from jaxtyping import Int32, Int64
     from numpy import ndarray
 
+    from chainrule.api.causal_model import CausalModel, CausalNetwork
+    from chainrule.api.masked_model import MaskedModel
+    from chainrule.api.model import Model
     from chainrule.base.progress import Progress
     from chainrule.families import Family
+    from chainrule.mixture.config import CacheConfig
+    from chainrule.neural.config import MaskedConfig, MaskedRecurrentConfig, NetworkConfig, TwoSidedConfig
     from chainrule.neural.network import Network
     from chainrule.ngram.spelling.speller import Speller
     from chainrule.protocol import LanguageModel
@@ -65,6 +70,36 @@ class TrainOptions(RunOptions, total=False):
     tune: Source | Paths | None
     vectors: str | os.PathLike[str] | None
     fixed_vectors: bool
+
+
+class TrainSettings(TrainOptions, total=False):
+    """All that `train` takes by name."""
+
+    tokenizer: TokenizerConfig | str
+    markers: Markers
+    training: TrainingConfig | None
+    validation: Source | Paths | None
+    start: str | os.PathLike[str] | None
+    run: TrainingRun | None
+    progress: ProgressOption
+
+
+@overload
+def train(  # type: ignore[overload-overlap]  # a MaskedConfig is a TransformerConfig, too
+    source: Source | Paths,
+    config: MaskedConfig | MaskedRecurrentConfig | TwoSidedConfig,
+    **settings: Unpack[TrainSettings],
+) -> MaskedModel: ...
+@overload
+def train(source: Source | Paths, config: NetworkConfig, **settings: Unpack[TrainSettings]) -> CausalNetwork: ...
+@overload
+def train(
+    source: Source | Paths,
+    config: NGramConfig | CacheConfig | None = None,
+    **settings: Unpack[TrainSettings],
+) -> CausalModel: ...
+@overload
+def train(source: Source | Paths, config: DataclassInstance | None, **settings: Unpack[TrainSettings]) -> Model: ...
 
 
 @shows_progress
@@ -123,7 +158,7 @@ def train(
         "unseen_types": unseen_types,
         **learnt,
     }
-    return Model(request.family_name, engine, learner, record, speller())
+    return build_model(request.family_name, engine, learner, record, speller())
 
 
 @dataclass(frozen=True)

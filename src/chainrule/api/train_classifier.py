@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
-from chainrule.api.model import Model
+from chainrule.api.classifier_model import ClassifierModel
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.run_options import RunOptions, training_run
 from chainrule.api.token_vectors import vectors_of_tokens
@@ -50,7 +50,7 @@ def train_classifier(
     run: TrainingRun | None = None,
     progress: ProgressOption = None,
     **options: Unpack[RunOptions],
-) -> Model:
+) -> ClassifierModel:
     """A model of family classifier, trained from scratch on labelled inputs: texts, trees and others.
 
     examples: of the kind that the network reads, as `read_labelled` gives them for texts. network: a configuration, or
@@ -102,7 +102,7 @@ def train_classifier(
         **({} if initial is None else {"vectors": initial.name}),
         **learnt,
     }
-    return Model("classifier", classifier, learner, record)
+    return ClassifierModel("classifier", classifier, learner, record)
 
 
 def _configuration(network: LabellingConfig | str) -> LabellingConfig:

@@ -46,6 +46,7 @@ def classify(
     text. With --json: an object for each text, with the probabilities of all
     labels.
     """
+    from chainrule.api.classifier_model import ClassifierModel
     from chainrule.applications.labelled_inputs import inputs_of
     from chainrule.applications.labelling import predicted_of
 
@@ -57,7 +58,7 @@ def classify(
         show_accuracy(model, data, markers, strict=strict, json=json)
         return
     with progress_bar() as progress:
-        labeller = open_model(model, None, markers, progress)
+        labeller = open_model(model, None, markers, progress, kind=ClassifierModel)
         unit = labeller.classifier.unit
         read = inputs_of(labeller.classifier).inputs
         if read is not None:
@@ -86,10 +87,11 @@ def classify(
 
 def show_accuracy(model: Path, data: str, markers: Markers | None, *, strict: bool, json: bool) -> None:
     """Prints how well a classifier labels the labelled inputs of a file."""
+    from chainrule.api.classifier_model import ClassifierModel
     from chainrule.applications.labelled_inputs import inputs_of
 
     with progress_bar() as progress:
-        labeller = open_model(model, None, markers, progress)
+        labeller = open_model(model, None, markers, progress, kind=ClassifierModel)
         with bad_records(strict=strict) as on_bad:
             examples = inputs_of(labeller.classifier).read(data, labeller.classifier.unit, on_bad)
         result = labeller.assess(examples, progress)

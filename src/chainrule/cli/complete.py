@@ -36,8 +36,10 @@ def complete(
     quits. Otherwise, prints a line of completions for each line of standard
     input, likeliest first, with tabs between them.
     """
+    from chainrule.api.causal_model import CausalModel
+
     with progress_bar() as progress:
-        completer = open_model(model, tokenizer, markers, progress).completer
+        completer = open_model(model, tokenizer, markers, progress, kind=CausalModel).completer
         completer.complete("", number)  # compiles, so that the first key does not wait
     if sys.stdin.isatty() and sys.stdout.isatty() and not json:
         from chainrule.cli.completion_menu import talk

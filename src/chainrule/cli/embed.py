@@ -18,7 +18,7 @@ from chainrule.cli.texts import DEFAULT_READING, TextOptions, check_text_target,
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from chainrule.api.model import Model
+    from chainrule.api.embedding_model import EmbeddingModel
     from chainrule.applications.embedding import Embedded
     from chainrule.base.progress import Progress
 
@@ -77,6 +77,8 @@ def embed(
     A sentence encoder (all-MiniLM) makes the vector of a text as it has learned
     to, of as many tokens as it reads.
     """
+    from chainrule.api.embedding_model import EmbeddingModel
+
     if words + tokens + vocabulary > 1:
         raise CycloptsError(msg="Choose one of --words, --tokens and --vocabulary.")
     unit: Unit = "word" if words else "token" if tokens else "text"
@@ -87,7 +89,7 @@ def embed(
         _check_target(output, vocabulary=vocabulary)
         check_text_target(output, source, overwrite=overwrite)
     with progress_bar() as progress:
-        network = open_model(model, None, markers, progress)
+        network = open_model(model, None, markers, progress, kind=EmbeddingModel)
         if output is not None and output.suffix == ".vec":
             _write_vocabulary(network, output, progress)
             return
@@ -114,7 +116,7 @@ def _check_target(output: Path, *, vocabulary: bool) -> None:
         raise CycloptsError(msg=f"--output {output}: its name must end in {', '.join(others)} or {last}.")
 
 
-def _note_precision(model: Model) -> None:
+def _note_precision(model: EmbeddingModel) -> None:
     from chainrule.neural.capabilities import bfloat16_notes
 
     network = cast("Any", model.embedder).network
@@ -122,7 +124,7 @@ def _note_precision(model: Model) -> None:
         note(message)
 
 
-def _write_vocabulary(model: Model, output: Path, progress: Progress) -> None:
+def _write_vocabulary(model: EmbeddingModel, output: Path, progress: Progress) -> None:
     """Raises OutputError, SettingError."""
     from chainrule.text.vectors import write_vectors
 

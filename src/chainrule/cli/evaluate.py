@@ -78,6 +78,8 @@ def evaluate(
     Word vectors are measured by --similarity, the correlation of cosines with
     human ratings of word pairs, and by --analogies, the share answered right.
     """
+    from chainrule.api.causal_model import CausalModel
+
     if words != NO_VECTORS:
         if texts or minimal_pairs is not None or pseudo is not None or strict or reading != DEFAULT_READING or not ends:
             raise CycloptsError(
@@ -111,7 +113,8 @@ def evaluate(
         raise CycloptsError(msg="--strict is for --minimal-pairs and for classifiers.")
     source = text_for([model], reading, *texts)
     with progress_bar() as progress:
-        measurement = open_model(model, tokenizer, markers, progress).evaluate(source, progress, ends=ends)
+        measured = open_model(model, tokenizer, markers, progress, kind=CausalModel)
+        measurement = measured.evaluate(source, progress, ends=ends)
     note_repairs(source)
     if json:
         print_json(measurement.as_json())
@@ -131,11 +134,12 @@ def _judge_pairs(
     json: bool,
 ) -> None:
     """Prints the accuracy on the pairs."""
+    from chainrule.api.scoring_model import ScoringModel
     from chainrule.evaluation.acceptability import RULES
     from chainrule.report.tables import text_table
 
     with progress_bar() as progress:
-        judge = open_model(model, tokenizer, markers, progress)
+        judge = open_model(model, tokenizer, markers, progress, kind=ScoringModel)
         with bad_records(strict=strict) as on_bad:
             rows = judge.judge_pairs(
                 files,

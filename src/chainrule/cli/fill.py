@@ -29,10 +29,12 @@ def fill(
     For the families masked, masked-recurrent and two-sided; two-sided takes one
     gap at a time. Columns: probability, token; an empty line after each gap.
     """
+    from chainrule.api.masked_model import MaskedModel
     from chainrule.text.masks import MASK
 
     with progress_bar() as progress:
-        gaps = open_model(model, None, markers, progress).fill(text, top, mask=MASK if mask is None else mask)
+        masked = open_model(model, None, markers, progress, kind=MaskedModel)
+        gaps = masked.fill(text, top, mask=MASK if mask is None else mask)
     for gap in gaps:
         if json:
             print_json([{"token": token, "probability": probability} for token, probability in gap])

@@ -15,6 +15,7 @@ from chainrule.report.tables import printable
 
 if TYPE_CHECKING:
     from chainrule.api.model import Model
+    from chainrule.api.scoring_model import ScoringModel
     from chainrule.decoding.beam import BeamConfig
     from chainrule.decoding.limits import Limits
     from chainrule.decoding.text_decoder import Text
@@ -86,10 +87,12 @@ def _sample(
 ) -> None:
     import secrets
 
+    from chainrule.api.causal_model import CausalModel
+
     config, is_continued = sampling.config(), False
     drawn = secrets.randbelow(10**6) if seed is None else seed
     with progress_bar() as progress:
-        model = open_model(path, tokenizer, markers, progress)
+        model = open_model(path, tokenizer, markers, progress, kind=CausalModel)
         _note_unknown_words(model, prompt)
         if not stream:
             texts = model.sample(prompt, number, config, limits, seed=drawn, progress=progress)
@@ -122,11 +125,12 @@ def _search(
     *,
     json: bool,
 ) -> None:
+    from chainrule.api.causal_model import CausalModel
     from chainrule.base.files import replace_file
     from chainrule.report.beam_tree import tree_json, tree_svg
 
     with progress_bar() as progress:
-        model = open_model(path, tokenizer, markers, progress)
+        model = open_model(path, tokenizer, markers, progress, kind=CausalModel)
         _note_unknown_words(model, prompt)
         result = model.decoder.search(prompt, config, limits, keep_tree=tree is not None, progress=progress)
     for text in result.texts:
@@ -173,7 +177,7 @@ def _why_no_continuation(model: Model) -> str:
     return f"the text ended right after the prompt{why if by_lines else ''}; --min-tokens 20 makes this model continue"
 
 
-def _note_unknown_words(model: Model, prompt: str) -> None:
+def _note_unknown_words(model: ScoringModel, prompt: str) -> None:
     unknown = model.unknown_words(prompt)
     if unknown:
         more = f" and {len(unknown) - SHOWN} more" if len(unknown) > SHOWN else ""

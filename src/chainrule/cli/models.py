@@ -4,17 +4,40 @@ from __future__ import annotations
 
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 from chainrule.cli.screen import note
 from chainrule.errors import OutputError, SettingError
 
 if TYPE_CHECKING:
-    from chainrule.api.model import Model
+    from chainrule.api.model import Kind, Model
     from chainrule.api.pair_model import TextPairModel
     from chainrule.base.progress import Progress
     from chainrule.text.tokenizer_config import TokenizerConfig
     from chainrule.text.vocabulary import Markers
+
+
+@overload
+def open_model(
+    path: Path,
+    tokenizer: TokenizerConfig | str | None,
+    markers: Markers | None,
+    progress: Progress,
+    *,
+    kind: type[Kind],
+    allow_pickle: bool = False,
+) -> Kind: ...
+
+
+@overload
+def open_model(
+    path: Path,
+    tokenizer: TokenizerConfig | str | None,
+    markers: Markers | None,
+    progress: Progress,
+    *,
+    allow_pickle: bool = False,
+) -> Model: ...
 
 
 def open_model(
@@ -23,15 +46,20 @@ def open_model(
     markers: Markers | None,
     progress: Progress,
     *,
+    kind: type[Model] | None = None,
     allow_pickle: bool = False,
 ) -> Model:
-    """Opens a model, with notes on what its file lacks. Raises ModelFormatError, SettingError."""
+    """Opens a model, with notes on what its file lacks. kind: the kind that it must be.
+
+    Raises ModelFormatError, SettingError.
+    """
     from chainrule.api.load_model import load
+    from chainrule.api.model import as_kind
 
     model = load(path, tokenizer=tokenizer, markers=markers, allow_pickle=allow_pickle, progress=progress)
     for warning in model.record.get("warnings", []) if path.is_file() else []:
         note(warning)
-    return model
+    return model if kind is None else as_kind(model, kind)
 
 
 def is_arpa(path: Path) -> bool:

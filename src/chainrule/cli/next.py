@@ -35,8 +35,10 @@ def next_tokens(
     end of a line and → for a tab; --json prints the characters themselves, as
     --ban takes them.
     """
+    from chainrule.api.causal_model import CausalModel
+
     with progress_bar() as progress:
-        pairs = open_model(model, tokenizer, markers, progress).next(prompt, top)
+        pairs = open_model(model, tokenizer, markers, progress, kind=CausalModel).next(prompt, top)
     if json:
         rows = [{"token": token, "prob": prob, "log_prob": math.log(prob)} for token, prob in pairs]
         print_json(rows)

@@ -15,6 +15,7 @@ from chainrule.cli.texts import DEFAULT_READING, TextOptions, note_repairs, text
 
 if TYPE_CHECKING:
     from chainrule.api.model import Model
+    from chainrule.api.scoring_model import ScoringModel
     from chainrule.evaluation.surprisal import By
     from chainrule.text.block import Block
 
@@ -52,10 +53,12 @@ def score(
     <unk> if it contains an unknown token. Subword pieces are added up, and
     white space belongs to the next word.
     """
+    from chainrule.api.scoring_model import ScoringModel
+
     by = _units(tokens=tokens, words=words, characters=characters)
     source = text_for([model], reading, text)
     with progress_bar() as progress:
-        scorer = open_model(model, tokenizer, markers, progress)
+        scorer = open_model(model, tokenizer, markers, progress, kind=ScoringModel)
         if scorer.sees_both_sides and by is None:
             note("these are pseudo-log-likelihoods, not probabilities: compare them with others of this model alone")
         # A progress bar would break into the output.
@@ -91,7 +94,7 @@ def _print_units(model: Model, block: Block, by: By, block_progress: BlockProgre
         block_progress.report(done)
 
 
-def _print_sentences(model: Model, block: Block, block_progress: BlockProgress, *, json: bool) -> None:
+def _print_sentences(model: ScoringModel, block: Block, block_progress: BlockProgress, *, json: bool) -> None:
     from chainrule.base.threads import map_in_order
     from chainrule.report.sentence_lines import sentence_lines, sentences_as_json
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from chainrule.api.causal_model import CausalModel, CausalNetwork
 from chainrule.api.mix import mix
-from chainrule.api.model import Model
 from chainrule.api.speller import learnt_speller
 from chainrule.api.tokenizers import tokenized
 from chainrule.api.training_record import circumstances
@@ -68,7 +68,7 @@ class _Rung:
     """A trained model of the ladder. seconds: of its training. curve, level: as in `Contender`."""
 
     name: str
-    model: Model
+    model: CausalModel
     seconds: float
     parameters: int | None
     curve: Curve = ()
@@ -133,7 +133,7 @@ def _rungs(
     """The models, each yielded when it is trained."""
     learner = tokens.tokenizer
     speller = learnt_speller(learner, tokens.stream, UniformConfig(), tokens.left_out)  # the same for every rung
-    yield _Rung("uniform", Model("uniform", UniformModel(learner.vocabulary_size), learner, {}, speller), 0.0, 0)
+    yield _Rung("uniform", CausalModel("uniform", UniformModel(learner.vocabulary_size), learner, {}, speller), 0.0, 0)
     best: _Rung | None = None  # of the n-gram models, for the mixture
     for config in configs:
         rung = _train_ngrams(tokens, config, speller, networks, progress)
@@ -172,7 +172,9 @@ def _train_ngrams(
     start = time.perf_counter()
     language_model, learned = train_ngram(tokens.stream, tokens.tokenizer.vocabulary_size, config, progress)
     seconds = time.perf_counter() - start
-    model = Model("ngram", language_model, tokens.tokenizer, {**circumstances("ngram", config), **learned}, speller)
+    model = CausalModel(
+        "ngram", language_model, tokens.tokenizer, {**circumstances("ngram", config), **learned}, speller
+    )
     level = None if networks is None else model.evaluate(networks.validation, progress).bits_per_byte
     name = NAMES.get(config.order, f"{config.order}-gram")
     return _Rung(name, model, seconds, parameters_of(model), level=level)
@@ -198,7 +200,9 @@ def _train_network(
         options=options,
         run=TrainingRun(on_report=on_report),
     )
-    model = Model(family, language_model, tokens.tokenizer, {**circumstances(family, config), **learned}, speller)
+    model = CausalNetwork(
+        family, language_model, tokens.tokenizer, {**circumstances(family, config), **learned}, speller
+    )
     return _Rung(name, model, learned["training_seconds"], parameters_of(model), tuple(points))
 
 
@@ -213,7 +217,7 @@ def _mix_best(rungs: list[_Rung], validation: Source, progress: Progress) -> _Ru
     return _Rung("mixture", model, seconds, sum(rung.parameters or 0 for rung in chosen))
 
 
-def _mixture(rungs: list[_Rung], validation: Source, progress: Progress) -> Model:
+def _mixture(rungs: list[_Rung], validation: Source, progress: Progress) -> CausalModel:
     models, names = [rung.model for rung in rungs], [rung.name for rung in rungs]
     return mix(models, heldout=validation, names=names, progress=progress)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from chainrule.api.causal_model import CausalModel
+from chainrule.api.model import as_kind
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError, prefix_errors
 from chainrule.evaluation.comparison import Comparison
@@ -66,7 +68,7 @@ def size_of(model: Model) -> int | None:
 def _contender(name: str, model: Model, source: Source, progress: Progress) -> Contender:
     return Contender(
         name=name,
-        measurement=model.evaluate(source, progress),
+        measurement=as_kind(model, CausalModel).evaluate(source, progress),
         train_seconds=model.record.get("seconds"),
         parameters=parameters_of(model),
         configuration=_configuration(model),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from chainrule.api.model import Model
+from chainrule.api.causal_model import CausalModel
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.speller import learnt_speller
 from chainrule.api.tokenizers import tokenized
@@ -146,7 +146,7 @@ def smoothing_table(
     measurements: dict[tuple[str, int], Measurement] = {}
     for config in configs:
         language_model, record = model_of_counts(counts.up_to(config.order), config, progress)
-        model = Model("ngram", language_model, learner, record, spellers[config.unknown_has_whole_mass])
+        model = CausalModel("ngram", language_model, learner, record, spellers[config.unknown_has_whole_mass])
         measurement = model.evaluate(heldout, progress)
         check_overlap(measurement, heldout)
         measurements[config.smoothing, config.order] = measurement

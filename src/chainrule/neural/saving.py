@@ -18,15 +18,12 @@ from chainrule.base.bfloat16 import BFLOAT16, widened
 from chainrule.base.settings import config_from_json
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.neural.build_network import build
-from chainrule.neural.classifier import Classifier, layer_widths
 from chainrule.neural.conditional import build_conditional
 from chainrule.neural.conditional_model import ConditionalModel
 from chainrule.neural.config import settings_of
 from chainrule.neural.config.conditional import ConditionalConfig
-from chainrule.neural.config.labelling import LABELLING
+from chainrule.neural.engine import engine_of
 from chainrule.neural.int8_weights import ALIGNMENT, packed_shape
-from chainrule.neural.labelling.build import build_classifier
-from chainrule.neural.language_model import NeuralModel
 from chainrule.neural.quantising import packable
 from chainrule.neural.threads import use_threads
 from chainrule.protocol import BEGIN
@@ -37,11 +34,8 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.neural.config import NetworkConfig
-    from chainrule.neural.config.labelling import LabellingConfig
-    from chainrule.neural.labelling.classifier import ScratchClassifier
+    from chainrule.neural.engine import Engine
     from chainrule.neural.network import Network
-    from chainrule.neural.text_encoder import TextEncoder
-    from chainrule.neural.two_sided_model import TwoSidedModel
 
     Json = dict[str, Any]
     Arrays = dict[str, ndarray]
@@ -52,7 +46,7 @@ _FLOATS = (np.dtype("float32"), np.dtype("float16"), BFLOAT16)  # of matrices; t
 _DRAWING = (torch.Tensor.normal_, torch.Tensor.uniform_)
 
 
-def take_apart(model: NeuralModel | TwoSidedModel | TextEncoder) -> tuple[Json, Arrays]:
+def take_apart(model: Engine) -> tuple[Json, Arrays]:
     """The settings of the network, and its weights by name: float32, or in 16 bits as they were stored."""
     return network_settings(model.network), arrays_of(model.network)
 
@@ -98,9 +92,9 @@ def _tensor_of(array: ndarray) -> torch.Tensor:
     return torch.from_numpy(array)
 
 
-def put_together(settings: Json, arrays: Arrays, vocabulary_size: int, kind: type[NetworkConfig]) -> NeuralModel:
-    """As `network_from`, but a language model."""
-    return NeuralModel(network_from(settings, arrays, vocabulary_size, kind))
+def put_together(settings: Json, arrays: Arrays, vocabulary_size: int, kind: type[NetworkConfig]) -> Engine:
+    """As `network_from`, with the interface of what the network can do."""
+    return engine_of(network_from(settings, arrays, vocabulary_size, kind))
 
 
 def network_from(settings: Json, arrays: Arrays, vocabulary_size: int, kind: type[NetworkConfig]) -> Network:
@@ -113,59 +107,8 @@ def network_from(settings: Json, arrays: Arrays, vocabulary_size: int, kind: typ
             f"the fields of the settings are {', '.join(sorted(settings)) or 'missing'}; expected network"
         )
     config: NetworkConfig = config_from_json(kind, settings["network"])
-    _check_layers(settings["network"].get("layers", 0), arrays)
-    return _filled(lambda: build(config, vocabulary_size), arrays)
-
-
-def classifier_from(settings: Json, arrays: Arrays, vocabulary_size: int, kind: type[NetworkConfig]) -> Classifier:
-    """A classifier from its settings and arrays. kind: the configuration of its network. Raises ModelFormatError."""
-    labels, unit = _labels_of(settings), settings.get("unit")
-    if unit not in ("text", "word"):
-        raise ModelFormatError(f"the classifier's unit is {unit!r}; expected text or word")
-    config: NetworkConfig = config_from_json(kind, settings.get("network"))
-    _check_layers(getattr(config, "layers", 0), arrays)
-    shapes = [arrays[name].shape if name in arrays else () for name in ("mix", "head.weight")]
-    if [len(shape) for shape in shapes] != [1, 2]:
-        raise ModelFormatError(
-            f"the arrays of the classifier's head have the shapes {shapes}; expected one and two dimensions: "
-            "the file is damaged"
-        )
-    mixed, width = shapes[0][0], shapes[1][1]
-
-    def build_classifier() -> Classifier:
-        return Classifier(build(config, vocabulary_size), labels, unit, width=width, mixed_layers=mixed)
-
-    classifier = _filled(build_classifier, arrays).eval()
-    widths = layer_widths(classifier.network)
-    if width != widths[-1] or mixed not in (0, len(widths)):
-        raise ModelFormatError(
-            f"the head reads {mixed or 1} layers of width {width}, but the network's layers have the widths {widths}; "
-            "fine-tune the classifier again"
-        )
-    return classifier
-
-
-def scratch_classifier_from(settings: Json, arrays: Arrays, vocabulary_size: int) -> ScratchClassifier:
-    """A classifier that was trained from scratch, from its settings and arrays. Raises ModelFormatError."""
-    own = settings["scratch"]
-    name = own.get("network") if isinstance(own, dict) else None
-    if name not in LABELLING:
-        raise ModelFormatError(f"the classifier's network is {name!r}, which this version does not know")
-    values = {field: value for field, value in own.items() if field != "network"}
-    config: LabellingConfig = config_from_json(LABELLING[name], values)
-    _check_layers(getattr(config, "layers", 0), arrays)
-    labels, unit = _labels_of(settings), settings.get("unit")
-    if not isinstance(unit, str):
-        raise ModelFormatError(f"the classifier's unit is {unit!r}; expected what it labels, such as 'text'")
-    return _filled(lambda: build_classifier(config, labels, unit, vocabulary_size), arrays).eval()
-
-
-def _labels_of(settings: Json) -> list[str]:
-    """Raises ModelFormatError."""
-    labels = settings.get("labels")
-    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels) or len(labels) < 2:
-        raise ModelFormatError(f"the labels of the classifier are {labels!r}; expected a list of at least two strings")
-    return labels
+    check_layers(settings["network"].get("layers", 0), arrays)
+    return filled_network(lambda: build(config, vocabulary_size), arrays)
 
 
 def put_together_pair(settings: object, arrays: Arrays, sizes: tuple[int, int]) -> ConditionalModel:
@@ -174,11 +117,11 @@ def put_together_pair(settings: object, arrays: Arrays, sizes: tuple[int, int]) 
     sizes: of the vocabularies of sources and targets. Raises ModelFormatError.
     """
     config: ConditionalConfig = config_from_json(ConditionalConfig, settings)
-    _check_layers(config.encoder_layers + config.decoder_layers, arrays)
-    return ConditionalModel(_filled(lambda: build_conditional(config, *sizes), arrays))
+    check_layers(config.encoder_layers + config.decoder_layers, arrays)
+    return ConditionalModel(filled_network(lambda: build_conditional(config, *sizes), arrays))
 
 
-def _check_layers(layers: int, arrays: Arrays) -> None:
+def check_layers(layers: int, arrays: Arrays) -> None:
     """Raises ModelFormatError if there are more layers than arrays, before such a network is built."""
     if layers > len(arrays):
         raise ModelFormatError(
@@ -186,7 +129,7 @@ def _check_layers(layers: int, arrays: Arrays) -> None:
         )
 
 
-def _filled(build: Callable[[], M], arrays: Arrays) -> M:
+def filled_network(build: Callable[[], M], arrays: Arrays) -> M:
     """A network with the arrays as its weights. Raises ModelFormatError."""
     use_threads()
     network = _empty(build)

@@ -1,0 +1,160 @@
+"""Models that predict the next token, and so measure, complete and write texts: n-grams, mixtures and networks."""
+
+from __future__ import annotations
+
+import secrets
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
+
+from chainrule.api.embedding_model import EmbeddingModel
+from chainrule.api.predict import next_tokens
+from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.api.scoring_model import ScoringModel
+from chainrule.applications.completion import Completer, Completion
+from chainrule.decoding.text_decoder import Text, TextDecoder
+from chainrule.errors import SettingError
+from chainrule.evaluation.likelihood import measure
+from chainrule.families import FAMILIES
+from chainrule.text.corpus import source_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from jaxtyping import Int64
+    from numpy import ndarray
+
+    from chainrule.decoding.beam import BeamConfig
+    from chainrule.decoding.limits import Limits
+    from chainrule.decoding.sampling import SamplingConfig
+    from chainrule.evaluation.measurement import Measurement
+    from chainrule.text.corpus import Paths, Source
+
+
+class CausalModel(ScoringModel):
+    """A model that continues texts: it gives the probability of each token after those before it."""
+
+    wanted: ClassVar[str] = "continues texts"
+
+    @shows_progress
+    def evaluate(
+        self,
+        source: Source | Paths,
+        progress: ProgressOption = None,
+        *,
+        ends: bool = True,
+        frequencies: Int64[ndarray, " vocab"] | None = None,
+    ) -> Measurement:
+        """Measures the model on a text. ends: whether </s> is predicted and counted.
+
+        Files are cut into documents as in training. frequencies: the count of each token in the training text, to
+        report the cost of rare ones. Raises TextError.
+        """
+        progress = callback(progress)
+        source = source_of(source, self.document)
+        model = self.language_model
+        return measure(
+            model,
+            self.tokenizer,
+            self.speller,
+            source,
+            progress,
+            stream_scoring=FAMILIES[self.family].stream_scoring(model),
+            ends=ends,
+            frequencies=frequencies,
+            **FAMILIES[self.family].measure_options(model),
+        )
+
+    @property
+    def is_distribution(self) -> bool:
+        """Whether its probabilities sum to one: those of stupid backoff are scores."""
+        return bool(FAMILIES[self.family].measure_options(self.language_model).get("is_distribution", True))
+
+    def perplexity(self, source: Source | Paths) -> float:
+        """Per token, </s> predicted, unknown words as <unk>."""
+        return self.evaluate(source).perplexity
+
+    def next(self, prompt: str = "", top: int = 10) -> list[tuple[str, float]]:
+        """The likeliest next tokens after a prompt with their probabilities, none of them zero. Raises SettingError."""
+        return next_tokens(self.language_model, self.tokenizer, prompt, top)
+
+    def generate(
+        self,
+        prompt: str = "",
+        n: int = 1,
+        sampling: SamplingConfig | None = None,
+        limits: Limits | None = None,
+        *,
+        seed: int | None = None,
+        progress: ProgressOption = None,
+    ) -> list[str]:
+        """n sampled texts that begin with the prompt, as normalised.
+
+        seed: the same one gives the same texts; without one, each call gives others. Raises SettingError.
+
+        good:  model.generate("I visited San", 5, SamplingConfig(temperature=0.8), Limits(max_tokens=20), seed=1)
+        """
+        return [text.text for text in self.sample(prompt, n, sampling, limits, seed=seed, progress=progress)]
+
+    @shows_progress
+    def sample(
+        self,
+        prompt: str = "",
+        n: int = 1,
+        sampling: SamplingConfig | None = None,
+        limits: Limits | None = None,
+        *,
+        seed: int | None = None,
+        progress: ProgressOption = None,
+    ) -> list[Text]:
+        """As `generate`; each text with its log-probability, its tokens, and why it ended."""
+        progress = callback(progress)
+        if n < 1:
+            raise SettingError(f"n is {n}; expected 1 or more")
+        seed = secrets.randbits(32) if seed is None else seed
+        return self.decoder.sample(prompt, n, sampling, limits, seed=seed, progress=progress)
+
+    def stream(
+        self,
+        prompt: str = "",
+        sampling: SamplingConfig | None = None,
+        limits: Limits | None = None,
+        *,
+        seed: int | None = None,
+    ) -> Iterator[str]:
+        """The first text of `generate`, piece by piece while it is drawn; the first piece is the prompt."""
+        seed = secrets.randbits(32) if seed is None else seed
+        return self.decoder.stream(prompt, sampling, limits, seed=seed)
+
+    @shows_progress
+    def beam(
+        self,
+        prompt: str = "",
+        search: BeamConfig | None = None,
+        limits: Limits | None = None,
+        *,
+        progress: ProgressOption = None,
+    ) -> list[Text]:
+        """The likeliest texts that begin with the prompt, with their scores, best first. Raises SettingError."""
+        progress = callback(progress)
+        return self.decoder.search(prompt, search, limits, progress=progress).texts
+
+    def complete(self, text: str, n: int = 5) -> list[Completion]:
+        """The likeliest completions of the last word of a text, or of its next words after a space.
+
+        Raises SettingError.
+        """
+        return self.completer.complete(text, n)
+
+    @cached_property
+    def completer(self) -> Completer:
+        """Completes texts; the vocabulary is sorted at its first use."""
+        return Completer(self.language_model, self.tokenizer)
+
+    @property
+    def decoder(self) -> TextDecoder:
+        """All ways to get text out of the model."""
+        return TextDecoder(self.language_model, self.tokenizer, lambda: self.speller)
+
+
+class CausalNetwork(CausalModel, EmbeddingModel):
+    """A network that continues texts, and gives vectors, too."""

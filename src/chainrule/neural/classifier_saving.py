@@ -1,0 +1,102 @@
+"""Takes classifiers apart for a model folder, and puts them together again, as `saving` does with networks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from chainrule.base.settings import config_from_json
+from chainrule.errors import ModelFormatError
+from chainrule.neural.build_network import build
+from chainrule.neural.classifier import Classifier, layer_widths
+from chainrule.neural.config.labelling import LABELLING, labelling_settings
+from chainrule.neural.labelling.build import build_classifier
+from chainrule.neural.saving import arrays_of, check_layers, filled_network, network_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from numpy import ndarray
+
+    from chainrule.neural.config import NetworkConfig
+    from chainrule.neural.config.labelling import LabellingConfig
+    from chainrule.neural.labelling.classifier import ScratchClassifier
+
+    Json = dict[str, Any]
+    Arrays = dict[str, ndarray]
+
+
+def take_apart(model: Classifier | ScratchClassifier, family_of: Callable[[NetworkConfig], str]) -> tuple[Json, Arrays]:
+    """The arrays of the network get the prefix `network.` or `body.`, those of the head the prefix `head.`.
+
+    family_of: the name of the family of a configuration.
+    """
+    labels: Json = {"labels": list(model.labels), "unit": model.unit}
+    if isinstance(model, Classifier):
+        return {"base": family_of(model.network.config), **network_settings(model.network), **labels}, arrays_of(model)
+    return {"scratch": labelling_settings(model.config), **labels}, arrays_of(model)
+
+
+def put_together(
+    settings: Json, arrays: Arrays, vocabulary_size: int, bases: Mapping[str, type[NetworkConfig]]
+) -> Classifier | ScratchClassifier:
+    """The classifier of settings and arrays, which it uses without a copy. Raises ModelFormatError.
+
+    bases: the configuration of each family of networks that can be fine-tuned.
+    """
+    if "scratch" in settings:
+        return _from_scratch(settings, arrays, vocabulary_size)
+    base = settings.get("base")
+    if not isinstance(base, str) or base not in bases:
+        raise ModelFormatError(f"the classifier's base is {base!r}, which is no family of networks of this version")
+    return _fine_tuned(settings, arrays, vocabulary_size, bases[base])
+
+
+def _fine_tuned(settings: Json, arrays: Arrays, vocabulary_size: int, kind: type[NetworkConfig]) -> Classifier:
+    """A fine-tuned network. kind: its configuration. Raises ModelFormatError."""
+    labels, unit = _labels_of(settings), settings.get("unit")
+    if unit not in ("text", "word"):
+        raise ModelFormatError(f"the classifier's unit is {unit!r}; expected text or word")
+    config: NetworkConfig = config_from_json(kind, settings.get("network"))
+    check_layers(getattr(config, "layers", 0), arrays)
+    shapes = [arrays[name].shape if name in arrays else () for name in ("mix", "head.weight")]
+    if [len(shape) for shape in shapes] != [1, 2]:
+        raise ModelFormatError(
+            f"the arrays of the classifier's head have the shapes {shapes}; expected one and two dimensions: "
+            "the file is damaged"
+        )
+    mixed, width = shapes[0][0], shapes[1][1]
+
+    def build_classifier() -> Classifier:
+        return Classifier(build(config, vocabulary_size), labels, unit, width=width, mixed_layers=mixed)
+
+    classifier = filled_network(build_classifier, arrays).eval()
+    widths = layer_widths(classifier.network)
+    if width != widths[-1] or mixed not in (0, len(widths)):
+        raise ModelFormatError(
+            f"the head reads {mixed or 1} layers of width {width}, but the network's layers have the widths {widths}; "
+            "fine-tune the classifier again"
+        )
+    return classifier
+
+
+def _from_scratch(settings: Json, arrays: Arrays, vocabulary_size: int) -> ScratchClassifier:
+    """A network that was trained from scratch. Raises ModelFormatError."""
+    own = settings["scratch"]
+    name = own.get("network") if isinstance(own, dict) else None
+    if name not in LABELLING:
+        raise ModelFormatError(f"the classifier's network is {name!r}, which this version does not know")
+    values = {field: value for field, value in own.items() if field != "network"}
+    config: LabellingConfig = config_from_json(LABELLING[name], values)
+    check_layers(getattr(config, "layers", 0), arrays)
+    labels, unit = _labels_of(settings), settings.get("unit")
+    if not isinstance(unit, str):
+        raise ModelFormatError(f"the classifier's unit is {unit!r}; expected what it labels, such as 'text'")
+    return filled_network(lambda: build_classifier(config, labels, unit, vocabulary_size), arrays).eval()
+
+
+def _labels_of(settings: Json) -> list[str]:
+    """Raises ModelFormatError."""
+    labels = settings.get("labels")
+    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels) or len(labels) < 2:
+        raise ModelFormatError(f"the labels of the classifier are {labels!r}; expected a list of at least two strings")
+    return labels

@@ -1,0 +1,98 @@
+"""A model has the verbs of its kind, for a type checker, for an editor and when it runs."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import TYPE_CHECKING, get_overloads
+
+import pytest
+from random_networks import MODERN, random_model
+
+import chainrule
+from chainrule.api.build_model import build_model, kind_of
+from chainrule.api.load import load
+from chainrule.api.model import as_kind
+from chainrule.errors import WrongModelError
+from chainrule.families import FAMILIES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+KINDS = {
+    "ngram": chainrule.CausalModel,
+    "mixture": chainrule.CausalModel,
+    "transformer": chainrule.CausalNetwork,
+    "masked": chainrule.MaskedModel,
+    "two-sided": chainrule.MaskedModel,
+    "text-encoder": chainrule.EmbeddingModel,
+    "classifier": chainrule.ClassifierModel,
+}
+VERBS = {  # public name: the families whose models have it
+    "generate": {"ngram", "mixture", "transformer"},
+    "perplexity": {"ngram", "mixture", "transformer"},
+    "score": {"ngram", "mixture", "transformer", "masked", "two-sided"},
+    "choose": {"ngram", "mixture", "transformer", "masked", "two-sided"},
+    "fill": {"masked", "two-sided"},
+    "embed": {"transformer", "masked", "two-sided", "text-encoder"},
+    "classify": {"classifier"},
+    "save": set(KINDS),
+}
+
+
+@pytest.fixture(scope="module")
+def ngram() -> chainrule.CausalModel:
+    return chainrule.train(chainrule.Lines(["a text", "another text"]))
+
+
+@pytest.mark.parametrize("family", KINDS)
+def test_a_family_has_the_verbs_of_its_kind(family: str) -> None:
+    kind = kind_of(family)
+    assert kind is KINDS[family]
+    assert {verb for verb in VERBS if hasattr(kind, verb)} == {verb for verb, have in VERBS.items() if family in have}
+
+
+def test_every_family_has_a_kind() -> None:
+    assert all(issubclass(kind_of(family), chainrule.Model) for family in FAMILIES)
+
+
+def test_a_verb_of_another_kind_is_one_clear_line(ngram: chainrule.CausalModel) -> None:
+    with pytest.raises(chainrule.SettingError) as raised:
+        ngram.fill("a [MASK]")
+    assert str(raised.value) == "a model of family 'ngram' continues texts; this takes one that fills gaps in texts"
+    assert not hasattr(ngram, "fill")
+    assert not hasattr(ngram, "embed")
+    assert "fill" not in dir(ngram)
+    with pytest.raises(AttributeError, match="'CausalModel' object has no attribute 'generat'"):
+        ngram.generat()
+
+
+def test_an_error_inside_a_property_stays_what_it_is(ngram: chainrule.CausalModel) -> None:
+    broken = copy.copy(ngram)
+    broken._tokenizer = None
+    broken._speller = None
+    with pytest.raises(AttributeError, match="'NoneType' object has no attribute"):
+        _ = broken.speller
+
+
+def test_a_model_can_be_copied_and_pickled(ngram: chainrule.CausalModel) -> None:
+    for same in (copy.copy(ngram), copy.deepcopy(ngram), pickle.loads(pickle.dumps(ngram))):
+        assert type(same) is chainrule.CausalModel
+        assert same.score(["a text"]) == ngram.score(["a text"])
+
+
+def test_load_checks_the_kind_that_is_named(ngram: chainrule.CausalModel, tmp_path: Path) -> None:
+    ngram.save(tmp_path / "lm")
+    for kind in (None, chainrule.Model, chainrule.CausalModel):
+        assert type(chainrule.load(tmp_path / "lm", kind)) is chainrule.CausalModel
+    with pytest.raises(WrongModelError, match=r"lm: a model of family 'ngram' continues .* one that labels texts"):
+        chainrule.load(tmp_path / "lm", chainrule.ClassifierModel)
+    with pytest.raises(chainrule.SettingError, match="expected a class of models"):
+        chainrule.load(tmp_path / "lm", int)
+    assert len(get_overloads(load)) == 3
+
+
+def test_compacting_keeps_the_kind() -> None:
+    tokenizer = chainrule.train(chainrule.Lines(["a text", "another text"])).tokenizer
+    network = build_model("transformer", random_model(MODERN, tokenizer.vocabulary_size), tokenizer)
+    assert type(as_kind(network, chainrule.EmbeddingModel).compact()) is chainrule.CausalNetwork
