@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from chainrule.neural.grids import GridLayer, GridLSTM, wire_grids
 
 if TYPE_CHECKING:
-    from chainrule.neural.grids import GridCellName
+    from chainrule.neural.config.grid import GridCell
 
 CPU = torch.device("cpu")
 SHAPES = [(3, 4), (1, 6), (5, 2), (1, 1)]
@@ -35,7 +35,7 @@ def cell_by_cell(layer: GridLayer, x: Tensor, direction: int) -> Tensor:
 
 
 @pytest.mark.parametrize("cell", ["lstm", "grid"])
-def test_diagonals_of_several_grids_equal_cell_by_cell(cell: GridCellName) -> None:
+def test_diagonals_of_several_grids_equal_cell_by_cell(cell: GridCell) -> None:
     torch.manual_seed(1)
     layer = GridLayer(inputs=7, width=5, cell=cell, directions=4)
     grids = [torch.randn(*shape, 7) for shape in SHAPES]
@@ -46,7 +46,7 @@ def test_diagonals_of_several_grids_equal_cell_by_cell(cell: GridCellName) -> No
 
 
 @pytest.mark.parametrize("cell", ["lstm", "grid"])
-def test_gradients_of_diagonals_equal_those_of_cell_by_cell(cell: GridCellName) -> None:
+def test_gradients_of_diagonals_equal_those_of_cell_by_cell(cell: GridCell) -> None:
     torch.manual_seed(2)
     layer = GridLayer(inputs=3, width=4, cell=cell, directions=1)
     x = torch.randn(4, 3, 3)

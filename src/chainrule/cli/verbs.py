@@ -79,6 +79,7 @@ FAMILIES = {
     ),
     "convolution": ("train_neural:convolution", "A convolutional network: causal, dilated and gated."),
     "recurrent": ("train_neural:recurrent", "An LSTM, GRU or simple recurrent network."),
+    "grid": ("train_neural:grid", "A two-dimensional LSTM over pictures, row by row."),
     "transformer": ("train_neural:transformer", "A Transformer: a network that looks back by attention."),
     "masked": ("train_neural:masked", "A masked Transformer: it sees both sides, and learns to fill in."),
     "masked-recurrent": (

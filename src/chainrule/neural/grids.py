@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Int64
     from numpy import ndarray
 
-    IntArray = Int64[ndarray, "*shape"]
+    from chainrule.neural.config.grid import GridCell
 
-GridCellName = Literal["lstm", "grid"]
+    IntArray = Int64[ndarray, "*shape"]
 
 
 class Diagonal(NamedTuple):
@@ -121,7 +121,7 @@ _CELLS = {"lstm": MultidimensionalLSTM, "grid": GridLSTM}
 class GridLayer(nn.Module):
     """A cell that goes over grids in K directions, with weights for each."""
 
-    def __init__(self, inputs: int, width: int, cell: GridCellName, directions: int) -> None:
+    def __init__(self, inputs: int, width: int, cell: GridCell, directions: int) -> None:
         super().__init__()
         self.cell = cast("Cell", _CELLS[cell]())
         self.own = nn.Linear(inputs, directions * self.cell.gates * width)  # W, b of all directions
@@ -147,7 +147,8 @@ class GridLayer(nn.Module):
         """
         weight = torch.stack([cast("nn.Linear", layer).weight.T for layer in self.of_neighbours])
         width = self.cell.states * weight.shape[1] // self.cell.reads
-        before = own.new_zeros(len(own), 1, 2 * width)  # what has no neighbour reads row 0
+        kind = torch.promote_types(own.dtype, torch.float32)
+        before = own.new_zeros(len(own), 1, 2 * width, dtype=kind)  # what has no neighbour reads row 0
         results = []
         for gates, diagonal in zip(torch.split(own, [each.cells for each in diagonals], 1), diagonals, strict=True):
             states = before[:, :0]
@@ -155,10 +156,10 @@ class GridLayer(nn.Module):
                 left, above = before.index_select(1, diagonal.left), before.index_select(1, diagonal.above)
                 read = self.cell.read(left[..., :width], above[..., :width])
                 gates = torch.baddbmm(gates, read.to(gates.dtype), weight.to(gates.dtype))
-                states = torch.cat(self.cell(gates, left[..., width:], above[..., width:]), 2).to(before.dtype)
+                states = torch.cat(self.cell(gates, left[..., width:], above[..., width:]), 2).to(kind)
                 results.append(states)
             if diagonal.carried is not None and carried is not None:
-                states = torch.cat((states, carried.index_select(1, diagonal.carried)), 1)
+                states = torch.cat((states, carried.index_select(1, diagonal.carried).to(kind)), 1)
             before = F.pad(states, (0, 0, 1, 0))
         every = torch.cat(results, 1)
         return every[..., :width], every[..., width:]
@@ -215,7 +216,7 @@ def order_by_diagonals(
     position = np.zeros(len(order) + 1, np.int64)  # the last is that of no neighbour
     position[order] = np.arange(len(order)) - np.searchsorted(every[order], every[order]) + 1
     computed, waiting = order[order < len(levels)], order[order >= len(levels)] - len(levels)
-    neighbours = [torch.from_numpy(position[own[computed]]).to(device) for own in (left, above)]
+    left_at, above_at = (torch.from_numpy(position[own[computed]]).to(device) for own in (left, above))
     rows = torch.from_numpy(waiting).to(device)
     present = np.union1d(levels, given[np.isin(given + 1, levels)])
     edges, carried_edges = (
@@ -223,6 +224,6 @@ def order_by_diagonals(
         for own in (levels[computed], given[waiting])
     )
     return computed, [
-        Diagonal(last - first, *(own[first:last] for own in neighbours), rows[begin:end] if begin < end else None)
+        Diagonal(last - first, left_at[first:last], above_at[first:last], rows[begin:end] if begin < end else None)
         for (first, last), (begin, end) in zip(edges, carried_edges, strict=True)
     ]
