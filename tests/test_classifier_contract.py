@@ -15,6 +15,8 @@ import torch
 import chainrule
 from chainrule.errors import SettingError, TextError
 from chainrule.neural.config.labelling import LABELLING
+from chainrule.neural.config.pictures import PictureLabelling
+from chainrule.pictures.picture import LabelledPicture, Picture
 from chainrule.structures.brackets import trees_in_brackets
 from chainrule.structures.tree import Tree, labelled
 from chainrule.text.labelled import Labelled
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from chainrule.structures.tree import LabelledTree
 
 ANIMALS, FOODS = ("dog", "cat", "bird"), ("bread", "soup", "rice")
+# Further settings of networks for pictures of 16 x 16 pixels.
+SMALL_PICTURES: dict[str, dict[str, Any]] = {}
 QUICK = LabelTraining(epochs=6, batch=8, learning_rate=0.02)
 
 
@@ -55,13 +59,27 @@ def trees() -> list[LabelledTree]:
     return [labelled(found.tree, "tree", f"line {found.line}") for found in placed]
 
 
+def pictures() -> list[LabelledPicture]:
+    """Noise in which the upper half, or the lower one, is bright; some of a size that must be changed."""
+    random = np.random.default_rng(3)
+    examples = []
+    for i in range(60):
+        side = (16, 16, 20)[i % 3]
+        pixels = random.integers(0, 90, (side, side, 3), np.uint8)
+        is_upper = i % 2 == 0
+        pixels[: side // 2] += np.uint8(150 * is_upper)
+        pixels[side // 2 :] += np.uint8(150 * (not is_upper))
+        examples.append(LabelledPicture(Picture(pixels, f"picture {i}"), ("above" if is_upper else "below",)))
+    return examples
+
+
 # Labelled inputs of several sizes that a network of each kind can learn, by what it reads.
-INPUTS_OF: dict[str, Callable[[], list[Any]]] = {"text": texts, "tree": trees}
+INPUTS_OF: dict[str, Callable[[], list[Any]]] = {"text": texts, "tree": trees, "picture": pictures}
 
 
 def with_label(example: Any, label: str) -> Any:
     """An example of which all that is labelled has this label."""
-    if isinstance(example, Labelled):
+    if isinstance(example, Labelled | LabelledPicture):
         return example._replace(labels=(label,))
     tree = example.input
     return labelled(Tree(tree.words, tuple(label for _ in tree.labels), tree.parents), "tree", example.place)
@@ -69,6 +87,8 @@ def with_label(example: Any, label: str) -> Any:
 
 def small(name: str) -> Any:
     config = LABELLING[name](width=16, dropout=0.0)
+    if isinstance(config, PictureLabelling):
+        return replace(config, size=(16,), **SMALL_PICTURES.get(name, {}))
     return replace(config, embedding_width=12) if hasattr(config, "embedding_width") else config
 
 

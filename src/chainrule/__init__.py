@@ -103,6 +103,12 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.neural.config.conditional import ConditionalConfig as ConditionalConfig
     from chainrule.ngram.config import NGramConfig as NGramConfig
     from chainrule.protocol import LanguageModel as LanguageModel, Scorer as Scorer
+    from chainrule.pictures.picture import (
+        LabelledPicture as LabelledPicture,
+        Picture as Picture,
+        as_picture as as_picture,
+    )
+    from chainrule.pictures.read_pictures import read_pictures as read_pictures
     from chainrule.structures.read_trees import read_trees as read_trees
     from chainrule.structures.tree import LabelledTree as LabelledTree, Tree as Tree
     from chainrule.text.corpus import Corpus as Corpus, Lines as Lines
@@ -150,6 +156,7 @@ _HOMES = {
     "FineTuningConfig": "training.finetuning_config",
     "Frequencies": "api.frequencies",
     "Labelled": "text.labelled",
+    "LabelledPicture": "pictures.picture",
     "LabelComparison": "comparison.labels",
     "LabelTraining": "training.label_config",
     "LabelledTree": "structures.tree",
@@ -169,6 +176,7 @@ _HOMES = {
     "Neighbour": "api.nearest",
     "OutputError": "errors",
     "Pairs": "text.pairs",
+    "Picture": "pictures.picture",
     "Reading": "text.reading",
     "RecurrentConfig": "neural.config",
     "Rescored": "api.rescore",
@@ -192,6 +200,7 @@ _HOMES = {
     "VectorsMeasurement": "api.evaluate_vectors",
     "WordVectors": "api.word_vectors",
     "adapt": "api.adapt",
+    "as_picture": "pictures.picture",
     "attend": "api.attend",
     "compare": "comparison.compare",
     "compare_families": "comparison.compare",
@@ -226,6 +235,7 @@ _HOMES = {
     "prune_by_entropy": "api.prune",
     "prune_to_text": "api.prune",
     "prune_to_vocabulary": "api.prune",
+    "read_pictures": "pictures.read_pictures",
     "read_trees": "structures.read_trees",
     "read_labelled": "text.labelled",
     "read_together": "api.together",

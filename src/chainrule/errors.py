@@ -18,7 +18,9 @@ class ChainruleError(Exception):
 
 
 class TextError(ChainruleError):
-    """A text cannot be read: it is missing, empty, not UTF-8, or contains a marker such as <s>."""
+    """An input cannot be read: a text that is missing, empty, not UTF-8 or contains a marker such as <s>; a damaged
+    picture.
+    """
 
 
 class ModelFormatError(ChainruleError):

@@ -16,7 +16,8 @@ from chainrule.api.tokenizers import tokenized
 from chainrule.api.training_record import circumstances
 from chainrule.applications.labelled_inputs import INPUTS, digest_of_inputs
 from chainrule.errors import SettingError
-from chainrule.neural.config.labelling import LABELLING, LabellingConfig, labelling_name
+from chainrule.neural.config.labelling import LABELLING, labelling_name
+from chainrule.neural.config.labelling_base import LabellingConfig
 from chainrule.text.corpus import Lines
 from chainrule.text.labelled import classes_of
 from chainrule.text.tokenizer import Tokenizer
@@ -88,7 +89,7 @@ def train_classifier(
     index = {label: i for i, label in enumerate(labels)}
     encoded = [
         Example(own, np.array([index[label] for label in example.labels], np.int64))
-        for own, example in zip(kind.encode(learner, examples, unit), examples, strict=True)
+        for own, example in zip(kind.encode(learner, examples, unit, network), examples, strict=True)
     ]
     data = split(encoded, training.valid_share, training.seed)
     classifier, learnt = train_from_scratch(

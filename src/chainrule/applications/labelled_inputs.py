@@ -12,6 +12,10 @@ from typing import TYPE_CHECKING, Any, cast
 from chainrule.applications.labelling import labelled_units, measured, predicted, predicted_of
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError, TextError
+from chainrule.pictures.picture import UNITS as PICTURE_UNITS
+from chainrule.pictures.picture import as_picture, framed
+from chainrule.pictures.read_pictures import check_pictures, read_pictures
+from chainrule.pictures.read_pictures import read_unlabelled as read_unlabelled_pictures
 from chainrule.structures.encoded import encoded, encoded_trees
 from chainrule.structures.read_trees import UNITS, read_trees, read_unlabelled
 from chainrule.structures.tree import LabelledTree, labelled
@@ -34,22 +38,23 @@ class InputKind:
 
     units: what may be labelled of an input; the first is the default. plural: of an input, for messages.
     tokenizer: what cuts the texts in inputs, by default; None where there are none.
-    read: (file, unit, on_bad) -> labelled examples. Raises TextError.
+    read: (file or folder, unit, the network's configuration, on_bad, progress) -> labelled examples. Raises TextError.
     check: (examples, unit) -> the same, checked, where they were given from Python. Raises TypeError, TextError.
-    inputs: file -> the inputs in it, without labels. Raises TextError. None: a file of them is a text, a line each.
+    inputs: (file or folder, the network's configuration, progress) -> the inputs in it, without labels. Raises
+    TextError. None: a file of them is a text, a line each.
     texts: inputs -> the texts in them, that a vocabulary is learned from.
-    encode: (tokenizer, examples, unit) -> what a network reads of each. Raises TextError.
-    predict: (classifier, tokenizer, inputs) -> the labels of their units. Raises SettingError.
+    encode: (tokenizer, examples, unit, the network's configuration) -> what a network reads of each. Raises TextError.
+    predict: (classifier, tokenizer, inputs) -> the labels of their units. Raises SettingError, TextError.
     """
 
     units: tuple[str, ...]
     plural: str
     tokenizer: str | None
-    read: Callable[[str, str, OnBad], Sequence[Any]]
+    read: Callable[[str, str, Any, OnBad, Progress], Sequence[Any]]
     check: Callable[[Iterable[Any], str], Sequence[Any]]
-    inputs: Callable[[str], Sequence[Any]] | None
+    inputs: Callable[[str, Any, Progress], Sequence[Any]] | None
     texts: Callable[[Sequence[Any]], list[str]]
-    encode: Callable[[Tokenizer, Sequence[Any], str], Sequence[Any]]
+    encode: Callable[[Tokenizer, Sequence[Any], str, Any], Sequence[Any]]
     predict: Callable[[Any, Tokenizer, Sequence[Any]], list[Predicted]]
 
     def unit(self, given: str | None) -> str:
@@ -82,28 +87,45 @@ def _predict_trees(classifier: Any, tokenizer: Tokenizer, trees: Sequence[Tree])
     return predicted(classifier, inputs, shown)
 
 
+def _predict_pictures(classifier: Any, tokenizer: Tokenizer, inputs: Sequence[Any]) -> list[Predicted]:
+    pictures = [as_picture(given) for given in inputs]
+    pixels = [framed(picture, classifier.config.frame) for picture in pictures]
+    return predicted(classifier, pixels, [[picture.name] for picture in pictures])
+
+
 INPUTS: dict[str, InputKind] = {
     "text": InputKind(
         units=("text", "word"),
         plural="texts",
         tokenizer="word",
-        read=cast("Any", read_labelled),
+        read=lambda name, unit, config, on_bad, progress: read_labelled(name, cast("Any", unit), on_bad),
         check=cast("Any", check_labelled),
         inputs=None,
         texts=list,
-        encode=cast("Any", labelled_units),
+        encode=lambda tokenizer, examples, unit, config: labelled_units(tokenizer, examples, cast("Any", unit)),
         predict=_predict_texts,
     ),
     "tree": InputKind(
         units=UNITS,
         plural="trees",
         tokenizer="whitespace",
-        read=read_trees,
+        read=lambda name, unit, config, on_bad, progress: read_trees(name, unit, on_bad),
         check=_check_trees,
-        inputs=read_unlabelled,
+        inputs=lambda name, config, progress: read_unlabelled(name),
         texts=lambda trees: [tree.text() for tree in trees],
-        encode=encoded_trees,
+        encode=lambda tokenizer, examples, unit, config: encoded_trees(tokenizer, examples, unit),
         predict=_predict_trees,
+    ),
+    "picture": InputKind(
+        units=PICTURE_UNITS,
+        plural="pictures",
+        tokenizer=None,
+        read=lambda name, unit, config, on_bad, progress: read_pictures(name, config.frame, on_bad, progress),
+        check=lambda examples, unit: check_pictures(examples),
+        inputs=lambda name, config, progress: read_unlabelled_pictures(name, config.frame, progress),
+        texts=lambda pictures: [],
+        encode=lambda tokenizer, examples, unit, config: [framed(each.input, config.frame) for each in examples],
+        predict=_predict_pictures,
     ),
 }
 
@@ -111,6 +133,11 @@ INPUTS: dict[str, InputKind] = {
 def inputs_of(classifier: object) -> InputKind:
     """What a classifier reads."""
     return INPUTS[getattr(classifier, "reads", "text")]
+
+
+def config_of(classifier: object) -> Any:
+    """The configuration of a classifier from scratch; None of one on a language model, which no kind asks for it."""
+    return getattr(classifier, "config", None)
 
 
 def digest_of_inputs(examples: Sequence[Labelled]) -> str:
@@ -128,4 +155,5 @@ def assessed(
     """
     kind = inputs_of(classifier)
     examples = kind.check(examples, classifier.unit)
-    return measured(classifier, examples, kind.encode(tokenizer, examples, classifier.unit), progress)
+    inputs = kind.encode(tokenizer, examples, classifier.unit, config_of(classifier))
+    return measured(classifier, examples, inputs, progress)

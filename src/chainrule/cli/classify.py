@@ -47,7 +47,7 @@ def classify(
     labels.
     """
     from chainrule.api.classifier_model import ClassifierModel
-    from chainrule.applications.labelled_inputs import inputs_of
+    from chainrule.applications.labelled_inputs import config_of, inputs_of
     from chainrule.applications.labelling import predicted_of
 
     if data is not None and (text != "-" or reading != DEFAULT_READING):
@@ -59,7 +59,7 @@ def classify(
         return
     with progress_bar() as progress:
         labeller = open_model(model, None, markers, progress, kind=ClassifierModel)
-        unit = labeller.classifier.unit
+        unit: str = labeller.classifier.unit
         read = inputs_of(labeller.classifier).inputs
         if read is not None:
             if text == "-" or reading != DEFAULT_READING:
@@ -67,8 +67,9 @@ def classify(
                 raise CycloptsError(
                     msg=f"This classifier labels {plural}: name a file of them, without options of texts."
                 )
-            for prediction in labeller.classify(read(text)):
-                _print(prediction, unit not in ("text", "tree"), json=json)
+            for prediction in labeller.classify(read(text, config_of(labeller.classifier), progress)):
+                by_unit = unit not in ("text", "tree", "picture")
+                _print(prediction, by_unit, json=json, what="picture" if unit == "picture" else "text")
             return
         source = reading.corpus(text)
         empty = 0
@@ -88,12 +89,13 @@ def classify(
 def show_accuracy(model: Path, data: str, markers: Markers | None, *, strict: bool, json: bool) -> None:
     """Prints how well a classifier labels the labelled inputs of a file."""
     from chainrule.api.classifier_model import ClassifierModel
-    from chainrule.applications.labelled_inputs import inputs_of
+    from chainrule.applications.labelled_inputs import config_of, inputs_of
 
     with progress_bar() as progress:
         labeller = open_model(model, None, markers, progress, kind=ClassifierModel)
+        kind, network = inputs_of(labeller.classifier), labeller.classifier
         with bad_records(strict=strict) as on_bad:
-            examples = inputs_of(labeller.classifier).read(data, labeller.classifier.unit, on_bad)
+            examples = kind.read(data, network.unit, config_of(network), on_bad, progress)
         result = labeller.assess(examples, progress)
     if json:
         print_json(result.as_json())
@@ -109,7 +111,8 @@ def labels_inputs(model: Path) -> bool:
     return saved_family(model) == "classifier"
 
 
-def _print(prediction: Predicted, by_word: bool, *, json: bool) -> None:
+def _print(prediction: Predicted, by_word: bool, *, json: bool, what: str = "text") -> None:
+    """what: the name of an input in JSON."""
     if json:
         rows = prediction.log_probs.tolist()
         shares = [{name: math.exp(share) for name, share in zip(prediction.labels, row, strict=True)} for row in rows]
@@ -117,7 +120,7 @@ def _print(prediction: Predicted, by_word: bool, *, json: bool) -> None:
         if by_word:
             print_json({"words": prediction.units, "labels": labels, "probabilities": shares})
         else:
-            print_json({"text": prediction.units[0], "label": labels[0], "probabilities": shares[0]})
+            print_json({what: prediction.units[0], "label": labels[0], "probabilities": shares[0]})
         return
     for unit, (label, probability) in zip(prediction.units, prediction.best, strict=True):
         print(f"{label}\t{probability:.6f}\t{on_one_line(unit)}")

@@ -195,12 +195,13 @@ def _compare_labels(
     if len(texts) != 1:
         raise CycloptsError(msg="--labels takes one file of labelled inputs to train on, before the options.")
     names = networks or ("bag", "lstm", "convolution", "transformer")
-    kind = INPUTS[LABELLING[names[0]].reads if names[0] in LABELLING else "text"]
+    config = LABELLING.get(names[0], LABELLING["bag"])()
+    kind = INPUTS[config.reads]
     unit = kind.units[0]
     with progress_bar() as progress:
         table = compare_labels(
-            kind.read(texts[0], unit, raise_error),
-            kind.read(labels, unit, raise_error),
+            kind.read(texts[0], unit, config, raise_error, progress),
+            kind.read(labels, unit, config, raise_error, progress),
             names,
             vectors=vectors,
             training=LabelTraining(minutes=minutes),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from chainrule.base.progress import silent
 from chainrule.cli.arguments import (
     DEFAULT_TOKENIZER,
     FILE,
@@ -28,7 +29,7 @@ from chainrule.neural.config.labelling import LABELLING
 from chainrule.training.label_config import LabelTraining
 
 if TYPE_CHECKING:
-    from chainrule.neural.config.labelling import LabellingConfig
+    from chainrule.neural.config.labelling_base import LabellingConfig
 
     class LabelTrainingFlags:
         """All fields may be left out."""
@@ -58,7 +59,8 @@ def classifier(
         FILE,
         Parameter(
             help="Labelled inputs. Texts: TSV: text, tab, label; or .jsonl: text, label; with --unit word: word, tab, "
-            "label; or words, labels. Trees: brackets, .conllu, or .jsonl: words, parents, labels.",
+            "label; or words, labels. Trees: brackets, .conllu, or .jsonl: words, parents, labels. Pictures: a "
+            "folder of JPEG or PNG files for each label, in one folder; or .jsonl: picture (a path), label.",
         ),
     ],
     /,
@@ -115,16 +117,21 @@ def classifier(
             "vectors": beginning.name,
         }
         report_finished_classifier(
-            output, learning, lambda: digest_of_inputs(kind.read(data, unit, raise_error)), others, json=json
+            output,
+            learning,
+            lambda: digest_of_inputs(kind.read(data, unit, config, raise_error, silent)),
+            others,
+            json=json,
         )
         return
     replaces = overwrite or continues
     check_model_target(output, overwrite=replaces)
-    examples = kind.read(data, unit, raise_error)
     tests = None
-    if test is not None:
-        with bad_records(strict=strict) as on_bad:
-            tests = kind.read(test, unit, on_bad)
+    with progress_bar() as progress:
+        examples = kind.read(data, unit, config, raise_error, progress)
+        if test is not None:
+            with bad_records(strict=strict) as on_bad:
+                tests = kind.read(test, unit, config, on_bad, progress)
     check_labels(tests or [], classes_of(examples))
     if is_first_process() and config.reads == "text":
         note_suspicious_labels(examples, unit)

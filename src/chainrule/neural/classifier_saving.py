@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.neural.config import NetworkConfig
-    from chainrule.neural.config.labelling import LabellingConfig
+    from chainrule.neural.config.labelling_base import LabellingConfig
     from chainrule.neural.labelling.classifier import ScratchClassifier
 
     Json = dict[str, Any]

@@ -13,7 +13,7 @@ from chainrule.training.label_learning import Learner, learn_labels
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from chainrule.neural.config.labelling import LabellingConfig
+    from chainrule.neural.config.labelling_base import LabellingConfig
     from chainrule.neural.labelling.classifier import ScratchClassifier
     from chainrule.training.label_config import LabelTraining
     from chainrule.training.labels import LabelData

@@ -14,7 +14,10 @@ from chainrule.neural.config.labelling import (
     TransformerLabelling,
     TreeLabelling,
 )
+from chainrule.neural.config.pictures import LeNetLabelling
 from chainrule.neural.labelling.classifier import ScratchClassifier
+from chainrule.neural.labelling.convolutions import Convolution, PlainLayers, hidden_layers
+from chainrule.neural.labelling.pictures import PictureBody
 from chainrule.neural.labelling.texts import TextBody
 from chainrule.neural.labelling.token_layers import (
     ConvolutionLayers,
@@ -28,7 +31,9 @@ from chainrule.neural.layers import layer_stack
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from chainrule.neural.config.labelling import LabellingConfig, RecurrentLabelling
+    from chainrule.neural.config.labelling import RecurrentLabelling
+    from chainrule.neural.config.labelling_base import LabellingConfig
+    from chainrule.neural.config.pictures import PlainConvolutionLabelling
     from chainrule.neural.labelling.classifier import Body
 
 
@@ -66,6 +71,28 @@ def _tree(config: TreeLabelling, vocabulary_size: int, unit: str) -> TreeBody:
     return TreeBody(config, vocabulary_size)
 
 
+def _plain_convolutions(config: PlainConvolutionLabelling, vocabulary_size: int, unit: str) -> PictureBody:
+    count, frame = len(config.channels), config.frame
+    kernels = config.kernels * count if len(config.kernels) == 1 else config.kernels
+    convolutions = [
+        Convolution(channels, kernel, config.stride if i == 1 else 1, i in config.pooled)
+        for i, (channels, kernel) in enumerate(zip(config.channels, kernels, strict=True), 1)
+    ]
+    layers = PlainLayers(
+        frame.channels,
+        convolutions,
+        padded=config.padded,
+        activation=config.activation,
+        norm=config.norm,
+        pooling=config.pooling,
+        window=config.window,
+    )
+    widths = [*config.hidden, config.width]
+    size = (frame.height, frame.width)
+    pool = hidden_layers(layers, frame.channels, size, widths, config.activation, config.dropout)
+    return PictureBody(config, layers, pool, config.width)
+
+
 # (configuration, vocabulary size, unit) -> body, by the type of the configuration.
 _BODIES: dict[type[LabellingConfig], Callable[[Any, int, str], Body[Any]]] = {
     BagLabelling: _bag,
@@ -75,4 +102,5 @@ _BODIES: dict[type[LabellingConfig], Callable[[Any, int, str], Body[Any]]] = {
     ConvolutionLabelling: _convolution,
     TransformerLabelling: _transformer,
     TreeLabelling: _tree,
+    LeNetLabelling: _plain_convolutions,
 }

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Float32
     from numpy import ndarray
 
-    from chainrule.neural.config.labelling import LabellingConfig
+    from chainrule.neural.config.labelling_base import LabellingConfig
 
 _BATCH_SIZE = 1 << 12  # the size of all inputs of a batch, padding included
 _SORTED = 1 << 10  # inputs that are sorted by size before they are batched

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     from jaxtyping import Float, Int64
 
-    from chainrule.neural.config.labelling import Pooling, WordsConfig
+    from chainrule.neural.config.labelling import Pooling
+    from chainrule.neural.config.labelling_base import WordsConfig
     from chainrule.text.document_units import UnitTokens
 
 

@@ -1,0 +1,111 @@
+"""Networks of convolutions in a row: LeNet (LeCun 1998), AlexNet (Krizhevsky 2012), VGG (Simonyan and Zisserman 2015).
+
+Legend: B pictures, C channels, H height, W width.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+import torch
+from torch import Tensor, nn
+
+from chainrule.errors import SettingError
+from chainrule.neural.dropout import Dropout
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from chainrule.neural.config.pictures import Activation, MapNorm, MapPooling
+
+ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh}
+
+
+class Convolution(NamedTuple):
+    """Settings of one convolution; pooled: whether its outputs are pooled."""
+
+    channels: int
+    kernel: int
+    stride: int
+    pooled: bool
+
+
+class PlainLayers(nn.Sequential):
+    """Convolutions, each with its norm, activation and pooling as one layer: conv1, conv2, ..."""
+
+    def __init__(
+        self,
+        channels: int,
+        convolutions: Sequence[Convolution],
+        *,
+        padded: bool,
+        activation: Activation,
+        norm: MapNorm,
+        pooling: MapPooling,
+        window: int,
+    ) -> None:
+        """channels: of the pictures. window: of pooling, which moves by 2."""
+        super().__init__()
+        for i, (filters, kernel, stride, pooled) in enumerate(convolutions, 1):
+            layer = nn.Sequential(
+                nn.Conv2d(channels, filters, kernel, stride, (kernel - 1) // 2 if padded else 0, bias=norm != "batch")
+            )
+            if norm == "batch":
+                layer.append(nn.BatchNorm2d(filters))
+            layer.append(ACTIVATIONS[activation]())
+            if norm == "local":  # after the activation, with the constants of Krizhevsky et al. 2012, section 3.3
+                layer.append(nn.LocalResponseNorm(5, k=2.0))
+            if pooled:
+                edge = (window - 1) // 2 if padded else 0
+                layer.append(nn.MaxPool2d(window, 2, edge) if pooling == "max" else nn.AvgPool2d(window, 2, edge))
+            self.add_module(f"conv{i}", layer)
+            channels = filters
+        self.width = channels
+        initialise(self)
+
+
+def hidden_layers(
+    layers: nn.Module,
+    channels: int,
+    size: tuple[int, int],
+    widths: Sequence[int],
+    activation: Activation,
+    dropout: float,
+) -> nn.Sequential:
+    """From the last maps, laid out in a row, to a vector, by hidden layers of these widths; at least one.
+
+    channels, size: of the pictures, height and width. Raises SettingError where nothing is left of so small pictures.
+    """
+    before = maps_shape(layers, channels, size).numel()
+    pool = nn.Sequential(nn.Flatten())
+    for i, width in enumerate(widths):
+        pool.append(Dropout(dropout if i else 0.0))
+        pool.append(nn.Linear(before, width))
+        pool.append(ACTIVATIONS[activation]())
+        before = width
+    initialise(pool)
+    return pool
+
+
+def maps_shape(layers: nn.Module, channels: int, size: tuple[int, int]) -> torch.Size:
+    """The shape of the last maps of one picture: channels, height, width. Raises SettingError."""
+    training = layers.training
+    try:
+        with torch.no_grad():
+            return cast("Tensor", layers.eval()(torch.zeros(1, channels, *size))).shape[1:]
+    except RuntimeError as error:
+        raise SettingError(
+            f"pictures of {size[1]} x {size[0]} pixels are too small for these layers: nothing is left of them; give a "
+            "larger size, or fewer pooled layers"
+        ) from error
+    finally:
+        layers.train(training)
+
+
+def initialise(layers: nn.Module) -> None:
+    """Weights by He et al. (2015, equation 10) for ReLU; biases 0."""
+    for module in layers.modules():
+        if isinstance(module, nn.Conv2d | nn.Linear):
+            nn.init.kaiming_normal_(module.weight, mode="fan_in", nonlinearity="relu")
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)

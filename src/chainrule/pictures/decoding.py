@@ -1,0 +1,118 @@
+"""Decodes JPEG and PNG files by Pillow, the one file that imports it: every picture upright, in 8 bits, red green blue.
+
+    alpha         laid on white, as a page shows it; so is a colour of a palette that is transparent
+    16 bits       the high 8 bits
+    EXIF          turned upright as a viewer shows it; a damaged orientation is none
+    animated      refused, since it is not said which frame is meant
+    giant         refused by its header, before anything is decoded
+
+Legend: H height, W width, in pixels; the 3 of colours are red, green, blue.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from chainrule.errors import SettingError, TextError
+
+if TYPE_CHECKING:
+    import os
+
+    from jaxtyping import UInt8
+    from numpy import ndarray
+
+MOST_PIXELS = 1 << 26  # of a picture that is decoded: 67 million, 200 MB
+SUFFIXES = (".jpg", ".jpeg", ".png")
+_FORMATS = ("JPEG", "PNG")
+
+
+def decoded(path: str | os.PathLike[str]) -> UInt8[ndarray, "H W 3"]:
+    """The pixels of a file. Raises TextError that names it; SettingError without Pillow."""
+    pillow = _pillow()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of Pillow, on odd metadata and large sizes, which are checked below
+            with pillow.Image.open(path, formats=_FORMATS) as file:
+                width, height = file.size
+                if width * height > MOST_PIXELS:
+                    raise TextError(
+                        f"{path}: has {width:,} x {height:,} pixels, more than the {MOST_PIXELS:,} that are decoded; "
+                        "make it smaller, or leave it out"
+                    )
+                if getattr(file, "is_animated", False) and file.format == "PNG":
+                    raise TextError(
+                        f"{path}: is an animated picture of {file.n_frames} frames; expected a single one: save the "
+                        "frame that is meant"
+                    )
+                return np.ascontiguousarray(np.asarray(_as_rgb(_upright(file)), np.uint8))
+    except TextError:
+        raise
+    except pillow.Image.DecompressionBombError as error:
+        raise TextError(f"{path}: is a giant picture ({error}); make it smaller, or leave it out") from error
+    except FileNotFoundError as error:
+        raise TextError(f"{path}: there is no such file") from error
+    except pillow.UnidentifiedImageError as error:
+        raise TextError(f"{path}: is no JPEG and no PNG picture, or its beginning is damaged") from error
+    except MemoryError as error:
+        raise TextError(f"{path}: does not fit into memory; make it smaller, or leave it out") from error
+    except OSError as error:
+        reason = error.strerror or " ".join(str(error).split())
+        raise TextError(f"{path}: cannot be read as a picture: {reason}") from error
+    except Exception as error:  # Pillow's readers raise many kinds on damaged files
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise TextError(f"{path}: is a damaged picture: {reason}") from error
+
+
+def resized(pixels: UInt8[ndarray, "H W C"], height: int, width: int) -> UInt8[ndarray, "height width C"]:
+    """Pixels at another size, by bicubic interpolation that averages where it makes smaller."""
+    if pixels.shape[:2] == (height, width):
+        return pixels
+    image = _pillow().Image
+    channels = [
+        np.asarray(image.fromarray(channel).resize((width, height), image.Resampling.BICUBIC))
+        for channel in np.ascontiguousarray(np.moveaxis(pixels, 2, 0))
+    ]
+    return np.stack(channels, 2)
+
+
+def encoded_png(pixels: UInt8[ndarray, "H W C"]) -> bytes:
+    """A PNG file of pixels with one channel, grey, or three."""
+    from io import BytesIO
+
+    file = BytesIO()
+    _pillow().Image.fromarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels).save(file, "PNG")
+    return file.getvalue()
+
+
+def _upright(file: Any) -> Any:
+    """Turned or mirrored as its EXIF orientation says."""
+    file.load()
+    try:
+        return _pillow().ImageOps.exif_transpose(file)
+    except Exception:  # damaged EXIF data say nothing
+        return file
+
+
+def _as_rgb(picture: Any) -> Any:
+    """Of any mode of Pillow's."""
+    image = _pillow().Image
+    if picture.mode.startswith("I"):  # 16 bits a pixel, perhaps held in 32, which Pillow would clip at 255
+        wide = np.asarray(picture).astype(np.int64)
+        return image.fromarray((wide >> 8).clip(0, 255).astype(np.uint8)).convert("RGB")
+    if picture.mode in ("RGBA", "LA", "PA") or "transparency" in picture.info:
+        picture = picture.convert("RGBA")
+        ground = image.new("RGBA", picture.size, "white")
+        return image.alpha_composite(ground, picture).convert("RGB")
+    return picture.convert("RGB")
+
+
+def _pillow() -> Any:
+    try:
+        import PIL.Image
+        import PIL.ImageOps
+    except ImportError as error:
+        raise SettingError("pictures need Pillow, which is not installed: pip install 'chainrule[pictures]'") from error
+    return PIL

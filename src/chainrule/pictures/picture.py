@@ -1,0 +1,131 @@
+"""A picture in memory, a labelled one, and how a picture is brought to the size that a network reads.
+
+Legend: H height, W width, in pixels; C channels: 3 for red, green, blue, or 1 for grey.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+
+from chainrule.errors import TextError
+from chainrule.pictures.decoding import decoded, resized
+
+if TYPE_CHECKING:
+    from jaxtyping import UInt8
+    from numpy import ndarray
+
+Fit = Literal["crop", "stretch", "pad"]
+Colours = Literal["rgb", "grey"]
+UNITS = ("picture",)
+_LUMA = np.array([19595, 38470, 7471])  # of ITU-R BT.601, in parts of 65,536
+
+
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """Pixels, and the name that messages give them. As a str, it is its size and a digest of its pixels."""
+
+    pixels: UInt8[ndarray, "H W C"] = field(repr=False)
+    name: str = "a picture"
+
+    def __str__(self) -> str:
+        height, width, _ = self.pixels.shape
+        digest = hashlib.sha256(np.ascontiguousarray(self.pixels).data).hexdigest()
+        return f"a picture of {width} x {height} pixels, {digest}"
+
+
+class LabelledPicture(NamedTuple):
+    """A picture and its label.
+
+    good:  LabelledPicture(chainrule.as_picture("cat.jpg"), ("cat",))
+    """
+
+    input: Picture
+    labels: tuple[str, ...]
+    place: str = "a labelled picture"  # the file, for messages
+
+
+@dataclass(frozen=True, kw_only=True)
+class Frame:
+    """The size and colours that a network reads, and how a picture of another shape gets them.
+
+    fit: crop: scaled until it fills the frame, and what stands over is cut off on both sides; stretch: each side scaled
+    by itself; pad: scaled until all of it is within the frame, the rest black. share: of the frame that crop first
+    takes, in the middle: 0.875 is 224 of 256 pixels.
+    """
+
+    height: int
+    width: int
+    fit: Fit = "crop"
+    colours: Colours = "rgb"
+    share: float = 1.0
+
+    @property
+    def channels(self) -> int:
+        return 1 if self.colours == "grey" else 3
+
+
+def as_picture(given: Picture | str | os.PathLike[str] | UInt8[ndarray, "H W C"]) -> Picture:
+    """A picture from the path of a JPEG or PNG file, or from pixels: bytes, H x W, or H x W x 1 or 3.
+
+    Raises TextError that names the file; TypeError.
+    """
+    if isinstance(given, Picture):
+        return given
+    if isinstance(given, str | os.PathLike):
+        return Picture(decoded(given), os.fspath(given))
+    pixels: Any = given
+    if not isinstance(pixels, np.ndarray) or pixels.dtype != np.uint8 or pixels.ndim not in (2, 3):
+        raise TypeError(
+            f"this takes the path of a picture, or its pixels as a NumPy array of uint8; found {_kind(given)}"
+        )
+    pixels = pixels[..., None] if pixels.ndim == 2 else pixels
+    if pixels.shape[2] not in (1, 3) or not pixels.size:
+        raise TextError(f"the pixels have the shape {pixels.shape}; expected height, width, and 1 or 3 colours")
+    return Picture(pixels)
+
+
+def framed(picture: Picture, frame: Frame) -> UInt8[ndarray, "height width C"]:
+    """The pixels of a picture as a network reads them; as they are where they have that size and colours."""
+    pixels = _coloured(picture.pixels, frame.colours)
+    height, width = pixels.shape[:2]
+    if (height, width) == (frame.height, frame.width):
+        return pixels
+    if frame.fit == "stretch":
+        return resized(pixels, frame.height, frame.width)
+    scales = (frame.height / height, frame.width / width)
+    if frame.fit == "pad":
+        own = [max(1, round(side * min(scales))) for side in (height, width)]
+        result = np.zeros((frame.height, frame.width, pixels.shape[2]), np.uint8)
+        result[_middle(own[0], frame.height), _middle(own[1], frame.width)] = resized(pixels, *own)
+        return result
+    scale = max(scales)
+    rows, columns = (
+        _middle(min(side, max(1, round(frame.share * wanted / scale))), side)
+        for side, wanted in ((height, frame.height), (width, frame.width))
+    )
+    cut = pixels[rows, columns]
+    return resized(cut, frame.height, frame.width)
+
+
+def _middle(part: int, whole: int) -> slice:
+    first = (whole - part) // 2
+    return slice(first, first + part)
+
+
+def _coloured(pixels: UInt8[ndarray, "H W C"], colours: Colours) -> UInt8[ndarray, "H W C"]:
+    if colours == "grey" and pixels.shape[2] == 3:
+        return ((pixels.astype(np.int64) @ _LUMA + (1 << 15)) >> 16).astype(np.uint8)[..., None]
+    if colours == "rgb" and pixels.shape[2] == 1:
+        return np.repeat(pixels, 3, 2)
+    return pixels
+
+
+def _kind(value: object) -> str:
+    if isinstance(value, np.ndarray):
+        return f"an array of {value.dtype} with {value.ndim} dimensions"
+    return repr(value)[:80]

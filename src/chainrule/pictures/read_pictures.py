@@ -1,0 +1,167 @@
+"""Pictures on disk: folders of class folders, JSON lines (.jsonl) of paths and labels, and single files.
+
+Folders       animals/cat/1.jpg  animals/dog/2.png       the label is the folder below the one that is given
+JSON lines    {"picture": "cat/1.jpg", "label": "cat"}   a path counts from the folder of this file
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from chainrule.base.memory import check_fits
+from chainrule.base.progress import Progress, silent
+from chainrule.errors import TextError
+from chainrule.pictures.decoding import SUFFIXES
+from chainrule.pictures.picture import LabelledPicture, Picture, as_picture, framed
+from chainrule.text.reading import FORMATS, text_suffix
+from chainrule.text.records import as_written, json_objects, raise_error, read_field
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from chainrule.pictures.picture import Frame
+    from chainrule.text.records import OnBad
+
+_OTHER_SUFFIXES = (".gif", ".bmp", ".webp", ".tif", ".tiff", ".heic", ".avif", ".jp2")
+_EXPECTED = f"{', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}"
+
+
+class PicturePath(NamedTuple):
+    """Where a picture is, its label if it has one, and where that is said, for messages."""
+
+    path: str
+    label: str | None
+    place: str
+
+
+def read_pictures(
+    name: str | os.PathLike[str],
+    frame: Frame | None = None,
+    on_bad: OnBad = raise_error,
+    progress: Progress = silent,
+) -> list[LabelledPicture]:
+    """The labelled pictures of a folder of class folders, or of a file of JSON lines.
+
+    frame: the size that they are kept at; by default their own. on_bad: called with a TextError that names the file of
+    each picture that cannot be read, or has no label, which is left out. Raises TextError where there is no picture;
+    EstimationError where they do not fit into memory.
+
+    good:  chainrule.read_pictures("animals/")
+    """
+    name = os.fspath(name)
+    paths = _in_class_folders(Path(name), on_bad) if os.path.isdir(name) else _in_json_lines(name, on_bad)
+    pictures = [
+        LabelledPicture(picture, (path.label or "",), path.place)
+        for path, picture in _opened(list(paths), frame, on_bad, progress)
+    ]
+    if not pictures:
+        raise TextError(
+            f"{name}: there is no labelled picture in it; expected folders named as their labels with {_EXPECTED} "
+            'files in them, or JSON lines such as {"picture": "1.jpg", "label": "cat"}'
+        )
+    return pictures
+
+
+def read_unlabelled(
+    name: str | os.PathLike[str], frame: Frame | None = None, progress: Progress = silent
+) -> list[Picture]:
+    """The pictures of a folder, at any depth, of a file of JSON lines, or a single one. Raises TextError."""
+    name = os.fspath(name)
+    if os.path.isdir(name):
+        paths = [PicturePath(os.fspath(path), None, os.fspath(path)) for path in _files_in(Path(name), raise_error)]
+    elif FORMATS.get(text_suffix(name)) == "json":
+        paths = [_of_record(name, place, record, False) for place, record in json_objects(name)]
+    else:
+        paths = [PicturePath(name, None, name)]
+    pictures = [picture for _, picture in _opened(paths, frame, raise_error, progress)]
+    if not pictures:
+        raise TextError(f"{name}: there is no picture in it; expected {_EXPECTED} files")
+    return pictures
+
+
+def check_pictures(examples: Iterable[Any]) -> list[LabelledPicture]:
+    """Checks labelled pictures given from Python. Raises TypeError, TextError."""
+    examples = list(examples)
+    odd = next((example for example in examples if not isinstance(example, LabelledPicture)), None)
+    if odd is not None:
+        raise TypeError(f"this takes labelled pictures, as read_pictures gives them; found {odd!r}")
+    if not examples:
+        raise TextError("there are no labelled pictures; at least one is needed")
+    for picture, labels, place in examples:
+        if not isinstance(picture, Picture):
+            raise TypeError(f"{place}: expected a picture, as as_picture gives it; found {picture!r}")
+        if not isinstance(labels, tuple) or len(labels) != 1 or not isinstance(labels[0], str) or not labels[0].strip():
+            raise TextError(f"{place}: the labels are {labels!r}; expected a tuple of one string that is not empty")
+    return examples
+
+
+def _in_class_folders(folder: Path, on_bad: OnBad) -> Iterator[PicturePath]:
+    """The label is the name of the first folder below the given one."""
+    for own in sorted(folder.iterdir()):
+        if own.is_dir() and not own.name.startswith("."):
+            yield from (PicturePath(os.fspath(path), own.name, os.fspath(path)) for path in _files_in(own, on_bad))
+        elif own.suffix.lower() in SUFFIXES:
+            on_bad(TextError(f"{own}: has no label; put it into a folder that is named as its label"))
+
+
+def _files_in(folder: Path, on_bad: OnBad) -> Iterator[Path]:
+    """The JPEG and PNG files of a folder, at any depth, in order; hidden ones, and files of other kinds, are no
+    pictures, but those of other picture formats are bad.
+    """
+    for parent, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(files):
+            path = Path(parent, name)
+            if name.startswith("."):
+                continue
+            if path.suffix.lower() in SUFFIXES:
+                yield path
+            elif path.suffix.lower() in _OTHER_SUFFIXES:
+                on_bad(TextError(f"{path}: is no JPEG and no PNG picture; convert it, or leave it out"))
+
+
+def _in_json_lines(name: str, on_bad: OnBad) -> Iterator[PicturePath]:
+    if FORMATS.get(text_suffix(name)) != "json":
+        raise TextError(
+            f"{name}: is no folder and no file of JSON lines; expected folders named as their labels, or a .jsonl file"
+            if os.path.exists(name)
+            else f"{name}: there is no such file or folder"
+        )
+    for place, record in json_objects(name, on_bad):
+        try:
+            yield _of_record(name, place, record, True)
+        except TextError as error:
+            on_bad(error)
+
+
+def _of_record(name: str, place: str, record: dict[str, Any], is_labelled: bool) -> PicturePath:
+    """Raises TextError."""
+    path = read_field(record, "picture", place)
+    if not isinstance(path, str) or not path:
+        raise TextError(f"{place}: picture is {path!r}; expected the path of a picture")
+    if not is_labelled:
+        return PicturePath(os.path.join(os.path.dirname(name), path), None, place)
+    label = as_written(read_field(record, "label", place))
+    label = str(label) if type(label) is int else label
+    if not isinstance(label, str) or not label.strip():
+        raise TextError(f"{place}: label is {label!r}; expected a string that is not empty, or a whole number")
+    return PicturePath(os.path.join(os.path.dirname(name), path), label, place)
+
+
+def _opened(
+    paths: Sequence[PicturePath], frame: Frame | None, on_bad: OnBad, progress: Progress
+) -> Iterator[tuple[PicturePath, Picture]]:
+    """The pictures that can be decoded. Raises EstimationError where all do not fit into memory."""
+    if frame is not None:
+        size = frame.height * frame.width * frame.channels
+        check_fits(len(paths) * size, f"keeping {len(paths):,} pictures of {frame.width} x {frame.height} pixels")
+    for i, path in enumerate(paths):
+        progress("reading pictures", i, len(paths))
+        try:
+            picture = as_picture(path.path)
+        except TextError as error:
+            on_bad(error if path.path in path.place else TextError(f"{path.place}: {error}"))
+            continue
+        yield path, picture if frame is None else Picture(framed(picture, frame), picture.name)
