@@ -68,14 +68,14 @@ def test_the_probabilities_of_all_small_pictures_sum_to_one() -> None:
 
 
 def test_a_pixel_depends_on_what_is_left_of_it_and_above() -> None:
-    """Pixel (2, 2) of five columns: its row on the left, and above on the right a triangle."""
+    """Pixel (2, 2) of seven columns: what is left of it, a triangle on its right, and the end of each row above."""
     torch.manual_seed(2)
-    encoder = Grid(GridConfig(width=6, columns=5)).eval()
+    encoder = Grid(GridConfig(width=6, columns=7)).eval()
     x = torch.randn(1, 21, 6, requires_grad=True)
     hidden, _ = encoder(x)
-    [gradient] = torch.autograd.grad(hidden[0, 2 * 5 + 2].sum(), x)
-    pixels = {divmod(t - 1, 5) for t in gradient[0].abs().sum(1).nonzero()[:, 0].tolist() if t}  # input 0 is </s>
-    assert pixels == {(0, j) for j in range(5)} | {(1, j) for j in range(4)} | {(2, 0), (2, 1)}
+    [gradient] = torch.autograd.grad(hidden[0, 2 * 7 + 2].sum(), x)
+    pixels = {divmod(t - 1, 7) for t in gradient[0].abs().sum(1).nonzero()[:, 0].tolist() if t}  # input 0 is </s>
+    assert pixels == {(0, j) for j in (0, 1, 2, 3, 4, 6)} | {(1, j) for j in (0, 1, 2, 3, 6)} | {(2, 0), (2, 1)}
 
 
 def test_pictures_are_documents_and_two_memories_share_the_width() -> None:

@@ -6,8 +6,6 @@ import time
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Unpack
 
-import numpy as np
-
 from chainrule.api.classifier_model import ClassifierModel
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.run_options import RunOptions, training_run
@@ -22,6 +20,7 @@ from chainrule.text.corpus import Lines
 from chainrule.text.labelled import classes_of
 from chainrule.text.tokenizer import Tokenizer
 from chainrule.text.tokenizer_config import as_config
+from chainrule.text.unit_labels import label_indices
 from chainrule.training.label_config import LabelTraining
 from chainrule.training.options import InitialVectors
 
@@ -88,7 +87,7 @@ def train_classifier(
         network, initial = _as_wide(network, found), InitialVectors(found, fixed_vectors)
     index = {label: i for i, label in enumerate(labels)}
     encoded = [
-        Example(own, np.array([index[label] for label in example.labels], np.int64))
+        Example(own, label_indices(example.labels, index))
         for own, example in zip(kind.encode(learner, examples, unit, network), examples, strict=True)
     ]
     data = split(encoded, training.valid_share, training.seed)

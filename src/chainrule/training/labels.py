@@ -84,7 +84,7 @@ def split(examples: Sequence[Example[I]], valid_share: float, seed: int) -> Labe
     seen: set[int] = set()
     wanted = int(valid_share * len(examples))
     for i in reversed(order):
-        labels = set(examples[i].labels.tolist())
+        labels = set(np.unique(examples[i].labels).tolist())
         if labels <= seen and len(validation) < wanted:
             validation.append(examples[i])
         else:

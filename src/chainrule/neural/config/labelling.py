@@ -13,7 +13,7 @@ from chainrule.base.settings import setting
 from chainrule.errors import SettingError
 from chainrule.neural.config.labelling_base import LabellingConfig, WordsConfig
 from chainrule.neural.config.network import LAYERS, MAX_LAYERS, MAX_WIDTH
-from chainrule.neural.config.pictures import LeNetLabelling
+from chainrule.neural.config.pictures import GridLabelling, LeNetLabelling
 
 Pooling = Literal["last", "mean", "max"]
 TreeCell = Literal["child-sum", "binary", "recursive"]
@@ -122,6 +122,7 @@ LABELLING: dict[str, type[LabellingConfig]] = {
     "transformer": TransformerLabelling,
     "tree": TreeLabelling,
     "lenet": LeNetLabelling,
+    "grid": GridLabelling,
 }
 
 

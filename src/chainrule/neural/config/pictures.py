@@ -7,10 +7,12 @@ from typing import ClassVar, Literal
 
 from chainrule.base.settings import setting
 from chainrule.errors import SettingError
+from chainrule.neural.config.grid import GRID_CELLS, GridCell
 from chainrule.neural.config.labelling_base import LabellingConfig
-from chainrule.neural.config.network import MAX_WIDTH
+from chainrule.neural.config.network import LAYERS, MAX_LAYERS, MAX_WIDTH
 from chainrule.pictures.picture import Colours, Fit, Frame
 
+Corners = Literal["one", "four"]
 Activation = Literal["relu", "tanh"]
 MapPooling = Literal["max", "mean"]
 MapNorm = Literal["none", "batch", "local"]
@@ -21,6 +23,7 @@ class PictureLabelling(LabellingConfig):
     """Of networks that read pictures, all of one size."""
 
     reads: ClassVar[str] = "picture"
+    labels_pixels: ClassVar[bool] = False  # whether it can label each pixel, too
 
     size: tuple[int, ...] = setting(
         (32,), "height and width, in pixels, that pictures are brought to; one number: both", least=1, below=1 << 12
@@ -117,3 +120,29 @@ class LeNetLabelling(PlainConvolutionLabelling):
     dropout: float = setting(
         0.0, "share of numbers dropped of what each hidden layer and the labels' layer read", least=0, below=1
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class GridLabelling(PictureLabelling):
+    """A two-dimensional LSTM (Graves 2007), which also labels pixels."""
+
+    labels_pixels: ClassVar[bool] = True
+
+    cell: GridCell = setting("lstm", GRID_CELLS)
+    layers: int = setting(1, LAYERS, least=1, below=MAX_LAYERS)
+    corners: Corners = setting(
+        "four", "where layers begin to read; one: upper left; four: each corner, a quarter of the width each"
+    )
+    patch: int = setting(2, "height and width, in pixels, of what a cell reads", least=1, below=1 << 8)
+    width: int = setting(96, "numbers in a hidden vector, of all corners together", least=1, below=MAX_WIDTH)
+    dropout: float = setting(0.0, "share of numbers dropped of what the labels' layer reads", least=0, below=1)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        shares = self.directions * (2 if self.cell == "grid" else 1)
+        if self.width % shares:
+            raise SettingError(f"a width of {self.width} cannot be divided by {shares}, for corners and memories")
+
+    @property
+    def directions(self) -> int:
+        return 4 if self.corners == "four" else 1

@@ -1,8 +1,8 @@
 """A two-dimensional LSTM over pictures that are read row by row, as a context encoder.
 
-The cell that predicts a pixel follows the one on its left, and the one above on its right. So it depends on all pixels
-on its left in its own row and all rows above, and above on its right on a triangle that grows by a column a row. All
-cells (i, j) of one 2 i + j are computed together.
+The cell that predicts a pixel follows the one on its left, and the one above on its right; the first of a row reads the
+last pixel of the row above. So a pixel depends on all pixels on its left, in its own row and those above, and above on
+its right on a triangle that grows by a column a row. All cells (i, j) of one 2 i + j are computed together.
 Legend: B batch, T time, W columns of a picture, S numbers in a cell's h, P = W - 1 positions that a state keeps.
 """
 
@@ -125,8 +125,18 @@ def _planned(x: Tensor, position: Tensor, starts: Tensor | None, columns: int) -
     order, diagonals = order_by_diagonals((2 * line + column).ravel(), left, above, x.device, carried)
     places = np.empty_like(order)
     places[order] = np.arange(len(order))
-    tensors = (ages[:, -1] + 1, has_above, has_right, order, places.reshape(rows, length))
-    return _Plan(*(torch.from_numpy(array).to(x.device) for array in tensors), diagonals)
+
+    def on_device(array: np.ndarray) -> Tensor:
+        return torch.from_numpy(array).to(x.device)
+
+    return _Plan(
+        position=on_device(ages[:, -1] + 1),
+        has_above=on_device(has_above),
+        has_right=on_device(has_right),
+        order=on_device(order),
+        places=on_device(places.reshape(rows, length)),
+        diagonals=diagonals,
+    )
 
 
 def _with_pixels_above(x: Tensor, past: Tensor, plan: _Plan) -> tuple[Float[Tensor, "B T 3*D"], Tensor]:

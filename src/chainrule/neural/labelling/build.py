@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from chainrule.errors import SettingError
 from chainrule.neural.config.labelling import (
     BagLabelling,
     ConvolutionLabelling,
@@ -13,10 +14,12 @@ from chainrule.neural.config.labelling import (
     RNNLabelling,
     TransformerLabelling,
     TreeLabelling,
+    labelling_name,
 )
-from chainrule.neural.config.pictures import LeNetLabelling
+from chainrule.neural.config.pictures import GridLabelling, LeNetLabelling
 from chainrule.neural.labelling.classifier import ScratchClassifier
 from chainrule.neural.labelling.convolutions import Convolution, PlainLayers, hidden_layers
+from chainrule.neural.labelling.grids import GridLayers, MeanOfPlaces, PixelVectors
 from chainrule.neural.labelling.pictures import PictureBody
 from chainrule.neural.labelling.texts import TextBody
 from chainrule.neural.labelling.token_layers import (
@@ -45,6 +48,8 @@ def build_classifier(
     unit: what is labelled, such as text or word. vocabulary_size: of the tokens that inputs have, if they have any.
     Raises SettingError.
     """
+    if unit == "pixel" and not getattr(config, "labels_pixels", False):
+        raise SettingError(f"{labelling_name(config)} labels whole pictures, not pixels; take the network grid")
     return ScratchClassifier(config, _BODIES[type(config)](config, vocabulary_size, unit), labels, unit)
 
 
@@ -93,6 +98,14 @@ def _plain_convolutions(config: PlainConvolutionLabelling, vocabulary_size: int,
     return PictureBody(config, layers, pool, config.width)
 
 
+def _grid(config: GridLabelling, vocabulary_size: int, unit: str) -> PictureBody:
+    layers = GridLayers(config, shows_patches=unit == "pixel")
+    if unit == "pixel":
+        width = max(1, config.width // 4)
+        return PictureBody(config, layers, PixelVectors(layers.width, config.patch, width, config.frame), width, unit)
+    return PictureBody(config, layers, MeanOfPlaces(), config.width)
+
+
 # (configuration, vocabulary size, unit) -> body, by the type of the configuration.
 _BODIES: dict[type[LabellingConfig], Callable[[Any, int, str], Body[Any]]] = {
     BagLabelling: _bag,
@@ -103,4 +116,5 @@ _BODIES: dict[type[LabellingConfig], Callable[[Any, int, str], Body[Any]]] = {
     TransformerLabelling: _transformer,
     TreeLabelling: _tree,
     LeNetLabelling: _plain_convolutions,
+    GridLabelling: _grid,
 }
