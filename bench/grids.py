@@ -1,23 +1,20 @@
 """Two-dimensional LSTMs: diagonals against cell by cell, pixels of NLVR's scenes, and bits per dimension of pictures.
 
-    python bench/structures.py --parts grids ...      or here, with
-    python bench/grids.py --parts diagonals
-    python bench/grids.py --parts segmentation --scenes OUT       OUT: as bench/nlvr_pixels.py wrote it
-    python bench/grids.py --parts pixels --pictures cifar10.zip --minutes 4
+python bench/structures.py --parts grids ...      or here, with
+python bench/grids.py --parts diagonals
+python bench/grids.py --parts segmentation --scenes OUT       OUT: as bench/nlvr_pixels.py wrote it
+python bench/grids.py --parts pixels --pictures cifar10.zip --minutes 4
 """
 
 from __future__ import annotations
 
 import argparse
-import io
 import math
 import time
-import zipfile
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, cast
 
-import numpy as np
 import torch
 from machine import circumstances
 from torch import nn
@@ -27,6 +24,11 @@ from chainrule.neural.config.pictures import GridLabelling, LeNetLabelling
 from chainrule.neural.grids import GridLayer, wire_grids
 from chainrule.pictures.pixel_labels import read_pixel_labels
 from chainrule.training.label_config import LabelTraining
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from chainrule.neural.grids import Wiring
 
 SIZE = (100, 400)  # of NLVR's scenes
 GRID = GridLabelling(size=SIZE, patch=4, width=96)
@@ -63,25 +65,30 @@ def measure_diagonals(options: argparse.Namespace) -> None:
         torch.manual_seed(0)
         layer = GridLayer(12, 24, "lstm", 4)
         x = torch.randn(batch * height * width, 12)
-
-        def timed(run: Any, times: int) -> tuple[float, torch.Tensor]:
-            best = math.inf
-            for _ in range(times):
-                began = time.perf_counter()
-                found = run()
-                found.square().sum().backward()
-                best = min(best, time.perf_counter() - began)
-            return best, found.detach()
-
-        shapes = [(height, width)] * batch
-        own, found = timed(lambda: layer(x, wire_grids(shapes, 4, x.device)), 3)
-        other, expected = timed(lambda: cell_by_cell(layer, x, height, width), 1)
+        wiring = partial(wire_grids, [(height, width)] * batch, 4, x.device)
+        own, found = timed(partial(by_diagonals, layer, x, wiring), 3)
+        other, expected = timed(partial(cell_by_cell, layer, x, height, width), 1)
         print(
             f"{batch} grids of {height} x {width}, width 24, four corners: {1e3 * own:.0f} ms by diagonals, "
             f"{1e3 * other:.0f} ms cell by cell, {other / own:.0f} times; greatest difference "
             f"{float((found - expected).abs().max()):.1e}",
             flush=True,
         )
+
+
+def by_diagonals(layer: GridLayer, x: torch.Tensor, wiring: Callable[[], Wiring]) -> torch.Tensor:
+    return cast("torch.Tensor", layer(x, wiring()))
+
+
+def timed(run: Callable[[], torch.Tensor], times: int) -> tuple[float, torch.Tensor]:
+    """The best of several times of a run and its gradients, in seconds; and its result."""
+    best = math.inf
+    for _ in range(times):
+        began = time.perf_counter()
+        found = run()
+        found.square().sum().backward()
+        best = min(best, time.perf_counter() - began)
+    return best, found.detach()
 
 
 def measure_segmentation(options: argparse.Namespace) -> None:
@@ -96,10 +103,9 @@ def measure_segmentation(options: argparse.Namespace) -> None:
         seconds = time.perf_counter() - began
         found = model.assess(valid)
         low, high = found.accuracy.interval
-        right = {row.label: row for row in found.labels}
         print(
             f"{name}: {100 * found.accuracy.share:.2f} % of pixels ({100 * low:.2f} to {100 * high:.2f}); "
-            + ", ".join(f"{label} F1 {100 * row.f1:.1f}" for label, row in right.items())
+            + ", ".join(f"{label} F1 {100 * f1:.1f}" for label, f1 in zip(found.labels, found.f1, strict=True))
             + f"; {model.record['parameters']:,} parameters, {model.record['epochs']} epochs of {len(train)} scenes in "
             f"{seconds:.0f} s",
             flush=True,

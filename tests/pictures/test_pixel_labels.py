@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -122,6 +123,23 @@ def test_a_grid_labels_pixels_by_what_is_far_away(settings: Any) -> None:
     assert found.units[:8] == ["0,0", "1,0", "2,0", "3,0", "4,0", "5,0", "6,0", "0,1"]
     with pytest.raises(TextError, match="has 8 x 9 pixels, and the network reads 7 x 9"):
         model.classify([np.zeros((9, 8, 3), np.uint8)])
+
+
+def test_convolutions_that_are_padded_label_pixels_by_what_is_near() -> None:
+    """Each pixel by its own brightness; the maps have half of the height and width."""
+    random = np.random.default_rng(5)
+    examples = []
+    for _ in range(40):
+        values = random.integers(0, 2, (8, 6), np.uint8)
+        examples.append(LabelledPicture(Picture(values[..., None] * np.uint8(200)), UnitLabels(NAMES, values.ravel())))
+    config = LeNetLabelling(
+        size=(8, 6), channels=(12,), kernels=(3,), pooled=(1,), pooling="max", padded=True, width=64
+    )
+    training = LabelTraining(epochs=10, batch=4, learning_rate=0.02)
+    model = chainrule.train_classifier(examples, config, unit="pixel", training=training, progress=False)
+    assert model.assess(examples).accuracy.share > 0.6  # half of the pixels are lost in pooling
+    with pytest.raises(SettingError, match="whose pooling divides the size"):
+        chainrule.train_classifier(examples, replace(config, pooled=(1,), size=(7, 6)), unit="pixel", progress=False)
 
 
 def test_a_network_of_whole_pictures_refuses_pixels() -> None:

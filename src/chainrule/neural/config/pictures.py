@@ -23,7 +23,6 @@ class PictureLabelling(LabellingConfig):
     """Of networks that read pictures, all of one size."""
 
     reads: ClassVar[str] = "picture"
-    labels_pixels: ClassVar[bool] = False  # whether it can label each pixel, too
 
     size: tuple[int, ...] = setting(
         (32,), "height and width, in pixels, that pictures are brought to; one number: both", least=1, below=1 << 12
@@ -55,6 +54,11 @@ class PictureLabelling(LabellingConfig):
             raise SettingError(f"crop_share is {self.crop_share}; expected at most 1")
         if len(self.pixel_means) != 3 or len(self.pixel_deviations) != 3:
             raise SettingError("pixel_means and pixel_deviations have a number each for red, green and blue")
+
+    @property
+    def labels_pixels(self) -> bool:
+        """Whether networks of these settings can label each pixel, not only whole pictures."""
+        return False
 
     @property
     def frame(self) -> Frame:
@@ -100,6 +104,15 @@ class PlainConvolutionLabelling(PictureLabelling):
         if beyond := [number for number in self.pooled if number > len(self.channels)]:
             raise SettingError(f"pooled has {beyond[0]}, but there are {len(self.channels)} convolutions")
 
+    @property
+    def labels_pixels(self) -> bool:
+        return self.padded and not any(side % self.pixels_of_place for side in self.size)
+
+    @property
+    def pixels_of_place(self) -> int:
+        """How many pixels the places of the last maps are apart."""
+        return self.stride * 2 ** len(set(self.pooled))
+
 
 @dataclass(frozen=True, kw_only=True)
 class LeNetLabelling(PlainConvolutionLabelling):
@@ -126,8 +139,6 @@ class LeNetLabelling(PlainConvolutionLabelling):
 class GridLabelling(PictureLabelling):
     """A two-dimensional LSTM (Graves 2007), which also labels pixels."""
 
-    labels_pixels: ClassVar[bool] = True
-
     cell: GridCell = setting("lstm", GRID_CELLS)
     layers: int = setting(1, LAYERS, least=1, below=MAX_LAYERS)
     corners: Corners = setting(
@@ -142,6 +153,10 @@ class GridLabelling(PictureLabelling):
         shares = self.directions * (2 if self.cell == "grid" else 1)
         if self.width % shares:
             raise SettingError(f"a width of {self.width} cannot be divided by {shares}, for corners and memories")
+
+    @property
+    def labels_pixels(self) -> bool:
+        return True
 
     @property
     def directions(self) -> int:

@@ -36,8 +36,9 @@ if TYPE_CHECKING:
 
     from chainrule.neural.config.labelling import RecurrentLabelling
     from chainrule.neural.config.labelling_base import LabellingConfig
-    from chainrule.neural.config.pictures import PlainConvolutionLabelling
+    from chainrule.neural.config.pictures import PictureLabelling, PlainConvolutionLabelling
     from chainrule.neural.labelling.classifier import Body
+    from chainrule.neural.labelling.pictures import MapLayers
 
 
 def build_classifier(
@@ -49,7 +50,10 @@ def build_classifier(
     Raises SettingError.
     """
     if unit == "pixel" and not getattr(config, "labels_pixels", False):
-        raise SettingError(f"{labelling_name(config)} labels whole pictures, not pixels; take the network grid")
+        raise SettingError(
+            f"{labelling_name(config)} labels whole pictures, not pixels; take the network grid, or padded "
+            "convolutions whose pooling divides the size"
+        )
     return ScratchClassifier(config, _BODIES[type(config)](config, vocabulary_size, unit), labels, unit)
 
 
@@ -92,6 +96,8 @@ def _plain_convolutions(config: PlainConvolutionLabelling, vocabulary_size: int,
         pooling=config.pooling,
         window=config.window,
     )
+    if unit == "pixel":
+        return _of_pixels(config, layers, config.pixels_of_place, config.width)
     widths = [*config.hidden, config.width]
     size = (frame.height, frame.width)
     pool = hidden_layers(layers, frame.channels, size, widths, config.activation, config.dropout)
@@ -101,9 +107,14 @@ def _plain_convolutions(config: PlainConvolutionLabelling, vocabulary_size: int,
 def _grid(config: GridLabelling, vocabulary_size: int, unit: str) -> PictureBody:
     layers = GridLayers(config, shows_patches=unit == "pixel")
     if unit == "pixel":
-        width = max(1, config.width // 4)
-        return PictureBody(config, layers, PixelVectors(layers.width, config.patch, width, config.frame), width, unit)
+        return _of_pixels(config, layers, config.patch, config.width)
     return PictureBody(config, layers, MeanOfPlaces(), config.width)
+
+
+def _of_pixels(config: PictureLabelling, layers: MapLayers, patch: int, width: int) -> PictureBody:
+    """A vector of a quarter of the width for each pixel. patch: pixels that the places of the last maps are apart."""
+    own = max(1, width // 4)
+    return PictureBody(config, layers, PixelVectors(layers.width, patch, own, config.frame), own, "pixel")
 
 
 # (configuration, vocabulary size, unit) -> body, by the type of the configuration.
