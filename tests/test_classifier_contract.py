@@ -17,6 +17,7 @@ from chainrule.errors import SettingError, TextError
 from chainrule.neural.config.labelling import LABELLING
 from chainrule.neural.config.pictures import PictureLabelling
 from chainrule.pictures.picture import LabelledPicture, Picture
+from chainrule.structures import graph
 from chainrule.structures.brackets import trees_in_brackets
 from chainrule.structures.tree import Tree, labelled
 from chainrule.text.labelled import Labelled
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from chainrule.api.model import Model
+    from chainrule.structures.graph import LabelledGraph
     from chainrule.structures.tree import LabelledTree
 
 ANIMALS, FOODS = ("dog", "cat", "bird"), ("bread", "soup", "rice")
@@ -59,6 +61,22 @@ def trees() -> list[LabelledTree]:
     return [labelled(found.tree, "tree", f"line {found.line}") for found in placed]
 
 
+def graphs() -> list[LabelledGraph]:
+    """Rings with a tail of two nodes: a graph is what the node two steps from its "start" is."""
+    examples = []
+    for i in range(72):
+        thing = (ANIMALS + FOODS)[i % 6]
+        ring = 3 + i % 4
+        words = ("start", *("so",) * (ring - 1), "the", thing)
+        edges = [(node, (node + 1) % ring, "ring") for node in range(ring)] + [
+            (0, ring, "tail"),
+            (ring, ring + 1, "tail"),
+        ]
+        label = "animal" if thing in ANIMALS else "food"
+        examples.append(graph.labelled(graph.Graph(words, tuple(edges), label=label), "graph", f"line {i}"))
+    return examples
+
+
 def pictures() -> list[LabelledPicture]:
     """Noise in which the upper half, or the lower one, is bright; some of a size that must be changed."""
     random = np.random.default_rng(3)
@@ -74,13 +92,15 @@ def pictures() -> list[LabelledPicture]:
 
 
 # Labelled inputs of several sizes that a network of each kind can learn, by what it reads.
-INPUTS_OF: dict[str, Callable[[], list[Any]]] = {"text": texts, "tree": trees, "picture": pictures}
+INPUTS_OF: dict[str, Callable[[], list[Any]]] = {"text": texts, "tree": trees, "graph": graphs, "picture": pictures}
 
 
 def with_label(example: Any, label: str) -> Any:
     """An example of which all that is labelled has this label."""
     if isinstance(example, Labelled | LabelledPicture):
         return example._replace(labels=(label,))
+    if isinstance(example, graph.LabelledGraph):
+        return graph.labelled(replace(example.input, label=label), "graph", example.place)
     tree = example.input
     return labelled(Tree(tree.words, tuple(label for _ in tree.labels), tree.parents), "tree", example.place)
 

@@ -5,6 +5,7 @@ A new family is one more line in MODELS.
 
 from __future__ import annotations
 
+import random
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from chainrule.decoding.beam import BeamConfig, search
 from chainrule.decoding.constraints import Constraints
 from chainrule.decoding.sampling import GREEDY, SamplingConfig, sample
 from chainrule.errors import SettingError
+from chainrule.ngram.models.stream_scorer import StreamScorer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -288,6 +290,35 @@ def test_what_happens_to_selected_rows_leaves_the_old_state_and_each_other_alone
     np.testing.assert_allclose(found, next_after(model, expected), rtol=0, atol=CLOSE)
     model.advance(state, ids(*[3] * len(prefixes)))
     np.testing.assert_array_equal(model.next_log_probs(branch), found[:3])
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_rows_that_join_and_leave_a_batch_are_as_each_alone(model, prefixes, seed: int) -> None:
+    """After twenty random steps; bit for bit where probabilities are looked up in tables."""
+    chance = random.Random(seed)
+    rows = [list(prefix) for prefix in prefixes]
+    cuts = sorted(chance.sample(range(len(rows) + 1), 2))
+    parts = [rows[: cuts[0]], rows[cuts[0] : cuts[1]], rows[cuts[1] :]]
+    state = model.join([model.start([ids(*row) for row in part]) for part in parts])
+    for _ in range(20):
+        match chance.choice(["advance", "advance", "select", "join"]):
+            case "advance":
+                tokens = [chance.choice([END, UNKNOWN, 3, 4, model.vocabulary_size - 1]) for _ in rows]
+                state = model.advance(state, ids(*tokens))
+                rows = [[*row, token] for row, token in zip(rows, tokens, strict=True)]
+            case "select":
+                chosen = [chance.randrange(len(rows)) for _ in range(chance.randint(1, 6))]
+                state, rows = model.select(state, ids(*chosen)), [rows[row] for row in chosen]
+            case "join":
+                fresh = chance.choice(prefixes)
+                before = model.next_log_probs(state)
+                joined = model.join([model.start([fresh]), state])
+                np.testing.assert_array_equal(model.next_log_probs(state), before)
+                state, rows = joined, [list(fresh), *rows]
+    alone = np.concatenate([next_after(model, [ids(*row)]) for row in rows])
+    np.testing.assert_allclose(
+        model.next_log_probs(state), alone, rtol=0, atol=0 if isinstance(model, StreamScorer) else CLOSE
+    )
 
 
 def test_looking_at_a_state_does_not_change_it(model, prefixes) -> None:

@@ -109,6 +109,8 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
         as_picture as as_picture,
     )
     from chainrule.pictures.read_pictures import read_pictures as read_pictures
+    from chainrule.structures.graph import Edge as Edge, Graph as Graph, LabelledGraph as LabelledGraph
+    from chainrule.structures.read_graphs import read_graphs as read_graphs
     from chainrule.structures.read_trees import read_trees as read_trees
     from chainrule.structures.tree import LabelledTree as LabelledTree, Tree as Tree
     from chainrule.text.corpus import Corpus as Corpus, Lines as Lines
@@ -147,6 +149,7 @@ _HOMES = {
     "CooccurrenceConfig": "vectors.cooccurrence_config",
     "Corpus": "text.corpus",
     "CorrectionConfig": "applications.correction.corrector",
+    "Edge": "structures.graph",
     "EmbeddingConfig": "applications.embedding_config",
     "EmbeddingModel": "api.embedding_model",
     "EstimationError": "errors",
@@ -155,10 +158,12 @@ _HOMES = {
     "Findings": "experiments.findings",
     "FineTuningConfig": "training.finetuning_config",
     "Frequencies": "api.frequencies",
+    "Graph": "structures.graph",
     "Labelled": "text.labelled",
     "LabelledPicture": "pictures.picture",
     "LabelComparison": "comparison.labels",
     "LabelTraining": "training.label_config",
+    "LabelledGraph": "structures.graph",
     "LabelledTree": "structures.tree",
     "LanguageModel": "protocol",
     "Limits": "decoding.limits",
@@ -236,6 +241,7 @@ _HOMES = {
     "prune_to_text": "api.prune",
     "prune_to_vocabulary": "api.prune",
     "read_pictures": "pictures.read_pictures",
+    "read_graphs": "structures.read_graphs",
     "read_trees": "structures.read_trees",
     "read_labelled": "text.labelled",
     "read_together": "api.together",

@@ -122,6 +122,9 @@ class LanguageModel(Scorer, Protocol[State]):
     def select(self, state: State, rows: Int32[ndarray, " new_B"]) -> State:
         """The state of the given rows, which may repeat, reorder or leave out rows. The given state stays usable."""
 
+    def join(self, states: Sequence[State]) -> State:
+        """The state of the rows of one or more states, one after the other. The given states stay usable."""
+
 
 class TextVectors(NamedTuple):
     """A vector for each of some texts. are_cut: whether the rest of a text was too long to be read."""

@@ -91,3 +91,7 @@ class UniformModel(ByDistributions["Rows"]):
     def select(self, state: Rows, rows: Int32[ndarray, " new_B"]) -> Float32[ndarray, "new_B 0"]:
         """As `LanguageModel.select`."""
         return state[rows]
+
+    def join(self, states: Sequence[Rows]) -> Rows:
+        """As `LanguageModel.join`."""
+        return np.concatenate(states)

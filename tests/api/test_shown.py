@@ -139,7 +139,7 @@ def test_info_of_files_of_others(name: str, fixtures) -> None:
     found = chainrule.info(fixtures / name)
     assert found.family == "ngram"
     assert found.bytes == (fixtures / name).stat().st_size
-    assert sum(found.ngrams) > 10
+    assert found.to_dict()["ngrams"] == sum(found.as_json()["ngrams"]) > 10
     assert "|context:" in found.signature
     assert ("read from", str(fixtures / name)) in found.rows()
 
@@ -153,7 +153,7 @@ def test_info_of_models_of_other_kinds(model, network, tmp_path, fixtures) -> No
     assert (found.family, found.signature) == ("conditional", None)
     assert found.parameters == translation.record["parameters"]
     assert f"{found.parameters:,} parameters>" in repr(translation)
-    assert found.to_dict()["record"]["documents"] == 19  # a twentieth is validated on
+    assert found.as_json()["record"]["documents"] == 19  # a twentieth is validated on
     assert "conditional" in Text(translation._repr_html_()).parts
     examples = [chainrule.Labelled(text, (label,)) for text, label in [("a b", "x"), ("b c", "y")] * 8]
     classifier = chainrule.finetune(network, examples, config=chainrule.FineTuningConfig(epochs=1))
@@ -222,7 +222,10 @@ def test_rescored_lists_are_rows(model, tmp_path) -> None:
     rescored = chainrule.rescore(str(tmp_path / "lists.jsonl"), model, bleu=False)
     assert_rows(rescored, ["id", "best"], 1)
     assert rescored.to_records()[0]["id"] == "x"
-    assert rescored.to_dict()["hypotheses"] == 2
+    row = rescored.to_dict()
+    # "a rivet" has the higher score of its own: both of its words are wrong
+    assert row.items() >= {"lists": 1, "hypotheses": 2, "weight_score": 1.0, "word_error_rate_before": 1.0}.items()
+    assert rescored.as_json()["word_error_rate"]["before"]["value"] == 1.0
     assert "before" in Text(rescored._repr_html_()).parts
 
 
@@ -233,6 +236,9 @@ def test_figures_of_vectors_are_rows_and_a_table_each() -> None:
     measured = VectorsMeasurement(similarity=[pairs], analogies=[section])
     assert [list(row.values())[:3] for row in measured.to_records()] == [["men", 4, 5], ["family", 4, 6]]
     assert measured.to_records()[1]["accuracy"] == 0.25
+    row = measured.to_dict()
+    assert row == {"men_spearman": 0.5, "family_accuracy": 0.25, "by_ngrams": 0}
+    assert measured.as_json()["similarity"][0]["pearson"] is None
     tables = str(measured).splitlines()
     assert tables[1].split() == ["men", "4", "of", "5", "0.500", "0.10", "to", "0.60"]
     assert tables[-1].split() == ["family", "4", "of", "6", "25.0%"]

@@ -231,7 +231,7 @@ def test_rescore_chooses_as_the_verb_does(folder: Path, tmp_path: Path, printed)
     figures = json.loads(printed(*command, "--json"))
     assert out.read_text().splitlines() == found.best
     assert found.ids == [record["id"] for record in records]
-    assert found.to_dict() == figures
+    assert found.as_json() == figures
     assert found.weights == {"score": 1.0, "lm": 1.0, "words": 0.5}
     for record, best in zip(records, found.best, strict=True):  # the sum, by hand
         totals = [
@@ -240,8 +240,8 @@ def test_rescore_chooses_as_the_verb_does(folder: Path, tmp_path: Path, printed)
         ]
         assert best == record["hypotheses"][int(np.argmax(totals))]["text"]
     tuned = chainrule.rescore(str(lists), {"bigrams": model}, tune=str(lists), bleu=False, restarts=1)
-    assert tuned.to_dict()["tuned"]["objective"] == "wer"
-    assert str(lists.name) in tuned.to_dict()["tuned"]["lists"]
+    assert tuned.as_json()["tuned"]["objective"] == "wer"
+    assert str(lists.name) in tuned.as_json()["tuned"]["lists"]
     with pytest.raises(chainrule.SettingError, match="there is a weight for nobody, but no such score"):
         chainrule.rescore(str(lists), model, weights={"nobody": 1.0})
 

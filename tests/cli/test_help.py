@@ -73,7 +73,7 @@ VERBS = {
     "train classifier": {"DATA", "--output", "--network", "--unit", "--test", "--strict", "--resume"}
     | {"--vectors", "--fixed-vectors", "--overwrite", "--json"}
     | TOKENIZER
-    | {flag(each.name) for kind in LABELLING.values() for each in fields(kind)}
+    | {flag(each.name) for kind in LABELLING.values() for each in fields(kind) if not is_rare(each)}
     | {flag(each.name) for each in fields(LabelTraining)},
     "train uniform": {"TEXTS", "--output", *TOKENIZER, "--overwrite", "--json"} | READING | MIXING,
     "harness": {"ARGUMENTS"},
@@ -107,7 +107,7 @@ VERBS = {
         "--markers",
         "--json",
     },
-    "classify": {"MODEL", "TEXT", "--data", "--strict", "--markers", "--json"} | READING,
+    "classify": {"MODEL", "TEXT", "--data", "--strict", "--markers", "--page", "--overwrite", "--json"} | READING,
     "fill": {"MODEL", "TEXT", "--top", "--mask", "--markers", "--json"},
     "embed": {"MODEL", "TEXT", "--output", "--layer", "--pooling", "--precision", "--words", "--tokens", "--vocabulary"}
     | {"--markers", "--overwrite"}

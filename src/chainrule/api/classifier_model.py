@@ -9,6 +9,7 @@ from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.base.arguments import as_texts
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterable
 
     from chainrule.applications.labelling import Predicted
@@ -33,6 +34,21 @@ class ClassifierModel(Model):
         kind = inputs_of(self.classifier)
         inputs = as_texts(inputs) if self.classifier.reads == "text" else list(inputs)
         return kind.predict(self.classifier, self.tokenizer, inputs)
+
+    def draw(self, inputs: Iterable[Any], path: str | os.PathLike[str], *, overwrite: bool = False) -> list[Predicted]:
+        """The labels of inputs, as `classify`; they are drawn on a page, .html, that needs no other file.
+
+        So far of graphs. Raises SettingError, OutputError, and what `classify` raises.
+
+        good:  classifier.draw(graphs, "labels.html")
+        """
+        from chainrule.api.draw_labels import check_page, draw_labels
+
+        inputs = list(inputs)
+        check_page(self.classifier, path, overwrite=overwrite)
+        found = self.classify(inputs)
+        draw_labels(self.classifier, inputs, found, path, overwrite=overwrite)
+        return found
 
     @shows_progress
     def assess(self, examples: Iterable[Any], progress: ProgressOption = None) -> Classification:

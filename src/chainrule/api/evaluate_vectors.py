@@ -71,10 +71,16 @@ class VectorsMeasurement:
         return [(header, rows) for header, rows in tables if rows]
 
     def to_dict(self) -> dict[str, Any]:
-        """The figures by name, for JSON; null for those that are not finite."""
+        """The correlation of each set and the accuracy of each section, by name: a row for pandas."""
+        correlations = {f"{one.name}_spearman": one.spearman for one in self.similarity}
+        accuracies = {f"{one.section}_accuracy": one.share for one in self.analogies}
+        return {**correlations, **accuracies, "by_ngrams": self.by_ngrams}
+
+    def as_json(self) -> dict[str, Any]:
+        """All figures for JSON, with null for those that are not finite."""
         return {
-            "similarity": [one.to_dict() for one in self.similarity],
-            "analogies": [one.to_dict() for one in self.analogies],
+            "similarity": [one.as_json() for one in self.similarity],
+            "analogies": [one.as_json() for one in self.analogies],
             "by_ngrams": self.by_ngrams,
         }
 

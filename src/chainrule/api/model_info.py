@@ -52,7 +52,19 @@ class ModelInfo:
         return html_table(f"{self.family} model", [], self.rows())
 
     def to_dict(self) -> dict[str, Any]:
-        """By name, for JSON."""
+        """The figures by name, without the record: a row for pandas. ngrams: of all orders together."""
+        return {
+            "family": self.family,
+            "tokenizer": self.tokenizer,
+            "vocabulary_size": self.vocabulary_size,
+            "parameters": self.parameters,
+            "ngrams": None if self.ngrams is None else sum(self.ngrams),
+            "bytes": self.bytes,
+            "signature": self.signature,
+        }
+
+    def as_json(self) -> dict[str, Any]:
+        """All that is known, for JSON."""
         return {
             "family": self.family,
             "tokenizer": self.tokenizer,

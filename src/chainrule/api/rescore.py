@@ -56,8 +56,12 @@ class Rescored(NamedTuple):
         return html_table("", header, rows, self.rescoring.notes())
 
     def to_dict(self) -> dict[str, Any]:
-        """The figures of the run, by name."""
+        """The figures of the run by name, as numbers: a row for pandas."""
         return self.rescoring.to_dict()
+
+    def as_json(self) -> dict[str, Any]:
+        """The figures of the run with their intervals, as `rescore --json` prints them."""
+        return self.rescoring.as_json()
 
     def to_records(self) -> list[dict[str, Any]]:
         """A row for each list, with its best hypothesis: for pandas.DataFrame."""
@@ -202,7 +206,16 @@ class Rescoring:
         self.changed += sum(texts[one] != texts[other] for one, other in zip(before, after, strict=True))
 
     def to_dict(self) -> dict[str, Any]:
-        """The figures so far, for JSON; null for those that are not finite."""
+        """The figures so far by name, as numbers: a row for pandas."""
+        figures: dict[str, Any] = {"lists": self.lists, "hypotheses": self.hypotheses, "changed": self.changed}
+        figures |= {f"weight_{name}": value for name, value in self.weights.values.items()}
+        if self.judge is not None:
+            for measure in self.judge.measures:
+                figures |= {f"{_key(measure)}_{stage}": self.judge.figure(measure, stage).value for stage in STAGES}
+        return figures
+
+    def as_json(self) -> dict[str, Any]:
+        """The figures so far for JSON, with their intervals; null for those that are not finite."""
         figures: dict[str, Any] = {
             "lists": self.lists,
             "hypotheses": self.hypotheses,
@@ -294,8 +307,12 @@ def _measured(judge: Judge) -> dict[str, Any]:
         figures["change"] = _as_json(judge.change(measure))
         if isinstance(measure, Bleu):
             figures["signature"] = measure.signature
-        by_measure[measure.name.replace(" ", "_").lower()] = figures
+        by_measure[_key(measure)] = figures
     return by_measure
+
+
+def _key(measure: CorpusMeasure) -> str:
+    return measure.name.replace(" ", "_").lower()
 
 
 def _as_json(figure: Figure) -> dict[str, Any]:

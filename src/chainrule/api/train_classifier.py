@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from chainrule.api.classifier_model import ClassifierModel
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
@@ -80,6 +80,7 @@ def train_classifier(
         raise SettingError(f"{kind.plural} have no tokens; leave tokenizer and vectors out")
     if fixed_vectors and vectors is None:
         raise SettingError("there are no vectors to be fixed; name word vectors, or leave fixed_vectors out")
+    network = cast("LabellingConfig", kind.settle(network, [example.input for example in examples]))
     learner = _tokenizer(kind, examples, tokenizer, markers, progress)
     initial = None
     if vectors is not None:
@@ -124,9 +125,9 @@ def _tokenizer(
     progress: Progress,
 ) -> Tokenizer:
     """Learned from the texts in inputs; where these have none, one that knows nothing. Raises as `tokenized` does."""
-    if kind.tokenizer is None:
-        return Tokenizer.untrained("whitespace")
     texts = kind.texts([example.input for example in examples])
+    if kind.tokenizer is None or not texts:
+        return Tokenizer.untrained("whitespace")
     return tokenized(Lines(texts), as_config(tokenizer or kind.tokenizer), markers, progress).tokenizer
 
 

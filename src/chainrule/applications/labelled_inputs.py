@@ -9,6 +9,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+from chainrule.applications.graph_inputs import check_graphs, encode_graphs, predict_graphs, settle
 from chainrule.applications.labelling import labelled_units, measured, predicted, predicted_of
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError, TextError
@@ -18,6 +19,8 @@ from chainrule.pictures.pixel_labels import check_framed, read_pixel_labels
 from chainrule.pictures.read_pictures import check_pictures, read_pictures
 from chainrule.pictures.read_pictures import read_unlabelled as read_unlabelled_pictures
 from chainrule.structures.encoded import encoded, encoded_trees
+from chainrule.structures.graph import UNITS as GRAPH_UNITS
+from chainrule.structures.read_graphs import read_graphs, read_unlabelled_graphs
 from chainrule.structures.read_trees import UNITS, read_trees, read_unlabelled
 from chainrule.structures.tree import LabelledTree, labelled
 from chainrule.text.labelled import check_labelled, read_labelled
@@ -43,9 +46,10 @@ class InputKind:
     check: (examples, unit) -> the same, checked, where they were given from Python. Raises TypeError, TextError.
     inputs: (file or folder, the network's configuration, progress) -> the inputs in it, without labels. Raises
     TextError. None: a file of them is a text, a line each.
-    texts: inputs -> the texts in them, that a vocabulary is learned from.
+    texts: inputs -> the texts in them, that a vocabulary is learned from; none, if there are none.
     encode: (tokenizer, examples, unit, the network's configuration) -> what a network reads of each. Raises TextError.
     predict: (classifier, tokenizer, inputs) -> the labels of their units. Raises SettingError, TextError.
+    settle: (the network's configuration, inputs to learn from) -> the configuration with what these inputs decide.
     """
 
     units: tuple[str, ...]
@@ -57,6 +61,7 @@ class InputKind:
     texts: Callable[[Sequence[Any]], list[str]]
     encode: Callable[[Tokenizer, Sequence[Any], str, Any], Sequence[Any]]
     predict: Callable[[Any, Tokenizer, Sequence[Any]], list[Predicted]]
+    settle: Callable[[Any, Sequence[Any]], Any] = lambda network, inputs: network
 
     def unit(self, given: str | None) -> str:
         """What is labelled, the default where it is not given. Raises SettingError."""
@@ -143,6 +148,18 @@ INPUTS: dict[str, InputKind] = {
         texts=lambda pictures: [],
         encode=_encode_pictures,
         predict=_predict_pictures,
+    ),
+    "graph": InputKind(
+        units=GRAPH_UNITS,
+        plural="graphs",
+        tokenizer="whitespace",
+        read=lambda name, unit, config, on_bad, progress: read_graphs(name, unit, on_bad),
+        check=check_graphs,
+        inputs=lambda name, config, progress: read_unlabelled_graphs(name),
+        texts=lambda graphs: [text for graph in graphs if (text := graph.text())],
+        encode=encode_graphs,
+        predict=predict_graphs,
+        settle=settle,
     ),
 }
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import CycloptsError, Parameter
 
 from chainrule.base.progress import silent
-from chainrule.cli.arguments import FILE, Json, ModelMarkerRule, TextFile
+from chainrule.cli.arguments import FILE, Json, ModelMarkerRule, Overwrite, TextFile
 from chainrule.cli.bad_records import Strict, bad_records
 from chainrule.cli.finetune import describe, note_unseen
 from chainrule.cli.models import open_model
@@ -35,6 +35,10 @@ def classify(
     strict: Strict = False,
     markers: ModelMarkerRule = None,
     reading: TextOptions = DEFAULT_READING,
+    page: Annotated[
+        Path | None, Parameter(help="Draw the labelled inputs, too: a page, .html. For classifiers of graphs.")
+    ] = None,
+    overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
     """Label texts, or each of their words.
@@ -47,6 +51,7 @@ def classify(
     labels.
     """
     from chainrule.api.classifier_model import ClassifierModel
+    from chainrule.api.draw_labels import check_page
     from chainrule.applications.labelled_inputs import config_of, inputs_of
     from chainrule.applications.labelling import predicted_of
 
@@ -54,23 +59,29 @@ def classify(
         raise CycloptsError(msg="--data names the texts; leave out TEXT and the options that say how to read it.")
     if strict and data is None:
         raise CycloptsError(msg="--strict is for --data.")
+    if page is not None and data is not None:
+        raise CycloptsError(msg="--page draws predicted labels; leave out --data.")
     if data is not None:
         show_accuracy(model, data, markers, strict=strict, json=json)
         return
     with progress_bar() as progress:
         labeller = open_model(model, None, markers, progress, kind=ClassifierModel)
         unit: str = labeller.classifier.unit
-        read = inputs_of(labeller.classifier).inputs
-        if read is not None:
+        kind = inputs_of(labeller.classifier)
+        if kind.inputs is not None:
             if text == "-" or reading != DEFAULT_READING:
-                plural = inputs_of(labeller.classifier).plural
                 raise CycloptsError(
-                    msg=f"This classifier labels {plural}: name a file of them, without options of texts."
+                    msg=f"This classifier labels {kind.plural}: name a file of them, without options of texts."
                 )
-            for prediction in labeller.classify(read(text, config_of(labeller.classifier), progress)):
-                by_unit = unit not in ("text", "tree", "picture")
+            inputs = kind.inputs(text, config_of(labeller.classifier), progress)
+            for prediction in (
+                labeller.classify(inputs) if page is None else labeller.draw(inputs, page, overwrite=overwrite)
+            ):
+                by_unit = unit != kind.units[0]
                 _print(prediction, by_unit, json=json, what="picture" if unit == "picture" else "text")
             return
+        if page is not None:
+            check_page(labeller.classifier, page, overwrite=overwrite)
         source = reading.corpus(text)
         empty = 0
         shown = silent if sys.stdout.isatty() else progress  # a progress bar would break into the output

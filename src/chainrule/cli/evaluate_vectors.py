@@ -72,7 +72,7 @@ def evaluate_vectors(model: Path, options: VectorsOptions, *, json: bool) -> Non
             progress=progress,
         )
     if json:
-        print_json(measurement.to_dict())
+        print_json(measurement.as_json())
         return
     print(measurement)
     if measurement.by_ngrams:

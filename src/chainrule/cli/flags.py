@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import MISSING, field, fields, make_dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 from cyclopts import Parameter
 
@@ -52,7 +52,7 @@ def flags_of(config: type[DataclassInstance]) -> Any:
 def flags_of_any(configs: Sequence[type[DataclassInstance]]) -> Any:
     """As `flags_of`, of several configurations of which one will be chosen: the fields of all, each once.
 
-    A default is shown where it is the same in all that have the field.
+    A default is shown where it is the same in all that have the field; a choice is one of the values of all.
     """
     every: dict[str, tuple[str, Any, Any]] = {}
     defaults: dict[str, set[Any]] = {}
@@ -62,7 +62,11 @@ def flags_of_any(configs: Sequence[type[DataclassInstance]]) -> Any:
             defaults.setdefault(own.name, set()).add(own.default)
             shared = own.default if len(defaults[own.name]) == 1 else None
             _, kind, known = every.get(own.name, (own.name, hints[own.name], own))
-            every[own.name] = (own.name, kind, field(default=shared, metadata=dict(known.metadata)))
+            metadata = dict(known.metadata)
+            if kind != hints[own.name] and str(get_origin(kind)) == "typing.Literal":
+                kind = Literal[(*get_args(kind), *get_args(hints[own.name]))]  # which drops what is twice
+                metadata["help"] = f"{metadata['help']}; {own.metadata['help']}"
+            every[own.name] = (own.name, kind, field(default=shared, metadata=metadata))
     return flags_of(make_dataclass("AnyConfig", every.values(), kw_only=True))
 
 

@@ -19,6 +19,6 @@ def info(model: ModelPath, /, *, json: Json = False) -> None:
     with progress_bar() as progress:
         summary = read_info(model, progress=progress)
     if json:
-        print_json({"model": str(model), **summary.to_dict()})
+        print_json({"model": str(model), **summary.as_json()})
     else:
         print(summary)

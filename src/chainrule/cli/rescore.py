@@ -171,7 +171,7 @@ def rescore(
         if weighing.weights_out is not None:
             run.weights.save(weighing.weights_out)
     if json:
-        print_json(run.to_dict())
+        print_json(run.as_json())
     else:
         print(run, file=sys.stdout if output is not None else sys.stderr)
 

@@ -59,7 +59,8 @@ def classifier(
         FILE,
         Parameter(
             help="Labelled inputs. Texts: TSV: text, tab, label; or .jsonl: text, label; with --unit word: word, tab, "
-            "label; or words, labels. Trees: brackets, .conllu, or .jsonl: words, parents, labels. Pictures: a "
+            "label; or words, labels. Trees: brackets, .conllu, or .jsonl: words, parents, labels. Graphs: .jsonl: "
+            "nodes, edges, label or labels; or .conllu. Pictures: a "
             "folder of JPEG or PNG files for each label, in one folder; or .jsonl: picture (a path), label.",
         ),
     ],
@@ -68,7 +69,7 @@ def classifier(
     output: Output,
     network: NetworkName = "lstm",
     unit: Annotated[
-        str | None, Parameter(help="What is labelled: text or word; of trees, tree or node; by default the whole.")
+        str | None, Parameter(help="What is labelled: text or word; tree or node; graph or node; by default the whole.")
     ] = None,
     test: Annotated[str | None, FILE, Parameter(help="Labelled inputs to test on, in the format of DATA.")] = None,
     strict: Strict = False,
@@ -81,7 +82,7 @@ def classifier(
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
-    """A network that labels texts, words or trees, from scratch.
+    """A network that labels texts, words, trees or graphs, from scratch.
 
         $ chainrule train classifier labelled.tsv -o labels/ --network convolution
 

@@ -93,7 +93,7 @@ FAMILIES = {
     ),
     "classifier": (
         "train_classifier:classifier",
-        "A network that labels texts, words or trees, from scratch.",
+        "A network that labels texts, words, trees or graphs, from scratch.",
     ),
     "channel": ("train_channel:channel", "A model of spelling errors, learned from pairs, for chainrule correct."),
     "vectors": ("train_vectors:vectors", "Word vectors: skip-gram, CBOW or GloVe, with subwords or without."),

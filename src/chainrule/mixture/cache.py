@@ -104,6 +104,10 @@ class UnigramCache(ByDistributions["Recent"]):
         """As `LanguageModel.select`."""
         return state[rows]
 
+    def join(self, states: Sequence[Recent]) -> Recent:
+        """As `LanguageModel.join`."""
+        return np.concatenate(states)
+
     def _log_prob(self, times: Int64[ndarray, "*shape"], kept: Int64[ndarray, "*shape"]) -> Float32[ndarray, "*shape"]:
         """times: how often the token is in the cache. kept: how many tokens are in it."""
         return np.log((times + 1 / (self.vocabulary_size - 1)) / (kept + 1)).astype(np.float32)

@@ -56,6 +56,12 @@ class Components:
         parts = tuple(model.select(part, rows) for model, part in zip(self.models, state.parts, strict=True))
         return MixtureState(parts, state.previous[rows])
 
+    def join(self, states: Sequence[MixtureState]) -> MixtureState:
+        """As `LanguageModel.join`."""
+        by_model = zip(*(state.parts for state in states), strict=True)
+        parts = tuple(model.join(own) for model, own in zip(self.models, by_model, strict=True))
+        return MixtureState(parts, np.concatenate([state.previous for state in states]))
+
 
 def previous_tokens(
     sequences: Sequence[Int32[ndarray, " T"]],

@@ -110,6 +110,10 @@ class LinearMixture(ByDistributions["MixtureState"]):
         """As `LanguageModel.select`."""
         return self.components.select(state, rows)
 
+    def join(self, states: Sequence[MixtureState]) -> MixtureState:
+        """As `LanguageModel.join`."""
+        return self.components.join(states)
+
     def _interpolate(
         self, scores: list[list[ndarray]], sequences: Sequences, prefixes: Sequences | None, *, end: bool
     ) -> list[ndarray]:

@@ -95,6 +95,10 @@ class LogLinearMixture(ByDistributions["MixtureState"]):
         """As `LanguageModel.select`."""
         return self.components.select(state, rows)
 
+    def join(self, states: Sequence[MixtureState]) -> MixtureState:
+        """As `LanguageModel.join`."""
+        return self.components.join(states)
+
     def _score_by_steps(
         self, sequences: Sequences, prefixes: Sequences | None, *, end: bool, token: int | None
     ) -> list[ndarray]:

@@ -86,6 +86,10 @@ class FewerUnseen(ByDistributions[Any]):
         """As `LanguageModel.select`."""
         return self.model.select(state, rows)
 
+    def join(self, states: Sequence[Any]) -> Any:
+        """As `LanguageModel.join`."""
+        return self.model.join(states)
+
     def _adjust(self, log_probs: ndarray, log_share: ndarray, unknown: ndarray) -> ndarray:
         """log_share: log P(<unk> | context) at each position. unknown: which positions are of <unk>."""
         odds = np.where(unknown, math.log(self.ratio), 0.0)

@@ -14,6 +14,8 @@ import torch
 from torch import Tensor
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from jaxtyping import Bool, Float, Int64
 
 _LEAST = 64  # columns that a new store has room for, at least
@@ -132,13 +134,45 @@ class Cache:
         """As `Memory.select`."""
         return self._copied(1, rows)
 
+    @classmethod
+    def join(cls, caches: Sequence[Cache]) -> Cache:
+        """As `Memory.join`: the columns of shorter rows move to the right, so that all rows end at the same one."""
+        used = [cache.columns - cache._needed for cache in caches]
+        columns, row_count = max(used), sum(cache.rows for cache in caches)
+
+        def joined(buffers: Sequence[Tensor | None]) -> Tensor | None:
+            written = [buffer for buffer in buffers if buffer is not None]
+            if not written:
+                return None
+            fresh = written[0].new_zeros(row_count, *written[0].shape[1:-2], columns + _FEW, written[0].shape[-1])
+            row = 0
+            for cache, buffer, length in zip(caches, buffers, used, strict=True):
+                if buffer is not None:
+                    old = buffer[..., cache._needed : cache.columns, :]
+                    fresh[row : row + cache.rows, ..., columns - length : columns, :] = old
+                row += cache.rows
+            return fresh
+
+        layers = caches[0].layers
+        by_layer = zip(*(cache.store.layers or [None] * layers for cache in caches), strict=True)
+        store = _Store(
+            columns + _FEW,
+            [joined(buffers) for buffers in by_layer],
+            joined([cache.store.inputs for cache in caches]),
+            columns,
+        )
+        shifts = [columns - cache.columns for cache in caches]
+        first = torch.cat([cache.first + shift for cache, shift in zip(caches, shifts, strict=True)])
+        begin = min(cache.begin + shift for cache, shift in zip(caches, shifts, strict=True))
+        return cls(row_count, layers, first, *_lowest(first, 0), begin, columns, store)
+
     def detach(self) -> Cache:
         """As `Memory.detach`: caches are only used where no gradients are taken."""
         return self
 
     def _copied(self, more: int, rows: Int64[Tensor, " new_rows"] | None = None) -> Cache:
         """A copy in its own store, without columns that no row needs, with room for twice as many or `more` others."""
-        needed = self.begin if self.store.inputs is None else max(self.least, 0)
+        needed = self._needed
         used = self.columns - needed
         # A beam selects at every step, so that more room would be wasted.
         capacity = max(_LEAST, 2 * used, used + more) if rows is None else used + _FEW
@@ -162,6 +196,11 @@ class Cache:
             least, even = _lowest(first, least)
         store = _Store(capacity, layers, copied(self.store.inputs), used)
         return Cache(row_count, self.layers, first, least, even, self.begin - needed, used, store)
+
+    @property
+    def _needed(self) -> int:
+        """The first column that some row needs."""
+        return self.begin if self.store.inputs is None else max(self.least, 0)
 
 
 def _lowest(first: Int64[Tensor, " B"], otherwise: int) -> tuple[int, bool]:

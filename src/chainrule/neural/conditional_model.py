@@ -171,6 +171,10 @@ class Given:
         """As `LanguageModel.select`."""
         return self.stepping.select(state, rows)
 
+    def join(self, states: Sequence[Reading]) -> Reading:
+        """As `LanguageModel.join`."""
+        return self.stepping.join(states)
+
     def attention(self, state: Reading) -> Float32[ndarray, "rows source"]:
         """The attention weights of each row on its source for the next token; NaN past the end of the source."""
         sources, _, attention = cast("tuple[Tensor, State, Tensor]", state.memory)

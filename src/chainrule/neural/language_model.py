@@ -149,9 +149,7 @@ class NeuralModel:
         check_tokens(tokens, self.vocabulary_size)
         if not len(tokens):
             return state
-        memory = state.memory
-        if state.rows is not None:
-            memory = encoder_states.select(memory, self._tensor(state.rows.astype(np.int64)))
+        memory = self._own_rows(state)[0]
         starts = None
         if self.network.memory == "document" and (tokens == END).any():
             starts = self._tensor(tokens == END)[:, None]
@@ -164,6 +162,14 @@ class NeuralModel:
         if len(chosen) == len(state.next.hidden) and np.array_equal(chosen, np.arange(len(chosen))):
             return replace(state, rows=None)
         return replace(state, rows=chosen)
+
+    @torch.inference_mode()
+    def join(self, states: Sequence[Reading]) -> Reading:
+        """As `LanguageModel.join`."""
+        not_empty = [state for state in states if len(state)] or states[:1]
+        memories, hidden, log_probs = zip(*map(self._own_rows, not_empty), strict=True)
+        known = None if any(part is None for part in log_probs) else torch.cat(log_probs)
+        return Reading(encoder_states.join(memories), _Next(torch.cat(hidden), known))
 
     def next_log_probs(self, state: Reading) -> Float32[ndarray, "rows vocab"]:
         """As `LanguageModel.next_log_probs`."""
@@ -316,6 +322,16 @@ class NeuralModel:
     ) -> tuple[Float[Tensor, "B T D"], encoder_states.State]:
         """As `Network.forward`, but only `starts` makes a row begin anew, not every </s>."""
         return self.network.encoder(self.network.embed(tokens), state, starts)
+
+    def _own_rows(
+        self, state: Reading
+    ) -> tuple[encoder_states.State, Float[Tensor, "rows D"], Float32[Tensor, "rows V"] | None]:
+        """The memory, the hidden states and, once computed, the distributions of a state's rows."""
+        memory, hidden, log_probs = state.memory, state.next.hidden, state.next.log_probs
+        if state.rows is None:
+            return memory, hidden, log_probs
+        rows = self._tensor(state.rows.astype(np.int64))
+        return encoder_states.select(memory, rows), hidden[rows], None if log_probs is None else log_probs[rows]
 
     @torch.inference_mode()
     def _log_probs(self, state: Reading) -> Float32[Tensor, "rows V"]:

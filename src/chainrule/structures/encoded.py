@@ -45,23 +45,37 @@ def encoded(
     tokenizer: Tokenizer, trees: Sequence[Tree], units: Sequence[Sequence[int]], places: Sequence[str]
 ) -> list[TreeTokens]:
     """units: the labelled nodes of each tree. places: of each, for messages. Raises TextError."""
-    words = [[word for word in tree.words if word is not None] for tree in trees]
-    try:
-        rows = documents_of(tokenizer.encode_texts([" ".join(own) for own in words]).ids)
-    except MarkerError as error:
-        raise error.at(places[error.document - 1]) from None
     found = []
-    for tree, own, row, nodes, place in zip(trees, words, rows, units, places, strict=True):
-        if len(own) != len(row):
-            raise TextError(
-                f"{place}: the {tokenizer.name} tokenizer makes {len(row)} tokens of {len(own)} words; a tree needs "
-                "one a word: take the whitespace tokenizer, and words without white space"
-            )
-        tokens = np.full(len(tree), -1, np.int64)
-        tokens[[word is not None for word in tree.words]] = row
+    rows = tokens_of_nodes(tokenizer, [tree.words for tree in trees], places)
+    for tree, tokens, nodes in zip(trees, rows, units, strict=True):
         ranks = np.zeros(len(tree), np.int64)
         for children in tree.children:
             ranks[children] = range(len(children))
         parents, depths = np.array(tree.parents, np.int64), tree.depths.astype(np.int64)
         found.append(TreeTokens(tokens, parents, depths, ranks, np.array(nodes, np.int64)))
+    return found
+
+
+def tokens_of_nodes(
+    tokenizer: Tokenizer, words: Sequence[Sequence[str | None]], places: Sequence[str]
+) -> list[Int64[ndarray, " nodes"]]:
+    """The token of each node of trees or graphs; -1 where it has no word. places: of each structure, for messages.
+
+    Raises TextError where a word is no token by itself.
+    """
+    written = [[word for word in own if word is not None] for own in words]
+    try:
+        rows = documents_of(tokenizer.encode_texts([" ".join(own) for own in written]).ids)
+    except MarkerError as error:
+        raise error.at(places[error.document - 1]) from None
+    found = []
+    for nodes, own, row, place in zip(words, written, rows, places, strict=True):
+        if len(own) != len(row):
+            raise TextError(
+                f"{place}: the {tokenizer.name} tokenizer makes {len(row)} tokens of {len(own)} words; each node has "
+                "one: take the whitespace tokenizer, and words without white space"
+            )
+        tokens = np.full(len(nodes), -1, np.int64)
+        tokens[[word is not None for word in nodes]] = row
+        found.append(tokens)
     return found

@@ -36,7 +36,7 @@ def read_trees(name: str | os.PathLike[str], unit: str = "tree", on_bad: OnBad =
     """
     name = os.fspath(name)
     examples = []
-    for found in _trees_of(name, unit, on_bad):
+    for found in trees_of(name, unit, on_bad):
         try:
             if isinstance(found, TextError):
                 raise found
@@ -52,7 +52,7 @@ def read_unlabelled(name: str | os.PathLike[str]) -> list[Tree]:
     """The trees of a file, whether they have labels or not. Raises TextError, also where there is no tree."""
     name = os.fspath(name)
     trees = []
-    for found in _trees_of(name, "unlabelled", raise_error):
+    for found in trees_of(name, "unlabelled", raise_error):
         if isinstance(found, TextError):
             raise found
         trees.append(found.tree)
@@ -61,7 +61,8 @@ def read_unlabelled(name: str | os.PathLike[str]) -> list[Tree]:
     return trees
 
 
-def _trees_of(name: str, unit: str, on_bad: OnBad) -> Iterator[PlacedTree | TextError]:
+def trees_of(name: str, unit: str, on_bad: OnBad) -> Iterator[PlacedTree | TextError]:
+    """Each tree of a file, or the error in its place. unit: as of `read_trees`, or another: labels may be missing."""
     if FORMATS.get(text_suffix(name)) == "json":
         for place, record in json_objects(name, on_bad):
             try:

@@ -42,7 +42,7 @@ class Accuracy:
     def share(self) -> float:
         return self.right / self.questions if self.questions else float("nan")
 
-    def to_dict(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """For JSON."""
         return {**asdict(self), "share": self.share if self.questions else None}
 

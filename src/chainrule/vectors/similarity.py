@@ -48,7 +48,7 @@ class Agreement:
     pearson: float
     pearson_interval: tuple[float, float]
 
-    def to_dict(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """For JSON: null for what is no number."""
         return {name: _finite(value) for name, value in asdict(self).items()}
 

@@ -1,4 +1,4 @@
-"""Settings of the networks that `train classifier` trains from scratch: what labels texts, trees, pictures or graphs.
+"""Settings of the networks that `train classifier` trains from scratch: what labels texts, trees, graphs or pictures.
 
 Each is a frozen configuration; LABELLING names them all. `reads` says what inputs a network reads: a key of `INPUTS` in
 `chainrule.api.labelled_inputs`.
@@ -17,6 +17,7 @@ from chainrule.neural.config.pictures import GridLabelling, LeNetLabelling
 
 Pooling = Literal["last", "mean", "max"]
 TreeCell = Literal["child-sum", "binary", "recursive"]
+GraphCell = Literal["gated", "lstm"]
 Directions = Literal["forward", "both"]
 
 
@@ -112,6 +113,34 @@ class TreeLabelling(WordsConfig):
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class GraphLabelling(WordsConfig):
+    """A network over graphs: gated (Li 2016), or a Graph LSTM (Liang 2016).
+
+    edge_types: that training has seen. means, deviations: of the numbers that nodes hold; empty where they hold words.
+    """
+
+    reads: ClassVar[str] = "graph"
+
+    cell: GraphCell = setting(
+        "gated", "gated: all nodes read their neighbours at once, step by step; lstm: nodes one after the other"
+    )
+    steps: int | None = setting(
+        None, "gated: how far nodes see, by default 5; lstm: layers, by default 2", least=1, below=MAX_LAYERS
+    )
+    directions: Directions = setting("both", "of a graph: both: nodes read their edges both ways")
+    edge_types: tuple[str, ...] = setting((), "types of edges, from the training set", is_rare=True)
+    means: tuple[float, ...] = setting((), "of the numbers of nodes, from the training set", is_rare=True)
+    deviations: tuple[float, ...] = setting((), "of the numbers of nodes, from the training set", is_rare=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.means) != len(self.deviations) or not all(own > 0 for own in self.deviations):
+            raise SettingError(
+                f"there are {len(self.means)} means and {len(self.deviations)} deviations; expected as many, above 0"
+            )
+
+
 # By the name that `train classifier --network` knows.
 LABELLING: dict[str, type[LabellingConfig]] = {
     "bag": BagLabelling,
@@ -121,6 +150,7 @@ LABELLING: dict[str, type[LabellingConfig]] = {
     "convolution": ConvolutionLabelling,
     "transformer": TransformerLabelling,
     "tree": TreeLabelling,
+    "graph": GraphLabelling,
     "lenet": LeNetLabelling,
     "grid": GridLabelling,
 }

@@ -9,6 +9,7 @@ from chainrule.errors import SettingError
 from chainrule.neural.config.labelling import (
     BagLabelling,
     ConvolutionLabelling,
+    GraphLabelling,
     GRULabelling,
     LSTMLabelling,
     RNNLabelling,
@@ -19,6 +20,7 @@ from chainrule.neural.config.labelling import (
 from chainrule.neural.config.pictures import GridLabelling, LeNetLabelling
 from chainrule.neural.labelling.classifier import ScratchClassifier
 from chainrule.neural.labelling.convolutions import Convolution, PlainLayers, hidden_layers
+from chainrule.neural.labelling.graphs import GraphBody
 from chainrule.neural.labelling.grids import GridLayers, MeanOfPlaces, PixelVectors
 from chainrule.neural.labelling.pictures import PictureBody
 from chainrule.neural.labelling.texts import TextBody
@@ -127,5 +129,6 @@ _BODIES: dict[type[LabellingConfig], Callable[[Any, int, str], Body[Any]]] = {
     TransformerLabelling: _transformer,
     TreeLabelling: _tree,
     LeNetLabelling: _plain_convolutions,
+    GraphLabelling: GraphBody,
     GridLabelling: _grid,
 }

@@ -79,7 +79,7 @@ class PaddedModel:
 
     def start(self, prefixes: Sequence[Tokens]) -> Contexts:
         """As `LanguageModel.start`."""
-        return self._model.start([np.concatenate([self._padding, as_tokens(prefix)]) for prefix in prefixes])
+        return self._model.start([self._after_padding(prefix) for prefix in prefixes])
 
     def log_probs_of(
         self, state: Contexts, rows: Int32[ndarray, " pairs"], tokens: Int32[ndarray, " pairs"]
@@ -111,6 +111,10 @@ class PaddedModel:
         """As `LanguageModel.select`."""
         return self._model.select(state, rows)
 
+    def join(self, states: Sequence[Contexts]) -> Contexts:
+        """As `LanguageModel.join`."""
+        return self._model.join(states)
+
     def _padded_stream(self, stream: Tokens) -> tuple[Tokens, Bool[ndarray, " padded"] | slice]:
         """The padded stream, and a mask of the tokens of the original one."""
         check_tokens(stream, self.vocabulary_size)
@@ -120,4 +124,9 @@ class PaddedModel:
         check_prefixes(len(sequences), prefixes)
         if prefixes is None:
             return [self._padding] * len(sequences)
-        return [np.concatenate([self._padding, as_tokens(prefix)]) for prefix in prefixes]
+        return [self._after_padding(prefix) for prefix in prefixes]
+
+    def _after_padding(self, prefix: Tokens) -> Tokens:
+        """The last document of a prefix, after its <s>."""
+        ends = np.flatnonzero(as_tokens(prefix) == END)
+        return np.concatenate([self._padding, as_tokens(prefix)[ends[-1] + 1 if ends.size else 0 :]])

@@ -93,6 +93,10 @@ class StreamScorer(ABC):
         """As `LanguageModel.select`."""
         return state[rows]
 
+    def join(self, states: Sequence[Rows]) -> Rows:
+        """As `LanguageModel.join`."""
+        return np.concatenate(states)
+
     @property
     @abstractmethod
     def _begin_state(self) -> Int64[ndarray, " numbers"]:

@@ -154,6 +154,10 @@ class StupidBackoff:
         """Raises SettingError."""
         self.start([])
 
+    def join(self, states: Any) -> NoReturn:
+        """Raises SettingError."""
+        self.start([])
+
     def _weighted(
         self,
         scores: Float32[ndarray, " tokens"],

@@ -1,0 +1,203 @@
+"""Networks over graphs: the gated graph network (Li et al. 2016) and the Graph LSTM (Liang et al. 2016).
+
+A batch of graphs is one graph of parts that are not connected. Links say which node reads which other; their kinds are
+the types of edges, and of edges read against their direction types of their own. Each kind has its own matrices, and
+all links of a kind are one product.
+Legend: N nodes of a batch, L links, K kinds, D width.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtyping import Float, Float64, Int64
+    from numpy import ndarray
+
+
+class Links(NamedTuple):
+    """Each link lets its target read its source. kinds: of each link, sorted."""
+
+    sources: Int64[ndarray, " L"]
+    targets: Int64[ndarray, " L"]
+    kinds: Int64[ndarray, " L"]
+
+
+class GatedLayers(nn.Module):
+    """The propagation model of gated graph networks (Li et al. 2016, equations 2 to 6).
+
+    a = sum of W_kind h_source + b_kind               over the links to a node
+    h' = GRU(a, h)                                    for a number of steps, always with the same weights
+
+    The GRU applies its reset gate after the product with U, as torch's does.
+    """
+
+    def __init__(self, width: int, kinds: int, steps: int) -> None:
+        super().__init__()
+        self.of_kind = nn.ModuleList(nn.Linear(width, width) for _ in range(kinds))
+        self.gru = nn.GRUCell(width, width)
+        self.steps = steps
+
+    def forward(self, x: Float[Tensor, "N D"], links: Links, confidence: None = None) -> Float[Tensor, "N D"]:
+        """x: what the states of nodes begin as."""
+        sources, targets = (torch.from_numpy(array).to(x.device) for array in links[:2])
+        counts = _counts(links.kinds, len(self.of_kind))
+        h = x
+        for _ in range(self.steps):
+            messages = _products(self.of_kind, h[sources], counts, h.shape[1])
+            h = self.gru(_sums(messages, targets, len(h)), h)
+        return h
+
+
+class GraphLSTMLayers(nn.Module):
+    """The Graph LSTM (Liang et al. 2016, section 3): nodes one after the other, the most confident first.
+
+    Of a node that reads x, with the state h and memory m of the layer below, and of the nodes j that it is linked to,
+    with their new states where they come before it, else their old ones:
+
+    n_u, n_o, n_c = mean of U_kind h_j
+    u, o = sigmoid(W x + U h + n + b)                 input and output gate
+    c = tanh(W x + U h + n + b)                       candidate
+    f = sigmoid(W_f x + U_f h + b_f)                  forget gate of its own memory
+    f_j = sigmoid(W_f x + U_f,kind h_j + b_f)         adaptive forget gates, one for each j
+    m' = u * c + f * m + mean of f_j * m_j;  h' = tanh(o * m')
+
+    The next layer reads x + h'. The paper has one kind of link. Nodes are computed in levels: those of a level read no
+    new state of one another, so that the result is as one after the other. Gates are stacked in the order u, o, c, f.
+    """
+
+    def __init__(self, width: int, kinds: int, layers: int) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(_GraphLSTMLayer(width, kinds) for _ in range(layers))
+
+    def forward(
+        self, x: Float[Tensor, "N D"], links: Links, confidence: Float64[ndarray, " N"]
+    ) -> Float[Tensor, "N D"]:
+        """x: what nodes read. confidence: which come first; of equal ones, in their order."""
+        levels = levels_of(links, confidence)
+        order = np.argsort(levels, kind="stable")
+        positions = np.empty(len(order), np.int64)
+        positions[order] = np.arange(len(order))
+        parts = _parts(links, levels[order], positions, len(cast("_GraphLSTMLayer", self.layers[0]).of_kind), x.device)
+        moved = torch.from_numpy(order).to(x.device)
+        x = x[moved]
+        h = m = torch.zeros_like(x)
+        for layer in self.layers:
+            h, m = layer(x, h, m, parts)
+            x = x + h
+        return h[torch.from_numpy(positions).to(x.device)]
+
+
+class _Part(NamedTuple):
+    """The nodes of a level, which are `stop - first` from `first` on, and the links to them, by kind.
+
+    targets: counted from `first`. counts: links of each kind. neighbours: links to each node, at least 1.
+    """
+
+    first: int
+    stop: int
+    sources: Int64[Tensor, " l"]
+    targets: Int64[Tensor, " l"]
+    counts: list[int]
+    neighbours: Float[Tensor, "n 1"]
+
+
+class _GraphLSTMLayer(nn.Module):
+    def __init__(self, width: int, kinds: int) -> None:
+        super().__init__()
+        self.own = nn.Linear(width, 4 * width)  # W, b
+        self.state = nn.Linear(width, 4 * width, bias=False)  # U
+        self.of_kind = nn.ModuleList(nn.Linear(width, 4 * width, bias=False) for _ in range(kinds))
+        nn.init.zeros_(self.own.bias)
+        nn.init.ones_(self.own.bias[-width:])  # of the forget gates
+
+    def forward(self, x: Tensor, h: Tensor, m: Tensor, parts: Sequence[_Part]) -> tuple[Tensor, Tensor]:
+        """The new h and m of all nodes, which are in the order of their levels."""
+        width = x.shape[1]
+        own = self.own(x)
+        gates, forgets = own + self.state(h), own[:, 3 * width :]
+        new_h, new_m = h[:0], m[:0]
+        for part in parts:
+            nodes = slice(part.first, part.stop)
+            now_h, now_m = torch.cat((new_h, h[part.first :])), torch.cat((new_m, m[part.first :]))
+            read = _products(self.of_kind, now_h[part.sources], part.counts, 4 * width)
+            kept = torch.sigmoid(forgets[nodes][part.targets] + read[:, 3 * width :]) * now_m[part.sources]
+            sums = _sums(
+                torch.cat((read[:, : 3 * width], kept.to(read.dtype)), 1), part.targets, part.stop - part.first
+            )
+            means = sums / part.neighbours
+            u, o, c = (gates[nodes, : 3 * width] + means[:, : 3 * width]).chunk(3, 1)
+            f = torch.sigmoid(gates[nodes, 3 * width :])
+            memory = torch.sigmoid(u) * torch.tanh(c) + f * m[nodes] + means[:, 3 * width :]
+            new_h = torch.cat((new_h, torch.tanh(torch.sigmoid(o) * memory).to(h.dtype)))
+            new_m = torch.cat((new_m, memory.to(m.dtype)))
+        return new_h, new_m
+
+
+def levels_of(links: Links, confidence: Float64[ndarray, " N"]) -> Int64[ndarray, " N"]:
+    """A level for each node: one more than the highest of the more confident nodes that it is linked to, either way."""
+    ranks = np.empty(len(confidence), np.int64)
+    ranks[np.argsort(-confidence, kind="stable")] = np.arange(len(confidence))
+    is_forward = ranks[links.sources] < ranks[links.targets]
+    before = np.where(is_forward, links.sources, links.targets)
+    after = np.where(is_forward, links.targets, links.sources)
+    before, after = before[before != after], after[before != after]
+    levels = np.zeros(len(confidence), np.int64)
+    while True:
+        raised = levels.copy()
+        np.maximum.at(raised, after, levels[before] + 1)
+        if np.array_equal(raised, levels):
+            return levels
+        levels = raised
+
+
+def _parts(
+    links: Links, levels: Int64[ndarray, " N"], positions: Int64[ndarray, " N"], kinds: int, device: torch.device
+) -> list[_Part]:
+    """levels: of nodes in the order of computation. positions: of each node in it."""
+    sources, targets = positions[links.sources], positions[links.targets]
+    order = np.lexsort((links.kinds, levels[targets]))
+    sources, targets, of_kinds = sources[order], targets[order], links.kinds[order]
+    every = np.arange(int(levels.max()) + 2)
+    nodes = np.searchsorted(levels, every).tolist()
+    edges = np.searchsorted(levels[targets], every).tolist()
+    parts = []
+    for (first, stop), (begin, end) in zip(pairwise(nodes), pairwise(edges), strict=True):
+        own = targets[begin:end] - first
+        neighbours = np.maximum(np.bincount(own, minlength=stop - first), 1).astype(np.float32)[:, None]
+        parts.append(
+            _Part(
+                first,
+                stop,
+                torch.from_numpy(sources[begin:end]).to(device),
+                torch.from_numpy(own).to(device),
+                _counts(of_kinds[begin:end], kinds),
+                torch.from_numpy(neighbours).to(device),
+            )
+        )
+    return parts
+
+
+def _counts(kinds: Int64[ndarray, " L"], number: int) -> list[int]:
+    """How many links there are of each kind."""
+    return cast("list[int]", np.bincount(kinds, minlength=number).tolist())
+
+
+def _products(layers: nn.ModuleList, rows: Float[Tensor, "L D"], counts: list[int], width: int) -> Float[Tensor, "L E"]:
+    """Rows that are sorted by kind, each multiplied by the matrix of its kind. width: E, for no rows at all."""
+    if not len(rows):
+        return rows.new_zeros(0, width)
+    parts = zip(layers, torch.split(rows, counts), strict=True)
+    return torch.cat([layer(part) for layer, part in parts if len(part)])
+
+
+def _sums(rows: Float[Tensor, "L E"], targets: Int64[Tensor, " L"], nodes: int) -> Float[Tensor, "N E"]:
+    """The sum of the rows of each target."""
+    return rows.new_zeros(nodes, rows.shape[1]).index_add(0, targets, rows)
