@@ -41,14 +41,14 @@ def label_pixels(objects: list[dict[str, Any]], height: int, width: int) -> np.n
 
 
 def write_part(source: Path, part: str, count: int, folder: Path) -> None:
-    """The first picture of each of the first `count` examples, each of which has its boxes in six orders."""
+    """Scenes that have all three shapes, evenly spaced in the file."""
     with gzip.open(source / f"{part}.jsonl.gz", "rt", encoding="utf-8") as lines:
         records = [json.loads(line) for line in lines]
-    chosen = [record for record in records if record["picture"].endswith("-0.png")]
-    chosen += [record for record in records if record["picture"].endswith("-3.png")]
+    mixed = [record for record in records if {thing["shape"] for thing in record["objects"]} == set(NAMES[1:])]
+    chosen = [mixed[i * len(mixed) // count] for i in range(min(count, len(mixed)))]
     (folder / part).mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(source / f"{part}.zip") as pictures, (folder / f"{part}.jsonl").open("w") as out:
-        for record in chosen[:count]:
+        for record in chosen:
             name = record["picture"]
             picture = Image.open(io.BytesIO(pictures.read(name))).convert("RGB")
             picture.save(folder / part / name)

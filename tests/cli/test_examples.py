@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 import pytest
+from PIL import Image
 from rich.console import Console
 
 from chainrule.cli.main import app
@@ -46,6 +47,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "train.tsv").write_text("".join(f"{sentence}\t{sentence}\n" for sentence in 10 * SENTENCES))
     (tmp_path / "pairs.tsv").write_text("teh\tthe\n")
     (tmp_path / "labelled.tsv").write_text("the dog\tanimal\nthe river\twater\n" * 10)
+    (tmp_path / "pictures").mkdir()
+    Image.new("RGB", (8, 8), "teal").save(tmp_path / "pictures" / "1.png")
     (tmp_path / "queries.txt").write_text("the river\n")
     (tmp_path / "documents.jsonl").write_text('{"text": "the bank of the river"}\n{"text": "the dog bit the man"}\n')
     (tmp_path / "reviews.tsv").write_text("text\tlabel\na good film\t1\nno fun\t0\n")

@@ -13,6 +13,7 @@ from PIL import Image
 import chainrule
 from chainrule.errors import SettingError, TextError
 from chainrule.neural.config.pictures import GridLabelling, LeNetLabelling
+from chainrule.neural.labelling.build import build_classifier
 from chainrule.pictures.picture import LabelledPicture, Picture
 from chainrule.pictures.pixel_labels import read_pixel_labels
 from chainrule.text.unit_labels import UnitLabels, distinct_labels, label_indices
@@ -139,7 +140,7 @@ def test_convolutions_that_are_padded_label_pixels_by_what_is_near() -> None:
     model = chainrule.train_classifier(examples, config, unit="pixel", training=training, progress=False)
     assert model.assess(examples).accuracy.share > 0.6  # half of the pixels are lost in pooling
     with pytest.raises(SettingError, match="whose pooling divides the size"):
-        chainrule.train_classifier(examples, replace(config, pooled=(1,), size=(7, 6)), unit="pixel", progress=False)
+        build_classifier(replace(config, size=(7, 6)), NAMES, "pixel", 0)
 
 
 def test_a_network_of_whole_pictures_refuses_pixels() -> None:

@@ -41,6 +41,7 @@ VERBS = {
     "correct": ("correct:correct", "Correct texts: spelling, spaces, words that do not fit, grammar."),
     "noise": ("noise:noise", "Corrupt a text with errors, and propose corrections."),
     "split": ("split:split", "Divide a text into parts, the same on every machine."),
+    "pixels": ("pixels:pixels", "Write pictures as text for language models, or draw such text."),
     "count": ("count:count", "Count the n-grams of a text, or with --window its co-occurring words."),
     "convert": (
         "convert:convert",
@@ -65,7 +66,7 @@ GROUPS = {
     ),
     "Vectors": ("embed", "nearest", "analogy", "odd", "map"),
     "Look inside": ("info", "attend"),
-    "Files": ("split", "filter", "count", "convert", "verify", "lmplz"),
+    "Files": ("split", "filter", "pixels", "count", "convert", "verify", "lmplz"),
 }
 
 # The same for the models of `chainrule train`.
