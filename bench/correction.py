@@ -226,9 +226,9 @@ def measure_holbrook(model_folder: Path, text: Path, errors_file: Path) -> None:
     corrected: dict[str, list[list[str]]] = {name: [[] for _ in pages] for name in _HOLBROOK}
     for half in (0, 1):
         others = [page for i, page in enumerate(pages) if i % 2 != half]
-        learnt_from = [pair for page in others for pair in page.errors]
-        channel = learn_channel([*elsewhere, *learnt_from])
-        rate = len(learnt_from) / sum(len(line.split()) for page in others for line in page.meant)
+        learned_from = [pair for page in others for pair in page.errors]
+        channel = learn_channel([*elsewhere, *learned_from])
+        rate = len(learned_from) / sum(len(line.split()) for page in others for line in page.meant)
         ready = chainrule.corrector(model, channel, rate=rate)
         for i in range(half, len(pages), 2):
             lines = pages[i].written
@@ -371,13 +371,13 @@ def measure_jfleg(args: argparse.Namespace) -> None:
         halves = [
             [(text, one[i]) for i, text in enumerate(texts) if i % 2 != half for one in references] for half in (0, 1)
         ]
-        learnt = [chainrule.train_grammar(pairs, inflections=inflections) for pairs in halves]
+        learned = [chainrule.train_grammar(pairs, inflections=inflections) for pairs in halves]
         grammar.pop("grammar")
-        of_halves = [iter(correct(texts[half::2], grammar=learnt[half], **grammar)) for half in (0, 1)]
+        of_halves = [iter(correct(texts[half::2], grammar=learned[half], **grammar)) for half in (0, 1)]
         show("rates learned on the other half", [next(of_halves[i % 2]) for i in range(len(texts))])
         if args.corrector is not None:
-            config = chainrule.CorrectionConfig(learnt_weight=args.corrector_weight)
-            options = {"grammar": "english", "learnt": args.corrector, "config": config, **grammar}
+            config = chainrule.CorrectionConfig(learned_weight=args.corrector_weight)
+            options = {"grammar": "english", "learned": args.corrector, "config": config, **grammar}
             show(f"stated rates, the learned corrector ({args.corrector_weight})", correct(texts, **options))
 
 

@@ -22,7 +22,8 @@ from machine import circumstances
 from torch import nn
 
 import chainrule
-from chainrule.neural.config.pictures import GridLabelling, LeNetLabelling
+from chainrule.neural.config.grid import GridLabelling
+from chainrule.neural.config.pictures import LeNetLabelling
 from chainrule.neural.grids import GridLayer, wire_grids
 from chainrule.pictures.pixel_labels import read_pixel_labels
 from chainrule.training.label_config import LabelTraining

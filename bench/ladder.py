@@ -144,9 +144,9 @@ def characters(work: Path, text: str) -> Texts:
 def words(work: Path, train: str, test: str) -> Texts:
     """Lines until there are so many tokens, the lines after them, and the whole text to measure on."""
     lines = lines_of(chainrule.Corpus.of(train))
-    learnt_from = take_lines(lines, TOKENS)
+    learned_from = take_lines(lines, TOKENS)
     return write_texts(
-        work, learnt_from, take_lines(lines, TUNING_TOKENS), "".join(lines_of(chainrule.Corpus.of(test)))
+        work, learned_from, take_lines(lines, TUNING_TOKENS), "".join(lines_of(chainrule.Corpus.of(test)))
     )
 
 

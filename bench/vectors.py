@@ -59,7 +59,8 @@ print(json.dumps(epochs * words / seconds))
 """
 _FASTTEXT = """
 import sys, fasttext
-path, threads, epochs, out = sys.argv[1], *map(int, sys.argv[2:4]), sys.argv[4]
+path, threads, epochs, seed, out = sys.argv[1], *map(int, sys.argv[2:5]), sys.argv[5]
+fasttext.FastText.unsupervised_default["seed"] = seed  # which its function has no argument for
 model = fasttext.train_unsupervised(path, model="skipgram", dim=100, ws=5, neg=5, epoch=epochs, minCount=5, minn=3,
                                     maxn=6, thread=threads, t=1e-4, lr=0.05, verbose=2)
 model.save_model(out)
@@ -131,7 +132,7 @@ def peers(part: str, options: argparse.Namespace, folder: Path, seed: int = 1) -
             * last(r"Words/thread/sec: ([\d.]+)k", output([options.word2vec, *given, *shape, *kind]))
         )
     if options.peers and part == "subwords":
-        trained = [options.peers, "-c", _FASTTEXT, path, threads, epochs, folder / "fasttext.bin"]
+        trained = [options.peers, "-c", _FASTTEXT, path, threads, epochs, str(seed), folder / "fasttext.bin"]
         programs["fastText"] = lambda: options.threads * last(r"words/sec/thread:\s*(\d+)", output(trained))
     return programs
 

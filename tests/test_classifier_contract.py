@@ -33,7 +33,15 @@ if TYPE_CHECKING:
 
 ANIMALS, FOODS = ("dog", "cat", "bird"), ("bread", "soup", "rice")
 # Further settings of networks for pictures of 16 x 16 pixels.
-SMALL_PICTURES: dict[str, dict[str, Any]] = {}
+SMALL_PICTURES: dict[str, dict[str, Any]] = {
+    "lenet": {"hidden": (16,)},
+    "alexnet": {"channels": (8, 8, 8, 8, 8), "hidden": (16,)},
+    "vgg": {"channels": (8, 8, 8, 8, 8), "hidden": (16,), "size": (32,)},
+    "googlenet": {"width": 16, "blocks": (1, 1, 1)},
+    "resnet": {"width": 8, "blocks": (1, 1, 1)},
+    "vit": {"layers": 1},
+    "efficientnet": {"stages": 2},
+}
 QUICK = LabelTraining(epochs=6, batch=8, learning_rate=0.02)
 
 
@@ -108,15 +116,22 @@ def with_label(example: Any, label: str) -> Any:
 def small(name: str) -> Any:
     config = LABELLING[name](width=16, dropout=0.0)
     if isinstance(config, PictureLabelling):
-        return replace(config, size=(16,), **SMALL_PICTURES.get(name, {}))
+        return replace(config, **{"size": (16,), **SMALL_PICTURES.get(name, {})})
     return replace(config, embedding_width=12) if hasattr(config, "embedding_width") else config
+
+
+def quick(name: str) -> LabelTraining:
+    """Training in a second or two."""
+    if not issubclass(LABELLING[name], PictureLabelling):
+        return QUICK
+    return replace(QUICK, learning_rate=0.01 if name == "vit" else 0.004, epochs=8)
 
 
 @pytest.fixture(scope="module")
 def trained() -> dict[str, Model]:
     """A model of each network, which has learned its inputs."""
     return {
-        name: chainrule.train_classifier(INPUTS_OF[config.reads](), small(name), training=QUICK, progress=False)
+        name: chainrule.train_classifier(INPUTS_OF[config.reads](), small(name), training=quick(name), progress=False)
         for name, config in LABELLING.items()
     }
 
@@ -174,7 +189,7 @@ def test_a_label_that_training_has_not_seen_counts_as_wrong(trained: dict[str, M
 
 @pytest.mark.parametrize("name", LABELLING)
 def test_a_resumed_run_has_the_same_weights(name: str, tmp_path: Path) -> None:
-    examples, training = INPUTS_OF[LABELLING[name].reads]()[:40], replace(QUICK, epochs=2, save_every=2)
+    examples, training = INPUTS_OF[LABELLING[name].reads]()[:40], replace(quick(name), epochs=2, save_every=2)
     config = replace(small(name), dropout=0.3)
 
     def train(**options: Any) -> list[torch.Tensor]:

@@ -25,6 +25,12 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     )
     from chainrule.api.counts import count_text as count_text, train_counts as train_counts
     from chainrule.api.embedding_model import EmbeddingModel as EmbeddingModel
+    from chainrule.api.detect import (
+        DetectedText as DetectedText,
+        DetectionMeasurement as DetectionMeasurement,
+        detect as detect,
+        measure_detection as measure_detection,
+    )
     from chainrule.api.evaluate_vectors import (
         VectorsMeasurement as VectorsMeasurement,
         evaluate_vectors as evaluate_vectors,
@@ -35,6 +41,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.api.harness import harness as harness
     from chainrule.api.info import info as info
     from chainrule.api.load import load as load
+    from chainrule.api.load_vectors import load_vectors as load_vectors
     from chainrule.api.map_vectors import map_vectors as map_vectors
     from chainrule.api.masked_model import MaskedModel as MaskedModel
     from chainrule.api.merge import merge as merge
@@ -61,7 +68,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.api.train_pairs import train_pairs as train_pairs
     from chainrule.api.train_vectors import train_vectors as train_vectors
     from chainrule.api.verify import verify as verify
-    from chainrule.api.word_vectors import WordVectors as WordVectors, load_vectors as load_vectors
+    from chainrule.api.word_vectors import WordVectors as WordVectors
     from chainrule.applications.correction.corrector import CorrectionConfig as CorrectionConfig
     from chainrule.applications.embedding_config import EmbeddingConfig as EmbeddingConfig
     from chainrule.base.threads import set_threads as set_threads
@@ -153,6 +160,8 @@ _HOMES = {
     "CooccurrenceConfig": "vectors.cooccurrence_config",
     "Corpus": "text.corpus",
     "CorrectionConfig": "applications.correction.corrector",
+    "DetectedText": "api.detect",
+    "DetectionMeasurement": "api.detect",
     "Edge": "structures.graph",
     "EmbeddingConfig": "applications.embedding_config",
     "EmbeddingModel": "api.embedding_model",
@@ -223,8 +232,10 @@ _HOMES = {
     "corrector": "api.correct",
     "draw_pixels": "api.pixels",
     "measure_correction": "api.correct",
+    "measure_detection": "api.detect",
     "count_text": "api.counts",
     "count_together": "api.cooccurrences",
+    "detect": "api.detect",
     "evaluate_vectors": "api.evaluate_vectors",
     "experiment": "experiments.run_by_name",
     "filter": "api.filter",
@@ -233,7 +244,7 @@ _HOMES = {
     "info": "api.info",
     "load": "api.load",
     "load_pairs": "api.pair_model",
-    "load_vectors": "api.word_vectors",
+    "load_vectors": "api.load_vectors",
     "map_vectors": "api.map_vectors",
     "merge": "api.merge",
     "mix": "api.mix",

@@ -126,6 +126,17 @@ class LanguageModel(Scorer, Protocol[State]):
         """The state of the rows of one or more states, one after the other. The given states stay usable."""
 
 
+class PromptReader(LanguageModel[State], Protocol[State]):
+    """A LanguageModel that reads tokens exactly as they are given, as a chat template writes them."""
+
+    def read(self, sequences: Sequence[Int32[ndarray, " T"]], state: State | None = None) -> State:
+        """The state after these tokens, one row for each sequence, with nothing before them but what `state` has read.
+
+        <s> and </s> among them are read like other tokens, and begin no document. The given state stays usable.
+        Raises SettingError if a sequence is empty, or sequences that continue a state differ in length.
+        """
+
+
 class TextVectors(NamedTuple):
     """A vector for each of some texts. are_cut: whether the rest of a text was too long to be read."""
 

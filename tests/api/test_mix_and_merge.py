@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import chainrule
 from chainrule import CacheConfig, Lines, MixtureConfig, NGramConfig, UniformConfig
-from chainrule.api.speller import learnt_speller
+from chainrule.api.speller import train_speller
 from chainrule.errors import EstimationError, ModelFormatError, SettingError
 from chainrule.evaluation.token_costs import score_tokens
 from chainrule.families import FAMILIES
@@ -229,7 +229,7 @@ def two(fixtures: Path) -> list[chainrule.Model]:
     stream = first.tokenizer.encode_texts(lines[1::2]).ids
     assert np.any(stream == UNKNOWN)
     language_model, _ = FAMILIES["ngram"].train(stream, first.vocabulary_size, NGramConfig(order=3), lambda *_: None)
-    speller = learnt_speller(first.tokenizer, stream, NGramConfig(order=3), [b"others", b"learned", b"from"])
+    speller = train_speller(first.tokenizer, stream, NGramConfig(order=3), [b"others", b"learned", b"from"])
     return [first, chainrule.CausalModel("ngram", language_model, first.tokenizer, speller=speller)]
 
 

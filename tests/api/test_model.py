@@ -167,7 +167,7 @@ def test_an_arpa_file_of_pieces_is_cut_by_the_tokenizer_that_is_named(tmp_path: 
     [definition] = (tmp_path / "lm").glob("tokenizer-*.json")
     expected = model.score(TEXTS)
     [warning] = chainrule.load(tmp_path / "lm.arpa").record["warnings"]
-    assert "its tokens look like subword pieces; name their tokenizer.json" in warning
+    assert "its tokens look like subword pieces; set tokenizer to" in warning
     for named in (
         str(tmp_path / "lm"),
         TokenizerConfig(kind=definition, normalise=("lower",)),
@@ -183,7 +183,7 @@ def test_a_model_of_pieces_that_names_no_tokenizer_file_is_incomplete(tmp_path: 
     config = json.loads((tmp_path / "lm/config.json").read_text())
     del config["files"]["tokenizer.json"]
     (tmp_path / "lm/config.json").write_text(json.dumps(config))
-    with pytest.raises(ModelFormatError, match=r"its bpe tokenizer needs a tokenizer\.json, but none is named"):
+    with pytest.raises(ModelFormatError, match=r"its bpe tokenizer needs a tokenizer\.json, which is missing"):
         chainrule.load(tmp_path / "lm")
 
 
@@ -282,7 +282,7 @@ def edited(folder: Path, **changes: Any) -> None:
 
 def test_an_unknown_family_is_an_error_that_names_those_there_are(folder: Path) -> None:
     edited(folder, family="oracle")
-    with pytest.raises(ModelFormatError, match=r"family 'oracle' is not known to this version; known are .*ngram"):
+    with pytest.raises(ModelFormatError, match=r"family 'oracle' is not known to this version; expected .*ngram"):
         chainrule.load(folder)
 
 

@@ -74,7 +74,7 @@ def test_damaged_n_grams_and_numbers_are_refused(tmp_path) -> None:
     config = chainrule.VectorsConfig(epochs=1, subwords="2-2", buckets=5, dimensions=2)
     vectors = chainrule.train_vectors(lines, config, tokenizer="whitespace", progress=False)
     for buckets in (vectors.arrays["buckets"] + 9, -1 - vectors.arrays["buckets"]):
-        with pytest.raises(ModelFormatError, match="do not rise"):
+        with pytest.raises(ModelFormatError, match="not in rising order"):
             chainrule.WordVectors(
                 vectors.tokenizer, {**vectors.arrays, "buckets": buckets}, {}, vectors.record, vectors.ngrams
             )

@@ -17,7 +17,7 @@ from chainrule.applications.channel.grammar_learning import aligned, learn_gramm
 from chainrule.applications.channel.inflections import Inflections, english_inflections, read_inflections
 from chainrule.applications.correction.chunks import chunks_of
 from chainrule.applications.correction.grammar import Grammar
-from chainrule.applications.correction.learnt import with_rewritings
+from chainrule.applications.correction.learned import with_rewritings
 from chainrule.applications.correction.spelling import Proposal
 from chainrule.applications.correction.word_index import WordIndex
 from chainrule.errors import ModelFormatError, SettingError, TextError
@@ -114,12 +114,12 @@ def test_learning_finds_the_rates_of_the_channel_that_made_the_errors() -> None:
     rights = ["The dog walks in the park , and the man sleeps ."] * 1500
     pairs = [(channel.corrupted(right, forms, rng), right) for right in rights]
     prior = GrammarChannel("prior", (WordRule("in", "at", 0.02), WordRule("in", "on", 0.02)), inflected=0.3)
-    learnt = learn_grammar(pairs, forms, prior)
-    probs = {(rule.meant, rule.written): rule.prob for rule in learnt.rules}
+    learned = learn_grammar(pairs, forms, prior)
+    probs = {(rule.meant, rule.written): rule.prob for rule in learned.rules}
     for rule in rules:
         assert probs[rule.meant, rule.written] == pytest.approx(rule.prob, abs=0.03)
     assert 0 < probs["in", "at"] < 0.02
-    assert learnt.inflected == pytest.approx(0.1, abs=0.03)
+    assert learned.inflected == pytest.approx(0.1, abs=0.03)
     with pytest.raises(SettingError, match="no pair"):
         learn_grammar([("a b", "a b")], forms, prior)
 
@@ -140,8 +140,8 @@ def test_alignment_prefers_forms_of_one_word() -> None:
 
 def test_a_file_is_read_back_and_broken_ones_are_named(tmp_path: Path) -> None:
     path = tmp_path / "g.json"
-    learnt = chainrule.train_grammar([("he go home", "he goes home"), ("I go to home", "I go home")], path)
-    assert read_grammar(path) == learnt
+    learned = chainrule.train_grammar([("he go home", "he goes home"), ("I go to home", "I go home")], path)
+    assert read_grammar(path) == learned
     content = path.read_text()
     other, wrong_rule = content.replace('"chainrule_grammar"', '"x"'), content.replace('"the",', "3,", 1)
     endless = re.sub(r'"inflected": [\d.]+', f'"inflected": {10**400}', content)
@@ -210,11 +210,11 @@ class _Stub:
 
 def test_a_learnt_corrector_proposes_and_weighs(lm: chainrule.Model) -> None:
     text = "He goes to the cinema every day ."
-    corrector = chainrule.corrector(lm, config=chainrule.CorrectionConfig(learnt_weight=2.0))
+    corrector = chainrule.corrector(lm, config=chainrule.CorrectionConfig(learned_weight=2.0))
     assert "river" not in corrector.correct([text])[0].corrected
-    corrector._learnt = _Stub("He goes to the river every day .", "river")  # type: ignore[assignment]
+    corrector._learned = _Stub("He goes to the river every day .", "river")  # type: ignore[assignment]
     assert corrector.correct([text])[0].corrected == "He goes to the river every day ."
-    corrector._learnt = _Stub("He goes to the river every day .", "cinema")  # type: ignore[assignment]
+    corrector._learned = _Stub("He goes to the river every day .", "cinema")  # type: ignore[assignment]
     assert "cinema" in corrector.correct([text])[0].corrected
 
 
@@ -241,13 +241,13 @@ def test_rewritings_become_short_proposals(rewriting: str, proposed: tuple[int, 
 def test_a_pair_model_is_a_corrector(lm: chainrule.Model) -> None:
     pairs = chainrule.Pairs([text.lower() for text in SENTENCES], SENTENCES)
     config = chainrule.ConditionalConfig(width=8, heads=2, encoder_layers=1, decoder_layers=1, max_source=12)
-    learnt = chainrule.train_pairs(
+    learned = chainrule.train_pairs(
         pairs, config, tokenizer="whitespace", training=chainrule.TrainingConfig(steps=2, valid_share=0)
     )
-    weight = chainrule.CorrectionConfig(learnt_weight=0.0)
+    weight = chainrule.CorrectionConfig(learned_weight=0.0)
     marked = f"{SENTENCES[0]} </s> <unk>"
     texts = [*SENTENCES, "", "so " * 40, marked]  # the last but one is longer than the model reads
-    with_it = chainrule.corrector(lm, learnt=learnt, config=weight).correct(texts)
+    with_it = chainrule.corrector(lm, learned=learned, config=weight).correct(texts)
     assert [one.corrected for one in with_it[:8]] == SENTENCES
     assert with_it[8].corrected == ""
     assert with_it[10].corrected == marked

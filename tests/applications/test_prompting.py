@@ -82,6 +82,31 @@ def test_a_prompt_does_not_depend_on_its_neighbours(model: chainrule.Model) -> N
     np.testing.assert_allclose(model.choice_log_probs(PROMPTS, CHOICES), alone, atol=2e-5)
 
 
+@pytest.mark.parametrize("family", ["transformer", "recurrent"])
+def test_what_all_prompts_begin_with_is_read_once(family: str, fixtures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the examples of few-shot prompts are. Oracle: each prompt by itself, read from its beginning."""
+    configs = {
+        "transformer": chainrule.TransformerConfig(layers=1, width=16, heads=2, context=80),
+        "recurrent": chainrule.RecurrentConfig(layers=1, width=16),
+    }
+    training = chainrule.TrainingConfig(steps=3)
+    model = chainrule.train(fixtures / "train.txt", configs[family], training=training)
+    examples = " ".join(["ka vi sa man"] * 10)
+    prompts = [f"{examples} {rest}".strip() for rest in ("vi ma", "sa", "bu ka", "vi zyzzyva", "")]
+    alone = [model.choice_log_probs([text], CHOICES)[0] for text in prompts]
+    read: list[int] = []
+    network, start, go_on = type(model.language_model), model.language_model.start, model.language_model.read
+    monkeypatch.setattr(network, "start", lambda _, rows: read.extend(map(len, rows)) or start(rows))
+    monkeypatch.setattr(network, "read", lambda _, rows, state: read.extend(map(len, rows)) or go_on(rows, state))
+    np.testing.assert_allclose(model.choice_log_probs(prompts, CHOICES), alone, atol=2e-5)
+    assert sorted(read) == sorted(2 * [1, 2, 2, 2, 40])  # the second time for P(<unk>)
+    read.clear()
+    long = [f"{examples} {examples} {rest}" for rest in ("vi ma", "sa")]
+    model.choice_log_probs(long, CHOICES)
+    # What is longer than the context is read whole.
+    assert sorted(read) == sorted(2 * ([81, 82] if family == "transformer" else [1, 2, 80]))
+
+
 def test_scores_of_texts_given_prompts_are_differences_of_scores(model: chainrule.Model) -> None:
     """log P(b | a) = log P(a b) - log P(a), with </s> only at the end; the last is from a step at the waist."""
     [score] = model.score([" ka vi"], given="vi sa man")

@@ -51,6 +51,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Image.new("RGB", (8, 8), "teal").save(tmp_path / "pictures" / "1.png")
     (tmp_path / "queries.txt").write_text("the river\n")
     (tmp_path / "documents.jsonl").write_text('{"text": "the bank of the river"}\n{"text": "the dog bit the man"}\n')
+    (tmp_path / "talk.jinja").write_text("{% for message in messages %}{{ message.content }} {% endfor %}")
     (tmp_path / "reviews.tsv").write_text("text\tlabel\na good film\t1\nno fun\t0\n")
     monkeypatch.chdir(tmp_path)
     return tmp_path

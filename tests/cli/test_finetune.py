@@ -117,8 +117,8 @@ def test_labels_that_training_has_not_seen_count_as_wrong_with_a_note(
     known = len(LABELLED.splitlines())
     result = chainrule("finetune", network, "--data", labelled, "-o", made, "--test", test, *QUICK, "--json")
     note = (
-        f"note: 2 of the labels were not seen in training (engine, tool): the 3 of {known + 3} examples with one "
-        "count as wrong, and are left out of nats\n"
+        f"note: 2 of the labels were not seen in training (engine, tool); 3 of {known + 3} examples have one: "
+        "they count as wrong, and are left out of nats\n"
     )
     assert result.err.endswith(note)
     of_known = chainrule("classify", made, "--data", labelled, "--json").json

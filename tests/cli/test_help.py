@@ -147,6 +147,11 @@ VERBS = {
     }
     | READING,
     "attend": {"MODEL", "TEXT", "TARGET", "--output", "--overwrite"},
+    "chat": {"MODEL", "--system", "--template", "--max-tokens", "--stop", "--seed", "--json"}
+    | {"--temperature", "--top-k", "--top-p", "--min-p", "--typical", "--repetition-penalty"},
+    "detect": {"MODEL", "TEXT", "--machine", "--masked", "--perturbations", "--output", "--quiz", "--plot", "--number"}
+    | {"--seed", "--markers", "--overwrite", "--json"}
+    | READING,
     "complete": {"MODEL", "--number", "--tokenizer", "--markers", "--json"},
     "compare": {
         "TEXTS",

@@ -91,12 +91,12 @@ def test_errors_of_grammar_become_pairs(chainrule, heldout: Path, tmp_path: Path
     rows = [line.split("\t") for line in (tmp_path / "pairs.tsv").read_text().splitlines()]
     assert [right for _, right in rows] == heldout.read_text().splitlines()
     assert sum(wrong != right for wrong, right in rows) > len(rows) / 4
-    learnt = tmp_path / "g.json"
-    assert chainrule("train", "channel", "--grammar", tmp_path / "pairs.tsv", "-o", learnt).status == 0
-    again = chainrule("noise", heldout, "--channel", learnt)
+    learned = tmp_path / "g.json"
+    assert chainrule("train", "channel", "--grammar", tmp_path / "pairs.tsv", "-o", learned).status == 0
+    again = chainrule("noise", heldout, "--channel", learned)
     assert len(again.out.splitlines()) == len(rows)
     for arguments, message in (
-        (["--channel", learnt, "--rate", "0.1"], "of its own"),
+        (["--channel", learned, "--rate", "0.1"], "of its own"),
         (["--channel", "grammar", "--rate", "0"], "rate"),
         (["--channel", "radio"], "radio"),
         (["--inflections", heldout], "grammar"),

@@ -88,7 +88,7 @@ def test_the_text_that_contexts_were_weighed_by_is_recorded_with_its_hash(chainr
         (["--to-ngrams", "1e9"], 2, "takes whole numbers"),
         (["--vocabulary", "TMP/none.txt"], 1, "there is no such file"),
         (["--vocabulary", "TMP/other.txt"], 1, "none of its 2 tokens is in the vocabulary"),
-        (["--for-text", "TMP/other.txt"], 1, "no n-gram of two tokens or more that the model knows stands in it"),
+        (["--for-text", "TMP/other.txt"], 1, "none of the model's n-grams of two or more tokens occurs in it"),
         (["--entropy", "1e-8", "--histories", "TMP/none.txt"], 1, "there is no such file"),
         (["--vocabulary", "TMP/other.txt", "--histories", "chain"], 2, "--histories is for"),
     ],
@@ -110,7 +110,7 @@ def test_other_families_and_existing_targets_are_refused(chainrule, model, corpu
     chainrule("train", "ngram", corpus, "-o", tmp_path / "bytes", "--order", 2, "--tokenizer", "byte")
     (tmp_path / "words.txt").write_text("a\n")
     refused = chainrule("prune", tmp_path / "bytes", "--vocabulary", tmp_path / "words.txt", "-o", tmp_path / "x")
-    assert "writes every text in its tokens" in refused.error
+    assert "needs all of its tokens to spell every text" in refused.error
     assert "--overwrite" in chainrule("prune", model, "--to-ngrams", 2000, "-o", tmp_path / "bytes").error
     assert chainrule("prune", model, "--to-ngrams", 2000, "-o", tmp_path / "bytes", "--overwrite").status == 0
 

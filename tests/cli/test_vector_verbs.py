@@ -79,10 +79,10 @@ def test_words_that_stand_together(tmp_path, chainrule) -> None:
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        (("nearest", "WORDS", "unheard"), "'unheard' has no vector: it is not among the 30 words"),
+        (("nearest", "WORDS", "unheard"), "'unheard' has no vector: it is not one of the 30 words"),
         (("nearest", "WORDS", "word1", "--layer", "1"), "only --top, --restrict, --contexts and --json"),
         (("analogy", "WORDS", "word1", "word2", "unheard"), "'unheard' has no vector"),
-        (("odd", "WORDS", "word1", "word2"), "fewer than three words"),
+        (("odd", "WORDS", "word1", "word2"), "2 words were given; expected three or more"),
         (("evaluate", "WORDS", "--restrict", "5"), "go with --similarity or --analogies"),
         (("evaluate", "WORDS", "--similarity", "nowhere.txt"), "nowhere.txt"),
         (("score", "WORDS", "CORPUS"), "holds word vectors"),
@@ -90,8 +90,8 @@ def test_words_that_stand_together(tmp_path, chainrule) -> None:
         (("evaluate", "WORDS", "--similarity", "few.txt", "--restrict", "5"), "--restrict is for analogies"),
         (("evaluate", "WORDS", "--analogies", "few.txt", "--unknown", "zero"), "--unknown is for similarity"),
         (("evaluate", "WORDS", "--similarity", "nan.txt"), "nan.txt, line 1: 'word1 word2 nan' is no pair"),
-        (("convert", "WORDS", "words.arpa"), "words.arpa: its ending is of no format for word vectors; name a .vec, "),
-        (("convert", "WORDS", "words.xyz"), "words.xyz: its ending is of no format"),
+        (("convert", "WORDS", "words.arpa"), "words.arpa: its ending names no format of word vectors; expected .vec, "),
+        (("convert", "WORDS", "words.xyz"), "words.xyz: its ending names no format"),
         (("convert", "WORDS", "foreign", "--overwrite"), "foreign: its config.json is of another program"),
         (
             ("train", "vectors", "CORPUS", "-o", "new", "--method", "glove", "--negatives", "7"),
@@ -142,7 +142,7 @@ def test_a_tokenizer_or_vocabulary_without_a_least_count(corpus, words, chainrul
     command = "train", "vectors", corpus, "-o", new, "--epochs", 1
     assert f"{new}: 3 words" in chainrule(*command, "--vocabulary", listed).out
     assert "nowhere.txt" in chainrule(*command, "--vocabulary", "nowhere.txt", "--overwrite").error
-    assert "cuts words into pieces" in chainrule(*command, "--tokenizer", "bpe", "--overwrite").error
+    assert "splits words into pieces" in chainrule(*command, "--tokenizer", "bpe", "--overwrite").error
     assert "no tokenizer called 'foo'" in chainrule(*command, "--tokenizer", "foo", "--overwrite").error
     several = chainrule(*command, "--vocabulary", listed, "--vocabulary-min-count", 3, "--overwrite").error
     assert "leave out --vocabulary-min-count and --vocabulary-size" in several
@@ -166,7 +166,7 @@ def test_a_correlation_that_is_not_defined_is_explained(corpus, words, chainrule
     pairs = corpus.with_name("equal.txt")
     pairs.write_text("word1 word2 5\nword1 word3 5\nword1 word4 5\n")
     assert (
-        "equal: no correlation; it needs three known pairs or more"
+        "equal: no correlation; expected three known pairs or more"
         in chainrule("evaluate", words, "--similarity", pairs).out
     )
     pairs.write_text("word1 word2 9\nword1 word3 8\nword1 word15 1\nword3 word19 2\n")

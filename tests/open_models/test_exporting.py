@@ -105,7 +105,7 @@ def test_a_word_tokenizer_is_refused(tmp_path: Path) -> None:
     chainrule.train(text, preset("gpt2", layers=1, width=8, heads=1, context=8), training=training).save(
         tmp_path / "lm"
     )
-    with pytest.raises(SettingError, match=r"cut by the word tokenizer.*train with a bpe, unigram or wordpiece"):
+    with pytest.raises(SettingError, match=r"its word tokenizer.*train with a bpe, unigram or wordpiece"):
         chainrule.convert(tmp_path / "lm", tmp_path / "hf", to="hugging-face")
 
 

@@ -83,7 +83,7 @@ def test_other_architectures_and_cutters_are_refused_by_name(tmp_path: Path) -> 
     model = shaken(CAUSAL["llama"])
     with pytest.raises(ModelFormatError, match=r"general.architecture is 'mamba'"):
         chainrule.load(write_gguf(tmp_path / "a.gguf", model, byte_level(), architecture="mamba"))
-    with pytest.raises(ModelFormatError, match=r"tokenizer.ggml.pre is 'odd'; known are gpt-2"):
+    with pytest.raises(ModelFormatError, match=r"tokenizer.ggml.pre is 'odd'; expected one of gpt-2"):
         chainrule.load(write_gguf(tmp_path / "b.gguf", model, byte_level(), pre="odd"))
 
 

@@ -234,5 +234,5 @@ def test_a_masked_model_that_is_no_bert(tmp_path: Path) -> None:
 
 def test_a_bert_that_reads_texts_with_their_neighbours(tmp_path: Path) -> None:
     trained(tmp_path, ours_as_bert(memory="stream"))
-    with pytest.raises(SettingError, match="a bert reads each text by itself, so it cannot have memory='stream'"):
+    with pytest.raises(SettingError, match="bert reads each text by itself, so it cannot have memory='stream'"):
         chainrule.convert(tmp_path / "lm", tmp_path / "out", to="hugging-face")

@@ -334,7 +334,7 @@ def test_what_is_not_done_is_refused_by_name(name: str, changes: Any, message: s
     ("file", "content", "message"),
     [
         ("target.spm", None, "has no target.spm"),
-        ("source.spm", b"", "source.spm: has 0 pieces for what is unknown"),
+        ("source.spm", b"", "source.spm: has 0 unknown pieces"),
         ("source.spm", b"\x0a\xff\xff\xff\xff\x7f", "claims 34,359,738,367 bytes, more than there are"),
         ("vocab.json", b"[]", "vocab.json: is not there, or not an object of tokens with their ids"),
         ("vocab.json", b'{"a": 0, "b": 0}', "two of its 2 tokens have the same id"),

@@ -249,7 +249,7 @@ BROKEN: dict[str, tuple[str, Any, str]] = {
         "default_prompt_name is 'query', a text to put before each text, which is not supported",
     ),
     "nothing read": ("sentence_bert_config.json", {"max_seq_length": -1}, r"at most -1 tokens \(max_seq_length\)"),
-    "no token types": ("config.json", {"type_vocab_size": 0}, "type_vocab_size: a bert has token types; expected 1"),
+    "no token types": ("config.json", {"type_vocab_size": 0}, "type_vocab_size: there are no token types; expected 1"),
 }
 
 

@@ -12,7 +12,8 @@ from PIL import Image
 
 import chainrule
 from chainrule.errors import SettingError, TextError
-from chainrule.neural.config.pictures import GridLabelling, LeNetLabelling
+from chainrule.neural.config.grid import GridLabelling
+from chainrule.neural.config.pictures import LeNetLabelling
 from chainrule.neural.labelling.build import build_classifier
 from chainrule.pictures.picture import LabelledPicture, Picture
 from chainrule.pictures.pixel_labels import read_pixel_labels

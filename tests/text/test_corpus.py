@@ -1,61 +1,32 @@
 """Files of every kind, whole and broken, against what the standard library reads from them."""
 
-import bz2
 import gzip
 import hashlib
-import io
 import itertools
-import lzma
 import os
-import sys
-import threading
-import tracemalloc
-from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
+from text_files import COMPRESSORS, fast, file_of, text_of
 
 import chainrule
-from chainrule.base.files import zstd
 from chainrule.errors import TextError
-from chainrule.text import plain_text, streams
+from chainrule.text import plain_text
 from chainrule.text.block import Block, byte_array
 from chainrule.text.corpus import Corpus, Lines, Source
 from chainrule.text.reading import Reading
 
-COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {
-    ".gz": gzip.compress,
-    ".zst": lambda data: zstd.compress(data, options={zstd.CompressionParameter.checksum_flag: 1}),
-    ".xz": lzma.compress,
-    ".bz2": bz2.compress,
-}
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-fast = settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
-
-
-def file_of(folder: Path, data: bytes, name: str = "text.txt") -> str:
-    (folder / name).write_bytes(data)
-    return str(folder / name)
-
-
-def text_of(source: Corpus | Lines) -> bytes:
-    return b"".join(block.text.tobytes() for block in source.blocks())
 
 
 def cleaned(data: bytes) -> bytes:
     """What is to be read from a file."""
     ended = data if data.endswith(b"\n") or not data else data + b"\n"
     return ended.removeprefix(BYTE_ORDER_MARK).replace(b"\r\n", b"\n")
-
-
-@pytest.fixture
-def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plain_text, "BLOCK_BYTES", 16)
 
 
 pieces = st.sampled_from(
@@ -182,93 +153,6 @@ def test_a_binary_file_is_called_one(tmp_path: Path) -> None:
         text_of(Corpus.of(file_of(tmp_path, b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\n\0")))
 
 
-@pytest.mark.usefixtures("small_blocks")
-@pytest.mark.parametrize("suffix", COMPRESSORS)
-def test_a_compressed_file_reads_as_what_is_in_it(tmp_path: Path, suffix: str) -> None:
-    data = "".join(f"ligne numéro {i}\n" for i in range(1000)).encode()
-    source = Corpus.of(file_of(tmp_path, COMPRESSORS[suffix](data), "text" + suffix))
-    assert text_of(source) == data
-    assert source.digests == {source.sources[0]: hashlib.sha256(data).hexdigest()}
-
-
-def test_parts_compressed_one_by_one_and_joined_read_as_one_text(tmp_path: Path) -> None:
-    data = gzip.compress(b"a\nb") + gzip.compress(b"c\nd\n")
-    assert text_of(Corpus.of(file_of(tmp_path, data, "text.gz"))) == b"a\nbc\nd\n"
-
-
-@pytest.mark.parametrize("suffix", COMPRESSORS)
-@pytest.mark.parametrize("damage", ["cut", "flipped", "plain"])
-def test_a_broken_compressed_file_is_an_error_that_names_it(tmp_path: Path, suffix: str, damage: str) -> None:
-    text = np.random.default_rng(1).bytes(3000).hex().encode()
-    whole = COMPRESSORS[suffix](text)
-    middle = len(whole) // 2
-    flipped = whole[:middle] + bytes(byte ^ 0xFF for byte in whole[middle : middle + 40]) + whole[middle + 40 :]
-    name = file_of(tmp_path, {"cut": whole[:-50], "flipped": flipped, "plain": text}[damage], "text" + suffix)
-    with pytest.raises(TextError, match=r"cannot be read: \S") as caught:
-        text_of(Corpus.of(name))
-    assert str(caught.value).startswith(name)
-
-
-@fast
-@given(st.sampled_from(sorted(COMPRESSORS)), st.data())
-def test_whatever_happens_to_a_compressed_file_nothing_but_a_text_error_comes_of_it(
-    tmp_path: Path, suffix: str, data: st.DataObject
-) -> None:
-    broken = bytearray(COMPRESSORS[suffix](b"a line of text\n" * 20))
-    for place in data.draw(st.lists(st.integers(0, len(broken) - 1), min_size=1, max_size=3)):
-        broken[place] = data.draw(st.integers(0, 255))
-    name = file_of(tmp_path, bytes(broken), "text" + suffix)
-    with suppress(TextError):  # or the damage does not matter
-        text_of(Corpus.of(name))
-
-
-def test_standard_input_is_a_source_like_any_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xef\xbb\xbfa\r\nb")))
-    source = Corpus.of(["-", file_of(tmp_path, b"c\n")])
-    blocks = list(source.blocks())
-    assert [(block.source, block.text.tobytes()) for block in blocks] == [
-        ("-", b"a\n"),
-        ("-", b"b\n"),
-        (source.sources[1], b"c\n"),
-    ]
-    assert source.digests["-"] == hashlib.sha256(b"\xef\xbb\xbfa\r\nb").hexdigest()
-
-
-def test_empty_standard_input_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
-    with pytest.raises(TextError, match=r"^-: there is no text in it"):
-        text_of(Corpus.of("-"))
-
-
-@pytest.mark.skipif(not os.path.isdir("/dev/fd"), reason="needs pipes that have a name")
-@pytest.mark.parametrize("suffix", ["", ".gz"])
-def test_a_pipe_that_has_a_name_can_be_read(tmp_path: Path, suffix: str) -> None:
-    data = COMPRESSORS.get(suffix, bytes)(b"a\nb\n" * 1000)
-    name = str(tmp_path / f"pipe{suffix}")
-    os.mkfifo(name)
-    writer = threading.Thread(target=lambda: Path(name).write_bytes(data))
-    writer.start()
-    assert text_of(Corpus.of(name)) == b"a\nb\n" * 1000
-    writer.join()
-
-
-def test_lines_come_before_a_pipe_closes(monkeypatch: pytest.MonkeyPatch) -> None:
-    reading, writing = os.pipe()
-    with os.fdopen(reading) as stdin, os.fdopen(writing, "wb", buffering=0) as pipe:
-        monkeypatch.setattr(sys, "stdin", stdin)
-        blocks = Corpus.of("-").blocks_as_they_come()
-        pipe.write(b"one\ntwo\nthr")
-        assert next(blocks).text.tobytes() == b"one\ntwo\n"
-        pipe.write("ee\r\nvier é".encode()[:-1])
-        block = next(blocks)
-        assert (block.text.tobytes(), block.first) == (b"three\n", 3)
-        pipe.write("é".encode()[1:])
-        pipe.close()
-        block = next(blocks)
-        assert (block.text.tobytes(), block.first) == ("vier é\n".encode(), 4)
-        assert list(blocks) == []
-
-
 @pytest.mark.parametrize("suffix", ["", *COMPRESSORS])
 def test_lines_that_come_from_a_file_are_all_its_lines(tmp_path: Path, suffix: str) -> None:
     data = COMPRESSORS.get(suffix, bytes)(b"a line\n" * 10_000 + b"the last")
@@ -339,11 +223,6 @@ def test_a_utf16_file_is_an_error_that_says_so(tmp_path: Path, encoding: str) ->
     path.write_bytes("\ufeffa text\n".encode(encoding))
     with pytest.raises(TextError, match=r"line 1: byte 0xf[ef] at offset 0 is not UTF-8; it looks like UTF-16"):
         list(Corpus.of(path).blocks())
-
-
-def test_standard_input_can_be_named_once() -> None:
-    with pytest.raises(TextError, match="can be read only once"):
-        Corpus.of(["-", "-"])
 
 
 def test_a_source_of_ones_own_can_be_read() -> None:
@@ -429,58 +308,9 @@ def test_a_second_pass_counts_repairs_anew(tmp_path: Path) -> None:
     assert list(source.repairs.values()) == [2]
 
 
-@pytest.mark.parametrize("kind", [".gz", ".zst", ".xz", ".bz2", ".parquet"])
-def test_a_compressed_file_with_another_name_is_an_error_that_names_the_right_suffix(tmp_path: Path, kind: str) -> None:
-    text = np.random.default_rng(1).bytes(3000)
-    data = COMPRESSORS[kind](text) if kind in COMPRESSORS else b"PAR1\x15\x04\xff"
-    with pytest.raises(TextError, match=rf"is not UTF-8; it looks like .*; give the file a name that ends in \{kind}"):
-        text_of(Corpus.of(file_of(tmp_path, data)))
-
-
-@pytest.mark.parametrize("suffix", COMPRESSORS)
-def test_a_decompression_bomb_stops_at_the_bound(tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plain_text, "BLOCK_BYTES", 1 << 16)
-    monkeypatch.setattr(streams, "EXPANSION_BYTES", 1 << 20)
-    bomb = COMPRESSORS[suffix](b"\0" * (1 << 24))
-    with pytest.raises(TextError, match=r"more than 250 times as many, like a decompression bomb, so reading stopped"):
-        text_of(Corpus.of(file_of(tmp_path, bomb, "text" + suffix)))
-    fine = COMPRESSORS[suffix](b"\0" * (1 << 20))
-    assert len(text_of(Corpus.of(file_of(tmp_path, fine, "text" + suffix)))) == (1 << 20) + 1
-
-
 def test_a_line_longer_than_the_bound_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plain_text, "BLOCK_BYTES", 16)
     monkeypatch.setattr(plain_text, "DOCUMENT_BYTES", 100)
     assert len(text_of(Corpus.of(file_of(tmp_path, b"a\n" + b"x" * 90 + b"\n")))) == 93
     with pytest.raises(TextError, match="the document at offset 2 is longer than 100 bytes"):
         text_of(Corpus.of(file_of(tmp_path, b"a\n" + b"x" * 200)))
-
-
-def test_a_long_line_that_comes_in_small_pieces_is_kept_in_few_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    pieces = [b"x" * 10] * 1000 + [b"\n"]
-
-    class Trickle(io.RawIOBase):
-        def readable(self) -> bool:
-            return True
-
-        def readinto(self, room: Any) -> int:
-            piece = pieces.pop(0) if pieces else b""
-            room[: len(piece)] = piece
-            return len(piece)
-
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(Trickle())))
-    tracemalloc.start()
-    (block,) = Corpus.of("-").blocks_as_they_come()
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert block.text.tobytes() == b"x" * 10_000 + b"\n"
-    assert peak < 3 * plain_text.BLOCK_BYTES
-
-
-def test_a_pipe_that_does_not_wait_is_no_end_of_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    reading, writing = os.pipe()
-    os.set_blocking(reading, False)
-    with os.fdopen(reading) as stdin, os.fdopen(writing, "wb"):
-        monkeypatch.setattr(sys, "stdin", stdin)
-        with pytest.raises(TextError, match=r"^-: cannot be read, since it is non-blocking"):
-            text_of(Corpus.of("-"))

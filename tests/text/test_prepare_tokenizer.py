@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import chainrule
-from chainrule.api.speller import learnt_speller
+from chainrule.api.speller import train_speller
 from chainrule.api.tokenizers import tokenized
 from chainrule.errors import SettingError, TextError
 from chainrule.protocol import END, UNKNOWN
@@ -83,7 +83,7 @@ def test_the_speller_learns_from_the_words_that_were_left_out() -> None:
     text = Lines(["the cat sat on the mat", "the cat saw xyzzy xyzzx"])
     model = chainrule.train(text, chainrule.UniformConfig(), tokenizer=whitespace(min_count=2))
     tokenizer, stream, _ = tokenized(text, whitespace(min_count=2))
-    ignorant = learnt_speller(tokenizer, stream, chainrule.UniformConfig())
+    ignorant = train_speller(tokenizer, stream, chainrule.UniformConfig())
     assert model.speller.log_prob(b"xyzzz") > ignorant.log_prob(b"xyzzz") + 3
 
 
@@ -124,7 +124,7 @@ def test_an_unknown_tokenizer_is_an_error(kind: str, message: str) -> None:
         tokenized(Lines(["a"]), kind)
 
 
-def test_pieces_cannot_be_learnt_from_what_can_be_read_only_once(tmp_path: Path) -> None:
+def test_pieces_cannot_be_learned_from_what_can_be_read_only_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for source in ("-", tmp_path / "pipe"):
         with pytest.raises(TextError, match="can be read only once, but bpe reads its text twice"):
@@ -142,7 +142,7 @@ def test_the_tokenizer_of_a_model_normalises_in_its_own_way(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("kind", ["whitespace", "character"])
-def test_a_saved_tokenizer_leaves_out_the_same_words_as_when_it_was_learnt(kind: str, tmp_path: Path) -> None:
+def test_a_saved_tokenizer_leaves_out_the_same_words_as_when_it_was_learned(kind: str, tmp_path: Path) -> None:
     """So that all models of one vocabulary and text spell alike, and their bits per byte can be compared."""
     text = ["b b b a a c", "rare words a b", "other rares c c b"]
     first = chainrule.train(Lines(text), tokenizer=TokenizerConfig(kind=kind, vocabulary_size=6))

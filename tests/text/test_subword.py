@@ -95,7 +95,7 @@ def test_the_same_text_gives_the_same_pieces(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram", "wordpiece"])
-def test_no_more_pieces_are_learnt_than_asked_for(kind: str) -> None:
+def test_no_more_pieces_are_learned_than_asked_for(kind: str) -> None:
     assert learned(kind).vocabulary_size <= 300
     assert learned(kind).name == kind
     assert learned("bpe").vocabulary_size == 300
@@ -152,13 +152,13 @@ def test_learning_reports_when_the_library_takes_over() -> None:
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram", "wordpiece"])
 @pytest.mark.parametrize("long", ["ab" * 1100, "é" * 2001, " " * 1500])
-def test_a_word_of_any_length_is_learnt_from_in_parts(kind: str, long: str) -> None:
+def test_a_word_of_any_length_is_learned_from_in_parts(kind: str, long: str) -> None:
     parts = [long[start : start + 1000] for start in range(0, len(long), 1000)]
     whole = train_subword(kind, lambda: [["the cat", long, "a dog"]], 320)
     assert whole.definition == train_subword(kind, lambda: [["the cat", *parts, "a dog"]], 320).definition
 
 
-def test_many_short_words_without_a_space_between_are_learnt_from_as_they_stand() -> None:
+def test_many_short_words_without_a_space_between_are_learned_from_as_they_stand() -> None:
     document = "one,two;" * 400
     assert _with_short_words(document, ByteLevel(add_prefix_space=False)) == [document]
 

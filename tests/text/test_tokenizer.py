@@ -168,7 +168,7 @@ def test_an_error_about_a_marker_in_a_block_names_the_line_or_row(end: int, unit
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_a_stream_is_learnt_on_threads_as_block_after_block(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stream_is_learned_on_threads_as_block_after_block(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(base_threads, "_threads", threads)
     texts = ["".join(f"a b{i % 7} c{i}\n" for i in range(first, first + 4)) for first in range(0, 40, 4)]
     blocks = [Block(byte_array(text.encode()), "x", 1) for text in texts]

@@ -16,13 +16,13 @@ from chainrule.api.tokenizers import tokenized
 from chainrule.protocol import END, UNKNOWN
 from chainrule.text.corpus import Lines
 from chainrule.text.tokenizer import Tokenizer, documents_of
-from chainrule.text.tokenizer_config import BUILT_IN, LEARNT, TokenizerConfig
+from chainrule.text.tokenizer_config import BUILT_IN, LEARNED, TokenizerConfig
 from chainrule.text.vocabulary import MarkerError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-KINDS = [*BUILT_IN, *LEARNT, *(f"{name}.json" for name in FILES)]
+KINDS = [*BUILT_IN, *LEARNED, *(f"{name}.json" for name in FILES)]
 SETTINGS = {"plain": {}, "normalised": {"normalise": ("nfkc", "lower")}}
 PARTS = ["the", "cat", " ", "  ", "Größe", "e\u0301", "日本", "½", "\t", "ﬁ", "<s", "%", "\u200b", "😀", "\0"]
 texts = st.lists(st.sampled_from(PARTS) | st.characters(exclude_categories=["Cs"]), max_size=12).map("".join)
@@ -41,7 +41,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @cache
 def config_of(kind: str, files: Path, setting: str = "plain") -> TokenizerConfig:
     path = str(files / kind) if kind.endswith(".json") else kind
-    return TokenizerConfig(kind=path, vocabulary_size=300 if kind in LEARNT else None, **SETTINGS[setting])  # type: ignore[arg-type]
+    return TokenizerConfig(kind=path, vocabulary_size=300 if kind in LEARNED else None, **SETTINGS[setting])  # type: ignore[arg-type]
 
 
 @cache

@@ -27,6 +27,7 @@ class ModelAnswerer:
         family = FAMILIES[parts.family]
         self.engine, self.tokenizer, self.speller = parts.engine, parts.tokenizer, parts.speller
         self.fills = family.job == "fill"
+        self._reads_prompts = family.embeds and not self.fills  # networks that continue texts are PromptReaders
         self.context: int | None = family.context(parts.engine)
 
     def length(self, text: str) -> int:
@@ -38,7 +39,15 @@ class ModelAnswerer:
         if self.fills:
             return filled_log_probs(self.engine, self.speller, self.tokenizer, prompts, choices, progress)
         return choice_log_probs(
-            self.engine, self.speller, self.tokenizer, prompts, choices, progress, separator=separator
+            self.engine,
+            self.speller,
+            self.tokenizer,
+            prompts,
+            choices,
+            progress,
+            separator=separator,
+            reads_prompts=self._reads_prompts,
+            context=self.context,
         )
 
     def write(self, prompts: Sequence[str], max_tokens: int, stop: Sequence[str], progress: Progress) -> list[str]:

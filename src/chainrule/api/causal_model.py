@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import secrets
+import warnings
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from chainrule.api.chat import chat_model
 from chainrule.api.embedding_model import EmbeddingModel
 from chainrule.api.predict import next_tokens
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
@@ -18,11 +20,12 @@ from chainrule.families import FAMILIES
 from chainrule.text.corpus import source_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from jaxtyping import Int64
     from numpy import ndarray
 
+    from chainrule.applications.chat.chat_model import ChatModel
     from chainrule.decoding.beam import BeamConfig
     from chainrule.decoding.limits import Limits
     from chainrule.decoding.sampling import SamplingConfig
@@ -124,6 +127,50 @@ class CausalModel(ScoringModel):
         """The first text of `generate`, piece by piece while it is drawn; the first piece is the prompt."""
         seed = secrets.randbits(32) if seed is None else seed
         return self.decoder.stream(prompt, sampling, limits, seed=seed)
+
+    def chat(
+        self,
+        messages: Iterable[Mapping[str, Any]],
+        sampling: SamplingConfig | None = None,
+        limits: Limits | None = None,
+        *,
+        seed: int | None = None,
+        warn: Callable[[str], None] = warnings.warn,
+    ) -> str:
+        """The answer to the last message of a conversation, by the model's chat template.
+
+        messages: dictionaries with role (system, user or assistant) and content. warn: called if the earliest messages
+        were left out, since the model cannot read that many. By default, temperature is 0.7, top_p 0.9, and an answer
+        has at most 512 tokens. Raises SettingError, also if the model has no chat template.
+
+        good:  model.chat([{"role": "user", "content": "What is the capital of France?"}])
+        """
+        return "".join(self.stream_chat(messages, sampling, limits, seed=seed, warn=warn))
+
+    def stream_chat(
+        self,
+        messages: Iterable[Mapping[str, Any]],
+        sampling: SamplingConfig | None = None,
+        limits: Limits | None = None,
+        *,
+        seed: int | None = None,
+        warn: Callable[[str], None] = warnings.warn,
+    ) -> Iterator[str]:
+        """As `chat`, piece by piece while it is drawn."""
+        seed = secrets.randbits(32) if seed is None else seed
+        answer = self.chat_model.answer(messages, sampling, limits, seed=seed)
+        if answer.dropped:
+            warn(f"the first {answer.dropped:,} messages were left out: the conversation is longer than the context")
+        return iter(answer)
+
+    @cached_property
+    def chat_model(self) -> ChatModel:
+        """The model with its chat template. Raises SettingError, ModelFormatError."""
+        return chat_model(self.parts)
+
+    def chat_model_with(self, template: str | None) -> ChatModel:
+        """As `chat_model`, with another template, in Jinja; None: the model's own. Raises as `chat_model`."""
+        return chat_model(self.parts, template)
 
     @shows_progress
     def beam(

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
 from chainrule.api.load_model import load
+from chainrule.api.load_vectors import load_vectors
 from chainrule.api.pair_model import TextPairModel, holds_pairs, load_pairs
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.save import save_hugging_face
-from chainrule.api.word_vectors import WordVectors, check_vectors_target, load_vectors
+from chainrule.api.word_vectors import WordVectors, check_vectors_target
 from chainrule.errors import SettingError
 from chainrule.ngram.arpa.lines import ARPA_SUFFIXES
 from chainrule.storage.hugging_face import check_target

@@ -1,4 +1,4 @@
-"""How often words stand near one another, counted on a text."""
+"""Counts how often words occur near one another in a text."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def count_together(
     markers: Markers = "error",
     progress: ProgressOption = None,
 ) -> Together:
-    """How often words stand within a window of one another, a line a document.
+    """Counts how often words occur within a window of one another; each line is a document.
 
-    Words that the tokenizer's vocabulary leaves out are taken out of the text first, as GloVe does. Raises TextError,
+    Words that are not in the tokenizer's vocabulary are removed from the text first, as GloVe does. Raises TextError,
     SettingError, OutputError.
 
     >>> text = Lines(["we like deep nets", "we like nets"])

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from chainrule.applications.channel.confusions import Confusions
     from chainrule.applications.correction.corrector import Corrected
     from chainrule.applications.correction.errors import ErrorModel
-    from chainrule.applications.correction.learnt import LearntCorrector
+    from chainrule.applications.correction.learned import LearnedCorrector
     from chainrule.applications.rescoring.features import TextScorer
     from chainrule.evaluation.corrections import CorrectionMeasures
     from chainrule.text.corpus import Paths, Source
@@ -64,7 +64,7 @@ def correct(
     grammar: Literal["english"] | GrammarChannel | PathLike[str] | None = None,
     grammar_rate: float | None = None,
     inflections: str | PathLike[str] | None = None,
-    learnt: TextPairModel | str | PathLike[str] | None = None,
+    learned: TextPairModel | str | PathLike[str] | None = None,
     rescore_by: Model | str | PathLike[str] | None = None,
     config: CorrectionConfig | None = None,
     progress: ProgressOption = None,
@@ -76,7 +76,7 @@ def correct(
     the right words with their counts, or a file of them, one a line; by default the words of the model's vocabulary.
     grammar: english, what learners of English confuse, or what `train_grammar` learned, or its file; none by default.
     grammar_rate: for english, the probability of an error at a word that can go wrong (0.03). inflections: a file with
-    the forms of words, see `read_inflections`; by default from rules of English and the words that are known. learnt:
+    the forms of words, see `read_inflections`; by default from rules of English and the words that are known. learned:
     a model of pairs of wrong and right texts, or its folder: it proposes, and its log P joins that of the others.
     rescore_by: a second language model, or its folder, perhaps one that sees both sides: its log P of the beam's best
     ways through a text joins that of the others. It may have any tokens.
@@ -92,7 +92,7 @@ def correct(
         grammar=grammar,
         grammar_rate=grammar_rate,
         inflections=inflections,
-        learnt=learnt,
+        learned=learned,
         rescore_by=rescore_by,
         config=config,
     )
@@ -108,7 +108,7 @@ def corrector(
     grammar: Literal["english"] | GrammarChannel | PathLike[str] | None = None,
     grammar_rate: float | None = None,
     inflections: str | PathLike[str] | None = None,
-    learnt: TextPairModel | str | PathLike[str] | None = None,
+    learned: TextPairModel | str | PathLike[str] | None = None,
     rescore_by: Model | str | PathLike[str] | None = None,
     config: CorrectionConfig | None = None,
 ) -> Corrector:
@@ -134,7 +134,7 @@ def corrector(
         errors,
         config,
         grammar=proposer,
-        learnt=None if learnt is None else _learnt(learnt),
+        learned=None if learned is None else _learned(learned),
         rescorer=None if rescore_by is None else _rescorer(rescore_by),
     )
 
@@ -151,11 +151,11 @@ def _grammar_channel(grammar: str | GrammarChannel | PathLike[str], rate: float 
     return read_grammar(Path(grammar))
 
 
-def _learnt(learnt: TextPairModel | str | PathLike[str]) -> LearntCorrector:
+def _learned(learned: TextPairModel | str | PathLike[str]) -> LearnedCorrector:
     from chainrule.api.pair_corrector import PairCorrector
     from chainrule.api.pair_model import load_pairs
 
-    return PairCorrector(load_pairs(learnt) if isinstance(learnt, (str, PathLike)) else learnt)
+    return PairCorrector(load_pairs(learned) if isinstance(learned, (str, PathLike)) else learned)
 
 
 def _rescorer(model: Model | str | PathLike[str]) -> TextScorer:
@@ -229,8 +229,8 @@ def _error_model(channel: Confusions | Channel | PathLike[str], rate: float | No
         raise SettingError(
             f"there is no channel called {channel!r}, nor a file; expected {', '.join(CONFUSIONS)} or a file"
         )
-    learnt = channel if isinstance(channel, Channel) else read_channel(Path(channel))
-    return RateOfWords(learnt, _RATE_OF_WORDS if rate is None else rate)
+    learned = channel if isinstance(channel, Channel) else read_channel(Path(channel))
+    return RateOfWords(learned, _RATE_OF_WORDS if rate is None else rate)
 
 
 def _log_priors(model: Model, lexicon: Mapping[str, float] | str | PathLike[str] | None) -> dict[str, float]:

@@ -108,7 +108,7 @@ def train_counts(
     normaliser = Normaliser(() if wanted is None else wanted.normalise)
     learner = Tokenizer(splitter or splitter_marked_in(vocabulary.tokens()), vocabulary, normaliser=normaliser)
     heldout = None if tune is None else encoded_stream(learner, tune, progress)
-    language_model, learnt = model_of_counts(counts, config, progress, heldout)
+    language_model, learned = model_of_counts(counts, config, progress, heldout)
     unigrams = counts.counts[counts.level(1)]
     speller = speller_of_counts(learner, unigrams, config)
     record = {
@@ -120,7 +120,7 @@ def train_counts(
         "tokens": int(unigrams.sum() - unigrams[END]),
         "unknown_tokens": int(unigrams[UNKNOWN]),
         "unseen_types": speller.unseen_types,
-        **learnt,
+        **learned,
     }
     if tune is not None:
         record["tuned_on"] = tune.record["data"]

@@ -1,4 +1,4 @@
-"""What word vectors know, by people's ratings of pairs of words and by analogies."""
+"""Measures word vectors: against human ratings of word pairs, and by analogies."""
 
 from __future__ import annotations
 
@@ -23,9 +23,8 @@ if TYPE_CHECKING:
 class VectorsMeasurement:
     """How well vectors agree with sets of pairs and answer analogies; `str` is a table of each.
 
-    similarity: of each set. analogies: of each section, then of all whose names begin with gram, and of all.
-
-    by_ngrams: how many unknown words of the sets had vectors all the same.
+    similarity: a row for each set. analogies: a row for each section, then for all grammar sections, and for all.
+    by_ngrams: how many words of the sets are not in the vocabulary, but have vectors made of their n-grams.
     """
 
     similarity: list[Agreement] = field(default_factory=list)
@@ -41,8 +40,8 @@ class VectorsMeasurement:
         undefined = [one.name for one in self.similarity if math.isnan(one.spearman)]
         if undefined:
             tables.append(
-                f"{', '.join(undefined)}: no correlation; it needs three known pairs or more, with ratings and cosines "
-                "that are not all equal"
+                f"{', '.join(undefined)}: no correlation; expected three known pairs or more, whose ratings and whose "
+                "cosines are not all equal"
             )
         return "\n\n".join(tables)
 
@@ -122,15 +121,16 @@ def evaluate_vectors(
     unknown: Unknown = "skip",
     progress: ProgressOption = None,
 ) -> VectorsMeasurement:
-    """How cosines of pairs go with ratings, and how many analogies are right.
+    """Measures how well cosines agree with human ratings of word pairs, and how many analogies are answered right.
 
-    similarity: a file of pairs, or a folder of such files. analogies: a file of questions. restrict: analogies are
-    asked and answered among so many of the most frequent words. Raises TextError, SettingError.
+    similarity: a file of pairs, or a folder of such files. analogies: a file of questions. restrict: use only this many
+    of the most frequent words for analogies. rule, unknown: as in `WordVectors.analogy`, and how unknown words of pairs
+    count: skip or zero. Raises TextError, SettingError.
 
     good:  chainrule.evaluate_vectors(vectors, similarity="word-sim/").similarity[0].spearman
     """
     if similarity is None and analogies is None:
-        raise SettingError("nothing was given to measure with; name a set of pairs, similarity, or of analogies")
+        raise SettingError("there is nothing to measure with; give similarity, a set of pairs, or analogies, or both")
     for name, is_given in {"restrict": restrict is not None, "rule": rule != "add"}.items():
         if is_given and analogies is None:
             raise SettingError(f"{name} is for analogies; leave it out, or give analogies")

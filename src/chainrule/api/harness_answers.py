@@ -1,4 +1,4 @@
-"""What a model answers to the three kinds of requests of lm-evaluation-harness, of which this knows nothing else."""
+"""Answers the three kinds of requests of lm-evaluation-harness, without importing it."""
 
 from __future__ import annotations
 
@@ -45,17 +45,17 @@ _WRITTEN_TOGETHER = 64  # texts
 
 
 class Request(NamedTuple):
-    """A prompt, and how it goes on: `until`, `max_gen_toks`, `do_sample` and the settings of sampling."""
+    """A prompt, and how to continue it: `until`, `max_gen_toks`, `do_sample` and sampling settings."""
 
     context: str
     settings: dict[str, Any]
 
 
 class Answers:
-    """What a model answers to requests, in their order."""
+    """A model's answers to requests, in their order."""
 
     def __init__(self, model: Model | TextPairModel, *, ends: bool = False, seed: int = 0) -> None:
-        """Raises SettingError where the model is a classifier, which gives no text a probability."""
+        """ends: whether </s> after a continuation counts. Raises SettingError if the model does not score texts."""
         if isinstance(model, Model):
             model.engine_that("continue", "fill")
         self.model, self.ends, self.seed = model, ends, seed
@@ -68,11 +68,11 @@ class Answers:
     def continuations(self, pairs: Sequence[Pair], progress: ProgressOption = None) -> list[tuple[float, bool]]:
         """log P(continuation | context) in nats, and whether greedy search would write it.
 
-        A model of pairs of texts takes the context for its source. Of a network that sees both sides,
-        pseudo-log-likelihoods; nothing is greedy there. Raises MarkerError.
+        A model of pairs takes the context as its source. A network that sees both sides gives
+        pseudo-log-likelihoods, and no continuation of it counts as greedy. Raises MarkerError.
         """
         progress = callback(progress)
-        found: list[tuple[float, bool]] = [(0.0, True)] * len(pairs)
+        answers: list[tuple[float, bool]] = [(0.0, True)] * len(pairs)
         for model, own in self._by_source([pair.context for pair in pairs]):
             asked = [Pair("", pairs[i].continuation) if self._has_source else pairs[i] for i in own]
             if model.sees_both_sides:
@@ -89,45 +89,48 @@ class Answers:
                     greedy=as_kind(model, CausalModel).is_distribution,
                 )
             for i, log_prob, greedy in zip(own, log_probs.tolist(), is_greedy.tolist(), strict=True):
-                found[i] = log_prob, greedy
-        return found
+                answers[i] = log_prob, greedy
+        return answers
 
     @shows_progress
     def documents(self, texts: Sequence[str], progress: ProgressOption = None) -> list[float]:
-        """log P of each text by itself in nats, without its </s>. Raises MarkerError; SettingError where the model
-        gives whole texts no probability.
+        """log P of each text by itself in nats, without its </s>.
+
+        Raises MarkerError; SettingError if the model gives whole texts no probability.
         """
         progress = callback(progress)
         if not isinstance(self.model, Model) or self.sees_both_sides:
             kind = "sees both sides" if self.sees_both_sides else "needs a source"
-            raise SettingError(f"a model that {kind} gives no text by itself a probability, so none per word or byte")
+            raise SettingError(
+                f"a model that {kind} gives texts by themselves no probability; choose tasks without perplexity"
+            )
         model = self.model
-        found = document_log_probs(
+        log_probs = document_log_probs(
             model.language_model, model.speller, model.tokenizer, texts, progress, running=self._running
         )
-        return [float(log_prob) for log_prob in found]
+        return [float(log_prob) for log_prob in log_probs]
 
     @shows_progress
     def texts(self, requests: Sequence[Request], progress: ProgressOption = None) -> list[str]:
-        """What the model writes after each context, without the context or the stop string.
+        """The model's continuation of each context, up to the stop string.
 
-        Raises MarkerError; SettingError where the model writes nothing, or a setting is not known here.
+        Raises MarkerError; SettingError if the model cannot write, or a setting is unknown.
         """
         progress = callback(progress)
         if self.sees_both_sides:
-            raise SettingError("a model that sees both sides writes no texts; take tasks of choices")
+            raise SettingError("a model that sees both sides writes no texts; choose multiple-choice tasks")
         written = [""] * len(requests)
         by_settings: dict[str, list[int]] = {}
-        for number, request in enumerate(requests):
-            by_settings.setdefault(json.dumps(request.settings, sort_keys=True, default=str), []).append(number)
-        for numbers in by_settings.values():
-            sampling, limits = _decoding(requests[numbers[0]].settings)
-            for model, own in self._by_source([requests[i].context for i in numbers]):
+        for i, request in enumerate(requests):
+            by_settings.setdefault(json.dumps(request.settings, sort_keys=True, default=str), []).append(i)
+        for alike in by_settings.values():
+            sampling, limits = _decoding(requests[alike[0]].settings)
+            for model, own in self._by_source([requests[i].context for i in alike]):
                 stops = possible_stops(limits.stop, model.tokenizer)
                 possible = Limits(max_tokens=limits.max_tokens, stop=stops)
                 for first in range(0, len(own), _WRITTEN_TOGETHER):
                     progress("writing", first, len(own))
-                    some = [numbers[i] for i in own[first : first + _WRITTEN_TOGETHER]]
+                    some = [alike[i] for i in own[first : first + _WRITTEN_TOGETHER]]
                     prompts = ["" if self._has_source else requests[i].context for i in some]
                     decoder = as_kind(model, CausalModel).decoder
                     sampled = decoder.sample_each(prompts, 1, sampling, possible, seed=self.seed)
@@ -137,31 +140,31 @@ class Answers:
 
     @property
     def warnings(self) -> list[str]:
-        """What is to be known before figures are compared."""
-        found = []
+        """What to know before comparing figures."""
+        notes = []
         if isinstance(self.model, CausalModel) and not self.model.is_distribution:
-            found.append(f"the figures are {NO_DISTRIBUTION}; no continuation counts as greedy")
+            notes.append(f"the figures are {NO_DISTRIBUTION}; no continuation counts as greedy")
         if self.sees_both_sides:
-            found.append("scores are pseudo-log-likelihoods, and no continuation counts as greedy")
+            notes.append("scores are pseudo-log-likelihoods, and no continuation counts as greedy")
         if self._tokenizer.loses != "nothing":
-            found.append(
+            notes.append(
                 f"the tokenizer loses {self._tokenizer.loses}, so that the texts that are scored have fewer bytes than "
                 "the harness divides by"
             )
-        return found
+        return notes
 
     @property
     def info(self) -> dict[str, Any]:
         """What the figures depend on, for the record."""
-        found = {"chainrule_version": __version__, "ends": self.ends, "seed": self.seed}
+        settings = {"chainrule_version": __version__, "ends": self.ends, "seed": self.seed}
         signature = token_signature(self._tokenizer)
         if not isinstance(self.model, Model):
-            return {**found, "family": "conditional", "signature": signature}
+            return {**settings, "family": "conditional", "signature": signature}
         if not self.sees_both_sides:
             options = FAMILIES[self.model.family].measure_options(self.model.language_model)
-            settings = {name: options[name] for name in ("context", "is_distribution") if name in options}
-            signature += "|" + model_signature(self.model.speller, self._running, **settings)
-        return {**found, "family": self.model.family, "signature": signature}
+            scoring = {name: options[name] for name in ("context", "is_distribution") if name in options}
+            signature += "|" + model_signature(self.model.speller, self._running, **scoring)
+        return {**settings, "family": self.model.family, "signature": signature}
 
     @cached_property
     def _running(self) -> StreamScoring | None:

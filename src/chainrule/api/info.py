@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chainrule.api.load import load
+from chainrule.api.load_vectors import is_vectors_folder, load_vectors
 from chainrule.api.model_info import ModelInfo, info_of_model, info_of_pairs, info_of_vectors
 from chainrule.api.pair_model import TextPairModel
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
-from chainrule.api.word_vectors import is_vectors_folder, load_vectors
 from chainrule.storage.hugging_face import is_hugging_face, open_folder
 from chainrule.storage.model_folder import open_model
 

@@ -1,4 +1,4 @@
-"""The class that lm-evaluation-harness calls; importing this needs its package lm_eval, and registers `chainrule`."""
+"""A model for lm-evaluation-harness. Importing this needs its package lm_eval, and registers the model `chainrule`."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from chainrule.api.pair_model import TextPairModel
 
 _IGNORED = ("batch_size", "max_batch_size", "device")  # the harness gives them to every model; ours batch by themselves
-_TAKEN = ("pretrained", "tokenizer", "markers", "ends", "seed")
+_ARGUMENTS = ("pretrained", "tokenizer", "markers", "ends", "seed")
 
 
 @register_model("chainrule")
 class ChainruleLM(LM):  # type: ignore[misc]  # lm_eval has no types
-    """Answers the harness's requests; see `Answers`."""
+    """Answers requests of the harness; see `Answers`."""
 
     def __init__(self, model: Model | TextPairModel, *, ends: bool = False, seed: int = 0) -> None:
         super().__init__()
@@ -39,10 +39,10 @@ class ChainruleLM(LM):  # type: ignore[misc]  # lm_eval has no types
     ) -> ChainruleLM:
         """Opens the model that model_args names. Raises SettingError, ModelFormatError."""
         settings = {name: value for name, value in arg_dict.items() if name not in _IGNORED}
-        unknown = next((name for name in settings if name not in _TAKEN), None)
+        unknown = next((name for name in settings if name not in _ARGUMENTS), None)
         if unknown is not None or "pretrained" not in settings:
-            told = f"have no {unknown}" if unknown is not None else "need pretrained, the path of the model"
-            raise SettingError(f"model_args {told}; expected pretrained=lm/, and any of {', '.join(_TAKEN[1:])}")
+            problem = f"have no {unknown}" if unknown is not None else "need pretrained, the path of the model"
+            raise SettingError(f"model_args {problem}; expected pretrained=lm/, and any of {', '.join(_ARGUMENTS[1:])}")
         path, tokenizer = str(settings["pretrained"]), settings.get("tokenizer")
         model = load(path, tokenizer=None if tokenizer is None else str(tokenizer), markers=settings.get("markers"))
         ends, seed = settings.get("ends", False), settings.get("seed", 0)
@@ -60,22 +60,22 @@ class ChainruleLM(LM):  # type: ignore[misc]  # lm_eval has no types
         return cls.create_from_arg_obj(simple_parse_args_string(arg_string), additional_config)
 
     def loglikelihood(self, requests: list[Instance], disable_tqdm: bool = False) -> list[tuple[float, bool]]:
-        found = self.answers.continuations([Pair(*request.args) for request in requests])
-        return self._kept("loglikelihood", requests, found)
+        answers = self.answers.continuations([Pair(*request.args) for request in requests])
+        return self._cache("loglikelihood", requests, answers)
 
     def loglikelihood_rolling(self, requests: list[Instance], disable_tqdm: bool = False) -> list[float]:
-        found = self.answers.documents([request.args[0] for request in requests])
-        return self._kept("loglikelihood_rolling", requests, found)
+        answers = self.answers.documents([request.args[0] for request in requests])
+        return self._cache("loglikelihood_rolling", requests, answers)
 
     def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
-        found = self.answers.texts([Request(*request.args) for request in requests])
-        return self._kept("generate_until", requests, found)
+        answers = self.answers.texts([Request(*request.args) for request in requests])
+        return self._cache("generate_until", requests, answers)
 
     def get_model_info(self) -> dict[str, Any]:
         return {f"model_{name}" if name == "seed" else name: value for name, value in self.answers.info.items()}
 
-    def _kept(self, kind: str, requests: list[Instance], found: list[Any]) -> list[Any]:
-        """The answers, once the harness's cache has them."""
-        for request, answer in zip(requests, found, strict=True):
+    def _cache(self, kind: str, requests: list[Instance], answers: list[Any]) -> list[Any]:
+        """Adds the answers to the cache of the harness; returns them."""
+        for request, answer in zip(requests, answers, strict=True):
             self.cache_hook.add_partial(kind, request.args, answer)
-        return found
+        return answers

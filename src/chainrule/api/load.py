@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast, overload
 
 from chainrule.api.load_model import load as load_model
+from chainrule.api.load_vectors import is_vectors_folder
 from chainrule.api.model import Kind, Model, as_kind
 from chainrule.api.pair_model import TextPairModel, holds_pairs, load_pairs
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
-from chainrule.api.word_vectors import is_vectors_folder
 from chainrule.errors import ModelFormatError, SettingError, prefix_errors
 
 if TYPE_CHECKING:

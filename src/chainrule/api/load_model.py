@@ -1,4 +1,4 @@
-"""Models that were saved: a model folder is opened; ARPA files and KenLM's binaries are read."""
+"""Opens saved models: model folders, Hugging Face and GGUF checkpoints, ARPA files and KenLM's binaries."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from chainrule.base.progress import Progress, silent
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.families import FAMILIES
 from chainrule.ngram.arpa.lines import ARPA_SUFFIXES
+from chainrule.open_models import pictures
 from chainrule.open_models.gguf import open_gguf_checkpoint
 from chainrule.open_models.importing import import_checkpoint
 from chainrule.open_models.llama2c import describe_wrong_size, is_llama2c, open_llama2c
 from chainrule.storage.gguf import is_gguf
 from chainrule.storage.hugging_face import is_hugging_face, open_folder
 from chainrule.storage.model_folder import SPELLER_ARRAYS, TOKENIZER, VOCABULARY_ARRAYS, open_model
+from chainrule.storage.safetensors import open_tensors
 from chainrule.text.normalising import Normaliser
 from chainrule.text.prepare_tokenizer import splitter_of
 from chainrule.text.splitters import splitter_marked_in
@@ -45,13 +47,7 @@ def load(
 ) -> Model:
     """Opens a model folder, or reads an ARPA file or a binary of KenLM's.
 
-    tokenizer: how text is cut for such a file, which does not say; by default as the marks in its tokens show. Pieces
-    of a subword tokenizer need the path of its tokenizer.json, or of a model folder that has it. A model folder has its
-    own tokenizer. markers: the rule for literal <s>, </s> and <unk>; by default the model's own, or error.
-    copy: whether to read a model folder's numbers into memory; without it they are the file's pages, which all
-    processes share, but which end the process where somebody cuts the file off in place while they are read.
-    allow_pickle: whether to open a Hugging Face folder whose weights are pickles, by torch and as tensors only.
-    Raises ModelFormatError, SettingError.
+    The arguments are those of `chainrule.load`. Raises ModelFormatError, SettingError.
     """
     path = Path(path)
     wanted = None if tokenizer is None else as_config(tokenizer)
@@ -60,6 +56,8 @@ def load(
             model = _open(open_checkpoint(path, allow_pickle=allow_pickle), progress)
         else:
             model = _load_folder(path, copy=copy)
+    elif path.is_file() and path.suffix in (*pictures.SUFFIXES, *pictures.PICKLES):
+        model = _open_pictures(path, allow_pickle=allow_pickle)
     elif is_gguf(path):
         model = _open(open_gguf_checkpoint(path), progress)
     elif is_llama2c(path):
@@ -69,7 +67,8 @@ def load(
         model = _load_file(path, wanted, progress) if path.is_file() else _load_folder(path, copy=copy)
     if path.is_dir() and wanted not in (None, TokenizerConfig(kind=model.tokenizer.name)):
         raise SettingError(
-            f"{path}: was trained with the {model.tokenizer.name} tokenizer; it cannot use {wanted.kind!r}"
+            f"{path}: was trained with the {model.tokenizer.name} tokenizer, so it cannot use {wanted.kind!r}; leave "
+            "tokenizer out"
         )
     if markers is not None:
         model.set_markers(markers)
@@ -77,7 +76,7 @@ def load(
 
 
 def open_checkpoint(path: Path, *, allow_pickle: bool) -> Checkpoint:
-    """A Hugging Face folder. Raises ModelFormatError, SettingError."""
+    """Opens a Hugging Face folder. Raises ModelFormatError, SettingError."""
     if not allow_pickle:
         return open_folder(path)
     from chainrule.neural.pickled_weights import open_pickle
@@ -86,11 +85,32 @@ def open_checkpoint(path: Path, *, allow_pickle: bool) -> Checkpoint:
 
 
 def _open(checkpoint: Checkpoint, progress: Progress) -> Model:
-    """A model that others trained. Raises ModelFormatError."""
+    """The model of a checkpoint. Raises ModelFormatError."""
     imported = import_checkpoint(checkpoint, progress)
     tokenizer = imported.tokenizer
     engine = FAMILIES[imported.family].put_together(imported.settings, imported.arrays, tokenizer.vocabulary_size)
     return build_model(imported.family, engine, tokenizer, {**imported.record, "chainrule": __version__})
+
+
+def _open_pictures(path: Path, *, allow_pickle: bool) -> Model:
+    """A network for pictures, from a file of tensors. Raises ModelFormatError, SettingError."""
+    from chainrule.neural.classifier_saving import array_names
+    from chainrule.neural.pickled_weights import open_pickle
+
+    if path.suffix in pictures.PICKLES and not allow_pickle:
+        raise ModelFormatError(
+            f"{path}: is a pickle, which can run code when it is opened; where you trust who made it, set "
+            "allow_pickle=True"
+        )
+    arrays = open_pickle(path) if path.suffix in pictures.PICKLES else open_tensors(path)
+    imported = pictures.import_pictures(path, arrays, lambda config: array_names(config, "picture"))
+    tokenizer = Tokenizer.untrained("whitespace")
+    try:
+        engine = FAMILIES["classifier"].put_together(imported.settings, imported.arrays, tokenizer.vocabulary_size)
+    except ModelFormatError as error:
+        raise ModelFormatError(f"{path}: {error}") from error
+    record = {"read_from": str(path), "warnings": imported.warnings, "chainrule": __version__}
+    return build_model("classifier", engine, tokenizer, record)
 
 
 def _load_folder(path: Path, *, copy: bool) -> Model:
@@ -101,16 +121,13 @@ def _load_folder(path: Path, *, copy: bool) -> Model:
         arrays = {name: array.copy() for name, array in arrays.items()}
         mapped.check()
     if entry.family == "vectors":
-        raise ModelFormatError(
-            f"{path}: holds word vectors, not a language model; load_vectors opens them, and so do the verbs nearest, "
-            "analogy, odd and map"
-        )
+        raise ModelFormatError(f"{path}: holds word vectors, not a language model; open them with load_vectors")
     if entry.family not in FAMILIES:
         raise ModelFormatError(
-            f"{path}: family {entry.family!r} is not known to this version; known are {', '.join(FAMILIES)}"
+            f"{path}: family {entry.family!r} is not known to this version; expected one of {', '.join(FAMILIES)}"
         )
     try:
-        own = {
+        weights = {
             name: array for name, array in arrays.items() if not name.startswith((VOCABULARY_ARRAYS, SPELLER_ARRAYS))
         }
         spelling = {
@@ -119,7 +136,7 @@ def _load_folder(path: Path, *, copy: bool) -> Model:
             if name.startswith(SPELLER_ARRAYS)
         }
         learner = tokenizer_from(entry.tokenizer, arrays, VOCABULARY_ARRAYS, texts.get(TOKENIZER))
-        language_model = FAMILIES[entry.family].put_together(entry.settings, own, learner.vocabulary_size)
+        language_model = FAMILIES[entry.family].put_together(entry.settings, weights, learner.vocabulary_size)
         speller = speller_from_arrays(spelling, learner.vocabulary)
     except KeyError as error:
         raise ModelFormatError(f"{path}: the array {error} is missing; the model is incomplete") from error
@@ -149,16 +166,18 @@ def _load_file(path: Path, config: TokenizerConfig | None, progress: Progress) -
             raise ModelFormatError(f"{path}: {wrong_size}")
         raise ModelFormatError(
             f"{path}: a model is a folder, a file whose name ends in {', '.join(ARPA_SUFFIXES)}, a binary of KenLM's, "
-            "a GGUF file, or one of llama2.c"
+            "a GGUF file, one of llama2.c, or a .safetensors file of a ResNet"
         )
     if config is None:
         tokenizer = Tokenizer(splitter_marked_in(vocabulary.tokens()), vocabulary)
         if tokenizer.name != "whitespace":
             warnings.append(
-                f"{path}: its tokens carry the marks of the {tokenizer.name} tokenizer: text is cut by that"
+                f"{path}: its tokens have the marks of the {tokenizer.name} tokenizer, which is used to split texts"
             )
         elif looks_like_pieces(vocabulary.tokens()):
-            warnings.append(f"{path}: its tokens look like subword pieces; name their tokenizer.json as the tokenizer")
+            warnings.append(
+                f"{path}: its tokens look like subword pieces; set tokenizer to the path of their tokenizer.json"
+            )
     else:
         saved = saved_tokenizer(config)
         splitter = splitter_of(os.fspath(config.kind)) if saved is None else saved.splitter

@@ -1,4 +1,4 @@
-"""A page with a map of word vectors in two dimensions."""
+"""Draws a map of word vectors in two dimensions, as a page."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ def map_vectors(
     overwrite: bool = False,
     progress: ProgressOption = None,
 ) -> int:
-    """Writes the page, which needs no network and no other file; how many words are on it.
+    """Writes a page that opens without a network or other files; returns how many words it shows.
 
-    words: the most frequent. method: pca, or tsne, which scikit-learn computes. Raises SettingError, OutputError.
+    words: how many of the most frequent to show. method: pca or tsne; tsne needs scikit-learn.
+    Raises SettingError, OutputError.
 
     good:  chainrule.map_vectors(vectors, "map.html", words=500)
     """
@@ -40,11 +41,11 @@ def map_vectors(
     check_new_file(target, overwrite=overwrite)
     chosen = vectors.directions[:words]
     if len(chosen) < 3:
-        raise SettingError(f"a map needs three words or more, but these vectors are of {len(chosen)}")
+        raise SettingError(f"a map needs three words or more, but there are only {len(chosen)} vectors")
     on_progress("drawing the map", 0, None)
-    places, about = projected(chosen, method, seed)
-    shown = f"The {len(chosen):,} most frequent of {len(vectors):,} words, by {about}."
-    page = vector_map_page("Word vectors", shown, vectors.words[: len(chosen)], places)
+    positions, caption = projected(chosen, method, seed)
+    subtitle = f"The {len(chosen):,} most frequent of {len(vectors):,} words, by {caption}."
+    page = vector_map_page("Word vectors", subtitle, vectors.words[: len(chosen)], positions)
     with replace_file(target) as file:
         file.write(page.encode())
     return len(chosen)

@@ -90,8 +90,8 @@ def merge(
     if tokenizer.vocabulary is models[0].tokenizer.vocabulary:
         speller = speller_of(models, np.array(weights))
     else:
-        learnt = Speller.of_vocabulary(tokenizer)
-        speller = mixed_speller([learnt], [1.0], tokenizer.vocabulary, unseen_types=fewest)
+        learned = Speller.of_vocabulary(tokenizer)
+        speller = mixed_speller([learned], [1.0], tokenizer.vocabulary, unseen_types=fewest)
     return CausalModel("ngram", NGramModel(table), tokenizer, record, speller)
 
 

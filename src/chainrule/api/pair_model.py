@@ -1,4 +1,4 @@
-"""Texts from texts: a conditional model with the tokenizers of both sides, and the record of how it came about.
+"""Models of one text given another: a conditional model, the tokenizers of both sides, and the training record.
 
 model = chainrule.train_pairs(chainrule.Pairs(["ein Hund"], ["a dog"]))
 model.write(["ein Hund"])
@@ -57,16 +57,16 @@ if TYPE_CHECKING:
 
 FAMILY = "conditional"
 SOURCE = "source."  # before the names of the source vocabulary's arrays
-TOGETHER = 64  # sources that are searched for at once
+BATCH = 64  # sources that are searched for at once
 _PREFIX = np.empty(0, np.int32)
 
 
 class Written(NamedTuple):
-    """A text that was made from a source.
+    """A text that was written from a source.
 
-    log_prob: nats. score: what it is ranked by. ending: end, where </s> was written, too, and counts in log_prob;
-    length, where it was cut at the most tokens. tokens: as the tokenizer marks them. attention: where each of them, and
-    </s> if it ended, looked in the source's tokens and its </s>.
+    log_prob: in nats. score: what hypotheses are ranked by. ending: end, if </s> was written, which log_prob then
+    includes; length, if the text was cut at the limit. tokens, source_tokens: as the tokenizers mark them. attention:
+    the weights of each token, and of </s> if it was written, over the source's tokens and its </s>.
     """
 
     text: str
@@ -84,7 +84,7 @@ class TextPairModel:
     def __init__(
         self, model: ConditionalModel, source: Tokenizer, target: Tokenizer, record: dict[str, Any] | None = None
     ) -> None:
-        """source, target: the tokenizers; the same one where the pieces were learned jointly."""
+        """source, target: the tokenizers; one and the same if it was learned on both sides."""
         self.model, self.source, self.target, self.record = model, source, target, record or {}
 
     def __repr__(self) -> str:
@@ -95,30 +95,31 @@ class TextPairModel:
         return info_of_pairs(self.target, self.source, self.record)._repr_html_()
 
     def given(self, source: str) -> CausalModel:
-        """The language model of what is written from one text: it scores, samples and is mixed as any other.
+        """P(text | source) as a language model, which can be used like any other.
 
-        Raises MarkerError; SettingError where the source is too long.
+        Raises MarkerError; SettingError if the source is too long.
         """
         if not isinstance(source, str):
             raise TypeError(f"given takes one text, not {type(source).__name__}")
         return CausalModel(FAMILY, self.model.given(self.sources([source])), self.target, self.record)
 
     def sources(self, texts: Sequence[str]) -> list[Int32[ndarray, " tokens"]]:
-        """The ids of source texts; one of white space alone has none. Raises MarkerError."""
+        """The ids of source texts; none for white space alone. Raises MarkerError."""
         return documents_of(self.source.encode_texts([text if text.strip() else "" for text in texts]).ids)
 
     @shows_progress
     def score(self, pairs: Pairs, *, progress: ProgressOption = None) -> Float64[ndarray, " pairs"]:
-        """log P of each target with its </s>, given its source, in nats. Raises what `given` does."""
+        """log P of each target with its </s>, given its source, in nats. Raises as `given`."""
         progress = callback(progress)
         sources, targets = self.sources(pairs.sources), documents_of(self.target.encode_texts(pairs.targets).ids)
         scores = np.zeros(len(pairs))
         order = sorted(range(len(pairs)), key=lambda i: (sources[i].size, targets[i].size))
-        for first in range(0, len(order), TOGETHER):
+        for first in range(0, len(order), BATCH):
             progress("scoring", first, len(order))
-            chosen = order[first : first + TOGETHER]
+            chosen = order[first : first + BATCH]
             given = self.model.given([sources[i] for i in chosen])
-            scores[chosen] = [each.sum(dtype=np.float64) for each in given.score([targets[i] for i in chosen])]
+            token_scores = given.score([targets[i] for i in chosen])
+            scores[chosen] = [log_probs.sum(dtype=np.float64) for log_probs in token_scores]
         return scores
 
     @shows_progress
@@ -131,11 +132,11 @@ class TextPairModel:
         max_tokens: int | None = None,
         progress: ProgressOption = None,
     ) -> list[list[Written]]:
-        """The best texts for each source, best first; nothing for a source without a token.
+        """The likeliest texts for each source, best first; none for a source without tokens.
 
-        beam: by default 5 wide, ranked by the mean log-probability, and ended when nothing better is likely.
-        max_tokens: of a text; by default twice the source's, and 20. Raises MarkerError; SettingError where a source
-        is too long.
+        beam: by default, 5 hypotheses, ranked by mean log-probability, until a better one is unlikely. alignments:
+        whether to keep attention weights. max_tokens: of a text; by default 20 more than twice the source's. Raises
+        MarkerError; SettingError if a source is too long.
         """
         progress = callback(progress)
         if isinstance(texts, str):
@@ -144,20 +145,20 @@ class TextPairModel:
         sources = self.sources(texts)
         written: list[list[Written]] = [[] for _ in texts]
         order = sorted((i for i, source in enumerate(sources) if source.size), key=lambda i: sources[i].size)
-        for first in range(0, len(order), TOGETHER):
+        for first in range(0, len(order), BATCH):
             progress("writing", first, len(order))
-            chosen = order[first : first + TOGETHER]
+            chosen = order[first : first + BATCH]
             given = self.model.given([sources[i] for i in chosen], alignments=alignments)
             longest = max_tokens or 2 * sources[chosen[-1]].size + 20
-            found = search(
+            searches = search(
                 given,
                 [_PREFIX] * len(chosen),
                 beam,
                 Constraints(max_tokens=longest, banned=[UNKNOWN]),
                 attention=given.attention if alignments else None,
             )
-            for i, each in zip(chosen, found, strict=True):
-                written[i] = [self._written(hypothesis, sources[i]) for hypothesis in each.hypotheses]
+            for i, result in zip(chosen, searches, strict=True):
+                written[i] = [self._written(hypothesis, sources[i]) for hypothesis in result.hypotheses]
         return written
 
     def _written(self, hypothesis: Hypothesis, source: Int32[ndarray, " tokens"]) -> Written:
@@ -179,15 +180,15 @@ class TextPairModel:
         from chainrule.neural.saving import arrays_of
 
         arrays = arrays_of(self.model.network)
-        arrays |= {VOCABULARY_ARRAYS + name: each for name, each in self.target.vocabulary.arrays().items()}
+        arrays |= {VOCABULARY_ARRAYS + name: array for name, array in self.target.vocabulary.arrays().items()}
         is_joint = self.source is self.target
         if not is_joint:
-            own = self.source.vocabulary.arrays()
-            arrays |= {SOURCE + VOCABULARY_ARRAYS + name: each for name, each in own.items()}
+            source_arrays = self.source.vocabulary.arrays()
+            arrays |= {SOURCE + VOCABULARY_ARRAYS + name: array for name, array in source_arrays.items()}
         definitions = {TOKENIZER: self.target.splitter.definition}
         if not is_joint:
             definitions[SOURCE_TOKENIZER] = self.source.splitter.definition
-        texts = {name: each for name, each in definitions.items() if each is not None}
+        texts = {name: definition for name, definition in definitions.items() if definition is not None}
         size = sum(array.nbytes for array in arrays.values()) + sum(map(len, texts.values()))
         save_model(
             Path(path),
@@ -207,9 +208,9 @@ class TextPairModel:
 
 
 def holds_pairs(path: Path) -> bool:
-    """Whether a path is a folder of a model of pairs, ours or Hugging Face's.
+    """Whether a path is the folder of a model of pairs, ours or Hugging Face's.
 
-    Raises ModelFormatError where it is a broken folder.
+    Raises ModelFormatError if the folder is damaged.
     """
     if is_hugging_face(path):
         return is_pair(read_json(path / CONFIG).get("model_type"))
@@ -220,7 +221,7 @@ def holds_pairs(path: Path) -> bool:
 def load_pairs(
     path: str | os.PathLike[str], *, allow_pickle: bool = False, progress: ProgressOption = None
 ) -> TextPairModel:
-    """Opens a folder of a conditional model. allow_pickle: as `load` has it. Raises ModelFormatError, SettingError."""
+    """Opens the folder of a model of pairs. allow_pickle: as in `load`. Raises ModelFormatError, SettingError."""
     path = Path(path)
     if is_hugging_face(path):
         return _open(open_checkpoint(path, allow_pickle=allow_pickle), callback(progress))
@@ -228,7 +229,7 @@ def load_pairs(
 
 
 def _open(checkpoint: Checkpoint, progress: Progress) -> TextPairModel:
-    """A model that others trained. Raises ModelFormatError, SettingError."""
+    """Opens a Hugging Face checkpoint. Raises ModelFormatError, SettingError."""
     from chainrule.neural.saving import put_together_pair
 
     imported = import_pair(checkpoint, progress)
@@ -242,16 +243,16 @@ def _load_folder(path: Path) -> TextPairModel:
 
     entry, arrays, texts, _ = open_model(path)
     if entry.family != FAMILY:
-        raise ModelFormatError(f"{path}: is a model of family {entry.family!r}; expected one of a text given another")
+        raise ModelFormatError(f"{path}: is a model of family {entry.family!r}; expected a model of pairs")
     try:
         target = tokenizer_from(entry.tokenizer, arrays, VOCABULARY_ARRAYS, texts.get(TOKENIZER))
         source = target
         if entry.settings.get("source_tokenizer") is not None:
             described = TokenizerEntry.model_validate_json(json.dumps(entry.settings["source_tokenizer"]))
             source = tokenizer_from(described, arrays, SOURCE + VOCABULARY_ARRAYS, texts.get(SOURCE_TOKENIZER))
-        own = {name: each for name, each in arrays.items() if VOCABULARY_ARRAYS not in name}
+        weights = {name: array for name, array in arrays.items() if VOCABULARY_ARRAYS not in name}
         sizes = (source.vocabulary_size, target.vocabulary_size)
-        model = put_together_pair(entry.settings.get("network"), own, sizes)
+        model = put_together_pair(entry.settings.get("network"), weights, sizes)
     except KeyError as error:
         raise ModelFormatError(f"{path}: the array {error} is missing; the model is incomplete") from error
     except (ModelFormatError, SettingError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""From an n-gram model to a smaller one: pruned by entropy, to a number of n-grams, to a vocabulary or to a text."""
+"""Prunes n-gram models: by entropy, to a number of n-grams, to a vocabulary or to a text."""
 
 from __future__ import annotations
 
@@ -49,84 +49,87 @@ def prune_by_entropy(
     histories: Literal["discounts", "chain"] | Source | Paths = "discounts",
     progress: ProgressOption = None,
 ) -> CausalModel:
-    """Without the n-grams that change the model least (Stolcke 1998). Say either the threshold or the number.
+    """Removes the n-grams that change the model least (Stolcke 1998). Give either threshold or ngrams.
 
-    threshold: an n-gram goes where its loss alone would raise the perplexity by less than this share. ngrams: so many
-    stay, of all orders together. histories: how contexts are weighed. discounts: by their counts in training, found
-    again from what discounting took from them; right for Kneser-Ney and other discounts, where nothing has been pruned
-    yet. chain: by the model's own probabilities, as Stolcke and SRILM do. Or a text, best the one that the model was
-    trained on: by frequencies in it. Raises SettingError, TextError, ModelFormatError.
+    threshold: removes an n-gram if that alone would raise the perplexity by less than this share. ngrams: how many
+    n-grams to keep, of all orders together. histories: how contexts are weighed. discounts: by their counts in
+    training, recovered from the mass that discounting gave to the lower order; exact for Kneser-Ney and other
+    discounting methods, before any pruning. chain: by the model's own probabilities, as Stolcke and SRILM do. Or a
+    text, at best the training text: by their frequencies in it. Raises SettingError, TextError, ModelFormatError.
     """
     progress = callback(progress)
-    model = _unpacked(model, progress)
+    model = _unpack(model, progress)
     table = _table(model)
     if threshold is not None and ngrams is None:
         check_threshold(threshold)
     elif ngrams is not None and threshold is None:
         check_ngrams(ngrams, table)
     else:
-        raise SettingError("give either a threshold or a number of n-grams")
+        raise SettingError("give either threshold or ngrams")
     text = None if histories in ("discounts", "chain") else source_of(histories, model.document)
-    found = score_ngrams(table, _weighed(model, text or histories, progress), progress)
-    small = found.above(threshold, progress) if threshold is not None else found.best(ngrams or 0, progress)
+    scored = score_ngrams(table, _choose_weights(model, text or histories, progress), progress)
+    small = scored.above(threshold, progress) if threshold is not None else scored.best(ngrams or 0, progress)
     how = {"entropy": threshold} if threshold is not None else {"to_ngrams": ngrams}
-    return _smaller(model, small, {**how, "histories": histories if text is None else text.record})
+    return _with_table(model, small, {**how, "histories": histories if text is None else text.record})
 
 
 @shows_progress
 def prune_to_vocabulary(model: Model, path: str | os.PathLike[str], progress: ProgressOption = None) -> CausalModel:
-    """To the tokens of a file, one a line; all that the others had goes to <unk>.
+    """Keeps only the tokens listed in a file, one a line; <unk> gets the probability of all others.
 
-    What the model does not know does not count. Raises TextError, SettingError, ModelFormatError.
+    Tokens that the model does not know are ignored. Raises TextError, SettingError, ModelFormatError.
     """
     progress = callback(progress)
-    model = _unpacked(model, progress)
+    model = _unpack(model, progress)
     table, tokenizer = _table(model), model.tokenizer
     if tokenizer.spells_everything:
         raise SettingError(
-            f"the {tokenizer.name} tokenizer writes every text in its tokens; without some of them it could not, so a "
-            "vocabulary cannot be pruned"
+            f"the {tokenizer.name} tokenizer needs all of its tokens to spell every text, so its vocabulary cannot be "
+            "pruned"
         )
     listed = listed_tokens(path, tokenizer.normaliser)
     wanted, tokens = set(listed), tokenizer.vocabulary.tokens()
-    staying = np.array([place < len(MARKER_TOKENS) or token in wanted for place, token in enumerate(tokens)])
-    left = [tokens[place] for place in np.flatnonzero(staying).tolist()]
-    if len(left) == len(MARKER_TOKENS):
+    is_kept = np.array([i < len(MARKER_TOKENS) or token in wanted for i, token in enumerate(tokens)])
+    kept = [tokens[i] for i in np.flatnonzero(is_kept).tolist()]
+    if len(kept) == len(MARKER_TOKENS):
         raise SettingError(
             f"{os.fspath(path)}: none of its {len(listed):,} tokens is in the vocabulary of the model; expected one a "
-            f"line as the {tokenizer.name} tokenizer writes them"
+            f"line, as the {tokenizer.name} tokenizer writes them"
         )
-    small, how = to_words(table, staying, progress), {"to_vocabulary": os.fspath(path)}
-    if staying.all():
-        return _smaller(model, small, how)
-    vocabulary = Vocabulary(left[len(MARKER_TOKENS) :])
-    gone = [tokens[place] for place in np.flatnonzero(~staying).tolist()]
-    # <unk> has what all unknown words have together from now on, and they are best spelled as those that went.
-    speller = Speller.train(gone[:: max(1, len(gone) // (2 * ENOUGH))], vocabulary, unseen_types=1, never=SEPARATORS)
+    small, how = to_words(table, is_kept, progress), {"to_vocabulary": os.fspath(path)}
+    if is_kept.all():
+        return _with_table(model, small, how)
+    vocabulary = Vocabulary(kept[len(MARKER_TOKENS) :])
+    removed = [tokens[i] for i in np.flatnonzero(~is_kept).tolist()]
+    # From now on, <unk> has the mass of all unknown words; the removed words are the best sample of their spelling.
+    speller = Speller.train(
+        removed[:: max(1, len(removed) // (2 * ENOUGH))], vocabulary, unseen_types=1, never=SEPARATORS
+    )
     record = _record(model, small, how)
-    return CausalModel("ngram", _of_kind(model, small), tokenizer.with_vocabulary(vocabulary), record, speller)
+    return CausalModel("ngram", _as_model_of(model, small), tokenizer.with_vocabulary(vocabulary), record, speller)
 
 
 @shows_progress
 def prune_to_text(model: Model, source: Source | Paths, progress: ProgressOption = None) -> CausalModel:
-    """To the n-grams that a text can need: it gets the same scores as before.
+    """Keeps only the n-grams that scoring a text can need, so that its scores stay the same.
 
-    Other texts do not, and distributions no longer sum to one. Raises TextError, SettingError, ModelFormatError.
+    Other texts may score differently, and distributions no longer sum to one. Raises TextError, SettingError,
+    ModelFormatError.
     """
     progress = callback(progress)
-    model = _unpacked(model, progress)
+    model = _unpack(model, progress)
     table, source = _table(model), source_of(source, model.document)
     small = to_text(table, _padded(model, encoded_stream(model.tokenizer, source, progress)))
     if small.order == 1 and table.order > 1:
         raise TextError(
-            f"{', '.join(source.sources)}: no n-gram of two tokens or more that the model knows stands in it; is it "
-            f"text for the {model.tokenizer.name} tokenizer?"
+            f"{', '.join(source.sources)}: none of the model's n-grams of two or more tokens occurs in it; "
+            f"expected text for the {model.tokenizer.name} tokenizer"
         )
-    return _smaller(model, small, {"for_text": source.record})
+    return _with_table(model, small, {"for_text": source.record})
 
 
-def _unpacked(model: Model, progress: Progress) -> Model:
-    """In the fast layout, which can be pruned."""
+def _unpack(model: Model, progress: Progress) -> Model:
+    """The model in the fast layout, which pruning needs."""
     return model.unpack(progress) if model.layout == COMPACT else model
 
 
@@ -136,7 +139,7 @@ def _table(model: Model) -> Table:
     return model.language_model.table
 
 
-def _weighed(model: Model, histories: Any, progress: Progress) -> Histories:
+def _choose_weights(model: Model, histories: Any, progress: Progress) -> Histories:
     if histories == "chain":
         return by_chain_rule
     if histories == "discounts":
@@ -145,19 +148,19 @@ def _weighed(model: Model, histories: Any, progress: Progress) -> Histories:
     return lambda table, suffixes: by_frequency(table, stream)
 
 
-def _of_kind(model: Model, table: Table) -> AnyNGram:
-    """A table as a model that begins its documents as another does."""
+def _as_model_of(model: Model, table: Table) -> AnyNGram:
+    """A table as a model of the same class and settings."""
     assert isinstance(model.language_model, NGramModel | PaddedModel | HashedModel)
     return model_from_settings(model.language_model.settings, table)
 
 
 def _padded(model: Model, stream: Int32[ndarray, " tokens"]) -> Int32[ndarray, " tokens"]:
-    """With as many <s> before each document as the model has seen there."""
+    """The stream with as many <s> before each document as the model was trained with."""
     return padded(stream, getattr(model.language_model, "begins", 1) - 1)[0]
 
 
-def _smaller(model: Model, table: Table, how: dict[str, Any]) -> CausalModel:
-    return CausalModel("ngram", _of_kind(model, table), model.tokenizer, _record(model, table, how), model.speller)
+def _with_table(model: Model, table: Table, how: dict[str, Any]) -> CausalModel:
+    return CausalModel("ngram", _as_model_of(model, table), model.tokenizer, _record(model, table, how), model.speller)
 
 
 def _record(model: Model, table: Table, how: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""How a model is written: a folder, which `load_model.py` reads, or an ARPA file."""
+"""Saves models: as folders, which `load_model.py` opens, for transformers, or as ARPA files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def save_folder(parts: ModelParts, path: Path, *, overwrite: bool, progress: Progress) -> None:
-    """Raises OutputError."""
+    """Saves a model folder. Raises OutputError."""
     tokenizer = parts.tokenizer
     settings, arrays = FAMILIES[parts.family].take_apart(parts.engine)
     vocabulary = {VOCABULARY_ARRAYS + name: array for name, array in tokenizer.vocabulary.arrays().items()}
@@ -49,12 +49,12 @@ def save_folder(parts: ModelParts, path: Path, *, overwrite: bool, progress: Pro
 
 
 def save_hugging_face(parts: ModelParts, path: Path, *, overwrite: bool, progress: Progress) -> None:
-    """A folder that transformers opens. Raises OutputError; SettingError where it has no such model."""
+    """Saves a folder that transformers opens. Raises OutputError; SettingError if it has no such model."""
     family = FAMILIES[parts.family]
     if family.job not in ("continue", "fill", "embed") or not family.embeds:
         raise SettingError(
-            f"a model of family {parts.family!r} cannot be written for transformers, which has networks; save it as a "
-            "folder of ours"
+            f"a model of family {parts.family!r} cannot be written for transformers, which opens networks; save a "
+            "model folder"
         )
     from chainrule.open_models.exporting import export_model
 
@@ -65,15 +65,15 @@ def save_hugging_face(parts: ModelParts, path: Path, *, overwrite: bool, progres
 
 
 def save_arpa(parts: ModelParts, path: Path, *, overwrite: bool, progress: Progress) -> None:
-    """Raises OutputError; SettingError where the model has no ARPA form."""
+    """Saves an ARPA file. Raises OutputError; SettingError if the model has no ARPA form."""
     from chainrule.ngram.arpa.write import write_arpa
     from chainrule.ngram.table_layouts import plain_table_model
 
     if FAMILIES[parts.family].layout(parts.engine) is None:
         raise SettingError(
-            f"a model of family {parts.family!r} cannot be written as ARPA, which holds n-grams; save it as a folder"
+            f"a model of family {parts.family!r} cannot be written as ARPA, which holds n-grams; save a model folder"
         )
     if path.exists() and not overwrite:
-        raise OutputError(f"{path}: exists already; use overwrite=True to replace it, or choose another")
+        raise OutputError(f"{path}: exists already; use overwrite=True to replace it, or choose another name")
     otherwise = "cannot be written as ARPA: other programs would take it for a distribution that begins with one"
     write_arpa(path, plain_table_model(parts.engine, otherwise).table, parts.tokenizer.vocabulary, progress)

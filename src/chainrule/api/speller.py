@@ -1,4 +1,4 @@
-"""The speller of a model that is trained, learned from the rarest words of its text."""
+"""Trains the speller of a model on the rarest words of its training text."""
 
 from __future__ import annotations
 
@@ -21,35 +21,35 @@ if TYPE_CHECKING:
     from chainrule.text.tokenizer import Tokenizer
 
 
-_COUNTED_AT_ONCE = 1 << 20  # tokens
+_BATCH = 1 << 20  # tokens
 
 
-def learnt_speller(
+def train_speller(
     tokenizer: Tokenizer,
     stream: Int32[ndarray, " tokens"],
     config: DataclassInstance,
     left_out: Sequence[bytes] = (),
 ) -> Speller:
-    """As `speller_of_counts`, for the tokens of a stream."""
+    """Trains a speller on the tokens of a stream, as `speller_of_counts` does on their counts."""
     return speller_of_counts(tokenizer, token_counts(stream, tokenizer.vocabulary_size), config, left_out)
 
 
 def token_counts(stream: Int32[ndarray, " tokens"], vocabulary_size: int) -> Int64[ndarray, " vocab"]:
-    """How often each token stands in a stream."""
+    """How often each token occurs in a stream."""
     counts = np.zeros(vocabulary_size, np.int64)
-    for start in range(0, stream.size, _COUNTED_AT_ONCE):  # np.bincount copies what it counts
-        counts += np.bincount(stream[start : start + _COUNTED_AT_ONCE], minlength=counts.size)
+    for start in range(0, stream.size, _BATCH):  # np.bincount copies its input
+        counts += np.bincount(stream[start : start + _BATCH], minlength=counts.size)
     return counts
 
 
 def speller_of_counts(
     tokenizer: Tokenizer, counts: Int64[ndarray, " vocab"], config: DataclassInstance, left_out: Sequence[bytes] = ()
 ) -> Speller:
-    """Learns from the types that a limited vocabulary left out, and where there are few, from the rarest by `counts`.
+    """Trains a speller on the types that a limited vocabulary left out and, if they are few, on the rarest others.
 
-    How many unseen types to expect: none of a tokenizer that spells everything; one, so that P(<unk>) stays as it is,
-    where the model gives <unk> the mass of all of them: where it has seen <unk> as a token, or its unigrams are not
-    interpolated; else as `unseen_types` says, since <unk> has the probability of a single one.
+    The number of unseen types: none, if the tokenizer spells everything. One, which leaves P(<unk>) as it is, if the
+    model gives <unk> the mass of all of them, because <unk> occurred in its text or its unigrams are not interpolated.
+    Else as `unseen_types` estimates it, since <unk> then has the probability of a single type.
     """
     from chainrule.ngram.spelling.speller import ENOUGH, Speller, rare_spellings, unseen_types
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chainrule.api.word_vectors import load_vectors
+from chainrule.api.load_vectors import load_vectors
 from chainrule.errors import SettingError
 from chainrule.text.splitters import JOINER
 from chainrule.text.vectors import Vectors, read_vectors

@@ -1,4 +1,4 @@
-"""Tokenizers for training and loading: learnt from a text, or taken from a saved model."""
+"""Tokenizers for training and loading: learned from a text, or opened with a saved model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from chainrule.text.normalising import Normaliser
 from chainrule.text.prepare_tokenizer import Tokenized, keep_tokens, limit_vocabulary, prepare_tokenizer
 from chainrule.text.splitters import splitter_named
 from chainrule.text.tokenizer import Tokenizer, encoded_stream
-from chainrule.text.tokenizer_config import BUILT_IN, LEARNT, TokenizerConfig, as_config
+from chainrule.text.tokenizer_config import BUILT_IN, LEARNED, TokenizerConfig, as_config
 from chainrule.text.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 def tokenizer_from(
     entry: TokenizerEntry, arrays: dict[str, ndarray], prefix: str, definition: bytes | None
 ) -> Tokenizer:
-    """A tokenizer of a model folder. prefix: of the names of its arrays. definition: what its tokenizer.json holds.
+    """The tokenizer of a model folder. prefix: of the names of its arrays. definition: its tokenizer.json.
 
-    Raises KeyError where an array is missing, ModelFormatError, SettingError.
+    Raises KeyError if an array is missing; ModelFormatError, SettingError.
     """
     vocabulary = Vocabulary.from_arrays(*(arrays[prefix + name] for name in ("text", "offsets", "slots")))
     splitter: Splitter
@@ -44,16 +44,18 @@ def tokenizer_from(
 
         splitter = Subword(definition, TOKENIZER)
     elif entry.kind not in BUILT_IN:
-        raise ModelFormatError(f"its {entry.kind} tokenizer needs a {TOKENIZER}, but none is named")
+        raise ModelFormatError(
+            f"its {entry.kind} tokenizer needs a {TOKENIZER}, which is missing; the model is incomplete"
+        )
     else:
         splitter = splitter_named(entry.kind)
     return Tokenizer(splitter, vocabulary, entry.markers, Normaliser(entry.normalise))
 
 
 def saved_tokenizer(config: TokenizerConfig) -> Tokenizer | None:
-    """That of the model folder that a configuration names, if it names one."""
+    """Opens the tokenizer of a model folder, if the configuration names one. Raises ModelFormatError, SettingError."""
     folder = Path(config.kind)
-    if config.kind in (*BUILT_IN, *LEARNT) or not folder.is_dir():
+    if config.kind in (*BUILT_IN, *LEARNED) or not folder.is_dir():
         return None
     if config.normalise:
         raise SettingError(f"{folder}: its tokenizer has a normalisation of its own; leave normalise out")
@@ -78,12 +80,10 @@ def tokenized(
     expecting: Callable[[int], None] | None = None,
     file: BinaryIO | None = None,
 ) -> Tokenized:
-    """A tokenizer, learned from a source where it has to be, and the source as one stream of ids.
+    """Learns a tokenizer from a source, or opens a saved one; returns it with the source as one stream of ids.
 
-    One that a saved model has learns nothing more; which words of the source it does not know is what a speller is
-    learned from, as in the training of that model.
-
-    expecting, file: as `encoded_stream` has them.
+    A saved tokenizer keeps its vocabulary. The words of the source that it does not know are returned for a speller to
+    learn from. expecting, file: as in `encoded_stream`.
 
     Raises TextError, EstimationError, SettingError, ModelFormatError.
     """
@@ -94,6 +94,6 @@ def tokenized(
         stream = encoded_stream(learner, source, progress, grow=config.learns_words, expecting=expecting, file=file)
         return limit_vocabulary(learner, stream, config)
     known = saved.vocabulary.tokens()[END + 1 :]
-    growing = learner.with_vocabulary(Vocabulary(known))  # to find what is left out
+    growing = learner.with_vocabulary(Vocabulary(known))  # which collects the words that are left out
     stream = encoded_stream(growing, source, progress, grow=True, expecting=expecting, file=file)
     return keep_tokens(known, growing, stream)

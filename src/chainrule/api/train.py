@@ -1,4 +1,4 @@
-"""From a text to a trained model: tokenizer, language model, speller, and the record of how it came about."""
+"""Trains a model on a text: tokenizer, language model and speller, with a record of the training."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from chainrule.api.speller import speller_of_counts, token_counts
 from chainrule.api.token_vectors import check_fixed, initial_vectors
 from chainrule.api.tokenizers import tokenized
 from chainrule.api.training_record import circumstances
-from chainrule.api.validation_text import ids_file, kept_for_validation, validated_on
+from chainrule.api.validation_text import ids_file, read_validation, split_off_validation
 from chainrule.base.ownership import Owned
 from chainrule.base.threads import start_in_thread
 from chainrule.errors import SettingError
@@ -60,11 +60,11 @@ _DEFAULT = TokenizerConfig()
 
 
 class TrainOptions(RunOptions, total=False):
-    """What `train` takes besides, by name.
+    """Options of `train` for some families.
 
-    tune: a held-out text that an n-gram model's weights, discounts or constant make as likely as they can, where its
-    smoothing has some. vectors: word vectors, a folder or a file of word2vec, GloVe or fastText, for the vectors of
-    tokens to begin as; fixed_vectors: and to stay as.
+    tune: a held-out text, which the weights, discounts or constant of an n-gram model's smoothing are tuned on.
+    vectors: word vectors that a network's token vectors start from: a folder, or a file of word2vec, GloVe or fastText.
+    fixed_vectors: whether those are never updated.
     """
 
     tune: Source | Paths | None
@@ -73,7 +73,7 @@ class TrainOptions(RunOptions, total=False):
 
 
 class TrainSettings(TrainOptions, total=False):
-    """All that `train` takes by name."""
+    """All keyword arguments of `train`."""
 
     tokenizer: TokenizerConfig | str
     markers: Markers
@@ -116,22 +116,22 @@ def train(
     progress: ProgressOption = None,
     **options: Unpack[TrainOptions],
 ) -> Model:
-    """Trains a model on a text, a line a document.
+    """Trains a model on a text, in which each line is a document.
 
-    config: its type says which family; by default an n-gram model of order 5. tokenizer: a TokenizerConfig, or only the
-    kind: word, whitespace, character, byte, bpe, unigram, wordpiece, the path of a tokenizer.json or of a model folder.
-    markers: what a literal <s>, </s> or <unk> in the text does: error, skip, keep. progress: by default a line at a
-    terminal and in a notebook; True: in a log, too; False: none; or a callback of task, done and total. options: tune,
-    a held-out text for the settings of an n-gram model's smoothing.
+    config: the settings; their class names the family. By default, an n-gram model of order 5. tokenizer: a
+    TokenizerConfig, or just its kind: word, whitespace, character, byte, bpe, unigram, wordpiece, or the path of a
+    tokenizer.json or a model folder. markers: what to do with a literal <s>, </s> or <unk> in the text: error, skip or
+    keep. progress: by default, a line at a terminal or in a notebook; True: in a log, too; False: nothing; or a
+    callback, called with task, done and total. tune: a held-out text to tune an n-gram model's smoothing on.
 
-    The rest is for networks. training: for how long, and how. validation: a text to choose the best weights by; by
-    default the end of the first one. start: the model folder of a network that learning goes on from, on this text,
-    with its configuration and its tokenizer. run: where checkpoints and log.jsonl go, and whether it goes on from
-    them; or, as options, its folder, resume, overwrite, and on_report, which gets a Report now and then, whose str is a
-    line. More options: vectors, a file of word2vec or GloVe, for the vectors of tokens to begin as; fixed_vectors, and
-    to stay as.
-    Raises TextError, EstimationError, SettingError, OutputError, ModelFormatError; KeyboardInterrupt, with what to do
-    to go on, where the training of a network is interrupted.
+    All others are for networks. training: how long and how to train. validation: a text to choose the best weights by;
+    by default, the end of the training text. start: the folder of a network to train further, with its configuration
+    and tokenizer. vectors: word vectors that token vectors start from, a folder or a file of word2vec, GloVe or
+    fastText; fixed_vectors: whether those are never updated. run: where checkpoints and log.jsonl go, and whether to
+    resume; or give its fields folder, resume, overwrite and on_report, a callback that gets a Report, whose str is one
+    line.
+    Raises TextError, EstimationError, SettingError, OutputError, ModelFormatError; KeyboardInterrupt, which says how to
+    resume, if the training of a network is interrupted.
 
     good:  chainrule.train(["a.txt", "b.txt.gz"], chainrule.NGramConfig(order=3))
     good:  chainrule.train("a.txt", tokenizer=chainrule.TokenizerConfig(kind="bpe", vocabulary_size=4000))
@@ -139,7 +139,7 @@ def train(
     good:  chainrule.train("a.txt", chainrule.TransformerConfig(), training=TrainingConfig(minutes=5), folder="lm/")
     bad:   chainrule.train("a text")                    # a string names a file
     """
-    began, progress = time.perf_counter(), callback(progress)
+    start_time, progress = time.perf_counter(), callback(progress)
     request = _request(source, config, tokenizer, start, training, validation, options)
     run = training_run(run, _run_options(options), progress)
     _check(request, run)
@@ -149,23 +149,24 @@ def train(
     text = _Text(learner, Owned(stream), left_out, speller)
     del stream
     learn = _learn_in_steps if request.family.trains_in_steps else _learn_counts
-    engine, learnt = learn(request, text, run, progress)
+    engine, learned = learn(request, text, run, progress)
     unseen_types = speller().unseen_types
     record = {
         **circumstances(request.family_name, request.config),
-        "seconds": time.perf_counter() - began,
+        "seconds": time.perf_counter() - start_time,
         **_request_record(request, counts),
         "unseen_types": unseen_types,
-        **learnt,
+        **learned,
     }
     return build_model(request.family_name, engine, learner, record, speller())
 
 
 @dataclass(frozen=True)
 class _Request:
-    """What is to be trained on what; a network where `network` is one goes on learning.
+    """What to train, on what text.
 
-    came_as: what is recorded of a network that others trained.
+    network: one to train further, from the folder `start`. came_as: how the Hugging Face folder that it came from
+    was described.
     """
 
     source: Source
@@ -198,7 +199,7 @@ def _request(
     validation: Source | Paths | None,
     options: TrainOptions,
 ) -> _Request:
-    """Texts as sources; configuration and tokenizer are those of the model to start from, where there is one."""
+    """Opens texts, and the model to start from, whose configuration and tokenizer are then used."""
     vectors, tune, network, came_as = options.get("vectors"), options.get("tune"), None, None
     if start is not None:
         model = _model_to_start_from(Path(start), config, tokenizer, vectors)
@@ -227,20 +228,20 @@ def _run_options(options: TrainOptions) -> RunOptions:
 
 
 def _check(request: _Request, run: TrainingRun) -> None:
-    """Raises SettingError where settings do not suit the family, or each other."""
+    """Raises SettingError if settings do not fit the family or each other."""
     if request.tune is not None:
         check_tunable(request.config)
     for_networks = (request.training, request.validation, run.folder, request.vectors)
     if not request.family.trains_in_steps and (for_networks != (None,) * 4 or run.resume):
         raise SettingError(
-            f"a model of family {request.family_name} is counted; training, validation, folder and vectors are for "
-            "networks"
+            f"a model of family {request.family_name} is estimated from counts; training, validation, folder, resume "
+            "and vectors are for networks"
         )
     check_fixed(request.vectors, fixed=request.fixed_vectors)
 
 
 def _read(request: _Request, markers: Markers, folder: Path | None, progress: Progress) -> Tokenized:
-    """The text as ids; those of a network lie in a file. Raises TextError."""
+    """The text as ids, which a network's training maps from a file. Raises TextError."""
     from chainrule.ngram.counting.memory_estimate import check_text_fits
 
     with ids_file(folder) if request.family.trains_in_steps else nullcontext() as file:
@@ -255,7 +256,7 @@ def _read(request: _Request, markers: Markers, folder: Path | None, progress: Pr
 
 
 class _Text(NamedTuple):
-    """A text as ids, and what spells the words that its tokenizer lacks."""
+    """A text as ids, and the speller of words that the tokenizer does not know."""
 
     tokenizer: Tokenizer
     stream: Owned[Int32[ndarray, " tokens"]]
@@ -266,7 +267,7 @@ class _Text(NamedTuple):
 def _learn_counts(
     request: _Request, text: _Text, run: TrainingRun, progress: Progress
 ) -> tuple[LanguageModel[Any], dict[str, Any]]:
-    """A model of counts, with its record."""
+    """Estimates a model from counts; returns it with its record."""
     size = text.tokenizer.vocabulary_size
     if request.tune is None:
         return request.family.train(text.stream, size, request.config, progress)
@@ -274,17 +275,17 @@ def _learn_counts(
 
     assert isinstance(request.config, NGramConfig)
     heldout = encoded_stream(text.tokenizer, request.tune, progress)
-    model, learnt = train_ngram(text.stream, size, request.config, progress, heldout)
-    return model, {**learnt, "tuned_on": request.tune.record["data"]}
+    model, learned = train_ngram(text.stream, size, request.config, progress, heldout)
+    return model, {**learned, "tuned_on": request.tune.record["data"]}
 
 
 def _learn_in_steps(request: _Request, text: _Text, run: TrainingRun, progress: Progress) -> tuple[Any, dict[str, Any]]:
-    """A network's model, with its record."""
+    """Trains a network step by step; returns its model and its record."""
     training, tokenizer, stream = request.training or TrainingConfig(), text.tokenizer, text.stream.take()
     if request.validation is None:
-        stream, kept = kept_for_validation(tokenizer, stream, training, text.left_out, text.speller)
+        stream, kept = split_off_validation(tokenizer, stream, training, text.left_out, text.speller)
     else:
-        kept = validated_on(request.validation, tokenizer, training, text.speller, progress)
+        kept = read_validation(request.validation, tokenizer, training, text.speller, progress)
     vectors = initial_vectors(request.vectors, tokenizer.vocabulary.tokens(), progress, fixed=request.fixed_vectors)
     options = StreamOptions(
         training=training,
@@ -310,18 +311,20 @@ def _model_to_start_from(
     tokenizer: TokenizerConfig | str,
     vectors: str | os.PathLike[str] | None,
 ) -> Model:
-    """Raises SettingError where the model is no network, or more is said that it knows itself; ModelFormatError."""
+    """Opens a network. Raises SettingError if it is none, or if settings that it has are given; ModelFormatError."""
     model = load(folder)
     if not FAMILIES[model.family].embeds:
         raise SettingError(f"{folder}: a model of family {model.family!r} cannot be trained on; expected a network")
     own = (as_config("word"), as_config(os.fspath(folder)))
     if config not in (None, model.engine.network.config) or as_config(tokenizer) not in own or vectors is not None:
-        raise SettingError(f"{folder}: keeps its configuration, tokenizer and vectors; leave these arguments out")
+        raise SettingError(
+            f"{folder}: keeps its configuration, tokenizer and vectors; leave config, tokenizer and vectors out"
+        )
     return model
 
 
 def _request_record(request: _Request, counts: Int64[ndarray, " vocab"]) -> dict[str, Any]:
-    """What was trained on what. counts: of each token of the text."""
+    """The record of texts and tokenizer. counts: of each token of the text."""
     documents, unknown = int(counts[END]), int(counts[UNKNOWN])
     tokenizer = {name: value for name, value in asdict(request.tokenizer).items() if value != getattr(_DEFAULT, name)}
     vectors = None if request.vectors is None else vectors_name(request.vectors, fixed=request.fixed_vectors)

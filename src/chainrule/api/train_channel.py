@@ -1,4 +1,4 @@
-"""Channels of errors, learned from pairs: of wrong and right words, or, for grammar, of wrong and right texts."""
+"""Trains channels of errors on pairs of wrong and right words or, for grammar, texts."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from chainrule.base.progress import Progress
 
 
-_PRIOR_RATE = 0.03  # of the errors of English, which the pairs outweigh
+_PRIOR_RATE = 0.03  # of English errors, before any pairs are counted
 
 
 class ErrorPairs(NamedTuple):
-    """Pairs (wrong, right) with their counts. left_out: pairs of several words, empty, or without an error."""
+    """Pairs (wrong, right) with their counts. left_out: how many were empty, equal, or of several words."""
 
     pairs: list[tuple[str, str]]
     counts: list[float]
@@ -40,18 +40,20 @@ class ErrorPairs(NamedTuple):
 
 
 def read_error_pairs(path: str | PathLike[str]) -> ErrorPairs:
-    """Pairs from lines `wrong<TAB>right`, or `wrong<TAB>right<TAB>count`. Raises TextError with file and line."""
+    """Reads pairs from lines `wrong<TAB>right` or `wrong<TAB>right<TAB>count`. Raises TextError with file and line."""
     pairs, counts, left_out = [], [], 0
     for number, line in enumerate(lines_of(path), 1):
         if not line.strip():
             continue
         fields = line.split("\t")
         if len(fields) not in (2, 3):
-            raise TextError(f"{path}, line {number}: {len(fields)} columns; expected wrong<TAB>right, maybe <TAB>count")
+            raise TextError(
+                f"{path}, line {number}: {len(fields)} columns; expected wrong<TAB>right or wrong<TAB>right<TAB>count"
+            )
         try:
             count = float(fields[2]) if len(fields) == 3 else 1.0
         except ValueError:
-            raise TextError(f"{path}, line {number}: {fields[2]!r} is no count; expected a number") from None
+            raise TextError(f"{path}, line {number}: {fields[2]!r} is not a count; expected a number") from None
         if not 0 < count < float("inf"):
             raise TextError(f"{path}, line {number}: the count is {fields[2]}; expected a number above 0")
         wrong, right = fields[0].strip().lower(), fields[1].strip().lower()
@@ -73,10 +75,10 @@ def train_channel(
     rounds: int = 8,
     progress: ProgressOption = None,
 ) -> Channel:
-    """Learns by EM how words go wrong, in lower case, for `correct`.
+    """Trains a channel of spelling errors, in lower case, by EM, for `correct`.
 
-    pairs: (wrong, right), or a file of them, see `read_error_pairs`. output: where to write the channel, JSON; the
-    file is replaced. rounds: of EM. Raises TextError, SettingError, OutputError.
+    pairs: (wrong, right), or a file of them; see `read_error_pairs`. output: the JSON file to write the channel to,
+    which is replaced. rounds: of EM. Raises TextError, SettingError, OutputError.
 
     good:  channel = chainrule.train_channel([("teh", "the"), ("recieve", "receive")])
     """
@@ -85,8 +87,8 @@ def train_channel(
     else:
         lowered = [(wrong.lower(), right.lower()) for wrong, right in pairs]
         read = ErrorPairs(lowered, [1.0] * len(lowered), 0)
-    reported: Progress = progress if callable(progress) else silent
-    channel = learn_channel(read.pairs, weights=read.counts, rounds=rounds, progress=reported)
+    on_progress: Progress = progress if callable(progress) else silent
+    channel = learn_channel(read.pairs, weights=read.counts, rounds=rounds, progress=on_progress)
     if output is not None:
         record = {"pairs": len(read.pairs), "left_out": read.left_out, "rounds": rounds}
         write_channel(channel, Path(output), record)
@@ -99,11 +101,12 @@ def train_grammar(
     *,
     inflections: str | PathLike[str] | None = None,
 ) -> GrammarChannel:
-    """Counts what goes wrong in the grammar of texts, for `correct` and `noise`.
+    """Trains a channel of grammatical errors, by counting them, for `correct` and `noise`.
 
-    pairs: (wrong, right) texts, or a file with a tab between them. output: where to write the channel, JSON; the file
-    is replaced. inflections: a file with the forms of words; by default from rules of English and the words of the
-    right texts. What the pairs do not show keeps the rates of `english`. Raises TextError, SettingError, OutputError.
+    pairs: (wrong, right) texts, or a file with a tab between them. output: the JSON file to write the channel to, which
+    is replaced. inflections: a file with the forms of words; by default, rules of English make them from the words of
+    the right texts. Errors that the pairs do not show keep the rates of `english`. Raises TextError, SettingError,
+    OutputError.
 
     good:  grammar = chainrule.train_grammar([("he go home", "he goes home")])
     """
@@ -114,7 +117,7 @@ def train_grammar(
         texts = list(pairs)
     words = Counter(word.lower() for _, right in texts for word in words_and_marks(right))
     forms = english_inflections(words) if inflections is None else read_inflections(inflections)
-    learnt = learn_grammar(texts, forms, english_grammar(_PRIOR_RATE))
+    learned = learn_grammar(texts, forms, english_grammar(_PRIOR_RATE))
     if output is not None:
-        write_grammar(learnt, Path(output), {"pairs": len(texts)})
-    return learnt
+        write_grammar(learned, Path(output), {"pairs": len(texts)})
+    return learned

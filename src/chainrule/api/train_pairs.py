@@ -1,4 +1,4 @@
-"""From pairs of texts to a trained model of one given the other."""
+"""Trains a model of one text given another."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ def train_pairs(
 ) -> TextPairModel:
     """Trains a model of targets given sources.
 
-    tokenizer: of both sides, learned from both; or of targets alone, where source_tokenizer is given, too. validation:
-    pairs to choose the best weights by; without them, the last are taken. vectors, source_vectors: word vectors that
-    those of the tokens of targets, and of sources, begin as; fixed_vectors: and stay as. Pairs with a longer source
-    than the model reads are left out. The rest as `train`, and it raises what that does.
+    tokenizer: of both sides, learned from both; of targets alone if source_tokenizer is given, too. validation: pairs
+    to choose the best weights by; by default, the last pairs. vectors, source_vectors: word vectors that the token
+    vectors of targets and of sources start from; fixed_vectors: whether those are never updated. Pairs whose source is
+    longer than the model reads are left out. The other arguments, and the errors, are those of `train`.
 
     good:  model = train_pairs(parallel("train.de", "train.en"), tokenizer="bpe", folder="mt/")
            model.save("mt/")
@@ -74,23 +74,23 @@ def train_pairs(
     config, training = config or ConditionalConfig(), training or TrainingConfig()
     check_fixed(vectors, source_vectors, fixed=fixed_vectors)
     if not isinstance(pairs, Pairs):
-        raise TypeError(f"train_pairs takes Pairs, not {type(pairs).__name__}; see Pairs(sources, targets), parallel")
-    began = time.perf_counter()
-    source, target, sources, targets = _cut(pairs, tokenizer, source_tokenizer, markers, progress)
+        raise TypeError(f"train_pairs takes Pairs, not {type(pairs).__name__}; use Pairs(sources, targets) or parallel")
+    start_time = time.perf_counter()
+    source, target, sources, targets = _encode(pairs, tokenizer, source_tokenizer, markers, progress)
     is_joint = source is target or source.vocabulary.tokens() == target.vocabulary.tokens()
     if config.shared in ("all", "inputs") and not is_joint:
         raise SettingError(
             f"source and target cannot share vectors: their vocabularies, of {source.vocabulary_size:,} and "
-            f"{target.vocabulary_size:,} tokens, differ; leave source_tokenizer out, or say shared='target'"
+            f"{target.vocabulary_size:,} tokens, differ; leave source_tokenizer out, or set shared='target'"
         )
-    learnt, held = _fitting(sources, targets, config), None
-    too_long = len(sources) - len(learnt.sources)
+    learned, held = _drop_long(sources, targets, config), None
+    too_long = len(sources) - len(learned.sources)
     if validation is not None:
         sides = zip((source, target), validation.sides(), strict=True)
         held_rows = [documents_of(own.encode_block(block).ids) for own, side in sides for block in side.blocks()]
-        held = _fitting(held_rows[0], held_rows[1], config).first(training.valid_tokens)
+        held = _drop_long(held_rows[0], held_rows[1], config).first(training.valid_tokens)
     elif training.valid_share:
-        learnt, held = _parted(learnt, training)
+        learned, held = _split_off_validation(learned, training)
     origin = {"family": FAMILY, "tokenizer": target.name, "source_tokenizer": source.name}
     sizes = (source.vocabulary_size, target.vocabulary_size)
     initial = SideVectors(
@@ -99,25 +99,27 @@ def train_pairs(
             for side, name in ((source, source_vectors), (target, vectors))
         )
     )
-    begun = {
+    vectors_used = {
         name: one.name for name, one in zip(("source_vectors", "vectors"), initial, strict=True) if one is not None
     }
-    network, how = run_job(pairs_job(learnt, held, sizes, config, training, {**origin, **begun}, initial), run)
+    network, run_record = run_job(
+        pairs_job(learned, held, sizes, config, training, {**origin, **vectors_used}, initial), run
+    )
     record = {
         **circumstances(FAMILY, config),
-        "seconds": time.perf_counter() - began,
+        "seconds": time.perf_counter() - start_time,
         **pairs.record,
-        **begun,
+        **vectors_used,
         "too_long": too_long,
-        "documents": len(learnt.targets),
-        "tokens": learnt.predicted(),
-        "unknown_tokens": sum(int(np.count_nonzero(row == UNKNOWN)) for side in learnt for row in side),
-        **how,
+        "documents": len(learned.targets),
+        "tokens": learned.predicted(),
+        "unknown_tokens": sum(int(np.count_nonzero(row == UNKNOWN)) for side in learned for row in side),
+        **run_record,
     }
     return TextPairModel(ConditionalModel(network), source, target, record)
 
 
-class _Cut(NamedTuple):
+class _Encoded(NamedTuple):
     """Both tokenizers, which may be the same one, and the ids of both sides."""
 
     source: Tokenizer
@@ -126,25 +128,26 @@ class _Cut(NamedTuple):
     targets: Rows
 
 
-def _cut(
+def _encode(
     pairs: Pairs,
     tokenizer: TokenizerConfig | str,
     source_tokenizer: TokenizerConfig | str | None,
     markers: Markers,
     progress: Progress,
-) -> _Cut:
+) -> _Encoded:
+    """Learns or opens the tokenizers, and encodes both sides. Raises as `tokenized`."""
     sides = pairs.sides()
     if source_tokenizer is None:
         both = tokenized(BothSides(*sides), as_config(tokenizer), markers, progress=progress)
         rows = documents_of(both.stream)
-        return _Cut(both.tokenizer, both.tokenizer, rows[: len(pairs)], rows[len(pairs) :])
+        return _Encoded(both.tokenizer, both.tokenizer, rows[: len(pairs)], rows[len(pairs) :])
     first = tokenized(sides[0], as_config(source_tokenizer), markers, progress=progress)
     second = tokenized(sides[1], as_config(tokenizer), markers, progress=progress)
-    return _Cut(first.tokenizer, second.tokenizer, documents_of(first.stream), documents_of(second.stream))
+    return _Encoded(first.tokenizer, second.tokenizer, documents_of(first.stream), documents_of(second.stream))
 
 
-def _fitting(sources: Rows, targets: Rows, config: ConditionalConfig) -> TokenPairs:
-    """The pairs whose source is not too long. Raises TextError where there are none."""
+def _drop_long(sources: Rows, targets: Rows, config: ConditionalConfig) -> TokenPairs:
+    """The pairs whose source is not too long. Raises TextError if there are none."""
     from chainrule.training.pairs import TokenPairs
 
     fits = [i for i, row in enumerate(sources) if row.size < config.max_source]
@@ -153,8 +156,8 @@ def _fitting(sources: Rows, targets: Rows, config: ConditionalConfig) -> TokenPa
     return TokenPairs([sources[i] for i in fits], [targets[i] for i in fits])
 
 
-def _parted(pairs: TokenPairs, training: TrainingConfig) -> tuple[TokenPairs, TokenPairs]:
-    """Without their last share, and that share. Raises TextError where nothing would be left of one."""
+def _split_off_validation(pairs: TokenPairs, training: TrainingConfig) -> tuple[TokenPairs, TokenPairs]:
+    """Splits off the last pairs for validation. Raises TextError if either part would be empty."""
     from chainrule.training.pairs import TokenPairs
 
     cut = len(pairs.targets) - int(training.valid_share * len(pairs.targets))
@@ -163,7 +166,7 @@ def _parted(pairs: TokenPairs, training: TrainingConfig) -> tuple[TokenPairs, To
     cut = len(pairs.targets) - len(kept.targets)
     if not 0 < cut < len(pairs.targets):
         raise TextError(
-            f"the last {training.valid_share:g} of {len(pairs.targets):,} pairs is nothing to validate on; give pairs "
-            "for it (validation=...), more pairs, or valid_share=0"
+            f"the last {training.valid_share:g} of {len(pairs.targets):,} pairs leaves nothing to train or validate "
+            "on; give pairs for it (validation=...), more pairs, or valid_share=0"
         )
     return TokenPairs(pairs.sources[:cut], pairs.targets[:cut]), TokenPairs(pairs.sources[cut:], pairs.targets[cut:])

@@ -1,4 +1,4 @@
-"""From a text to word vectors: words by falling frequency, training in steps, and the record of how they came about."""
+"""Trains word vectors on a text, or on co-occurrences counted before; keeps checkpoints, and records the training."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from chainrule.api.tokenizers import tokenized
 from chainrule.api.training_record import circumstances
 from chainrule.api.validation_text import ids_file
 from chainrule.api.vectors_checkpoint import VectorsCheckpoint, open_checkpoint, save_checkpoint
-from chainrule.api.word_vectors import FAMILY, WordVectors, means_of
+from chainrule.api.word_vectors import FAMILY, WordVectors
 from chainrule.base.memory import check_fits
 from chainrule.errors import SettingError
 from chainrule.protocol import END, UNKNOWN
@@ -25,13 +25,13 @@ from chainrule.text.corpus import source_of
 from chainrule.text.prepare_tokenizer import keep_tokens
 from chainrule.text.splitters import splitter_named
 from chainrule.text.tokenizer import Tokenizer
-from chainrule.text.tokenizer_config import LEARNT, TokenizerConfig, as_config
+from chainrule.text.tokenizer_config import LEARNED, TokenizerConfig, as_config
 from chainrule.text.vocabulary import Vocabulary
 from chainrule.text.vocabulary_kernels import FIRST_ORDINARY
 from chainrule.training.interruptions import interruptions
 from chainrule.training.run_folder import remove_checkpoints
 from chainrule.vectors.config import VectorsConfig
-from chainrule.vectors.subwords import units_of
+from chainrule.vectors.subwords import means_of, units_of
 from chainrule.vectors.training import VectorsTraining, ngrams_of, training_on_cooccurrences, training_on_text
 from chainrule.vectors.training_text import TrainingText
 
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from chainrule.vectors.training import VectorsReport
 
 WORDS = TokenizerConfig(kind="word", min_count=5)  # word2vec.c's least count
-_KEPT_EVERY = 120.0  # seconds between checkpoints
+_CHECKPOINT_SECONDS = 120.0  # seconds between checkpoints
 
 
 @shows_progress
@@ -63,38 +63,38 @@ def train_vectors(
     on_report: Callable[[VectorsReport], None] | None = None,
     progress: ProgressOption = None,
 ) -> WordVectors:
-    """Trains word vectors on a text, a line a document; or GloVe's on co-occurrences that were counted before.
+    """Trains word vectors on a text, in which each line is a document; or GloVe's on co-occurrences counted before.
 
-    tokenizer: as `train` has it; with nothing said, words that stand there five times or more. folder: where
-    checkpoints go; resume: go on from the one in it. on_report: is given a VectorsReport after each step.
-    Raises TextError, SettingError, OutputError, ModelFormatError; EstimationError where the learning rate is too high;
-    KeyboardInterrupt, with what to do to go on.
+    tokenizer: as in `train`; by default, words that occur five times or more. folder: where checkpoints go; resume:
+    whether to continue from the last one. on_report: a callback that gets a VectorsReport after each step.
+    Raises TextError, SettingError, OutputError, ModelFormatError; EstimationError if the learning rate is too high;
+    KeyboardInterrupt, which says how to resume.
 
     good:  chainrule.train_vectors("corpus.txt").save("words/")
     good:  chainrule.train_vectors("corpus.txt", chainrule.VectorsConfig(method="cbow", subwords="3-6"))
     """
     on_progress = callback(progress)
     config, tokenizer = config or VectorsConfig(), as_config(tokenizer)
-    place = None if folder is None else Path(folder)
-    began = time.perf_counter()
-    with ids_file(place) as file:
+    run_folder = None if folder is None else Path(folder)
+    start_time = time.perf_counter()
+    with ids_file(run_folder) as file:
         if isinstance(source, Together):
             material = _counted(source, config, tokenizer)
         else:
             material = _read(source_of(source), tokenizer, markers, on_progress, file)
         config = config.resolved()
         run = {"settings": asdict(config), "text": material.digest}
-        checkpoint = open_checkpoint(place, run) if resume and place is not None else None
+        checkpoint = open_checkpoint(run_folder, run) if resume and run_folder is not None else None
         check_fits(2 * 4 * material.counts.size * (config.dimensions + 16), "training these vectors")
         start = checkpoint or (None, None)
         if isinstance(material.text, TrainingText):
             training = training_on_text(material.text, config, on_progress, *start)
         else:
             training = training_on_cooccurrences(material.text, config, *start)
-        _run(training, place, run, on_report or _reporter(on_progress))
+        _run(training, run_folder, run, on_report or _reporter(on_progress))
     record = {
         **circumstances(FAMILY, config),
-        "seconds": time.perf_counter() - began,
+        "seconds": time.perf_counter() - start_time,
         **material.record,
         "losses": training.state.epoch_losses,
         "training_seconds": training.seconds,
@@ -105,17 +105,17 @@ def train_vectors(
 
 
 def remove_finished(folder: Path) -> None:
-    """The checkpoints of a training whose vectors are saved."""
+    """Removes the checkpoints of a training whose vectors are saved."""
     remove_checkpoints(folder)
 
 
 def read_words(
     source: Source, tokenizer: TokenizerConfig, markers: Markers, progress: Progress, file: Any = None
 ) -> tuple[Tokenizer, Int32[ndarray, " tokens"]]:
-    """A text as ids of words, the most frequent first. Raises TextError, SettingError."""
-    if os.fspath(tokenizer.kind) in LEARNT:
+    """Encodes a text as ids of words, numbered from the most frequent on. Raises TextError, SettingError."""
+    if os.fspath(tokenizer.kind) in LEARNED:
         raise SettingError(
-            f"{tokenizer.kind} cuts words into pieces; word vectors are of words: take word or whitespace"
+            f"{tokenizer.kind} splits words into pieces, but vectors are of whole words; choose word or whitespace"
         )
     learner, stream, _ = tokenized(source, tokenizer, markers, progress, file=file)
     tokens = learner.vocabulary.tokens()
@@ -126,7 +126,7 @@ def read_words(
 
 
 class _Material(NamedTuple):
-    """What is trained on. counts: how often each word occurs. record: of it, for the model's."""
+    """Training data. counts: how often each word occurs. record: of the data, for the model's record."""
 
     tokenizer: Tokenizer
     counts: Int64[ndarray, " words"]
@@ -136,13 +136,15 @@ class _Material(NamedTuple):
 
 
 def _counted(together: Together, config: VectorsConfig, tokenizer: TokenizerConfig) -> _Material:
-    """Raises SettingError where settings are given that were chosen when the words were counted."""
+    """Counted co-occurrences as training data. Raises SettingError if a setting is given that counting has fixed."""
     if config.method != "glove":
-        raise SettingError(f"co-occurrences are what glove learns from; {config.method} needs the text itself")
+        raise SettingError(
+            f"method is {config.method!r}, which learns from a text; for co-occurrences, set method='glove'"
+        )
     if config.window is not None:
-        raise SettingError("the window was chosen when the co-occurrences were counted; leave it out")
+        raise SettingError("the window was chosen when the co-occurrences were counted; leave the window out")
     if tokenizer != WORDS:
-        raise SettingError("the words of co-occurrences are what they are; choose a tokenizer when they are counted")
+        raise SettingError("the words were chosen when the co-occurrences were counted; leave the tokenizer out")
     words = [word.encode() for word in together.words]
     digest = hashlib.sha256(b"\n".join(words))
     for array in together.counted:
@@ -154,10 +156,11 @@ def _counted(together: Together, config: VectorsConfig, tokenizer: TokenizerConf
 
 
 def _read(source: Source, tokenizer: TokenizerConfig, markers: Markers, progress: Progress, file: Any) -> _Material:
+    """A text as training data. Raises TextError, SettingError."""
     learner, stream = read_words(source, tokenizer, markers, progress, file)
     counts = _counts(stream, len(learner.vocabulary))
     words = learner.vocabulary.tokens()[FIRST_ORDINARY:]
-    seen = counts[FIRST_ORDINARY:] > 0  # a given vocabulary may have words that the text has not
+    seen = counts[FIRST_ORDINARY:] > 0  # a vocabulary that was given may have words that do not occur
     words, own = words[: int(seen.sum())], counts[FIRST_ORDINARY:][: int(seen.sum())]
     if len(words) < len(seen):
         learner = keep_tokens(words, learner, stream).tokenizer
@@ -173,14 +176,15 @@ def _read(source: Source, tokenizer: TokenizerConfig, markers: Markers, progress
 
 
 def _counts(stream: Int32[ndarray, " tokens"], size: int) -> ndarray:
+    """How often each token occurs."""
     counts = np.zeros(size, np.int64)
-    for start in range(0, stream.size, 1 << 22):  # np.bincount copies what it counts
+    for start in range(0, stream.size, 1 << 22):  # np.bincount copies its input
         counts += np.bincount(stream[start : start + (1 << 22)], minlength=size)
     return counts
 
 
 def _digest(text: TrainingText) -> str:
-    """Of the ids and the words."""
+    """SHA-256 of the words and the ids."""
     digest = hashlib.sha256(b"\n".join(text.words))
     for start in range(0, text.stream.size, 1 << 22):
         digest.update(np.ascontiguousarray(text.stream[start : start + (1 << 22)]).data)
@@ -188,22 +192,22 @@ def _digest(text: TrainingText) -> str:
 
 
 def _reporter(progress: Progress) -> Callable[[VectorsReport], None]:
-    """What shows reports where progress is shown."""
+    """A callback that shows reports where progress is shown."""
     if isinstance(progress, ProgressLine):
-        return progress.report  # type: ignore[return-value]  # it reads step, steps, note and valid_loss, which this has
+        return progress.report  # type: ignore[return-value]  # it reads step, steps, note and valid_loss, which a VectorsReport has
     return lambda report: progress("training", report.step, report.steps)
 
 
 def _run(
     training: VectorsTraining, folder: Path | None, run: dict[str, Any], on_report: Callable[[VectorsReport], None]
 ) -> None:
-    """Raises KeyboardInterrupt where it was interrupted, after a checkpoint where there is a folder."""
+    """Trains to the end. Raises KeyboardInterrupt if interrupted, after a checkpoint if there is a folder."""
 
     def save() -> None:
         if folder is not None:
             save_checkpoint(folder, VectorsCheckpoint(training.matrices, training.state), run)
 
-    kept = time.perf_counter()
+    saved_at = time.perf_counter()
     with interruptions() as interruption:
         while training.step < training.steps:
             training.advance()
@@ -212,17 +216,17 @@ def _run(
                 save()
                 where = f"step {training.step:,} of {training.steps:,}"
                 if folder is None:
-                    raise KeyboardInterrupt(f"interrupted after {where}; nothing was kept, since no folder was given")
+                    raise KeyboardInterrupt(f"interrupted after {where}; without a folder, nothing was saved")
                 raise KeyboardInterrupt(
-                    f"interrupted after {where}; continue from {folder} with the same settings and resume=True"
+                    f"interrupted after {where}; to continue from {folder}, use the same settings and resume=True"
                 )
-            if time.perf_counter() - kept > _KEPT_EVERY:
+            if time.perf_counter() - saved_at > _CHECKPOINT_SECONDS:
                 save()
-                kept = time.perf_counter()
+                saved_at = time.perf_counter()
 
 
 def _result(training: VectorsTraining, material: _Material) -> tuple[dict[str, ndarray], dict[str, Any]]:
-    """The arrays and the settings of what was trained."""
+    """The arrays and settings of the trained vectors."""
     config, matrices, words = training.config, training.matrices, material.counts.size
     settings = asdict(config)
     if not isinstance(material.text, TrainingText):

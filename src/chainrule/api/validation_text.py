@@ -1,4 +1,4 @@
-"""The text that a network is validated on while it is trained, and the file that the ids of a long text lie in."""
+"""The validation text of a network's training, and the file for the ids of a long text."""
 
 from __future__ import annotations
 
@@ -25,34 +25,35 @@ if TYPE_CHECKING:
     from chainrule.training.config import TrainingConfig
     from chainrule.training.validation import Validation
 
-_SPELLED = 1000  # words that the cost of unknown ones is estimated from
+_SPELLED_WORDS = 1000  # words, at most, that the cost of spelling unknown ones is estimated from
 
 
 @contextmanager
 def ids_file(folder: Path | None) -> Iterator[Any]:
-    """A file without a name, which is gone when nothing is mapped from it any more. Raises OutputError.
+    """A file without a name, which vanishes when nothing is mapped from it any more. Raises OutputError.
 
-    It lies in the folder, or where this will be: a folder is made only when there is something to keep in it.
+    It is in the folder or, since a folder is made only when something is saved in it, in the nearest existing parent.
     """
-    place = None if folder is None else next(each for each in (folder, *folder.parents) if each.exists())
+    directory = None if folder is None else next(path for path in (folder, *folder.parents) if path.exists())
     try:
-        file = tempfile.TemporaryFile(dir=place)  # noqa: SIM115
+        file = tempfile.TemporaryFile(dir=directory)  # noqa: SIM115
     except OSError as error:
-        raise OutputError(f"{place or tempfile.gettempdir()}: cannot be written: {error.strerror}") from error
+        raise OutputError(f"{directory or tempfile.gettempdir()}: cannot be written: {error.strerror}") from error
     with file:
         yield file
 
 
-def kept_for_validation(
+def split_off_validation(
     tokenizer: Tokenizer,
     stream: Int32[ndarray, " tokens"],
     training: TrainingConfig,
     left_out: Sequence[bytes],
     speller: Callable[[], Speller],
 ) -> tuple[Int32[ndarray, " tokens"], Validation | None]:
-    """A stream without its last share, which is cut off after a document if it can be, and that share.
+    """Splits off the end of a stream for validation, at the end of a document if possible.
 
-    Raises TextError where nothing would be left of it.
+    left_out: words outside the vocabulary, to estimate the spelling of unknown ones. Raises TextError if the part for
+    validation would be empty.
     """
     from chainrule.training.validation import Validation
 
@@ -61,7 +62,7 @@ def kept_for_validation(
     wanted = min(int(training.valid_share * stream.size), training.valid_tokens)
     if not wanted:
         raise TextError(
-            f"the last {training.valid_share:g} of {stream.size:,} tokens is nothing to validate on; "
+            f"the last {training.valid_share:g} of {stream.size:,} tokens leaves nothing to validate on; "
             "give a text for it (validation=...), more text, or valid_share=0"
         )
     cut = stream.size - wanted
@@ -72,29 +73,29 @@ def kept_for_validation(
     size = len(tokenizer.decode(kept).encode())
     spelling = 0.0
     if unknown and left_out:
-        words = list(left_out[:: max(1, len(left_out) // _SPELLED)])
-        spelling = unknown * _spelled(speller(), words) / len(words)
+        words = list(left_out[:: max(1, len(left_out) // _SPELLED_WORDS)])
+        spelling = unknown * _spelling_cost(speller(), words) / len(words)
         size += unknown * (sum(map(len, words)) // len(words) - len("<unk>"))
     return stream[:cut], Validation(stream=kept, bytes=size, spelling=spelling)
 
 
-def validated_on(
+def read_validation(
     source: Source,
     tokenizer: Tokenizer,
     training: TrainingConfig,
     speller: Callable[[], Speller],
     progress: Progress,
 ) -> Validation:
-    """The beginning of a source, as far as it is wanted. Raises TextError."""
+    """Reads the beginning of a source, up to valid_tokens tokens. Raises TextError."""
     from chainrule.training.validation import Validation
 
     parts: list[Int32[ndarray, " tokens"]] = []
     size, spelling, tokens = 0, 0.0, 0
     for block in source.blocks(progress, "reading to validate on"):
         encoded = tokenizer.encode_block(block)
-        places = np.flatnonzero(encoded.ids == UNKNOWN)
-        if places.size:
-            spelling += _spelled(speller(), [encoded.surface(place) for place in places.tolist()])
+        unknown = np.flatnonzero(encoded.ids == UNKNOWN)
+        if unknown.size:
+            spelling += _spelling_cost(speller(), [encoded.surface(i) for i in unknown.tolist()])
         parts.append(encoded.ids)
         size += tokenizer.align(encoded).text.size
         tokens += encoded.ids.size
@@ -108,7 +109,7 @@ def validated_on(
     return Validation(stream=stream, bytes=size, spelling=spelling)
 
 
-def _spelled(speller: Speller, words: list[bytes]) -> float:
-    """What the spelling of unknown words costs, in nats, when there are so many that might have been meant."""
+def _spelling_cost(speller: Speller, words: list[bytes]) -> float:
+    """What the spelling of unknown words costs in nats, less the log of the number of types that <unk> stands for."""
     costs = -np.asarray(speller.log_probs(words), np.float64)
     return float(costs.sum() - len(words) * np.log(max(1, speller.unseen_types)))

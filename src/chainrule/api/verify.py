@@ -1,4 +1,4 @@
-"""The checksums of model folders."""
+"""Verifies the checksums of model folders."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Verified(NamedTuple):
-    """A folder that is whole. bytes: of its data files."""
+    """A folder whose checksums are right. bytes: the size of its data files."""
 
     bytes: int
     has_card: bool
@@ -23,7 +23,7 @@ class Verified(NamedTuple):
 
 @shows_progress
 def verify(path: str | os.PathLike[str], *, progress: ProgressOption = None) -> Verified:
-    """Reads every byte of a model folder, of any family, and compares the checksums.
+    """Reads every byte of a model folder and compares the checksums.
 
     Raises ModelFormatError, which names all files that differ.
 
@@ -31,10 +31,10 @@ def verify(path: str | os.PathLike[str], *, progress: ProgressOption = None) -> 
     """
     folder = Path(path)
     if folder.is_file():
-        raise ModelFormatError(f"{folder}: this is a file; only model folders have checksums")
+        raise ModelFormatError(f"{folder}: is a file; expected a model folder, which has checksums")
     if is_hugging_face(folder):
         raise ModelFormatError(
-            f"{folder}: a Hugging Face folder has no checksums; chainrule convert makes one that does"
+            f"{folder}: is a Hugging Face folder, which has no checksums; convert it to a model folder"
         )
     entry = verify_model(folder, callback(progress))
     return Verified(sum(file.bytes for file in entry.files.values()), (folder / CARD).exists())

@@ -97,7 +97,8 @@ def convert(
 
 def _are_vectors(source: Path) -> bool:
     """Whether a source has word vectors, by its name or its first bytes."""
-    from chainrule.api.word_vectors import is_vectors_folder, suffix_of
+    from chainrule.api.load_vectors import is_vectors_folder
+    from chainrule.api.word_vectors import suffix_of
     from chainrule.ngram.kenlm.header import is_binary
     from chainrule.open_models.llama2c import is_llama2c
 

@@ -126,7 +126,7 @@ def correct(
         candidates=candidates,
         at_least=at_least,
         keep=kept,
-        learnt_weight=corrector_weight,
+        learned_weight=corrector_weight,
         rescore_weight=rescore_weight,
     )
     how = Path(channel) if channel not in ("keyboard", "ocr") else channel
@@ -139,7 +139,7 @@ def correct(
             "grammar": None if grammar is None else "english" if grammar == "english" else Path(grammar),
             "grammar_rate": grammar_rate,
             "inflections": inflections,
-            "learnt": corrector,
+            "learned": corrector,
             "rescore_by": None if rescore_by is None else open_model(rescore_by, None, None, progress),
             "config": config,
         }

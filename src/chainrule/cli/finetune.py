@@ -172,8 +172,8 @@ def note_unseen(result: Classification) -> None:
         shown = ", ".join(names[:_UNSEEN]) + f" and {len(names) - _UNSEEN} more" * (len(names) > _UNSEEN)
         examples, total = sum(result.unseen.values()), result.accuracy.pairs
         note(
-            f"{len(names):,} of the labels were not seen in training ({shown}): the {examples:,} of {total:,} examples "
-            "with one count as wrong, and are left out of nats"
+            f"{len(names):,} of the labels were not seen in training ({shown}); {examples:,} of {total:,} examples "
+            "have one: they count as wrong, and are left out of nats"
         )
 
 

@@ -127,8 +127,8 @@ def _note_unknown(tuned_on: dict[str, Any]) -> None:
     share = tuned_on["unknown_tokens"] / tuned_on["tokens"]
     if share > _FEW_UNKNOWN:
         note(
-            f"the vocabulary lacks {share:.1%} of the tokens of {', '.join(tuned_on['data'])}, which are spelled out; "
-            "a mixture does better with the vocabulary of a similar text (--tokenizer in training); so may --static"
+            f"the vocabulary lacks {share:.1%} of the tokens of {', '.join(tuned_on['data'])}; train with that of a "
+            "similar text (--tokenizer), or try --static"
         )
 
 

@@ -205,8 +205,8 @@ def _print_summary(record: dict[str, Any], summary: dict[str, Any]) -> None:
         _note_fallback([discounts for discounts in record["discounts"] if not discounts["estimated"]])
     if impossible := record.get("impossible_types"):
         note(
-            f"the discounts take all from {impossible:,} kinds of tokens that were seen, and this smoothing gives them "
-            "nothing back: their probability is zero, and texts with them have no finite perplexity; lower --discount"
+            f"this smoothing leaves {impossible:,} tokens of the text without probability, so the perplexity of texts "
+            "with them is infinite; lower --discount"
         )
     if tuned := tuned_line(record):
         print(tuned)

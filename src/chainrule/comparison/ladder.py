@@ -10,10 +10,10 @@ import numpy as np
 
 from chainrule.api.causal_model import CausalModel, CausalNetwork
 from chainrule.api.mix import mix
-from chainrule.api.speller import learnt_speller
+from chainrule.api.speller import train_speller
 from chainrule.api.tokenizers import tokenized
 from chainrule.api.training_record import circumstances
-from chainrule.api.validation_text import validated_on
+from chainrule.api.validation_text import read_validation
 from chainrule.base.progress import Progress, silent
 from chainrule.comparison.saved_models import parameters_of, size_of
 from chainrule.decoding.limits import Limits
@@ -132,7 +132,7 @@ def _rungs(
 ) -> Iterator[_Rung]:
     """The models, each yielded when it is trained."""
     learner = tokens.tokenizer
-    speller = learnt_speller(learner, tokens.stream, UniformConfig(), tokens.left_out)  # the same for every rung
+    speller = train_speller(learner, tokens.stream, UniformConfig(), tokens.left_out)  # the same for every rung
     yield _Rung("uniform", CausalModel("uniform", UniformModel(learner.vocabulary_size), learner, {}, speller), 0.0, 0)
     best: _Rung | None = None  # of the n-gram models, for the mixture
     for config in configs:
@@ -143,7 +143,7 @@ def _rungs(
     if networks is None or best is None:
         return
     training = TrainingConfig(minutes=networks.minutes)
-    validation = validated_on(networks.validation, learner, training, lambda: speller, progress)
+    validation = read_validation(networks.validation, learner, training, lambda: speller, progress)
     components = [best]
     for name, network in networks_for(learner.vocabulary_size):
         options = StreamOptions(training=training, validation=validation)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from chainrule.api.causal_model import CausalModel
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
-from chainrule.api.speller import learnt_speller
+from chainrule.api.speller import train_speller
 from chainrule.api.tokenizers import tokenized
 from chainrule.base.plain_tables import text_table
 from chainrule.comparison.ladder import check_overlap
@@ -140,7 +140,7 @@ def smoothing_table(
     counts = count_stream(stream, learner.vocabulary_size, NGramConfig(order=order), progress)
     # By whether <unk> has the mass of all unseen words.
     spellers = {
-        rule: learnt_speller(learner, stream, config, left_out)
+        rule: train_speller(learner, stream, config, left_out)
         for rule, config in {config.unknown_has_whole_mass: config for config in configs}.items()
     }
     measurements: dict[tuple[str, int], Measurement] = {}

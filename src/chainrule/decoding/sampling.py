@@ -150,11 +150,9 @@ def steps(
     Raises SettingError if a setting is out of range.
     """
     config, constraints = config or SamplingConfig(), constraints or Constraints()
-    if seed < 0:
-        raise SettingError(f"seed is {seed}; expected 0 or more")
     if texts_per_prefix < 1:
         raise SettingError(f"the number of texts is {texts_per_prefix}; expected 1 or more")
-    constraints.check(model)
+    _check(model, constraints, seed)
     begin = np.array(constraints.begin, np.int32)
     whole_prefixes = [np.concatenate([as_tokens(prefix), begin]) for prefix in prefixes]
     begin_scores = model.score([begin] * len(prefixes), prefixes=prefixes, end=False) if begin.size else []
@@ -173,6 +171,40 @@ def steps(
         generators = [np.random.default_rng([seed, number]) for number in numbers.tolist()]
         state = model.select(all_rows, rows.astype(np.int32))
         yield from _grow(model, state, config, constraints, numbers, texts, generators, until)
+
+
+def steps_from(
+    model: LanguageModel[Any],
+    state: Any,
+    prefixes: Sequence[Int32[ndarray, " prefix"]],
+    config: SamplingConfig | None = None,
+    constraints: Constraints | None = None,
+    *,
+    seed: int,
+    first: int = 0,
+    until: Callable[[int, Sequence[int]], bool] | None = None,
+) -> Iterator[Step]:
+    """As `steps`, a text for each row of a state, which stays usable.
+
+    prefixes: what the rows have read, which matters for repetition alone. Raises SettingError, also if texts are to
+    begin with given tokens.
+    """
+    config, constraints = config or SamplingConfig(), constraints or Constraints()
+    _check(model, constraints, seed)
+    if len(constraints.begin):
+        raise SettingError("texts after a state cannot begin with given tokens; let the state read them")
+    numbers = first + np.arange(len(prefixes))
+    generators = [np.random.default_rng([seed, number]) for number in numbers.tolist()]
+    rows = model.select(state, np.arange(len(prefixes), dtype=np.int32))
+    texts = [as_tokens(prefix).tolist() for prefix in prefixes]
+    yield from _grow(model, rows, config, constraints, numbers, texts, generators, until)
+
+
+def _check(model: LanguageModel[Any], constraints: Constraints, seed: int) -> None:
+    """Raises SettingError."""
+    if seed < 0:
+        raise SettingError(f"seed is {seed}; expected 0 or more")
+    constraints.check(model)
 
 
 def _grow(

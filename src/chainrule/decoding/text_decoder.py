@@ -13,7 +13,7 @@ from chainrule.base.progress import Progress, silent
 from chainrule.decoding.beam import BeamConfig, Hypothesis, TreeNode, search
 from chainrule.decoding.growing_text import GrowingText, first_stop
 from chainrule.decoding.limits import Limits, constraints_for
-from chainrule.decoding.sampling import Ending, Sample, SamplingConfig, sample, steps
+from chainrule.decoding.sampling import Ending, Sample, SamplingConfig, Step, sample, steps, steps_from
 from chainrule.errors import SettingError
 from chainrule.protocol import UNKNOWN
 
@@ -47,6 +47,13 @@ class Text(NamedTuple):
     ending: Ending
     tokens: list[str]
     continuation: str
+
+
+class Piece(NamedTuple):
+    """A piece of a text that is being generated. ending: why the text ended; None: it goes on."""
+
+    text: str
+    ending: Ending | None = None
 
 
 class SearchedTexts(NamedTuple):
@@ -136,18 +143,43 @@ class TextDecoder:
         growing = self._growing(start, limits, [])
         yield start.text
         grown = steps(self.model, [start.tokens], config, constraints, seed=seed, first=number)
+        yield from (piece.text for piece in self._pieces(grown, growing, seed, number) if piece.text)
+
+    def stream_from(
+        self,
+        state: Any,
+        prefix: Int32[ndarray, " prefix"],
+        config: SamplingConfig | None = None,
+        limits: Limits | None = None,
+        *,
+        seed: int,
+        number: int = 0,
+    ) -> Iterator[Piece]:
+        """The text that goes on from a state of one row, which stays usable; only the last piece has an ending.
+
+        prefix: what the row has read, which matters for repetition alone. seed, number: as for `stream`.
+        Raises SettingError.
+        """
+        limits = limits or Limits()
+        constraints = constraints_for(limits, self.tokenizer, "")
+        grown = steps_from(self.model, state, [prefix], config, constraints, seed=seed, first=number)
+        yield from self._pieces(grown, GrowingText(self.tokenizer.restore, [], limits.stop), seed, number)
+
+    def _pieces(self, grown: Iterator[Step], growing: GrowingText, seed: int, number: int) -> Iterator[Piece]:
+        """The pieces of the one text that grows; the last one, which may be empty, says why it ended."""
+        ending: Ending = "length"
         for position, step in enumerate(grown):
             [token] = step.tokens.tolist()
             if token == self.model.end:
+                ending = "end"
                 break
             piece = growing.add(self._surface(token, seed, number, position))
             if piece:
-                yield piece
+                yield Piece(piece)
             if growing.is_stopped:
                 break
         rest = growing.rest()
-        if rest:
-            yield rest
+        yield Piece(rest, "stop" if growing.is_stopped else ending)
 
     def search(
         self,

@@ -36,6 +36,11 @@ COLOURS = {
     "link": Colour("#0060a0", "#7cc4f5"),
     "row": Colour("#e6f2fb", "#17344a"),  # of the best model
     **{f"line-{i}": colour for i, colour in enumerate(LINES) if colour is not INK},
+    # Groups of ranks, from likely to unlikely, behind text.
+    "rank-0": Colour("#c3e6bf", "#1f4d2b"),
+    "rank-1": Colour("#fbe9a0", "#574800"),
+    "rank-2": Colour("#f7beb6", "#6b2a22"),
+    "rank-3": Colour("#dbc6f0", "#4b3170"),
     # Boxes of a beam's tree: fill, border and text.
     "best": Colour("#1d4ed8", "#3b6cf0"),
     "best-edge": Colour("#1d4ed8", "#7ea2ff"),

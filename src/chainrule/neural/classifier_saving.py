@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from chainrule.base.settings import config_from_json
 from chainrule.errors import ModelFormatError
 from chainrule.neural.build_network import build
@@ -92,6 +94,12 @@ def _from_scratch(settings: Json, arrays: Arrays, vocabulary_size: int) -> Scrat
     if not isinstance(unit, str):
         raise ModelFormatError(f"the classifier's unit is {unit!r}; expected what it labels, such as 'text'")
     return filled_network(lambda: build_classifier(config, labels, unit, vocabulary_size), arrays).eval()
+
+
+def array_names(config: LabellingConfig, unit: str) -> list[str]:
+    """The names of the arrays of such a classifier, without tokens, in the order of its layers."""
+    with torch.device("meta"):
+        return list(build_classifier(config, ["a", "b"], unit, 0).state_dict())
 
 
 def _labels_of(settings: Json) -> list[str]:

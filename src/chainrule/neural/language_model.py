@@ -141,6 +141,36 @@ class NeuralModel:
         return Reading(memory, _Next(hidden[:, -1].clone()))
 
     @torch.inference_mode()
+    def read(self, sequences: Sequence[Tokens], state: Reading | None = None) -> Reading:
+        """As `PromptReader.read`."""
+        rows = [as_tokens(sequence) for sequence in sequences]
+        lengths = np.array([len(row) for row in rows])
+        if not len(rows) or not lengths.min():
+            raise SettingError("there is nothing to read: a sequence has no tokens")
+        for row in rows:
+            check_tokens(row, self.vocabulary_size)
+        starts = None
+        if state is None:
+            memory = self.network.start(len(rows))
+            if (context := self.network.encoder.context) is not None:
+                rows = [row[window_start(len(row), context) :] for row in rows]
+                lengths = np.array([len(row) for row in rows])
+            if lengths.min() < lengths.max():
+                starts = self._tensor(np.arange(lengths.max()) == (lengths.max() - lengths)[:, None])
+        elif len(rows) != len(state) or lengths.min() < lengths.max():
+            raise SettingError(
+                f"{len(rows)} sequences of {lengths.min()} to {lengths.max()} tokens cannot continue {len(state)} "
+                "rows; give as many sequences of one length"
+            )
+        else:
+            memory = state.memory
+            if state.rows is not None:
+                memory = encoder_states.select(memory, self._tensor(state.rows.astype(np.int64)))
+        vectors = self.network.embedding(self._tensor(padded(rows, END, left=True)))
+        hidden, memory = self.network.encoder(vectors, memory, starts)
+        return Reading(memory, _Next(hidden[:, -1].clone()))
+
+    @torch.inference_mode()
     def advance(self, state: Reading, tokens: Int32[ndarray, " rows"]) -> Reading:
         """As `LanguageModel.advance`; the given state stays usable."""
         if len(tokens) != len(state):

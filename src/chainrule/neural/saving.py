@@ -84,7 +84,7 @@ def array_of(tensor: torch.Tensor) -> ndarray:
 
 def _tensor_of(array: ndarray) -> torch.Tensor:
     """An array as a tensor, without a copy; only vectors in 16 bits are widened, since a network has these in 32."""
-    array = np.ascontiguousarray(widened(array) if array.ndim < 2 and array.dtype.kind in "fV" else array)
+    array = np.asarray(widened(array) if array.ndim < 2 and array.dtype.kind in "fV" else array, order="C")
     if array.dtype == np.int8 and array.ctypes.data % ALIGNMENT:  # in a file that others wrote
         array = array.copy()
     if array.dtype == BFLOAT16:

@@ -1,7 +1,7 @@
-"""A model of ours as transformers opens it, by the same tables that others' models are opened by.
+"""Exports models for transformers, by the same tables that import them.
 
-What came from others goes back as it came: tensors bit for bit, tokenizer.json byte for byte. What was trained here has
-the ids of its own tokenizer.json, with <unk>, <s> and </s> after them, and begins with </s> as our networks do.
+A model that was imported goes back as it came: tensors bit for bit, tokenizer.json byte for byte. A model trained here
+keeps the ids of its tokenizer.json, with <unk>, <s> and </s> added after them; its texts begin with </s>, as here.
 """
 
 from __future__ import annotations
@@ -35,20 +35,26 @@ if TYPE_CHECKING:
 
     Json = dict[str, Any]
 
-_SPELLINGS = ("rope_theta", "rope_scaling", "rope_parameters", "dtype", "torch_dtype")  # old and new names of the same
-_MASK, _BEFORE = "[MASK]", "[CLS]"  # what a masked model of ours calls <s> and </s> there
+_SPELLINGS = (
+    "rope_theta",
+    "rope_scaling",
+    "rope_parameters",
+    "dtype",
+    "torch_dtype",
+)  # of transformers 4 or 5
+_MASK, _BEFORE = "[MASK]", "[CLS]"  # names there for <s> and </s> of a masked model
 _TYPES = {np.dtype("float32"): "float32", np.dtype("float16"): "float16", BFLOAT16: "bfloat16"}
 
 
 class Exported(NamedTuple):
-    """What is to lie in a folder. files: by name, but for the tensors."""
+    """The contents of a folder: tensors, and all other files by name."""
 
     files: dict[str, bytes]
     tensors: dict[str, ndarray]
 
 
 class _Tokens(NamedTuple):
-    """ours: our id of each of theirs. files: of the tokenizer. begin, end: their ids; None: of a masked model."""
+    """ours: our id of each of their tokens. files: of the tokenizer. begin, end: their ids; None for a masked model."""
 
     ours: Int64[ndarray, " theirs"]
     files: dict[str, bytes]
@@ -57,22 +63,21 @@ class _Tokens(NamedTuple):
 
 
 def export_model(config: NetworkConfig, arrays: Mapping[str, ndarray], tokenizer: Tokenizer, record: Json) -> Exported:
-    """config, arrays: of the network. record: that of the model.
+    """A model as a folder for transformers. config, arrays: of the network. record: of the model.
 
-    Raises SettingError where no architecture of others is such a network, or its tokenizer has no counterpart.
+    Raises SettingError if no architecture of transformers is such a network, or its tokenizer has no counterpart.
     """
     splitter = tokenizer.splitter
     if not isinstance(splitter, Subword) or tokenizer.normaliser.steps:
         raise SettingError(
-            f"its text is cut by the {tokenizer.name} tokenizer"
-            f"{' after a normalisation of ours' if tokenizer.normaliser.steps else ''}, which Hugging Face's library "
-            "has no counterpart of; train with a bpe, unigram or wordpiece tokenizer, without normalise"
+            f"its {tokenizer.name} tokenizer{' with our normalisation' if tokenizer.normaliser.steps else ''} has no "
+            "counterpart in Hugging Face's library; train with a bpe, unigram or wordpiece tokenizer, without normalise"
         )
     origin = record.get("hugging_face")
     architecture = _architecture_of(config, origin)
     is_masked = architecture.family == "masked"
     if is_masked and origin is None and config.memory == "stream":
-        raise SettingError(f"a {architecture.model_type} reads each text by itself, so it cannot have memory='stream'")
+        raise SettingError(f"{architecture.model_type} reads each text by itself, so it cannot have memory='stream'")
     native = _native_masked_tokens if is_masked else _native_tokens
     tokens = native(tokenizer, splitter, config.context) if origin is None else _tokens_of(origin, splitter)
     tensors = _tensors(architecture, config, arrays, tokens.ours)
@@ -100,30 +105,30 @@ def export_model(config: NetworkConfig, arrays: Mapping[str, ndarray], tokenizer
 
 
 def _architecture_of(config: NetworkConfig, origin: Json | None) -> Architecture:
-    """The architecture that a network is; the one that it came as, if that still suits. Raises SettingError."""
+    """The architecture of a network: if possible, the one that it was imported as. Raises SettingError."""
     known = ARCHITECTURES.values()
-    candidates = [*known, *(without_output(each) for each in known if each.sees_both_sides)]
+    candidates = [*known, *(without_output(one) for one in known if one.sees_both_sides)]
     if origin is not None:
         name = origin["config"].get("model_type")
-        candidates.sort(key=lambda each: each.model_type != name)
-    tried = [(each, differences(each, config)) for each in candidates if type(config) is each.config]
-    for architecture, in_the_way in tried:
-        if not in_the_way:
+        candidates.sort(key=lambda one: one.model_type != name)
+    tried = [(one, differences(one, config)) for one in candidates if type(config) is one.config]
+    for architecture, obstacles in tried:
+        if not obstacles:
             return architecture
     if not tried:
         raise SettingError(
-            f"no architecture of transformers that is known here is a {type(config).__name__.removesuffix('Config')} "
-            f"network; known are {', '.join(ARCHITECTURES)}"
+            f"a {type(config).__name__.removesuffix('Config')} network matches no architecture of transformers; "
+            f"expected one of {', '.join(ARCHITECTURES)}"
         )
-    nearest, in_the_way = min(tried, key=lambda pair: len(pair[1]))
+    nearest, obstacles = min(tried, key=lambda pair: len(pair[1]))
     raise SettingError(
-        f"no architecture of transformers that is known here is such a network; nearest is {nearest.model_type}, which "
-        f"cannot have {', '.join(in_the_way)}"
+        f"the network matches no architecture of transformers; the nearest is {nearest.model_type}, which cannot have "
+        f"{', '.join(obstacles)}"
     )
 
 
 def _is_as_it_came(architecture: Architecture, config: NetworkConfig, origin: Json) -> bool:
-    """Whether the config.json that a model came with still says what it is."""
+    """Whether the config.json of the imported model still describes it."""
     if origin["config"].get("model_type") != architecture.model_type:
         return False
     came, _ = read_settings(architecture, origin["config"], "")
@@ -133,9 +138,9 @@ def _is_as_it_came(architecture: Architecture, config: NetworkConfig, origin: Js
 def _tensors(
     architecture: Architecture, config: NetworkConfig, arrays: Mapping[str, ndarray], ours: Int64[ndarray, " theirs"]
 ) -> dict[str, ndarray]:
-    """By their names, each in the type that the vectors of tokens have, if that loses nothing."""
+    """The tensors by their names, in the type of the token vectors if that loses nothing."""
     kind = arrays["embedding.weight"].dtype
-    found: dict[str, ndarray] = {}
+    tensors: dict[str, ndarray] = {}
     for row in architecture.tensors:
         for layer in range(getattr(config, "layers", 0) if "{layer}" in row.ours else 1):
             name = row.ours.format(layer=layer)
@@ -148,12 +153,12 @@ def _tensors(
             names = row.names(layer)
             if not architecture.writes_prefix:
                 names = tuple(name.removeprefix(architecture.prefix) for name in names)
-            found |= {their: _narrowed(part, kind) for their, part in zip(names, parts, strict=True)}
-    return found
+            tensors |= {their: _narrowed(part, kind) for their, part in zip(names, parts, strict=True)}
+    return tensors
 
 
 def _narrowed(array: ndarray, kind: np.dtype[Any]) -> ndarray:
-    """In 16 bits, where it was widened from these."""
+    """An array in its original 16 bits, if it was widened from these."""
     if array.dtype == kind or array.dtype != np.float32:
         return array
     if kind == BFLOAT16:
@@ -165,32 +170,32 @@ def _narrowed(array: ndarray, kind: np.dtype[Any]) -> ndarray:
 
 
 def _tokens_of(origin: Json, splitter: Subword) -> _Tokens:
-    """Of a model that came from others."""
+    """The tokens of an imported model."""
     numbering = Numbering(**{**origin["tokens"], "other_ends": tuple(origin["tokens"]["other_ends"])})
     files = {hugging_face.TOKENIZER: splitter.definition}
     begin, end = numbering.end if numbering.begin is None else numbering.begin, numbering.end
     usual = {"bos": begin, "eos": end}
     if numbering.masked:
         usual, begin, end = {"mask": begin, "cls": end, "sep": numbering.closing}, None, None
-    said = origin["tokenizer_config"] or _tokenizer_config(splitter, usual)
-    files[hugging_face.TOKENIZER_CONFIG] = _json_bytes(said)
+    config = origin["tokenizer_config"] or _tokenizer_config(splitter, usual)
+    files[hugging_face.TOKENIZER_CONFIG] = _json_bytes(config)
     if origin["chat_template"] is not None:
         files[hugging_face.CHAT_TEMPLATE] = origin["chat_template"].encode()
     return _Tokens(numbering.ours(), files, begin, end)
 
 
 def _tokenizer_config(splitter: Subword, special: Mapping[str, int | None]) -> Json:
-    """special: ids of tokens by their purposes."""
-    contents = {number: content for content, number in splitter.numbers.items()}
+    """A tokenizer_config.json. special: ids of tokens by their purposes."""
+    contents = {token: content for content, token in splitter.numbers.items()}
     return {
         "tokenizer_class": "PreTrainedTokenizerFast",
-        **{f"{name}_token": None if number is None else contents.get(number) for name, number in special.items()},
+        **{f"{name}_token": None if token is None else contents.get(token) for name, token in special.items()},
         "clean_up_tokenization_spaces": False,
     }
 
 
 def _native_tokens(tokenizer: Tokenizer, splitter: Subword, context: int) -> _Tokens:
-    """Of a model that was trained here: the library's ids, and our markers after them where it has none."""
+    """The tokens of a model trained here: the ids of the tokenizer.json, then our markers if it has none."""
     named = _named_tokens(tokenizer, splitter, dict(zip(MARKER_TOKENS, (UNKNOWN, BEGIN, END), strict=True)))
     end = MARKER_TOKENS[END]
     files = _native_files(named, before=end, context=context, special={"bos": end, "eos": end})
@@ -198,7 +203,7 @@ def _native_tokens(tokenizer: Tokenizer, splitter: Subword, context: int) -> _To
 
 
 def _native_masked_tokens(tokenizer: Tokenizer, splitter: Subword, context: int) -> _Tokens:
-    """Of a masked model: <s>, which is the mask here, and </s>, which is read before a text, by their usual names."""
+    """The tokens of a masked model: <s>, the mask here, and </s>, read before a text, by their usual names."""
     named = _named_tokens(tokenizer, splitter, {MARKER_TOKENS[UNKNOWN]: UNKNOWN, _MASK: BEGIN, _BEFORE: END})
     files = _native_files(
         named, before=_BEFORE, context=context, special={"mask": _MASK, "cls": _BEFORE, "pad": _BEFORE}
@@ -207,7 +212,7 @@ def _native_masked_tokens(tokenizer: Tokenizer, splitter: Subword, context: int)
 
 
 class _Named(NamedTuple):
-    """Tokens by their names in a tokenizer.json. numbers: theirs. ours: our id of each of theirs."""
+    """Tokens by their names in a tokenizer.json. numbers: their ids. ours: our id of each of theirs."""
 
     described: Json
     numbers: dict[str, int]
@@ -216,9 +221,9 @@ class _Named(NamedTuple):
 
 
 def _named_tokens(tokenizer: Tokenizer, splitter: Subword, markers: dict[str, int]) -> _Named:
-    """markers: our ids of what is to be added, by its names there; <unk> only where it has no unknown token.
+    """Tokens with our markers added. markers: our ids by the names there; <unk> is added only if it has no such token.
 
-    Raises SettingError where a token would be one that the model does not know, or two.
+    Raises SettingError if a token would be unknown to the model, or have two meanings.
     """
     described = json.loads(splitter.definition)
     numbers = dict(splitter.numbers)
@@ -229,7 +234,7 @@ def _named_tokens(tokenizer: Tokenizer, splitter: Subword, markers: dict[str, in
         unknown = next(name for name, number in numbers.items() if number == splitter.unknown)
     for marker, number in markers.items():
         if known.get(marker.encode(), number) != number:
-            raise SettingError(f"its vocabulary has the token {marker!r}, which is a marker there; train without it")
+            raise SettingError(f"its vocabulary has the token {marker!r}, which becomes a marker; train without it")
         if marker not in numbers:
             numbers[marker] = 1 + max(numbers.values(), default=-1)
             described["added_tokens"].append(_special(marker, numbers[marker], takes_space=marker == _MASK))
@@ -242,14 +247,14 @@ def _named_tokens(tokenizer: Tokenizer, splitter: Subword, markers: dict[str, in
         ours[numbers[marker]] = number
     if missing := sorted(name for name, number in numbers.items() if ours[number] < 0):
         raise SettingError(
-            f"its {hugging_face.TOKENIZER} has the token {missing[0]!r}, which the model does not know; there it would "
-            "get probability"
+            f"its {hugging_face.TOKENIZER} has the token {missing[0]!r}, which the model does not know; "
+            "transformers would give it probability"
         )
     return _Named(described, numbers, ours, unknown)
 
 
 def _native_files(named: _Named, *, before: str, context: int, special: Mapping[str, str]) -> dict[str, bytes]:
-    """before: the token that is put before a text. special: tokens by their purposes."""
+    """The files of the tokenizer. before: the token put before each text. special: tokens by their purposes."""
     processor = _followed_by(named.described.get("post_processor"), before, named.numbers[before])
     config: Json = {
         "tokenizer_class": "PreTrainedTokenizerFast",
@@ -266,13 +271,13 @@ def _native_files(named: _Named, *, before: str, context: int, special: Mapping[
 
 
 def _special(content: str, number: int, *, takes_space: bool) -> Json:
-    """takes_space: whether the space before it is its own, as that before a word is the word's."""
+    """An added token. takes_space: whether it includes the space before it, as words do."""
     flags = {**dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False), "lstrip": takes_space}
     return {"id": number, "content": content, **flags, "special": True}
 
 
 def _followed_by(processor: Json | None, token: str, number: int) -> Json:
-    """A post-processor that puts a token before each text, after what there was."""
+    """A post-processor that does what there was, then puts a token before each text."""
     begin = {"SpecialToken": {"id": token, "type_id": 0}}
     text = [{"Sequence": {"id": part, "type_id": 0}} for part in "AB"]
     template: Json = {

@@ -1,6 +1,6 @@
-"""GGUF files of the llama architecture in Hugging Face's terms: fields, tensors and tokenizer.
+"""Opens GGUF files of the llama architecture as Hugging Face checkpoints: fields, tensors and tokenizer.
 
-ggml rotates neighbouring pairs of a head, Hugging Face its halves: the rows of q and k are put back.
+ggml rotates neighbouring pairs of a head, Hugging Face its halves, so the rows of q and k are reordered.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
 
 _LAYER = "model.layers.{layer}."
-# Their names of tensors -> Hugging Face's; those of a block stand after blk.0. and so on, with .weight or .bias after.
+# GGUF's names of tensors -> Hugging Face's; those of a block follow blk.0. and so on; .weight or .bias follows them.
 _TENSORS = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
 _BLOCK = {
     "attn_norm": "input_layernorm",
@@ -68,8 +68,8 @@ def _split_by(pattern: str) -> Json:
 
 
 _DIGITS = _in_sequence({"type": "Digits", "individual_digits": True}, use_regex=True)
-# How text is cut into words, by the name in tokenizer.ggml.pre.
-_CUTTERS: dict[str, Json] = {
+# Pre-tokenizers, which split text into words, by the name in tokenizer.ggml.pre.
+_PRE_TOKENIZERS: dict[str, Json] = {
     "gpt-2": {**_BYTE_LEVEL, "use_regex": True},
     "smollm": _DIGITS,
     "starcoder": _DIGITS,
@@ -83,13 +83,11 @@ _NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED = 1, 2, 3, 4  # kinds of tokens
 
 
 def open_gguf_checkpoint(path: Path) -> Checkpoint:
-    """Raises ModelFormatError."""
+    """Opens a file of the llama architecture. Raises ModelFormatError."""
     metadata, tensors = open_gguf(path)
     architecture = metadata.get("general.architecture")
     if architecture != "llama":
-        raise ModelFormatError(
-            f"{path}: its general.architecture is {architecture!r}; of GGUF files, llama is read here"
-        )
+        raise ModelFormatError(f"{path}: its general.architecture is {architecture!r}; expected llama")
     names = {_named(path, name): name for name in tensors}
     config = _config(path, metadata, tied="lm_head.weight" not in names)
     begin, end = (metadata.get(f"tokenizer.ggml.{name}_token_id") for name in ("bos", "eos"))
@@ -105,7 +103,7 @@ def open_gguf_checkpoint(path: Path) -> Checkpoint:
 
 
 class _HalvesTogether(Mapping[str, "ndarray"]):
-    """Tensors by Hugging Face's names, the rows of q and k in its order."""
+    """Tensors by Hugging Face's names, with the rows of q and k in its order."""
 
     def __init__(self, tensors: Mapping[str, ndarray], names: Mapping[str, str], config: Json) -> None:
         """names: Hugging Face's -> those in the file."""
@@ -156,44 +154,48 @@ def _config(path: Path, metadata: Json, *, tied: bool) -> Json:
     rotated, scaling, factor = (metadata.get(name) for name in _ROPE)
     width = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
     if rotated not in (None, width):
-        raise ModelFormatError(f"{path}: {_ROPE[0]} is {rotated}; expected {width}, all numbers of a head")
+        raise ModelFormatError(f"{path}: {_ROPE[0]} is {rotated}; expected {width}, the width of a head")
     if scaling not in (None, "none"):
         config["rope_scaling"] = {"rope_type": scaling, "factor": factor}
     return config
 
 
 def _definition(path: Path, metadata: Json) -> bytes:
-    """A tokenizer.json. Raises ModelFormatError."""
+    """The tokenizer as a tokenizer.json. Raises ModelFormatError."""
     own = {name.removeprefix(_TOKENIZER): value for name, value in metadata.items() if name.startswith(_TOKENIZER)}
-    kind, cutter = own.get("model"), own.get("pre")
+    kind, pre_tokenizer = own.get("model"), own.get("pre")
     if kind not in ("llama", "gpt2"):
-        raise ModelFormatError(f"{path}: {_TOKENIZER}model is {kind!r}; known are llama and gpt2")
+        raise ModelFormatError(f"{path}: {_TOKENIZER}model is {kind!r}; expected llama or gpt2")
     pieces = _strings(path, own, "tokens")
     types = own.get("token_type", [_NORMAL] * len(pieces))
     scores: Any = own.get("scores", []) if kind == "llama" else pieces
     if not isinstance(types, list) or not isinstance(scores, list) or not len(types) == len(scores) == len(pieces):
         raise ModelFormatError(
-            f"{path}: {_TOKENIZER}tokens has {len(pieces):,}, but token_type or scores has not as many of them"
+            f"{path}: {_TOKENIZER}tokens has {len(pieces):,} values; expected as many in token_type and scores"
         )
     unknown = own.get("unknown_token_id", 0 if kind == "llama" else None)
     if unknown is not None and not (type(unknown) is int and 0 <= unknown < len(pieces)):
         raise ModelFormatError(f"{path}: {_TOKENIZER}unknown_token_id is {unknown!r}; there is no such token")
-    special = [number for number, each in enumerate(types) if each in (_UNKNOWN, _CONTROL)]
-    added = [number for number, each in enumerate(types) if each == _USER_DEFINED]
+    special = [i for i, type_of in enumerate(types) if type_of in (_UNKNOWN, _CONTROL)]
+    added = [i for i, type_of in enumerate(types) if type_of == _USER_DEFINED]
     if kind == "llama":
         adds_space = bool(own.get("add_space_prefix", True))
         return definition_of_scored(
             pieces, scores, unknown=unknown or 0, special=special, added=added, adds_space=adds_space
         )
-    if not isinstance(cutter, str) or cutter not in _CUTTERS:
-        raise ModelFormatError(f"{path}: {_TOKENIZER}pre is {cutter!r}; known are {', '.join(_CUTTERS)}")
+    if not isinstance(pre_tokenizer, str) or pre_tokenizer not in _PRE_TOKENIZERS:
+        raise ModelFormatError(
+            f"{path}: {_TOKENIZER}pre is {pre_tokenizer!r}; expected one of {', '.join(_PRE_TOKENIZERS)}"
+        )
     merges = _strings(path, own, "merges")
-    return definition_of_bytes(pieces, merges, _CUTTERS[cutter], unknown=unknown, special=special, added=added)
+    return definition_of_bytes(
+        pieces, merges, _PRE_TOKENIZERS[pre_tokenizer], unknown=unknown, special=special, added=added
+    )
 
 
 def _strings(path: Path, own: Json, name: str) -> list[str]:
-    """Raises ModelFormatError."""
+    """A list of strings in the metadata. Raises ModelFormatError."""
     values = own.get(name)
     if not isinstance(values, list) or not values or not isinstance(values[0], str):
-        raise ModelFormatError(f"{path}: {_TOKENIZER}{name} is missing, or is no array of strings")
+        raise ModelFormatError(f"{path}: {_TOKENIZER}{name} is missing, or not an array of strings")
     return values

@@ -1,7 +1,8 @@
-"""Tokenizers that are pieces with scores, as files of others have them, as a tokenizer.json of Hugging Face's.
+"""Writes tokenizers of pieces with scores, as GGUF and SentencePiece files have them, as a tokenizer.json.
 
-Pairs: neighbours whose joint piece has the best score are merged until none is left (Sennrich et al. 2016, with scores
-for ranks); characters without a piece are bytes. Unigrams: the pieces whose scores have the largest sum (Kudo 2018).
+BPE: the neighbours whose merged piece has the best score are merged until none can be (Sennrich et al. 2016, with
+scores in place of ranks); characters without a piece become bytes. Unigram: the pieces with the largest sum of scores
+(Kudo 2018).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
 
 SPACE = "▁"
-_OF_PAIRS = {"dropout": None, "continuing_subword_prefix": None, "end_of_word_suffix": None}
+_BPE_DEFAULTS = {"dropout": None, "continuing_subword_prefix": None, "end_of_word_suffix": None}
 
 
 def definition_of_scored(
@@ -27,13 +28,15 @@ def definition_of_scored(
     added: Sequence[int] = (),
     adds_space: bool,
 ) -> bytes:
-    """A tokenizer.json. pieces: by id, ▁ for spaces. special: ids of tokens that no text has. added: of those that
-    texts have as they are. adds_space: whether a space is put before each text.
+    """A tokenizer.json of BPE with scores.
+
+    pieces: by id, with ▁ for spaces. special: ids of tokens that never match text. added: ids of tokens that match text
+    as they are. adds_space: whether a space is put before each text.
     """
-    ids = {piece: number for number, piece in enumerate(pieces)}
+    ids = {piece: i for i, piece in enumerate(pieces)}
     merges = [
-        (scores[number], len(piece[:cut]), (piece[:cut], piece[cut:]))
-        for number, piece in enumerate(pieces)
+        (scores[i], len(piece[:cut]), (piece[:cut], piece[cut:]))
+        for i, piece in enumerate(pieces)
         for cut in range(1, len(piece))
         if piece[:cut] in ids and piece[cut:] in ids
     ]
@@ -43,8 +46,8 @@ def definition_of_scored(
     prepended = [{"type": "Prepend", "prepend": SPACE}] * adds_space
     stripped = [{"type": "Strip", "content": " ", "start": 1, "stop": 0}] * adds_space
     return _definition(
-        special=[(number, pieces[number]) for number in special],
-        added=[(number, pieces[number]) for number in added],
+        special=[(token, pieces[token]) for token in special],
+        added=[(token, pieces[token]) for token in added],
         normalizer={"type": "Sequence", "normalizers": [*prepended, replaced]},
         pre_tokenizer=None,
         decoder={"type": "Sequence", "decoders": [restored, {"type": "ByteFallback"}, {"type": "Fuse"}, *stripped]},
@@ -62,27 +65,27 @@ def definition_of_scored(
 def definition_of_bytes(
     pieces: Sequence[str],
     merges: Sequence[str],
-    cutter: Json,
+    pre_tokenizer: Json,
     *,
     unknown: int | None,
     special: Sequence[int],
     added: Sequence[int],
 ) -> bytes:
-    """A tokenizer.json of byte-level pairs. merges: two pieces each, with a space between, the first to merge first.
+    """A tokenizer.json of byte-level BPE.
 
-    cutter: the pre-tokenizer. unknown: the id for bytes that have no piece. special: ids of tokens that no text has.
-    added: of those that texts have as they are.
+    merges: two pieces each, separated by a space, in order of priority. unknown: the id for bytes without a piece.
+    special: ids of tokens that never match text. added: ids of tokens that match text as they are.
     """
     return _definition(
-        special=[(number, pieces[number]) for number in special],
-        added=[(number, pieces[number]) for number in added],
+        special=[(token, pieces[token]) for token in special],
+        added=[(token, pieces[token]) for token in added],
         normalizer=None,
-        pre_tokenizer=cutter,
+        pre_tokenizer=pre_tokenizer,
         decoder={"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
         model={
             "type": "BPE",
             "unk_token": None if unknown is None else pieces[unknown],
-            "vocab": {piece: number for number, piece in enumerate(pieces)},
+            "vocab": {piece: i for i, piece in enumerate(pieces)},
             "merges": [merge.split(" ", 1) for merge in merges],
         },
     )
@@ -98,11 +101,12 @@ def definition_of_unigrams(
     drops_spaces: bool,
     names_bytes: bool,
 ) -> bytes:
-    """A tokenizer.json of pieces with log-probabilities. unknown: the index of the piece for what is unknown.
+    """A tokenizer.json of a unigram model. pieces: with log-probabilities.
 
-    added: texts that are tokens wherever they stand. characters: SentencePiece's table of what characters are replaced
-    by, in base 64. adds_space: whether a space is put before each text. drops_spaces: whether runs of spaces become
-    one, and those at the ends none. names_bytes: whether unknown characters are written as bytes.
+    unknown: the index of the unknown piece. added: texts that are tokens wherever they occur. characters:
+    SentencePiece's table of replaced characters, in base 64. adds_space: whether a space is put before each text.
+    drops_spaces: whether spaces at the ends are removed, and runs of spaces become one. names_bytes: whether unknown
+    characters are written as bytes.
     """
     normalisers: list[Json] = [{"type": "Precompiled", "precompiled_charsmap": characters}] * bool(characters)
     if drops_spaces:
@@ -116,7 +120,7 @@ def definition_of_unigrams(
     stripped = [{"type": "Strip", "content": " ", "start": 1, "stop": 0}] * adds_space
     return _definition(
         special=[],
-        added=[(len(pieces) + number, text) for number, text in enumerate(added)],
+        added=[(len(pieces) + i, text) for i, text in enumerate(added)],
         normalizer={"type": "Sequence", "normalizers": normalisers},
         pre_tokenizer={"type": "Metaspace", **scheme},
         decoder={"type": "Sequence", "decoders": [restored, {"type": "ByteFallback"}, {"type": "Fuse"}, *stripped]},
@@ -134,9 +138,9 @@ def _definition(
 ) -> bytes:
     flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
     tokens: list[Json] = [
-        {"id": number, "content": content, **flags, "special": is_special}
-        for is_special, some in ((True, special), (False, added))
-        for number, content in some
+        {"id": token, "content": content, **flags, "special": is_special}
+        for is_special, listed in ((True, special), (False, added))
+        for token, content in listed
     ]
     described = {
         "version": "1.0",
@@ -145,6 +149,6 @@ def _definition(
         "added_tokens": sorted(tokens, key=lambda token: token["id"]),
         **parts,
         "post_processor": None,
-        "model": {**_OF_PAIRS, **model} if model["type"] == "BPE" else model,
+        "model": {**_BPE_DEFAULTS, **model} if model["type"] == "BPE" else model,
     }
     return json.dumps(described, ensure_ascii=False).encode()

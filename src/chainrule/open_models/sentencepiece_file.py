@@ -1,7 +1,6 @@
-"""Files of SentencePiece (.spm, .model): pieces with scores, as a tokenizer.json of Hugging Face's.
+"""Reads unigram models of SentencePiece (.spm, .model; Kudo 2018) as a tokenizer.json.
 
-The format is a protocol buffer, sentencepiece_model.proto: fields with a number, a type of coding, and a value. Only
-unigram models are read (Kudo 2018).
+The format is a protocol buffer, sentencepiece_model.proto: fields with a number, a wire type, and a value.
 """
 
 from __future__ import annotations
@@ -34,8 +33,8 @@ class _Piece(NamedTuple):
 
 
 def definition_of_file(data: bytes, source: str, added: Sequence[str] = ()) -> bytes:
-    """A tokenizer.json of a file's bytes. source: its name, for messages. added: texts that are tokens wherever they
-    stand. Raises ModelFormatError.
+    """A tokenizer.json of the bytes of a file. source: its name, for errors. added: texts that are tokens wherever they
+    occur. Raises ModelFormatError.
     """
     pieces: list[_Piece] = []
     training: dict[int, int | bytes] = {}
@@ -51,10 +50,10 @@ def definition_of_file(data: bytes, source: str, added: Sequence[str] = ()) -> b
             if len(pieces) > _MOST_PIECES:
                 raise ValueError(f"more than {_MOST_PIECES:,} pieces")
     except (ValueError, IndexError, struct.error) as error:  # UnicodeDecodeError is a ValueError
-        raise ModelFormatError(f"{source}: is no file of SentencePiece: {error}; it is cut off or damaged") from error
+        raise ModelFormatError(f"{source}: is not a SentencePiece file: {error}; it is cut off or damaged") from error
     unknown = [piece.text for piece in pieces if piece.kind == _UNKNOWN]
     if len(unknown) != 1:
-        raise ModelFormatError(f"{source}: has {len(unknown)} pieces for what is unknown; expected one")
+        raise ModelFormatError(f"{source}: has {len(unknown)} unknown pieces; expected one")
     kind = training.get(_MODEL_TYPE, _UNIGRAM)
     if kind != _UNIGRAM:
         raise ModelFormatError(
@@ -76,14 +75,14 @@ def definition_of_file(data: bytes, source: str, added: Sequence[str] = ()) -> b
 
 
 def _piece(data: bytes) -> _Piece:
-    """Raises ValueError."""
+    """One piece of a model. Raises ValueError."""
     fields = dict(_fields(data))
     text, score, kind = fields.get(_PIECE), fields.get(_SCORE, 0), fields.get(_KIND, _NORMAL)
     if not isinstance(text, bytes) or not text or not isinstance(kind, int):
-        raise ValueError("a piece without a text")
+        raise ValueError("a piece has no text")
     number = struct.unpack("<f", score)[0] if isinstance(score, bytes) else float(score)
     if not abs(number) < 1e30:  # NaN, too
-        raise ValueError(f"a piece with the score {number}")
+        raise ValueError(f"a piece has the score {number}")
     return _Piece(text.decode(), number, kind)
 
 
@@ -92,17 +91,17 @@ def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
     position = 0
     while position < len(data):
         tag, position = _varint(data, position)
-        number, coding = tag >> 3, tag & 7
-        if coding == _VARINT:
+        number, wire_type = tag >> 3, tag & 7
+        if wire_type == _VARINT:
             value, position = _varint(data, position)
             yield number, value
             continue
-        if coding == _BYTES:
+        if wire_type == _BYTES:
             size, position = _varint(data, position)
-        elif coding in (_FOUR_BYTES, _EIGHT_BYTES):
-            size = 4 if coding == _FOUR_BYTES else 8
+        elif wire_type in (_FOUR_BYTES, _EIGHT_BYTES):
+            size = 4 if wire_type == _FOUR_BYTES else 8
         else:
-            raise ValueError(f"byte {position:,} begins a value of coding {coding}")
+            raise ValueError(f"byte {position:,} has a value of wire type {wire_type}")
         if position + size > len(data):
             raise ValueError(f"a value at byte {position:,} claims {size:,} bytes, more than there are")
         yield number, data[position : position + size]
@@ -110,7 +109,7 @@ def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 
 def _varint(data: bytes, position: int) -> tuple[int, int]:
-    """A number in groups of 7 bits, the least first, and where the next value begins. Raises ValueError, IndexError."""
+    """A number in groups of 7 bits, the lowest first, and where the next value is. Raises ValueError, IndexError."""
     value = shift = 0
     while True:
         byte = data[position]

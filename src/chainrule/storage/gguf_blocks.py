@@ -1,6 +1,6 @@
-"""The quantised blocks of GGUF files, as float32: each type by its layout, which ggml's source defines.
+"""Dequantises the blocks of GGUF files to float32. ggml's source defines their layouts.
 
-A block has 32 or 256 weights. q is the number that is stored for a weight, d and m are the block's scale and minimum,
+A block has 32 or 256 weights. q is the integer stored for a weight, d and m are the block's scale and minimum,
 and in the K types s and t are those of 32 or 16 weights within it, in units of d and m.
 
     Q4_0  d (q - 8)     Q5_0  d (q - 16)    Q8_0  d q      Q4_K, Q5_K  d s q - m t
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class BlockType(NamedTuple):
-    """weights, bytes: of a block. decode: None of plain numbers, whose type is `dtype`."""
+    """weights, bytes: how many in a block. decode: None for types that are not quantised, whose type is `dtype`."""
 
     name: str
     weights: int
@@ -36,17 +36,17 @@ class BlockType(NamedTuple):
 
 
 def _half(blocks: Blocks, begin: int) -> Float32[ndarray, "blocks 1"]:
-    """A float16 in each block."""
+    """A float16 of each block."""
     return np.ascontiguousarray(blocks[:, begin : begin + 2]).view("<f2").astype(np.float32)
 
 
 def _nibbles(packed: Blocks) -> UInt8[ndarray, "blocks 2*bytes"]:
-    """The lower halves of some bytes, then the upper ones."""
+    """The lower halves of bytes, then the upper ones."""
     return np.concatenate([packed & 0x0F, packed >> 4], axis=1)
 
 
 def _fifth_bits(packed: Blocks) -> UInt8[ndarray, "blocks 32"]:
-    """Of 32 weights, from 4 bytes."""
+    """The fifth bits of 32 weights, packed into 4 bytes."""
     return np.unpackbits(packed, axis=1, bitorder="little") << 4
 
 
@@ -128,8 +128,7 @@ BLOCK_TYPES: dict[int, BlockType] = {
 
 
 def dequantise(kind: BlockType, data: UInt8[ndarray, " bytes"]) -> ndarray:
-    """The weights, one after the other: float32, or as they are where they are plain numbers."""
+    """The weights, one after the other: float32 if they were quantised, else in their own type."""
     if kind.decode is None:
         return data.view(kind.dtype)
-    found = kind.decode(data.reshape(-1, kind.bytes))
-    return found.reshape(-1)
+    return kind.decode(data.reshape(-1, kind.bytes)).reshape(-1)

@@ -16,7 +16,7 @@ from chainrule.text.normalising import Normaliser
 from chainrule.text.splitters import splitter_named
 from chainrule.text.streams import STANDARD_INPUT
 from chainrule.text.tokenizer import Tokenizer
-from chainrule.text.tokenizer_config import BUILT_IN, LEARNT, SUBWORD_VOCABULARY
+from chainrule.text.tokenizer_config import BUILT_IN, LEARNED, SUBWORD_VOCABULARY
 from chainrule.text.vocabulary import MARKER_TOKENS, Vocabulary
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def prepare_tokenizer(
     """
     normaliser = Normaliser(config.normalise)
     kind = os.fspath(config.kind)
-    if kind in LEARNT:
+    if kind in LEARNED:
         splitter = _learn_splitter(kind, config.vocabulary_size or SUBWORD_VOCABULARY, normaliser, source, progress)
     else:
         splitter = splitter_of(kind)
@@ -54,7 +54,7 @@ def prepare_tokenizer(
 
 def splitter_of(kind: str) -> Splitter:
     """A splitter by its name, or from a tokenizer.json by its path. Raises SettingError, ModelFormatError."""
-    if kind in LEARNT:
+    if kind in LEARNED:
         raise SettingError(
             f"{kind} pieces are learned from a text; name a tokenizer.json, or the folder of a model that has them"
         )
@@ -64,8 +64,8 @@ def splitter_of(kind: str) -> Splitter:
         if os.sep in kind or kind.endswith(".json"):
             raise SettingError(f"{kind}: there is no such file; expected a tokenizer.json or a model folder")
         raise SettingError(
-            f"there is no tokenizer called {kind!r}; choose one of {', '.join((*BUILT_IN, *LEARNT))}, or name the file "
-            "of one (tokenizer.json), or a model folder"
+            f"there is no tokenizer called {kind!r}; choose one of {', '.join((*BUILT_IN, *LEARNED))}, or give the "
+            "path of a tokenizer.json or of a model folder"
         )
     from chainrule.text.subword import Subword
 

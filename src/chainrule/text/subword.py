@@ -85,6 +85,30 @@ class Subword:
         numbers: dict[str, int] = self._library.get_vocab(with_added_tokens=True)
         return numbers
 
+    @property
+    def special_tokens(self) -> list[str]:
+        """The texts of the special tokens, such as <|im_start|>."""
+        return [content for content, is_special in self._added.items() if is_special]
+
+    @property
+    def added_tokens(self) -> list[str]:
+        """The texts that are always one token, special ones included."""
+        return list(self._added)
+
+    def encode_with_special_tokens(self, text: str) -> list[int]:
+        """The library's ids of a text in which special tokens are not text, and to which nothing is added.
+
+        Raises ModelFormatError.
+        """
+        with _library_errors(self._source, "cannot be used on this text"):
+            numbers: list[int] = self._reads_special_tokens.encode(text, add_special_tokens=False).ids
+        return numbers
+
+    @cached_property
+    def _reads_special_tokens(self) -> Any:
+        """As `_library`, but special tokens in a text are tokens: only for texts that nobody else has written."""
+        return library().Tokenizer.from_str(_clean_definition(self.definition, self._source)[0])
+
     @cached_property
     def alphabet(self) -> tuple[bytes, ...]:
         """As `Splitter.alphabet`."""

@@ -9,7 +9,7 @@ from chainrule.errors import SettingError
 from chainrule.text.normalising import Normalisation, Normaliser
 
 BUILT_IN = ("word", "whitespace", "character", "byte")
-LEARNT = ("bpe", "unigram", "wordpiece")
+LEARNED = ("bpe", "unigram", "wordpiece")
 SUBWORD_VOCABULARY = 8000
 
 
@@ -17,7 +17,7 @@ SUBWORD_VOCABULARY = 8000
 class TokenizerConfig:
     """How text is tokenized, and which tokens a model knows.
 
-    kind: one of BUILT_IN or LEARNT, or the path of a tokenizer.json, or of a model folder, to use its tokenizer.
+    kind: one of BUILT_IN or LEARNED, or the path of a tokenizer.json, or of a model folder, to use its tokenizer.
     normalise: nfc or nfkc, and lower; applied to all text before tokenization.
     vocabulary_size: the largest number of tokens, markers included. Subword kinds learn this many, 8,000 by default; of
     others, the most frequent are kept, and of equally frequent ones those that occur first.
@@ -43,7 +43,7 @@ class TokenizerConfig:
         Normaliser(self.normalise)
         if not self.learns_words and (self.min_count > 1 or self.vocabulary is not None):
             raise SettingError(f"{self.kind} has a vocabulary of its own; leave out min_count and vocabulary")
-        if not self.learns_words and self.kind not in LEARNT and self.vocabulary_size is not None:
+        if not self.learns_words and self.kind not in LEARNED and self.vocabulary_size is not None:
             raise SettingError(f"{self.kind} has a vocabulary of its own; leave out vocabulary_size")
 
     @property

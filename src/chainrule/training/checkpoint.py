@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 FORMAT: Literal[1] = 1
 FOLDER, INDEX = "checkpoints", "checkpoint.json"
-_START_OVER = "start over with overwrite=True in place of resume=True"
+START_OVER = "start over with overwrite=True in place of resume=True"
 
 
 class _Strict(BaseModel):
@@ -193,10 +193,10 @@ class Checkpoints:
             field = ".".join(map(str, first["loc"])) or "the file"
             raise ModelFormatError(
                 f"{self.index}: {field}: {first['msg']}, found {str(first.get('input'))[:80]!r}; this checkpoint is "
-                f"damaged, or of another version; {_START_OVER}"
+                f"damaged, or of another version; {START_OVER}"
             ) from error
         if "last" not in entry.files:
-            raise ModelFormatError(f"{self.index}: files: expected an entry named last; {_START_OVER}")
+            raise ModelFormatError(f"{self.index}: files: expected an entry named last; {START_OVER}")
         best = self._read_arrays(entry.files["best"]) if "best" in entry.files else None
         last, damage = None, ""
         try:
@@ -204,7 +204,7 @@ class Checkpoints:
         except ModelFormatError as error:
             if best is None:
                 raise
-            damage = str(error).removesuffix(f"; {_START_OVER}")
+            damage = str(error).removesuffix(f"; {START_OVER}")
         self._files, self._best_step = dict(entry.files), entry.progress.best_step
         return OpenedCheckpoint(entry, last, best, damage)
 
@@ -214,12 +214,12 @@ class Checkpoints:
             digest = file_digest(path)
         except OSError as error:
             raise ModelFormatError(
-                f"{path}: cannot be read: {error.strerror}; the checkpoint is incomplete; {_START_OVER}"
+                f"{path}: cannot be read: {error.strerror}; the checkpoint is incomplete; {START_OVER}"
             ) from error
         if digest != file.sha256:
             raise ModelFormatError(
                 f"{path}: its SHA-256 is {digest}, expected {file.sha256}; the file has changed since it was written; "
-                f"{_START_OVER}"
+                f"{START_OVER}"
             )
         return open_tensors(path)
 

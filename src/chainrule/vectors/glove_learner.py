@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from chainrule.vectors.learner import Matrices, Rate
 
 _PARTS = 16  # of the counts, which are sorted at once
+_SHARES = 8  # of a cell: a pass takes a share of every cell, then the next, so that its order is nearly a random one
 
 
 def glove_matrices(config: VectorsConfig, words: int, rng: np.random.Generator) -> Matrices:
@@ -37,22 +38,23 @@ def glove_matrices(config: VectorsConfig, words: int, rng: np.random.Generator) 
 
 
 class GloveLearner:
-    """A step is a round of cells."""
+    """A step is a round of shares of cells."""
 
     def __init__(self, counted: Cooccurrences, config: VectorsConfig, matrices: Matrices) -> None:
         self._config, self.matrices = config, matrices
         rng = np.random.default_rng(config.seed)
         words = counted.starts.size - 1
-        self.steps = blocks_for(words)
-        block_of = np.stack([random_blocks(words, self.steps, rng) for _ in range(2)])
+        self._blocks = blocks = blocks_for(words)
+        self.steps = _SHARES * blocks
+        block_of = np.stack([random_blocks(words, blocks, rng) for _ in range(2)])
         edges = np.searchsorted(counted.starts, np.linspace(0, counted.columns.size, _PARTS + 1)[1:-1])
         bounds = np.unique(np.concatenate([[0], edges, [words]])).tolist()
         parts = list(pairwise(bounds))
-        sizes = np.zeros((len(parts), self.steps**2), np.int64)
+        sizes = np.zeros((len(parts), blocks**2), np.int64)
         run_all(
             cell_sizes,
             [
-                (counted.starts, counted.columns, *part, self.steps, block_of, size)
+                (counted.starts, counted.columns, *part, blocks, block_of, size)
                 for part, size in zip(parts, sizes, strict=True)
             ],
         )
@@ -64,20 +66,21 @@ class GloveLearner:
         run_all(
             place_cells,
             [
-                (*counted, float(UNIT), *part, self.steps, block_of, place, self._pairs, self._counts)
+                (*counted, float(UNIT), *part, blocks, block_of, place, self._pairs, self._counts)
                 for part, place in zip(parts, places, strict=True)
             ],
         )
-        cells = zip(self._edges[:-1], self._edges[1:], seeds(rng, self.steps**2), strict=True)
+        cells = zip(self._edges[:-1], self._edges[1:], seeds(rng, blocks**2), strict=True)
         run_all(shuffle, [(self._pairs, self._counts, start, stop, seed) for start, stop, seed in cells])
 
     def learn(self, step: int, rate: Rate, rng: np.random.Generator) -> StepTotals:
         config = self._config
         names = "words", "contexts", "word_squares", "context_squares", "word_biases", "context_biases"
         calls = []
-        for i, j in cells_of_round(step, self.steps):
-            cell = i * self.steps + j
-            bounds = self._edges[cell], self._edges[cell + 1]
+        share, number = divmod(step, self._blocks)
+        for i, j in cells_of_round(number, self._blocks):
+            start, stop = self._edges[i * self._blocks + j :][:2].tolist()
+            bounds = [start + (stop - start) * k // _SHARES for k in (share, share + 1)]
             matrices = [self.matrices[name] for name in names]
             calls.append((self._pairs, self._counts, *bounds, *matrices, config.rate, config.x_max, config.power))
         costs = run_all(learn_counts, calls)

@@ -52,8 +52,11 @@ def sigmoid_table() -> Float32[ndarray, " entries"]:
 
 
 def word_matrices(config: VectorsConfig, rows: int, outputs: int, rng: np.random.Generator) -> Matrices:
-    """As word2vec.c begins: inputs at random, outputs 0. With subwords as fastText, whose bound is twice as high."""
-    bound = (1.0 if config.subwords else 0.5) / config.dimensions
+    """Inputs uniform between -1/D and 1/D, outputs 0, as in gensim and fastText.
+
+    word2vec.c's bound is half of it, from which skip-gram learns less on small texts.
+    """
+    bound = 1.0 / config.dimensions
     return {
         "inputs": random_rows(rows, config.dimensions, bound, rng),
         "outputs": zero_rows(outputs, config.dimensions),

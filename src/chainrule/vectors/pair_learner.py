@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from chainrule.vectors.training_text import TrainingText
 
 # Blocks are drawn anew for each step, since a word is told from no other block's words until then: so steps are short,
-# though not so short that the drawing, which takes as long as there are words, would count.
+# about as many tokens as there are words, though not so short that the drawing, which takes that long, would count.
 _PARTS = 8  # of a step
-_LEAST_TOKENS = 1 << 14  # of a part
+_LEAST_TOKENS = 1 << 12  # of a part
 _PAIRS = 1 << 22  # of a part, at most
 
 
@@ -38,7 +38,7 @@ class PairLearner:
         assert config.noise_power is not None
         self._keep, self._table = text.kept(config.sample), sigmoid_table()
         self._weights = text.counts**config.noise_power
-        wanted = max(_LEAST_TOKENS, len(text.words) // 2)
+        wanted = max(_LEAST_TOKENS, len(text.words) // _PARTS)
         self._part = max(1, min(wanted, _PAIRS // (2 * config.window)))
 
     @property

@@ -12,7 +12,7 @@ from chainrule.vectors.subword_kernels import ngram_buckets
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtyping import Int32, Int64
+    from jaxtyping import Float32, Int32, Int64
     from numpy import ndarray
 
 
@@ -63,3 +63,16 @@ def units_of(words: Sequence[bytes], ngrams: Ngrams | None) -> Units:
     seen, places = np.unique(np.concatenate(parts), return_inverse=True)
     rows[is_own], rows[~is_own] = own, len(words) + places
     return Units(starts, rows.astype(np.int32), seen)
+
+
+def means_of(
+    units: Units, inputs: Float32[ndarray, "rows D"], rows: ndarray | None = None
+) -> Float32[ndarray, "words D"]:
+    """The vector of each word: the mean of its units'. rows: of the inputs, the row of each unit."""
+    rows = units.rows if rows is None else rows
+    means = np.empty((units.starts.size - 1, inputs.shape[1]), np.float32)
+    for start in range(0, len(means), 1 << 12):
+        edges = units.starts[start : start + (1 << 12) + 1]
+        summed = np.add.reduceat(inputs[rows[edges[0] : edges[-1]]], edges[:-1] - edges[0])
+        means[start : start + len(summed)] = summed / np.diff(edges)[:, None].astype(np.float32)
+    return means

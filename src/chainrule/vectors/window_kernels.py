@@ -98,11 +98,13 @@ def learn_windows(
     stream: Array, start: int, stop: int, keep: Array, window: int, is_cbow: bool, loss: int, unit_starts: Array,
     units: Array, inputs: Array, outputs: Array, rate: float, random: int, members: Array, shares: Array,
     aliases: Array, path_starts: Array, path_nodes: Array, path_labels: Array, rows: Array, logits: Array,
-    hidden: Array, errors: Array, drawn: Array, table: Array,
+    hidden: Array, errors: Array, sums: Array, drawn: Array, table: Array,
 ) -> tuple[float, int]:  # fmt: skip
     """Learns from a part of a stream; the sum of the losses, and how many words were foretold.
 
-    As in word2vec.c and fastText, each input gets the whole error, though it was a part of a mean.
+    As in word2vec.c and fastText, each input gets the whole error, though it was a part of a mean, and skip-gram's word
+    is corrected after each of its context. As that moves the mean by the error, the units themselves can wait for the
+    sum of the errors. (Only an n-gram that a word has twice moves the mean a little more.)
     """
     total, foretold = 0.0, 0
     while start < stop:
@@ -118,7 +120,7 @@ def learn_windows(
                 for k in range(unit_starts[word], unit_starts[word + 1]):
                     ask_for_row(inputs, units[k])
             clear_row(hidden, 0)
-            clear_row(errors, 0)
+            clear_row(sums, 0)
             if is_cbow:
                 for j in range(first, last):
                     if j != i:
@@ -128,13 +130,16 @@ def learn_windows(
                 _add_units(rows[i], unit_starts, units, inputs, hidden)
             for j in range(first, last):
                 if (j == i) == is_cbow:
+                    clear_row(errors, 0)
                     cost, random = foretell(
                         hidden, rows[j], loss, outputs, rate, random, members, shares, aliases, path_starts,
                         path_nodes, path_labels, logits, errors, drawn, table,
                     )  # fmt: skip
+                    add_errors(errors, hidden, 0)
+                    add_errors(errors, sums, 0)
                     total += cost
                     foretold += 1
             for j in range(first, last):
                 if (j != i) == is_cbow:
-                    _correct_units(rows[j], unit_starts, units, errors, inputs)
+                    _correct_units(rows[j], unit_starts, units, sums, inputs)
     return total, foretold

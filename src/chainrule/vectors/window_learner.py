@@ -43,7 +43,7 @@ class WindowLearner:
         config, noise = self._config, self._noise
         start, stop = step * MOST_TOKENS, min((step + 1) * MOST_TOKENS, len(self._text))
         logits = np.empty(len(self._text.words) if config.loss == "softmax" else 0)
-        rows = zero_rows(1, config.dimensions), zero_rows(1, config.dimensions)
+        rows = [zero_rows(1, config.dimensions) for _ in range(3)]
         loss, examples = run(
             learn_windows,
             *(self._text.stream, start, stop, self._keep, config.window, config.method == "cbow"),

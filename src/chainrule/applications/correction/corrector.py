@@ -9,7 +9,7 @@ import numpy as np
 
 from chainrule.applications.correction.chunks import chunks_of
 from chainrule.applications.correction.lattice import Arc, Variant, best_paths
-from chainrule.applications.correction.learnt import with_rewritings
+from chainrule.applications.correction.learned import with_rewritings
 from chainrule.applications.correction.spelling import Spelling
 from chainrule.applications.rescoring.features import IMPOSSIBLE
 from chainrule.base.arguments import as_texts
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from chainrule.applications.correction.errors import ErrorModel
     from chainrule.applications.correction.grammar import Grammar
     from chainrule.applications.correction.lattice import Path
-    from chainrule.applications.correction.learnt import LearntCorrector
+    from chainrule.applications.correction.learned import LearnedCorrector
     from chainrule.applications.correction.word_index import WordIndex
     from chainrule.applications.rescoring.features import TextScorer
     from chainrule.evaluation.token_costs import Speller
@@ -40,7 +40,7 @@ class CorrectionConfig:
     """How texts are corrected.
 
     beam: the most paths kept at each position. candidates: the most candidates for each word. at_least: the least
-    probability of a change. weight: of the language model, relative to the channel. learnt_weight: of the learnt
+    probability of a change. weight: of the language model, relative to the channel. learned_weight: of the learned
     corrector's log P(right | wrong), relative to the channel. rescore_weight: of the second model's log-probability.
     keep: words that are never changed.
     Raises SettingError.
@@ -50,7 +50,7 @@ class CorrectionConfig:
     candidates: int = 6
     at_least: float = 0.5
     weight: float = 1.0
-    learnt_weight: float = 0.5
+    learned_weight: float = 0.5
     rescore_weight: float = 0.5
     keep: tuple[str, ...] = ()
 
@@ -60,7 +60,7 @@ class CorrectionConfig:
             ("candidates", 1, 1 << 10),
             ("at_least", 0.0, 1.0),
             ("weight", 0.0, 100.0),
-            ("learnt_weight", 0.0, 100.0),
+            ("learned_weight", 0.0, 100.0),
             ("rescore_weight", 0.0, 100.0),
         ):
             if not least <= (value := getattr(self, name)) <= most:
@@ -112,10 +112,10 @@ class Corrector:
         config: CorrectionConfig | None = None,
         *,
         grammar: Grammar | None = None,
-        learnt: LearntCorrector | None = None,
+        learned: LearnedCorrector | None = None,
         rescorer: TextScorer | None = None,
     ) -> None:
-        """grammar: what it proposes joins the words of spelling. learnt: so do its texts, and it weighs the best.
+        """grammar: what it proposes joins the words of spelling. learned: so do its texts, and it weighs the best.
 
         rescorer: a second language model, which weighs the best, too.
         """
@@ -123,7 +123,7 @@ class Corrector:
         self._tokenizer = tokenizer.with_markers("keep")  # a literal </s> or <unk> is left alone
         self._words, self._config = words, config or CorrectionConfig()
         self._spelling = Spelling(words, errors, self._config.candidates)
-        self._grammar, self._learnt, self._rescorer = grammar, learnt, rescorer
+        self._grammar, self._learned, self._rescorer = grammar, learned, rescorer
         self._keep = frozenset(word.lower() for word in self._config.keep)
 
     def correct(self, texts: Iterable[str]) -> list[Corrected]:
@@ -135,7 +135,7 @@ class Corrector:
         lattices = self._lattices([texts[i] for i in read], [parted[i] for i in read])
         config = self._config
         paths = best_paths(self._model, lattices, beam=config.beam, weight=config.weight)
-        if self._learnt is not None or self._rescorer is not None:
+        if self._learned is not None or self._rescorer is not None:
             paths = self._weighed([texts[i] for i in read], paths)
         results = [Corrected(text, text, (), note) for text, note in zip(texts, notes, strict=True)]
         for i, ways in zip(read, paths, strict=True):
@@ -151,12 +151,12 @@ class Corrector:
         return None
 
     def _weighed(self, texts: list[str], paths: list[list[Path]]) -> list[list[Path]]:
-        """The paths of each text in the order that they have with the learnt corrector and the second model."""
+        """The paths of each text in the order that they have with the learned corrector and the second model."""
         written = [text for text, ways in zip(texts, paths, strict=True) for _ in ways]
         meant = [path.text() for ways in paths for path in ways]
         totals = np.zeros(len(meant))
-        if self._learnt is not None and meant:
-            totals += self._config.learnt_weight * self._learnt.log_probs(written, meant)
+        if self._learned is not None and meant:
+            totals += self._config.learned_weight * self._learned.log_probs(written, meant)
         if self._rescorer is not None and meant:
             totals += self._config.rescore_weight * np.maximum(self._rescorer.log_probs(meant), IMPOSSIBLE)
         added = iter(totals.tolist())
@@ -189,8 +189,8 @@ class Corrector:
                 self._grammar.propose(text, chunks, rows)
                 for text, chunks, rows in zip(texts, parted, proposals, strict=True)
             ]
-        if self._learnt is not None:
-            rewritten = self._learnt.propose(texts)
+        if self._learned is not None:
+            rewritten = self._learned.propose(texts)
             proposals = [
                 with_rewritings(chunks, rows, others)
                 for chunks, rows, others in zip(parted, proposals, rewritten, strict=True)

@@ -96,9 +96,15 @@ def choice_log_probs(
     progress: Progress = silent,
     *,
     separator: str = " ",
+    reads_prompts: bool = False,
+    context: int | None = None,
 ) -> ChoiceScores:
-    """log P(choice | prompt), each prompt read once for all choices. Raises MarkerError."""
-    shared = SharedPrefixes(model)
+    """log P(choice | prompt), each prompt read once for all choices. Raises MarkerError.
+
+    reads_prompts: whether the model is a `PromptReader`, so that what all prompts begin with is read once for all.
+    context: the most tokens that it reads at once.
+    """
+    shared = SharedPrefixes(model, reads_prompts=reads_prompts, context=context)
     shape = (len(prompts), len(choices))
     log_probs, tokens = np.zeros(shape), np.zeros(shape)
     for first in range(0, len(prompts), _SCORED_TOGETHER):

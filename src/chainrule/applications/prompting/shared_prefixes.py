@@ -1,4 +1,4 @@
-"""Scoring many continuations of few prefixes: each distinct prefix is read once.
+"""Scoring many continuations of few prefixes: each distinct prefix is read once, and what all begin with, once for all.
 
 A `Measurable` like the model inside, with the same scores up to rounding. It reads the continuations token by token,
 so it is worth it where they are short and the prefixes long.
@@ -23,14 +23,17 @@ if TYPE_CHECKING:
 
     Tokens = Int32[ndarray, " T"]
 
+_BYTES = 4  # of a token
 _READ_TOGETHER = 1 << 11  # tokens of prefixes: whose states are kept for all their continuations
+_WORTH_SHARING = 16  # tokens that all prefixes begin with, such as the solved examples of a few-shot prompt
 
 
 class SharedPrefixes:
     """Scores sequences by stepping from the states of their prefixes."""
 
-    def __init__(self, model: LanguageModel[Any]) -> None:
-        self.model = model
+    def __init__(self, model: LanguageModel[Any], *, reads_prompts: bool = False, context: int | None = None) -> None:
+        """reads_prompts: whether the model is a `PromptReader`. context: the most tokens that it reads at once."""
+        self.model, self._reads_prompts, self._context = model, reads_prompts, context
 
     def score(
         self, sequences: Sequence[Tokens], *, prefixes: Sequence[Tokens] | None = None, end: bool = True
@@ -60,21 +63,50 @@ class SharedPrefixes:
         followers: dict[bytes, list[int]] = {}
         for i, prefix in enumerate(given):
             followers.setdefault(prefix.tobytes(), []).append(i)
-        for batch in _batches(list(followers)):
-            self._step_batch([followers[prefix] for prefix in batch], given, targets, scores, unknown=unknown)
+        for batch, state in self._states(list(followers)):
+            self._step_batch([followers[prefix] for prefix in batch], state, targets, scores, unknown=unknown)
         return scores
+
+    def _states(self, prefixes: list[bytes]) -> Iterator[tuple[list[bytes], Any]]:
+        """Batches of prefixes, each with the state after them."""
+        common = self._common_beginning(prefixes)
+        if not common:
+            for batch in _batches(prefixes):
+                yield batch, self.model.start([np.frombuffer(prefix, np.int32) for prefix in batch])
+            return
+        reader: Any = self.model
+        beginning = reader.start([np.frombuffer(common, np.int32)])
+        by_length: dict[int, list[bytes]] = {}
+        for prefix in prefixes:
+            by_length.setdefault(len(prefix) - len(common), []).append(prefix)
+        for size, own in by_length.items():
+            for batch in _batches(own, size):
+                state = reader.select(beginning, np.zeros(len(batch), np.int32))
+                rest = [np.frombuffer(prefix[len(common) :], np.int32) for prefix in batch]
+                yield batch, reader.read(rest, state) if size else state
+
+    def _common_beginning(self, prefixes: list[bytes]) -> bytes:
+        """What all prefixes begin with, if it is worth reading apart, and all can be read at once."""
+        longest = max(map(len, prefixes), default=0) // _BYTES
+        fits = self._context is None or longest + 1 < self._context
+        if not self._reads_prompts or len(prefixes) < 2 or not fits:
+            return b""
+        first, last = min(prefixes), max(prefixes)
+        pairs = enumerate(zip(first, last, strict=False))
+        shared = next((i for i, (one, other) in pairs if one != other), min(len(first), len(last)))
+        whole = shared - shared % _BYTES
+        return first[:whole] if whole >= _BYTES * _WORTH_SHARING else b""
 
     def _step_batch(
         self,
         followers: Sequence[Sequence[int]],
-        prefixes: Sequence[Tokens],
+        state: Any,
         targets: Sequence[Tokens],
         scores: Sequence[Float32[ndarray, " T"]],
         *,
         unknown: bool,
     ) -> None:
-        """Fills in the scores of the targets that follow some prefixes. followers: the targets of each prefix."""
-        state = self.model.start([prefixes[own[0]] for own in followers])
+        """Fills in the scores of the targets that follow some prefixes. followers: the targets of each row."""
         rows = np.repeat(np.arange(len(followers), dtype=np.int32), [len(own) for own in followers])
         active = np.array([i for own in followers for i in own])
         position = 0
@@ -96,11 +128,12 @@ class SharedPrefixes:
             rows = np.arange(active.size, dtype=np.int32)
 
 
-def _batches(prefixes: list[bytes]) -> Iterator[list[bytes]]:
-    """Prefixes of similar length, about as many tokens each time."""
+def _batches(prefixes: list[bytes], size: int | None = None) -> Iterator[list[bytes]]:
+    """Prefixes of similar length, about as many tokens each time. size: bytes of each to be read; None: all."""
     batch: list[bytes] = []
     for prefix in sorted(prefixes, key=len):
-        if batch and (len(batch) + 1) * (len(prefix) // 4 + 1) > _READ_TOGETHER:
+        to_read = (len(prefix) if size is None else size) // _BYTES + 1
+        if batch and (len(batch) + 1) * to_read > _READ_TOGETHER:
             yield batch
             batch = []
         batch.append(prefix)

@@ -11,9 +11,18 @@ from typing import ClassVar, Literal
 
 from chainrule.base.settings import setting
 from chainrule.errors import SettingError
+from chainrule.neural.config.grid import GridLabelling
 from chainrule.neural.config.labelling_base import LabellingConfig, WordsConfig
 from chainrule.neural.config.network import LAYERS, MAX_LAYERS, MAX_WIDTH
-from chainrule.neural.config.pictures import GridLabelling, LeNetLabelling
+from chainrule.neural.config.pictures import (
+    AlexNetLabelling,
+    EfficientNetLabelling,
+    GoogLeNetLabelling,
+    LeNetLabelling,
+    ResNetLabelling,
+    VGGLabelling,
+    ViTLabelling,
+)
 
 Pooling = Literal["last", "mean", "max"]
 TreeCell = Literal["child-sum", "binary", "recursive"]
@@ -153,6 +162,12 @@ LABELLING: dict[str, type[LabellingConfig]] = {
     "graph": GraphLabelling,
     "lenet": LeNetLabelling,
     "grid": GridLabelling,
+    "alexnet": AlexNetLabelling,
+    "vgg": VGGLabelling,
+    "googlenet": GoogLeNetLabelling,
+    "resnet": ResNetLabelling,
+    "vit": ViTLabelling,
+    "efficientnet": EfficientNetLabelling,
 }
 
 

@@ -7,15 +7,31 @@ from typing import ClassVar, Literal
 
 from chainrule.base.settings import setting
 from chainrule.errors import SettingError
-from chainrule.neural.config.grid import GRID_CELLS, GridCell
 from chainrule.neural.config.labelling_base import LabellingConfig
 from chainrule.neural.config.network import LAYERS, MAX_LAYERS, MAX_WIDTH
 from chainrule.pictures.picture import Colours, Fit, Frame
 
-Corners = Literal["one", "four"]
 Activation = Literal["relu", "tanh"]
 MapPooling = Literal["max", "mean"]
 MapNorm = Literal["none", "batch", "local"]
+Stem = Literal["small", "large"]
+Block = Literal["by_depth", "basic", "bottleneck"]
+
+# Convolutions of each block of VGG (Simonyan and Zisserman 2015, table 1), and blocks of each layer of a ResNet (He et
+# al. 2016, table 1), by depth.
+VGG_BLOCKS: dict[int, tuple[int, ...]] = {
+    11: (1, 1, 2, 2, 2),
+    13: (2, 2, 2, 2, 2),
+    16: (2, 2, 3, 3, 3),
+    19: (2, 2, 4, 4, 4),
+}
+RESNET_BLOCKS: dict[int, tuple[int, ...]] = {
+    18: (2, 2, 2, 2),
+    34: (3, 4, 6, 3),
+    50: (3, 4, 6, 3),
+    101: (3, 4, 23, 3),
+    152: (3, 8, 36, 3),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +122,7 @@ class PlainConvolutionLabelling(PictureLabelling):
 
     @property
     def labels_pixels(self) -> bool:
-        return self.padded and not any(side % self.pixels_of_place for side in self.size)
+        return self.padded and self.window == 2 and not any(side % self.pixels_of_place for side in self.size)
 
     @property
     def pixels_of_place(self) -> int:
@@ -136,28 +152,149 @@ class LeNetLabelling(PlainConvolutionLabelling):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GridLabelling(PictureLabelling):
-    """A two-dimensional LSTM (Graves 2007), which also labels pixels."""
+class AlexNetLabelling(PlainConvolutionLabelling):
+    """AlexNet (Krizhevsky 2012), with its first filters made smaller for small pictures."""
 
-    cell: GridCell = setting("lstm", GRID_CELLS)
-    layers: int = setting(1, LAYERS, least=1, below=MAX_LAYERS)
-    corners: Corners = setting(
-        "four", "where layers begin to read; one: upper left; four: each corner, a quarter of the width each"
+    channels: tuple[int, ...] = setting(
+        (64, 192, 384, 256, 256), "filters of each convolution", least=1, below=MAX_WIDTH
     )
-    patch: int = setting(2, "height and width, in pixels, of what a cell reads", least=1, below=1 << 8)
-    width: int = setting(96, "numbers in a hidden vector, of all corners together", least=1, below=MAX_WIDTH)
+    kernels: tuple[int, ...] = setting(
+        (5, 5, 3, 3, 3),
+        "height and width of the filters of each convolution; one number: of all",
+        least=1,
+        below=1 << 8,
+    )
+    pooled: tuple[int, ...] = setting((1, 2, 5), "convolutions, counted from 1, whose outputs are pooled", least=1)
+    window: int = setting(3, "height and width of a window of pooling, which moves by 2", least=2, below=1 << 8)
+    norm: MapNorm = setting(
+        "local", "of the outputs of convolutions: batch: batch normalisation; local: among neighbouring filters"
+    )
+    hidden: tuple[int, ...] = setting(
+        (1024,), "numbers in the hidden vectors between the convolutions and the last one", least=1, below=MAX_WIDTH
+    )
+    width: int = setting(1024, "numbers in a hidden vector", least=1, below=MAX_WIDTH)
+
+
+@dataclass(frozen=True, kw_only=True)
+class VGGLabelling(PictureLabelling):
+    """VGG (Simonyan 2014): 3x3 convolutions, 11 to 19 layers deep; batch normalisation came later."""
+
+    depth: int = setting(11, "weight layers; of VGG 11, 13, 16 or 19; of ResNets 18, 34, 50, 101 or 152", least=1)
+    channels: tuple[int, ...] = setting(
+        (64, 128, 256, 512, 512), "filters of the convolutions of each block", least=1, below=MAX_WIDTH
+    )
+    norm: MapNorm = setting(
+        "batch", "of the outputs of convolutions: batch: batch normalisation; local: among neighbouring filters"
+    )
+    hidden: tuple[int, ...] = setting(
+        (512,), "numbers in the hidden vectors between the convolutions and the last one", least=1, below=MAX_WIDTH
+    )
+    width: int = setting(512, "numbers in a hidden vector", least=1, below=MAX_WIDTH)
+    dropout: float = setting(
+        0.5, "share of numbers dropped of what each hidden layer and the labels' layer read", least=0, below=1
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_depth(self.depth, VGG_BLOCKS)
+        if len(self.channels) != len(VGG_BLOCKS[self.depth]):
+            raise SettingError(f"channels are {len(self.channels)}; expected 5, one for each block of convolutions")
+
+    @property
+    def blocks(self) -> tuple[int, ...]:
+        """The convolutions of each block."""
+        return VGG_BLOCKS[self.depth]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GoogLeNetLabelling(PictureLabelling):
+    """GoogLeNet (Szegedy 2015): inception blocks, filters of several sizes side by side."""
+
+    blocks: tuple[int, ...] = setting((2, 5, 2), "blocks of each group, or of each layer of a ResNet", least=1)
+    stem: Stem = setting("small", "small: a 3x3 convolution; large: 7x7 and pooling, for pictures of 224 pixels")
+    norm: MapNorm = setting(
+        "batch", "of the outputs of convolutions: batch: batch normalisation; local: among neighbouring filters"
+    )
+    width: int = setting(64, "filters of the first convolution; those of all others follow in proportion", least=4)
+    dropout: float = setting(0.4, "share of numbers dropped of what the labels' layer reads", least=0, below=1)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.blocks) != 3 or any(own > most for own, most in zip(self.blocks, (2, 5, 2), strict=True)):
+            raise SettingError(f"blocks are {self.blocks}; expected three numbers, of at most 2, 5 and 2")
+        if self.norm == "local":
+            raise SettingError("norm is local, which GoogLeNet does not have here; expected none or batch")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResNetLabelling(PictureLabelling):
+    """A residual network (He 2016), 18 to 152 layers deep."""
+
+    depth: int = setting(18, "weight layers; of VGG 11, 13, 16 or 19; of ResNets 18, 34, 50, 101 or 152", least=1)
+    blocks: tuple[int, ...] = setting(
+        (), "blocks of each group, or of each layer of a ResNet; nothing: by depth", least=1
+    )
+    block: Block = setting(
+        "by_depth", "basic: two 3x3 convolutions; bottleneck: 1x1, 3x3, 1x1; by_depth: bottleneck from 50 on"
+    )
+    stem: Stem = setting("small", "small: a 3x3 convolution; large: 7x7 and pooling, for pictures of 224 pixels")
+    starts_as_identity: bool = setting(True, "residual blocks give what they read before training")
+    width: int = setting(64, "filters of the first convolution; twice as many in each later layer", least=1)
     dropout: float = setting(0.0, "share of numbers dropped of what the labels' layer reads", least=0, below=1)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        shares = self.directions * (2 if self.cell == "grid" else 1)
-        if self.width % shares:
-            raise SettingError(f"a width of {self.width} cannot be divided by {shares}, for corners and memories")
+        _check_depth(self.depth, RESNET_BLOCKS)
+        if len(self.blocks) > 8:
+            raise SettingError(f"blocks are {self.blocks}; expected those of at most 8 layers")
 
     @property
-    def labels_pixels(self) -> bool:
-        return True
+    def layer_blocks(self) -> tuple[int, ...]:
+        """The blocks of each layer."""
+        return self.blocks or RESNET_BLOCKS[self.depth]
 
     @property
-    def directions(self) -> int:
-        return 4 if self.corners == "four" else 1
+    def is_bottleneck(self) -> bool:
+        """Whether blocks are bottlenecks."""
+        return self.depth >= 50 if self.block == "by_depth" else self.block == "bottleneck"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ViTLabelling(PictureLabelling):
+    """A Transformer over patches of a picture, ViT (Dosovitskiy 2021)."""
+
+    patch: int = setting(4, "height and width of a patch, in pixels", least=1, below=1 << 10)
+    layers: int = setting(6, LAYERS, least=1, below=MAX_LAYERS)
+    heads: int = setting(4, "attention heads of each layer", least=1, below=1 << 10)
+    placed: bool = setting(True, "patches have learned vectors of their places")
+    width: int = setting(192, "numbers in a hidden vector", least=1, below=MAX_WIDTH)
+    dropout: float = setting(
+        0.1, "share of numbers dropped of what the first layer and the labels' layer read", least=0, below=1
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if any(side % self.patch for side in self.size):
+            raise SettingError(f"a size of {self.size} does not divide into patches of {self.patch} pixels")
+        if self.width % (2 * self.heads):
+            raise SettingError(f"a width of {self.width} cannot be shared by {self.heads} heads of an even width")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EfficientNetLabelling(PictureLabelling):
+    """EfficientNet-Lite0 (Tan 2019): a filter for each channel, between 1x1 convolutions; for photographs."""
+
+    size: tuple[int, ...] = setting(
+        (224,), "height and width, in pixels, that pictures are brought to; one number: both", least=1, below=1 << 12
+    )
+    stages: int = setting(
+        7, "groups of blocks; small pictures need fewer, since 7 give a map of a 32nd of their size", least=1, below=8
+    )
+    width: int = setting(1280, "numbers in the vector that labels are read from", least=1, below=MAX_WIDTH)
+    dropout: float = setting(0.2, "share of numbers dropped of what the labels' layer reads", least=0, below=1)
+
+
+def _check_depth(depth: int, known: dict[int, tuple[int, ...]]) -> None:
+    if depth not in known:
+        *others, last = known
+        raise SettingError(f"depth is {depth}; expected {', '.join(map(str, others))} or {last}")

@@ -5,7 +5,7 @@ Legend: B pictures, C channels, H height, W width.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -57,7 +57,11 @@ class PlainLayers(nn.Sequential):
                 layer.append(nn.LocalResponseNorm(5, k=2.0))
             if pooled:
                 edge = (window - 1) // 2 if padded else 0
-                layer.append(nn.MaxPool2d(window, 2, edge) if pooling == "max" else nn.AvgPool2d(window, 2, edge))
+                layer.append(
+                    nn.MaxPool2d(window, 2, edge)
+                    if pooling == "max"
+                    else nn.AvgPool2d(window, 2, edge, count_include_pad=False)
+                )
             self.add_module(f"conv{i}", layer)
             channels = filters
         self.width = channels
@@ -102,10 +106,10 @@ def maps_shape(layers: nn.Module, channels: int, size: tuple[int, int]) -> torch
         layers.train(training)
 
 
-def initialise(layers: nn.Module) -> None:
-    """Weights by He et al. (2015, equation 10) for ReLU; biases 0."""
+def initialise(layers: nn.Module, mode: Literal["fan_in", "fan_out"] = "fan_in") -> None:
+    """Weights by He et al. (2015) for ReLU: fan_in keeps the size of outputs, fan_out that of gradients; biases 0."""
     for module in layers.modules():
         if isinstance(module, nn.Conv2d | nn.Linear):
-            nn.init.kaiming_normal_(module.weight, mode="fan_in", nonlinearity="relu")
+            nn.init.kaiming_normal_(module.weight, mode=mode, nonlinearity="relu")
             if module.bias is not None:
                 nn.init.zeros_(module.bias)

@@ -17,7 +17,7 @@ from chainrule.neural.grids import GridLayer, wire_grids
 if TYPE_CHECKING:
     from jaxtyping import Float
 
-    from chainrule.neural.config.pictures import GridLabelling
+    from chainrule.neural.config.grid import GridLabelling
     from chainrule.pictures.picture import Frame
 
 
@@ -50,13 +50,6 @@ class GridLayers(nn.Module):
         if self.shows_patches:
             maps = torch.cat((maps, patches.to(maps.dtype)), 3)
         return maps.permute(0, 3, 1, 2)
-
-
-class MeanOfPlaces(nn.Module):
-    """The mean vector of a map's places."""
-
-    def forward(self, maps: Float[Tensor, "B D h w"]) -> Float[Tensor, "B D"]:
-        return maps.mean((2, 3))
 
 
 class PixelVectors(nn.Module):

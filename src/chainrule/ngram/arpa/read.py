@@ -82,8 +82,8 @@ def read_arpa(
             blanks = sum(complete.level_sizes) - read
             if blanks:
                 note(
-                    f"{source.name}: {blanks:,} n-grams are missing from the file that longer ones end or begin with; "
-                    "they were added with the probabilities that backing off gives"
+                    f"{source.name}: {blanks:,} n-grams that longer ones begin or end with are missing from the file; "
+                    "they were added by backing off"
                 )
             return complete.table(), vocabulary
         except DuplicateNgramError as error:

@@ -1,4 +1,4 @@
-"""The architectures of others that are known here: a file each, with its table of settings and its table of tensors."""
+"""The architectures of transformers that can be opened and written, each in a file with its two tables."""
 
 from chainrule.open_models.architecture import Architecture
 from chainrule.open_models.architectures.bert import BERT
@@ -14,8 +14,8 @@ from chainrule.open_models.architectures.roberta import ROBERTA
 from chainrule.open_models.architectures.t5 import MT5, T5
 
 ARCHITECTURES: dict[str, Architecture] = {
-    each.model_type: each
-    for each in (
+    architecture.model_type: architecture
+    for architecture in (
         GPT2,
         LLAMA,
         MISTRAL,

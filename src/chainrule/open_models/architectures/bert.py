@@ -1,4 +1,4 @@
-"""BERT (Devlin et al. 2019), with the head that it was trained with to fill in masks."""
+"""BERT (Devlin et al. 2019) with its masked-LM head."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _of_attention(kind: str) -> tuple[str, ...]:
 def _read_types(config: dict[str, Any]) -> dict[str, Any]:
     """Raises ValueError."""
     if (types := config.get("type_vocab_size", 2)) == 0:
-        raise ValueError("a bert has token types; expected 1 or more")
+        raise ValueError("there are no token types; expected 1 or more")
     return {"segments": types}
 
 
@@ -82,7 +82,7 @@ BERT = Architecture(
         *("pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers", "pooler_size_per_head"),
         "pooler_type",
     ),
-    ignored_tensors=(  # what says whether two texts follow each other; the output's bias again; 0, 1, 2, ...
+    ignored_tensors=(  # the pooler and next-sentence heads; the output's bias again; 0, 1, 2, ...
         r"bert\.pooler\.dense\.(weight|bias)",
         r"(bert\.)?cls\.seq_relationship\.(weight|bias)",
         r"(bert\.)?cls\.predictions\.decoder\.bias",

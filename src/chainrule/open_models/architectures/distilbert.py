@@ -65,7 +65,7 @@ DISTILBERT = Architecture(
         Tensor("output.weight", "vocab_projector.weight", by_token=True),
         Tensor("output.bias", "vocab_projector.bias", by_token=True),
     ),
-    # Sines and cosines are how its table of positions begins; the file has the table.
+    # Sinusoids only initialise its table of positions, which the file contains.
     fixed={"tie_word_embeddings": True, "tie_weights_": True},
     ignored=("sinusoidal_pos_embds", "dropout", "attention_dropout", "qa_dropout", "seq_classif_dropout"),
     ignored_tensors=(r"distilbert\.embeddings\.position_ids",),

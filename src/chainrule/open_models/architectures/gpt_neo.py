@@ -1,4 +1,4 @@
-"""GPT-Neo (Black et al. 2021), and TinyStories: every other layer sees a window, and scores are not divided."""
+"""GPT-Neo (Black et al. 2021) and TinyStories: every other layer attends within a window, and scores are not scaled."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def _read_windows(config: Json) -> Json:
     kinds = [kind for some, times in config["attention_types"] for _ in range(times) for kind in some]
     layers, window = config["num_layers"], config.get("window_size", 256)
     if len(kinds) != layers or config.get("attention_layers", kinds) != kinds:
-        raise ValueError(f"{len(kinds)} layers are named; expected {layers}, the same in both")
+        raise ValueError(f"they name {len(kinds)} layers; expected {layers}, the same in both")
     if window >= config["max_position_embeddings"] or _LOCAL not in kinds:
         return {"window": None}
     every = kinds.index(_LOCAL) + 1
     if kinds != [_GLOBAL if layer % every else _LOCAL for layer in range(1, layers + 1)]:
         raise ValueError(
-            "layers that are global and local in another order than the last of every few are not done here"
+            "this order of global and local layers is not supported; expected every n-th layer to be local"
         )
     return {"window": window, "window_every": every}
 
@@ -34,8 +34,8 @@ def _read_windows(config: Json) -> Json:
 def _write_windows(config: TransformerConfig) -> Json:
     if config.window is None:
         return {"attention_types": [[[_GLOBAL], config.layers]], "window_size": 256}
-    turns, rest = divmod(config.layers, config.window_every)
-    groups = [[[*[_GLOBAL] * (config.window_every - 1), _LOCAL], turns], [[_GLOBAL] * rest, 1]]
+    times, rest = divmod(config.layers, config.window_every)
+    groups = [[[*[_GLOBAL] * (config.window_every - 1), _LOCAL], times], [[_GLOBAL] * rest, 1]]
     return {"attention_types": [group for group in groups if group[0] and group[1]], "window_size": config.window}
 
 

@@ -1,4 +1,4 @@
-"""GPT-NeoX (Black et al. 2022), and Pythia: attention and feed-forward side by side, each with a norm of its own."""
+"""GPT-NeoX (Black et al. 2022), and Pythia: attention and feed-forward in parallel, each with its own norm."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _read_rope(config: Json) -> Json:
     base, share = config.get("rotary_emb_base"), config.get("rotary_pct")
     new_share = parameters.get("partial_rotary_factor")
     if None not in (share, new_share) and share != new_share:
-        raise ValueError(f"{share!r} of a head is rotated, and {new_share!r} in rope_parameters")
+        raise ValueError(f"rotary_pct is {share!r}, but rope_parameters has {new_share!r}; expected the same")
     share = next((value for value in (new_share, share) if value is not None), 0.25)
     settings = ROPE.read(config if base is None else {**config, "rope_theta": base})
     return {**settings, "rotary_width": int(config["hidden_size"] // config["num_attention_heads"] * share)}

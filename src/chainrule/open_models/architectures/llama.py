@@ -1,4 +1,4 @@
-"""LLaMA (Touvron et al. 2023), and those that differ from it in little: Mistral, Qwen2; SmolLM2 is a LLaMA by name."""
+"""LLaMA (Touvron et al. 2023) and its near relatives Mistral and Qwen2. SmolLM2 and TinyLlama are LLaMAs."""
 
 from __future__ import annotations
 

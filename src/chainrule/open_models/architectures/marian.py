@@ -1,4 +1,4 @@
-"""Marian (Junczys-Dowmunt et al. 2018), as the translations of OPUS-MT are: the Transformer of Vaswani et al. 2017."""
+"""Marian (Junczys-Dowmunt et al. 2018), the models of OPUS-MT: the Transformer of Vaswani et al. 2017."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _SIDES = (
 
 
 def _read_same(*names: str, ours: str) -> Any:
-    """Of fields that both sides have: our networks have one setting for both."""
+    """The rule for two fields, one of each side, for which our networks have a single setting."""
 
     def read(config: Json) -> Json:
         encoder, decoder = (config[name] for name in names)
         if encoder != decoder:
-            raise ValueError(f"{encoder!r} and {decoder!r}; expected the same of both sides")
+            raise ValueError(f"{encoder!r} and {decoder!r}; expected the same on both sides")
         return {ours: encoder}
 
     return Rule(names, read, lambda config: dict.fromkeys(names, getattr(config, ours)))
@@ -53,7 +53,7 @@ def _write_sharing(config: ConditionalConfig) -> Json:
 
 
 def _sinusoids(config: ConditionalConfig) -> Float64[ndarray, "positions D"]:
-    """The table of positions, which files may hold and networks compute."""
+    """The table of positions, which some files contain and networks compute."""
     waves = 10_000.0 ** (-np.arange(0, config.width, 2) / config.width)
     angles = np.arange(config.max_source)[:, None] * waves
     return np.concatenate([np.sin(angles), np.cos(angles)], 1)
@@ -64,7 +64,7 @@ def _of_attention(layer: str, attention: str, kind: str, names: str) -> tuple[st
 
 
 def _block(ours: str, theirs: str, kind: str) -> tuple[Tensor, ...]:
-    """What the blocks of both sides have. kind: weight or bias."""
+    """The tensors that blocks of both sides have. kind: weight or bias."""
     last = 2 if ours.startswith("decoder") else 1
     return (
         Tensor(

@@ -1,4 +1,4 @@
-"""nanochat (Karpathy 2025): what our default Transformer is, but that its positions rotate the other way."""
+"""nanochat (Karpathy 2025): our default Transformer, except that its positions rotate in the opposite direction."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _BLOCK, _LAYER = "encoder.blocks.{layer}.", "model.layers.{layer}."
 
 
 def _read_cap(config: dict[str, Any]) -> dict[str, Any]:
-    """Raises ValueError: transformers caps logits at 15 where the file does not say null."""
+    """Raises ValueError: without the field, or null, transformers caps logits at 15."""
     if (cap := config.get("final_logit_softcapping", 15.0)) is not None:
-        raise ValueError(f"logits capped at {cap} are not done here; expected null")
+        raise ValueError(f"a cap of {cap} is not supported; expected null")
     return {}
 
 

@@ -1,4 +1,4 @@
-"""OPT (Zhang et al. 2022): GPT-2 with ReLU, whose first position has the third row of its table."""
+"""OPT (Zhang et al. 2022): GPT-2 with ReLU; its first position is the third row of the table."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ _BLOCK, _LAYER = "encoder.blocks.{layer}.", "model.decoder.layers.{layer}."
 def _read_width(config: Json) -> Json:
     width, inner = config.get("word_embed_proj_dim"), config["hidden_size"]
     if width not in (None, inner):
-        raise ValueError(f"vectors of tokens that are {width} wide in layers of {inner} are not done here")
+        raise ValueError(
+            f"token vectors of width {width} in layers of width {inner} are not supported; expected the same width"
+        )
     return {"width": inner}
 
 

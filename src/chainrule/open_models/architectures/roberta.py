@@ -1,4 +1,4 @@
-"""RoBERTa (Liu et al. 2019): BERT with byte-level pairs, whose first position has the row after that of padding."""
+"""RoBERTa (Liu et al. 2019): BERT with byte-level BPE; its first position is the row after that of padding."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _HEAD = {
 
 
 def _read_positions(config: Json) -> Json:
-    """A table of max_position_embeddings rows, of which those up to that of padding are no text's."""
+    """The table has max_position_embeddings rows; those up to the row of padding are not used. Raises ValueError."""
     rows, padding = config.get("max_position_embeddings", 512), config.get("pad_token_id", 1)
     if not isinstance(padding, int) or not isinstance(rows, int) or not 0 <= padding < rows - 1:
-        raise ValueError(f"{rows!r} rows, the first of them after {padding!r}, are no table of positions")
+        raise ValueError(f"there are {rows!r} rows of positions, but padding is row {padding!r}; expected a lower one")
     return {"position_offset": padding + 1, "context": rows - padding - 1}
 
 
@@ -34,16 +34,16 @@ def _write_positions(config: MaskedConfig) -> Json:
     return {"max_position_embeddings": config.context + offset, "pad_token_id": offset - 1}
 
 
-def _renamed(name: str) -> str:
+def _rename(name: str) -> str:
     for old, new in _HEAD.items():
         if name.startswith(old):
             return new + name.removeprefix(old)
     return name
 
 
-def _renamed_row(row: Tensor) -> Tensor:
+def _rename_row(row: Tensor) -> Tensor:
     theirs = row.theirs
-    return row._replace(theirs=_renamed(theirs) if isinstance(theirs, str) else tuple(map(_renamed, theirs)))
+    return row._replace(theirs=_rename(theirs) if isinstance(theirs, str) else tuple(map(_rename, theirs)))
 
 
 ROBERTA = replace(
@@ -54,7 +54,7 @@ ROBERTA = replace(
         *(row for row in BERT.settings if not isinstance(row, Setting) or row.ours != "context"),
         Rule(("max_position_embeddings", "pad_token_id"), _read_positions, _write_positions),
     ),
-    tensors=tuple(map(_renamed_row, BERT.tensors)),
+    tensors=tuple(map(_rename_row, BERT.tensors)),
     ignored_tensors=(
         r"roberta\.pooler\.dense\.(weight|bias)",
         r"(roberta\.)?lm_head\.decoder\.bias",

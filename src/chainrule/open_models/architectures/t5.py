@@ -1,4 +1,4 @@
-"""T5 (Raffel et al. 2020), 1.0 and 1.1, mT5 and Flan-T5: biases by distance, and scores that are not divided."""
+"""T5 (Raffel et al. 2020), 1.0 and 1.1, mT5 and Flan-T5: biases by distance, and scores that are not scaled."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
 
 _ENCODER, _DECODER = "reader.blocks.{layer}.", "decoder.blocks.{layer}."
-_LONGEST = 2048  # tokens of a source; biases by distance have no end, but grow with its square
+_LONGEST = 2048  # tokens of a source; T5 has no limit, but biases grow with the square
 
 
 def _read_feed_forward(config: Json) -> Json:
@@ -22,10 +22,12 @@ def _read_feed_forward(config: Json) -> Json:
     kind = "gelu_new" if name == "gated-gelu" else name.removeprefix("gated-")  # as transformers has it
     known = GATED if name.startswith("gated-") else ACTIVATIONS
     if kind not in known:
-        raise ValueError(f"{name!r} is not supported; known are {', '.join(ACTIVATIONS)}, gated-gelu and gated-silu")
-    said = config.get("dense_act_fn", kind), config.get("is_gated_act", name.startswith("gated-"))
-    if said != (kind, name.startswith("gated-")):
-        raise ValueError(f"{name!r} contradicts dense_act_fn, {said[0]!r}, or is_gated_act, {said[1]!r}")
+        raise ValueError(
+            f"{name!r} is not supported; expected one of {', '.join(ACTIVATIONS)}, gated-gelu and gated-silu"
+        )
+    stated = config.get("dense_act_fn", kind), config.get("is_gated_act", name.startswith("gated-"))
+    if stated != (kind, name.startswith("gated-")):
+        raise ValueError(f"{name!r} contradicts dense_act_fn, {stated[0]!r}, or is_gated_act, {stated[1]!r}")
     return {"feed_forward": known[kind]}
 
 
@@ -36,7 +38,7 @@ def _write_feed_forward(config: ConditionalConfig) -> Json:
 
 
 def _read_output(config: Json) -> Json:
-    """Tied, it is scaled: transformers 4 says so by tie_word_embeddings, 5 by scale_decoder_outputs."""
+    """A tied output is scaled: transformers 4 says so by tie_word_embeddings, 5 by scale_decoder_outputs."""
     tied = config.get("tie_word_embeddings") is not False and config.get("scale_decoder_outputs") is not False
     return {"shared": "all" if tied else "inputs", "scaled_output": tied}
 
@@ -58,7 +60,7 @@ def _attention(theirs: str, names: str) -> tuple[str, ...]:
 
 
 def _block(ours: str, side: str, last: int) -> tuple[Tensor, ...]:
-    """What the blocks of both sides have. last: the number of the feed-forward layer in its block."""
+    """The tensors that blocks of both sides have. last: the index of the feed-forward layer in its block."""
     theirs = f"{side}.block.{{layer}}.layer."
     own, dense = f"{theirs}0.SelfAttention", f"{theirs}{last}.DenseReluDense"
     return (
@@ -142,7 +144,7 @@ T5 = Architecture(
 
 
 def _read_mt5_output(config: Json) -> Json:
-    """Transformers 4 scaled it where it is tied, as published ones are not; 5 calls all tied, and scales none."""
+    """Transformers 4 scales a tied output (published models are not tied); 5 calls all tied, and scales none."""
     by_5 = int(str(config.get("transformers_version", "4")).partition(".")[0]) >= 5
     scaled = config.get("tie_word_embeddings") is True and not by_5
     return {"shared": "all" if scaled else "inputs", "scaled_output": scaled}

@@ -19,7 +19,7 @@ _PROPOSED = -4.0  # log P of what was written, given what only the learned corre
 _LONGEST = 4  # chunks that a proposal takes
 
 
-class LearntCorrector(Protocol):
+class LearnedCorrector(Protocol):
     """P(right text | wrong text)."""
 
     def propose(self, texts: Sequence[str]) -> list[list[str]]:

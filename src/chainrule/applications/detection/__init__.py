@@ -1,0 +1,1 @@
+"""Detection: how likely each token of a text was, and whether a model wrote it."""

@@ -1,0 +1,111 @@
+"""chainrule chat MODEL: talks with a model by its chat template, at a terminal or line by line."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import CycloptsError, Parameter
+
+from chainrule.cli.arguments import Json, ModelPath, Seed, WholeNumber
+from chainrule.cli.decoding_options import SamplingOptions
+from chainrule.cli.models import open_model
+from chainrule.cli.screen import note, print_json, progress_bar
+from chainrule.errors import TextError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from chainrule.cli.chat_session import ChatSession
+
+
+def chat(
+    model: ModelPath,
+    /,
+    *,
+    system: Annotated[str, Parameter(help="A message before all others: how the model should answer.")] = "",
+    template: Annotated[
+        Path | None, Parameter(help="A Jinja template in place of the model's own, or where it has none.")
+    ] = None,
+    max_tokens: Annotated[int, WholeNumber, Parameter(help="Cut an answer after this many tokens.")] = 512,
+    stop: Annotated[
+        tuple[str, ...],
+        Parameter(help="End an answer before any of these strings.", consume_multiple=True, negative=()),
+    ] = (),
+    seed: Seed = None,
+    sampling: SamplingOptions = SamplingOptions(),  # noqa: B008
+    json: Json = False,
+) -> None:
+    """Talk with a model that was taught to, by its chat template.
+
+        $ chainrule chat lm/ --template talk.jinja
+
+    At a terminal, /help lists the commands, Ctrl-C stops an answer, and Ctrl-D
+    quits. Otherwise, each line of standard input is a message, and each answer
+    is printed with a line after it. Without sampling options, temperature is
+    0.7 and top-p 0.9. Open models bring their template; --template is for others.
+    """
+    from chainrule.api.causal_model import CausalModel
+    from chainrule.applications.chat.chat_model import CHAT_SAMPLING
+    from chainrule.cli.chat_session import ChatSession
+    from chainrule.decoding.limits import Limits
+    from chainrule.decoding.sampling import SamplingConfig
+
+    config = sampling.config()
+    config = CHAT_SAMPLING if config == SamplingConfig() else config
+    limits = Limits(max_tokens=max_tokens, stop=stop)
+    drawn = secrets.randbelow(10**6) if seed is None else seed
+    with progress_bar() as progress:
+        loaded = open_model(model, None, None, progress, kind=CausalModel)
+        chat_model = loaded.chat_model_with(None if template is None else _text_of(template))
+    session = ChatSession(chat_model, system, config, limits, drawn)
+    if sys.stdin.isatty() and sys.stdout.isatty() and not json:
+        from chainrule.cli.chat_terminal import talk
+
+        talk(session)
+    else:
+        _answer_lines(session, json=json)
+    if seed is None and session.answers:
+        note(f"--seed {drawn} gives these answers again")
+
+
+def _text_of(template: Path) -> str:
+    """Raises CycloptsError, TextError."""
+    try:
+        return template.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise TextError(f"{template}: not UTF-8 ({error.reason}); convert it first") from error
+    except OSError as error:
+        raise CycloptsError(msg=f"--template {template}: cannot be read: {error.strerror}.") from error
+
+
+def _answer_lines(session: ChatSession, *, json: bool) -> None:
+    """Answers the lines of standard input. Raises as `ChatSession.respond`; TextError."""
+    for line in filter(str.strip, _lines()):
+        before, text = session.answers, ""
+        for piece in session.respond(line):
+            text += piece
+            if not json:
+                print(piece, end="", flush=True)
+        if session.answers > before:
+            if json:
+                print_json({"role": "assistant", "content": text, "ending": session.ending})
+            else:
+                print("\n")
+        sys.stdout.flush()
+        for report in session.take_reports():
+            for part in report.split("\n"):
+                note(part)
+        if session.is_over:
+            return
+
+
+def _lines() -> Iterator[str]:
+    """Raises TextError."""
+    try:
+        for line in sys.stdin:
+            yield line.rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        raise TextError(f"standard input: not UTF-8 ({error.reason}); convert it first") from error

@@ -1,0 +1,69 @@
+"""The patch Transformer, ViT (Dosovitskiy et al. 2021): patches of a picture are the tokens of our Transformer encoder.
+
+Legend: B pictures, C channels, H height, W width, D width of vectors, h and w patches down and across.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+import torch
+from torch import Tensor, nn
+
+from chainrule.neural.config import MaskedConfig
+from chainrule.neural.encoders.transformer import Transformer
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+
+class Patches(nn.Module):
+    """A linear map of each patch, and a vector of its place (equation 1), learned from sinusoids on."""
+
+    def __init__(self, channels: int, patch: int, size: tuple[int, int], width: int, *, placed: bool) -> None:
+        """size: of the pictures. placed: whether places have vectors."""
+        super().__init__()
+        self.project = nn.Conv2d(channels, width, patch, patch)
+        self.places = nn.Parameter(waves(width, size[0] // patch, size[1] // patch)) if placed else None
+        nn.init.trunc_normal_(self.project.weight, std=(channels * patch * patch) ** -0.5)
+
+    def forward(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D h w"]:
+        """A vector for each patch."""
+        maps = cast("Tensor", self.project(x))
+        return maps if self.places is None else maps + self.places
+
+
+def waves(width: int, height: int, across: int) -> Float[Tensor, "width height across"]:
+    """Sines and cosines of the row, then of the column (Beyer et al. 2022, section 2)."""
+    quarter = width // 4
+    rates = 1e4 ** -(torch.arange(quarter) / max(1, quarter - 1))
+    rows, columns = (rates[:, None] * torch.arange(count) for count in (height, across))
+    table = torch.zeros(width, height, across)
+    table[: 2 * quarter] = torch.cat((rows.sin(), rows.cos()))[:, :, None]
+    table[2 * quarter : 4 * quarter] = torch.cat((columns.sin(), columns.cos()))[:, None]
+    return table
+
+
+class PatchTransformer(nn.Module):
+    """Each patch attends to all patches."""
+
+    def __init__(self, width: int, layers: int, heads: int, dropout: float) -> None:
+        super().__init__()
+        config = MaskedConfig(width=width, layers=layers, heads=heads, dropout=dropout, positions="none")
+        self.blocks = Transformer(config, is_bidirectional=True)
+
+    def forward(self, maps: Float[Tensor, "B D h w"]) -> Float[Tensor, "B D h w"]:
+        """The hidden vectors of the last layer, where their patches were."""
+        tokens = maps.flatten(2).mT.contiguous()  # (B, h*w, D)
+        hidden = cast("Tensor", self.blocks(tokens)[0])
+        return hidden.mT.reshape(maps.shape)
+
+
+class PatchLayers(nn.Sequential):
+    """patches, blocks."""
+
+    def __init__(self, patches: Patches, blocks: PatchTransformer, width: int) -> None:
+        super().__init__()
+        self.add_module("patches", patches)
+        self.add_module("blocks", blocks)
+        self.width = width

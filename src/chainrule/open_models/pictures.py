@@ -1,0 +1,124 @@
+"""Networks for pictures that others trained: ResNets with torchvision's names, and EfficientNet-Lite0.
+
+Such a file holds tensors by name alone, so the network is read from names and shapes. A file labels.txt beside it, a
+line a label, names what the outputs stand for; without one they are numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from chainrule.errors import ModelFormatError
+from chainrule.neural.config.labelling import labelling_settings
+from chainrule.neural.config.pictures import RESNET_BLOCKS, EfficientNetLabelling, ResNetLabelling
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from numpy import ndarray
+
+    from chainrule.neural.config.pictures import PictureLabelling
+
+    Arrays = dict[str, ndarray]
+
+SUFFIXES, PICKLES = (".safetensors",), (".pth", ".pt")
+LABELS = "labels.txt"
+_RESNET = (
+    (r"conv1\.", "body.layers.stem.0."),
+    (r"bn1\.", "body.layers.stem.1."),
+    (r"layer(\d+)\.", r"body.layers.layer\1."),
+    (r"fc\.", "head."),
+)
+_COUNTER = "num_batches_tracked"  # of batch normalisation, which older files lack and nothing needs
+
+
+class ImportedPictures(NamedTuple):
+    """The settings and arrays of a classifier, and what a person should know."""
+
+    settings: dict[str, Any]
+    arrays: Arrays
+    warnings: list[str]
+
+
+def import_pictures(path: Path, arrays: Arrays, names_of: Callable[[PictureLabelling], list[str]]) -> ImportedPictures:
+    """names_of: the arrays of the body and the head of a configuration, in order, as a classifier of ours has them.
+
+    Raises ModelFormatError that names the file.
+    """
+    config: PictureLabelling
+    warnings: list[str] = []
+    if "conv1.weight" in arrays and "layer1.0.conv1.weight" in arrays and "fc.weight" in arrays:
+        config = _resnet(path, arrays, warnings)
+        renamed = {_renamed(name): array for name, array in arrays.items()}
+    elif "_conv_stem.weight" in arrays and "_fc.weight" in arrays:
+        config = EfficientNetLabelling(crop_share=0.875, pixel_means=(127.0,) * 3, pixel_deviations=(128.0,) * 3)
+        names = names_of(config)
+        if len(names) != len(arrays):
+            raise ModelFormatError(
+                f"{path}: has {len(arrays)} tensors, and EfficientNet-Lite0 {len(names)}; no larger one is supported"
+            )
+        renamed = dict(zip(names, arrays.values(), strict=True))
+    else:
+        shown = ", ".join(list(arrays)[:3]) or "none"
+        raise ModelFormatError(
+            f"{path}: its tensors ({shown}, ...) are not those of a ResNet of torchvision, nor of EfficientNet-Lite0"
+        )
+    for name in names_of(config):
+        if name.endswith(_COUNTER):
+            renamed.setdefault(name, np.zeros((), np.int64))
+    labels = _labels(path, next(len(array) for name, array in renamed.items() if name == "head.bias"))
+    return ImportedPictures(
+        {"scratch": labelling_settings(config), "labels": labels, "unit": "picture"}, renamed, warnings
+    )
+
+
+def _renamed(name: str) -> str:
+    for theirs, ours in _RESNET:
+        if re.match(theirs, name):
+            return re.sub(f"^{theirs}", ours, name)
+    return name
+
+
+def _resnet(path: Path, arrays: Mapping[str, ndarray], warnings: list[str]) -> ResNetLabelling:
+    """The configuration that names and shapes tell. Raises ModelFormatError."""
+    found = [re.match(r"layer(\d+)\.(\d+)\.conv1\.weight$", name) for name in arrays]
+    places = {(int(match[1]), int(match[2])) for match in found if match}
+    blocks = tuple(sum(layer == own for own, _ in places) for layer in range(1, max(own for own, _ in places) + 1))
+    is_bottleneck = "layer1.0.conv3.weight" in arrays
+    stem = arrays["conv1.weight"].shape
+    if len(stem) != 4 or stem[1] not in (1, 3) or stem[2:] not in ((7, 7), (3, 3)) or not all(blocks):
+        raise ModelFormatError(
+            f"{path}: conv1.weight has the shape {list(stem)}; expected 1 or 3 colours and filters of 7 x 7 or 3 x 3"
+        )
+    is_large = stem[2] == 7
+    if not is_large:
+        warnings.append(f"{path}: its first filters are 3 x 3, so it is taken to read 32 pixels and not to pool them")
+    depths = [depth for depth, own in RESNET_BLOCKS.items() if own == blocks and (depth >= 50) == is_bottleneck]
+    return ResNetLabelling(
+        depth=depths[0] if depths else 18,
+        blocks=blocks,
+        block="bottleneck" if is_bottleneck else "basic",
+        stem="large" if is_large else "small",
+        width=stem[0],
+        size=(224,) if is_large else (32,),
+        crop_share=0.875 if is_large else 1.0,
+        colours="rgb" if stem[1] == 3 else "grey",
+    )
+
+
+def _labels(path: Path, count: int) -> list[str]:
+    """Raises ModelFormatError."""
+    beside = path.with_name(LABELS)
+    if not beside.exists():
+        return [str(i) for i in range(count)]
+    try:
+        labels = beside.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ModelFormatError(f"{beside}: cannot be read as text: {error}") from error
+    if len(labels) != count or len(set(labels)) != count or not all(label.strip() for label in labels):
+        raise ModelFormatError(f"{beside}: has {len(labels)} lines; expected {count} different labels, a line each")
+    return labels
