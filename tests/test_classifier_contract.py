@@ -176,6 +176,16 @@ def test_a_saved_model_labels_as_before(trained: dict[str, Model], name: str, tm
 
 
 @pytest.mark.parametrize("name", LABELLING)
+def test_vectors_are_what_labels_are_read_from(trained: dict[str, Model], name: str) -> None:
+    model, inputs = trained[name], inputs_of(trained[name])
+    head = {key: weight.numpy() for key, weight in model.classifier.head.state_dict().items()}
+    logits = model.embed(inputs) @ head["weight"].T + head["bias"]
+    wanted = np.concatenate(log_probs(model, inputs))
+    np.testing.assert_allclose(logits - np.logaddexp.reduce(logits, 1)[:, None], wanted, atol=1e-4)
+    assert [own.units for own in model.embed_units(inputs)] == [own.units for own in model.classify(inputs)]
+
+
+@pytest.mark.parametrize("name", LABELLING)
 def test_a_label_that_training_has_not_seen_counts_as_wrong(trained: dict[str, Model], name: str) -> None:
     examples = INPUTS_OF[LABELLING[name].reads]()
     first = examples[0]

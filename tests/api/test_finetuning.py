@@ -370,9 +370,11 @@ def test_unseen_labels_and_bad_settings_are_errors() -> None:
     broken.engine.network.embedding.weight.data[:] = float("nan")
     with pytest.raises(EstimationError, match=r"step 1, after 0 tokens; try a lower learning_rate$"):
         finetune(broken, TEXTS, "text", QUICK)
-    for verb in ("next", "generate", "score", "embed"):
+    for verb in ("next", "generate", "score"):
         with pytest.raises(SettingError, match="family 'classifier'"):
-            getattr(learned, verb)(["a"] if verb in ("score", "embed") else "a")
+            getattr(learned, verb)(["a"] if verb == "score" else "a")
+    with pytest.raises(SettingError, match="a fine-tuned classifier has no vectors of its own; embed with the network"):
+        learned.embed(["a"])
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ VERBS = {  # public name: the families whose models have it
     "score": {"ngram", "mixture", "transformer", "masked", "two-sided"},
     "choose": {"ngram", "mixture", "transformer", "masked", "two-sided"},
     "fill": {"masked", "two-sided"},
-    "embed": {"transformer", "masked", "two-sided", "text-encoder"},
+    "embed": {"transformer", "masked", "two-sided", "text-encoder", "classifier"},
     "classify": {"classifier"},
     "save": set(KINDS),
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 from chainrule.cli.main import run
@@ -44,6 +45,12 @@ def test_graphs_are_learned_labelled_measured_and_drawn(
     assert page.read_text().count("<svg ") == 24
     assert run(["classify", model, str(data), "--page", str(page)]) == 1
     assert "use --overwrite" in capsys.readouterr().err
+    vectors = tmp_path / "vectors.npy"
+    assert run(["embed", model, str(data), "-o", str(vectors)]) == 0
+    assert np.load(vectors).shape == (24 if unit == "graph" else 24 * 3, 16)
+    assert run(["embed", model, str(data)]) == 0
+    row = json.loads(capsys.readouterr().out.splitlines()[0])
+    assert row.keys() == ({"input", "vector"} if unit == "graph" else {"units", "vectors"})
     other = tmp_path / "other.jsonl"
     other.write_text(
         '{"nodes": ["start", "sea"], "edges": [[0, 1, "flies"]], "label": "sea", "labels": ["sea", null]}\n'

@@ -171,6 +171,26 @@ def test_levels_are_as_long_as_the_longest_way_from_confident_to_less_confident_
     assert levels_of(Links(*(np.empty(0, np.int64),) * 3), np.zeros(2)).tolist() == [0, 0]
 
 
+@given(graph=graphs(), values=st.lists(st.integers(0, 3), min_size=7, max_size=7))
+def test_levels_are_the_longest_ways(graph: GraphArrays, values: list[int]) -> None:
+    """By the definition, node by node in the order of confidence."""
+    nodes = len(graph.tokens)
+    edges = list(zip(graph.sources.tolist(), graph.targets.tolist(), strict=True))
+    wanted: dict[int, int] = {}
+    for node in sorted(range(nodes), key=lambda i: (-values[i], i)):
+        linked = [b if a == node else a for a, b in edges if node in (a, b)]
+        wanted[node] = 1 + max((wanted[other] for other in linked if other in wanted and other != node), default=-1)
+    links = Links(graph.sources, graph.targets, graph.types)
+    found = levels_of(links, np.array(values[:nodes], np.float64))
+    assert found.tolist() == [wanted[node] for node in range(nodes)]
+
+
+def test_a_long_chain_has_its_levels_at_once() -> None:
+    nodes = np.arange(50_000)
+    links = Links(nodes[:-1], nodes[1:], np.zeros(len(nodes) - 1, np.int64))
+    assert levels_of(links, np.zeros(len(nodes))).tolist() == nodes.tolist()
+
+
 def test_a_graph_that_is_not_the_networks_is_refused() -> None:
     item = GraphArrays(np.array([3]), np.empty((1, 0), np.float32), *(np.zeros(1, np.int64),) * 4)
     network = body("gated")

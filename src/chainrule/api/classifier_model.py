@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
+import numpy as np
+
 from chainrule.api.model import Model
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.base.arguments import as_texts
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
-    from chainrule.applications.labelling import Predicted
+    from jaxtyping import Float32
+    from numpy import ndarray
+
+    from chainrule.applications.labelling import Predicted, UnitVectors
     from chainrule.evaluation.classification import Classification
     from chainrule.neural.classifier import Classifier
 
@@ -31,9 +36,24 @@ class ClassifierModel(Model):
         """
         from chainrule.applications.labelled_inputs import inputs_of
 
-        kind = inputs_of(self.classifier)
-        inputs = as_texts(inputs) if self.classifier.reads == "text" else list(inputs)
-        return kind.predict(self.classifier, self.tokenizer, inputs)
+        return inputs_of(self.classifier).predict(self.classifier, self.tokenizer, self._checked(inputs))
+
+    def embed(self, inputs: Iterable[Any]) -> Float32[ndarray, "units D"]:
+        """A vector for each input, or for each of all units: what the network reads labels from.
+
+        Raises SettingError where it was fine-tuned, or inputs are not what it reads; MarkerError, TextError.
+        """
+        found = self.embed_units(inputs)
+        return np.concatenate([own.vectors for own in found]) if found else np.empty((0, 0), np.float32)
+
+    def embed_units(self, inputs: Iterable[Any]) -> list[UnitVectors]:
+        """As `embed`, input by input, with the units. Raises as `embed`."""
+        from chainrule.applications.labelled_inputs import inputs_of
+
+        return inputs_of(self.classifier).embed(self.classifier, self.tokenizer, self._checked(inputs))
+
+    def _checked(self, inputs: Iterable[Any]) -> Sequence[Any]:
+        return as_texts(inputs) if self.classifier.reads == "text" else list(inputs)
 
     def draw(self, inputs: Iterable[Any], path: str | os.PathLike[str], *, overwrite: bool = False) -> list[Predicted]:
         """The labels of inputs, as `classify`; they are drawn on a page, .html, that needs no other file.

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chainrule.applications.labelling import predicted
 from chainrule.errors import TextError
 from chainrule.structures.encoded_graphs import edge_types, encoded_graphs
 from chainrule.structures.graph import LabelledGraph, labelled
@@ -15,7 +14,6 @@ from chainrule.structures.graph import LabelledGraph, labelled
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from chainrule.applications.labelling import Predicted
     from chainrule.structures.encoded_graphs import GraphArrays
     from chainrule.structures.graph import Graph
     from chainrule.text.tokenizer import Tokenizer
@@ -61,8 +59,10 @@ def encode_graphs(
     return _encoded(network, tokenizer, [each.input for each in examples], units, [each.place for each in examples])
 
 
-def predict_graphs(classifier: Any, tokenizer: Tokenizer, graphs: Sequence[Graph]) -> list[Predicted]:
-    """The labels of graphs, or of all of their nodes. Raises TextError."""
+def present_graphs(
+    classifier: Any, tokenizer: Tokenizer, graphs: Sequence[Graph]
+) -> tuple[list[GraphArrays], list[list[str]]]:
+    """What a network reads of graphs, and for people the graphs, or all of their nodes. Raises TextError."""
     is_whole = classifier.unit == "graph"
     units = [[0] if is_whole else list(range(len(graph))) for graph in graphs]
     places = [f"graph {i}" for i in range(1, len(graphs) + 1)]
@@ -71,7 +71,7 @@ def predict_graphs(classifier: Any, tokenizer: Tokenizer, graphs: Sequence[Graph
         [graph.text() or place] if is_whole else [graph.shown(node) for node in range(len(graph))]
         for graph, place in zip(graphs, places, strict=True)
     ]
-    return predicted(classifier, inputs, shown)
+    return inputs, shown
 
 
 def _encoded(

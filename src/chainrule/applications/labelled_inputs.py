@@ -9,8 +9,8 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from chainrule.applications.graph_inputs import check_graphs, encode_graphs, predict_graphs, settle
-from chainrule.applications.labelling import labelled_units, measured, predicted, predicted_of
+from chainrule.applications.graph_inputs import check_graphs, encode_graphs, present_graphs, settle
+from chainrule.applications.labelling import UnitVectors, labelled_units, measured, predicted, present_texts
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError, TextError
 from chainrule.pictures.picture import UNITS as PICTURE_UNITS
@@ -48,7 +48,8 @@ class InputKind:
     TextError. None: a file of them is a text, a line each.
     texts: inputs -> the texts in them, that a vocabulary is learned from; none, if there are none.
     encode: (tokenizer, examples, unit, the network's configuration) -> what a network reads of each. Raises TextError.
-    predict: (classifier, tokenizer, inputs) -> the labels of their units. Raises SettingError, TextError.
+    present: (classifier, tokenizer, inputs) -> what the network reads of each, and its units for people. Raises
+    SettingError, TextError.
     settle: (the network's configuration, inputs to learn from) -> the configuration with what these inputs decide.
     """
 
@@ -60,7 +61,7 @@ class InputKind:
     inputs: Callable[[str, Any, Progress], Sequence[Any]] | None
     texts: Callable[[Sequence[Any]], list[str]]
     encode: Callable[[Tokenizer, Sequence[Any], str, Any], Sequence[Any]]
-    predict: Callable[[Any, Tokenizer, Sequence[Any]], list[Predicted]]
+    present: Callable[[Any, Tokenizer, Sequence[Any]], tuple[Sequence[Any], Sequence[list[str]]]]
     settle: Callable[[Any, Sequence[Any]], Any] = lambda network, inputs: network
 
     def unit(self, given: str | None) -> str:
@@ -71,9 +72,23 @@ class InputKind:
             raise SettingError(f"unit is {given!r}; of {self.plural}, expected {' or '.join(self.units)}")
         return given
 
+    def predict(self, classifier: Any, tokenizer: Tokenizer, inputs: Sequence[Any]) -> list[Predicted]:
+        """The labels of the units of inputs. Raises SettingError, TextError."""
+        return predicted(classifier, *self.present(classifier, tokenizer, inputs))
 
-def _predict_texts(classifier: Any, tokenizer: Tokenizer, texts: Sequence[str]) -> list[Predicted]:
-    return predicted_of(classifier, tokenizer, tokenizer.encode_texts(texts), texts)
+    def embed(self, classifier: Any, tokenizer: Tokenizer, inputs: Sequence[Any]) -> list[UnitVectors]:
+        """The vectors of the units of inputs. Raises SettingError, TextError."""
+        if not hasattr(classifier, "vectors"):
+            raise SettingError("a fine-tuned classifier has no vectors of its own; embed with the network it began as")
+        read, shown = self.present(classifier, tokenizer, inputs)
+        return [UnitVectors(*own) for own in zip(shown, classifier.vectors(read), strict=True)]
+
+
+Presented = tuple[list[Any], list[list[str]]]
+
+
+def _present_texts(classifier: Any, tokenizer: Tokenizer, texts: Sequence[str]) -> Presented:
+    return present_texts(classifier, tokenizer, tokenizer.encode_texts(texts), texts)
 
 
 def _check_trees(examples: Iterable[Any], unit: str) -> list[LabelledTree]:
@@ -86,14 +101,14 @@ def _check_trees(examples: Iterable[Any], unit: str) -> list[LabelledTree]:
     return [labelled(each.input, unit, each.place) for each in examples]
 
 
-def _predict_trees(classifier: Any, tokenizer: Tokenizer, trees: Sequence[Tree]) -> list[Predicted]:
+def _present_trees(classifier: Any, tokenizer: Tokenizer, trees: Sequence[Tree]) -> Presented:
     nodes = [[tree.root] if classifier.unit == "tree" else list(range(len(tree))) for tree in trees]
     inputs = encoded(tokenizer, trees, nodes, [f"tree {i}" for i in range(1, len(trees) + 1)])
     shown = [[tree.text(node) for node in own] for tree, own in zip(trees, nodes, strict=True)]
-    return predicted(classifier, inputs, shown)
+    return list(inputs), shown
 
 
-def _predict_pictures(classifier: Any, tokenizer: Tokenizer, inputs: Sequence[Any]) -> list[Predicted]:
+def _present_pictures(classifier: Any, tokenizer: Tokenizer, inputs: Sequence[Any]) -> Presented:
     pictures = [as_picture(given) for given in inputs]
     frame = classifier.config.frame
     if classifier.unit == "pixel":
@@ -102,8 +117,8 @@ def _predict_pictures(classifier: Any, tokenizer: Tokenizer, inputs: Sequence[An
     pixels = [framed(picture, frame) for picture in pictures]
     if classifier.unit == "pixel":
         places = [f"{column},{row}" for row in range(frame.height) for column in range(frame.width)]
-        return predicted(classifier, pixels, [places] * len(pictures))
-    return predicted(classifier, pixels, [[picture.name] for picture in pictures])
+        return list(pixels), [places] * len(pictures)
+    return list(pixels), [[picture.name] for picture in pictures]
 
 
 def _encode_pictures(tokenizer: Tokenizer, examples: Sequence[Any], unit: str, config: Any) -> list[Any]:
@@ -123,7 +138,7 @@ INPUTS: dict[str, InputKind] = {
         inputs=None,
         texts=list,
         encode=lambda tokenizer, examples, unit, config: labelled_units(tokenizer, examples, cast("Any", unit)),
-        predict=_predict_texts,
+        present=_present_texts,
     ),
     "tree": InputKind(
         units=UNITS,
@@ -134,7 +149,7 @@ INPUTS: dict[str, InputKind] = {
         inputs=lambda name, config, progress: read_unlabelled(name),
         texts=lambda trees: [tree.text() for tree in trees],
         encode=lambda tokenizer, examples, unit, config: encoded_trees(tokenizer, examples, unit),
-        predict=_predict_trees,
+        present=_present_trees,
     ),
     "picture": InputKind(
         units=PICTURE_UNITS,
@@ -147,7 +162,7 @@ INPUTS: dict[str, InputKind] = {
         inputs=lambda name, config, progress: read_unlabelled_pictures(name, config.frame, progress),
         texts=lambda pictures: [],
         encode=_encode_pictures,
-        predict=_predict_pictures,
+        present=_present_pictures,
     ),
     "graph": InputKind(
         units=GRAPH_UNITS,
@@ -158,7 +173,7 @@ INPUTS: dict[str, InputKind] = {
         inputs=lambda name, config, progress: read_unlabelled_graphs(name),
         texts=lambda graphs: [text for graph in graphs if (text := graph.text())],
         encode=encode_graphs,
-        predict=predict_graphs,
+        present=present_graphs,
         settle=settle,
     ),
 }

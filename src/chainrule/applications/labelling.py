@@ -57,8 +57,22 @@ class Predicted(NamedTuple):
         return [(self.labels[label], math.exp(row[label])) for label, row in rows]
 
 
+class UnitVectors(NamedTuple):
+    """The vectors of an input, or of its units, such as words."""
+
+    units: list[str]
+    vectors: Float32[ndarray, "units D"]
+
+
 def predicted_of(classifier: Labeller, tokenizer: Tokenizer, encoded: Encoded, texts: Sequence[str]) -> list[Predicted]:
     """The labels of documents, or of their words. encoded, texts: the same documents."""
+    return predicted(classifier, *present_texts(classifier, tokenizer, encoded, texts))
+
+
+def present_texts(
+    classifier: Labeller, tokenizer: Tokenizer, encoded: Encoded, texts: Sequence[str]
+) -> tuple[list[UnitTokens], list[list[str]]]:
+    """What a classifier reads of documents, and their units for people. encoded, texts: the same documents."""
     units = units_of(tokenizer, encoded, classifier.unit)
     tokens, shown = _by_text(encoded, units), [document.shown for document in units.by_document()]
     if classifier.unit == "word":
@@ -66,7 +80,7 @@ def predicted_of(classifier: Labeller, tokenizer: Tokenizer, encoded: Encoded, t
         for i, own in enumerate(_of_given_words(tokenizer, tokens, given)):
             if own is not None:  # otherwise the words of the normalised text are labelled
                 tokens[i], shown[i] = own, given[i]
-    return predicted(classifier, tokens, shown)
+    return tokens, shown
 
 
 def predicted(classifier: Labeller, inputs: Sequence[Any], shown: Sequence[list[str]]) -> list[Predicted]:

@@ -119,13 +119,6 @@ def show_accuracy(model: Path, data: str, markers: Markers | None, *, strict: bo
     note_unseen(result)
 
 
-def labels_inputs(model: Path) -> bool:
-    """Whether a path is the folder of a classifier."""
-    from chainrule.storage.model_folder import saved_family
-
-    return saved_family(model) == "classifier"
-
-
 def _print_pixels(name: str, columns: int, prediction: Predicted, *, json: bool) -> None:
     """The shares of the labels of a picture's pixels; in JSON, the label of each as an index, row by row."""
     values = prediction.log_probs.argmax(1)

@@ -11,7 +11,8 @@ from cyclopts import CycloptsError, Parameter
 
 from chainrule.applications.embedding_config import EmbeddingConfig, Pooling, Unit, VectorPrecision
 from chainrule.cli.arguments import ModelMarkerRule, Overwrite, TextFile, WholeNumber
-from chainrule.cli.models import open_model
+from chainrule.cli.embed_inputs import DIGITS, embed_inputs
+from chainrule.cli.models import labels_inputs, open_model
 from chainrule.cli.screen import note, print_json, progress_bar
 from chainrule.cli.texts import DEFAULT_READING, TextOptions, check_text_target, note_repairs
 
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from chainrule.api.embedding_model import EmbeddingModel
     from chainrule.applications.embedding import Embedded
     from chainrule.base.progress import Progress
-
-_DIGITS = 6  # decimals of numbers in JSON
 
 NetworkPath = Annotated[Path, Parameter(help="The model folder of a network.")]
 Layer = Annotated[
@@ -75,10 +74,19 @@ def embed(
     or tokens, which JSON lines name. An empty text has a vector of zeros.
 
     A sentence encoder (all-MiniLM) makes the vector of a text as it has learned
-    to, of as many tokens as it reads.
+    to, of as many tokens as it reads. A classifier trained from scratch embeds
+    what it labels, such as texts, nodes of graphs or pictures: its vectors are
+    those that labels are read from.
     """
     from chainrule.api.embedding_model import EmbeddingModel
 
+    if labels_inputs(model):
+        if words or tokens or vocabulary or layer is not None or pooling is not None or precision != "float32":
+            raise CycloptsError(msg="A classifier embeds what it labels; leave out the options of units and layers.")
+        if output is not None:
+            _check_target(output, vocabulary=False)
+        embed_inputs(model, text, output, markers, reading, overwrite=overwrite)
+        return
     if words + tokens + vocabulary > 1:
         raise CycloptsError(msg="Choose one of --words, --tokens and --vocabulary.")
     unit: Unit = "word" if words else "token" if tokens else "text"
@@ -156,7 +164,7 @@ def _counting_cut(records: Iterable[Embedded], cut: Counter[bool]) -> Iterator[E
 
 
 def _as_json(record: Embedded, unit: Unit) -> dict[str, Any]:
-    rows = record.vectors.astype(float).round(_DIGITS).tolist()
+    rows = record.vectors.astype(float).round(DIGITS).tolist()
     if unit == "text":
         return {"text": record.text, "vector": rows[0]}
     return {"text": record.text, f"{unit}s": record.units, "vectors": rows}

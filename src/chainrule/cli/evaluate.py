@@ -8,9 +8,9 @@ from cyclopts import CycloptsError, Parameter
 
 from chainrule.cli.arguments import Json, ModelMarkerRule, ModelPath, ModelTokenizerName, TextFiles
 from chainrule.cli.bad_records import Strict, bad_records
-from chainrule.cli.classify import labels_inputs, show_accuracy
+from chainrule.cli.classify import show_accuracy
 from chainrule.cli.evaluate_vectors import NO_VECTORS, VectorsOptions, evaluate_vectors, holds_vectors
-from chainrule.cli.models import open_model
+from chainrule.cli.models import labels_inputs, open_model
 from chainrule.cli.screen import note, print_json, progress_bar
 from chainrule.cli.texts import DEFAULT_READING, TextOptions, note_repairs, text_for
 from chainrule.errors import TextError

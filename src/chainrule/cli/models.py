@@ -76,6 +76,13 @@ def is_model(folder: Path) -> bool:
     return (folder / CONFIG).exists()
 
 
+def labels_inputs(model: Path) -> bool:
+    """Whether a path is the folder of a classifier."""
+    from chainrule.storage.model_folder import saved_family
+
+    return saved_family(model) == "classifier"
+
+
 def save_or_keep(model: Model | TextPairModel, target: Path, *, overwrite: bool, progress: Progress) -> None:
     """Saves a model after the work; if `target` can no longer be written, under a new name next to it.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.cells import cell_len
@@ -35,7 +34,7 @@ class DrawnGraph(NamedTuple):
 def labelled_graphs_page(title: str, graphs: Sequence[DrawnGraph]) -> str:
     """HTML in one piece. A label has the same colour in all graphs; a graph of many nodes is not drawn."""
     labels = dict.fromkeys(label for graph in graphs for label, _ in graph.labels)
-    colours = {label: _PALETTE[i % len(_PALETTE)] for i, label in zip(count(), labels, strict=False)}
+    colours = {label: _PALETTE[i % len(_PALETTE)] for i, label in enumerate(labels)}
     drawn = [_drawn(graph, colours) for graph in graphs]
     return render("labelled_graphs.html.j2", title=title, legend=list(colours.items()), graphs=drawn, palette=_PALETTE)
 
@@ -47,13 +46,14 @@ def _drawn(graph: DrawnGraph, colours: dict[str, str]) -> dict[str, Any]:
         return {"title": graph.title, "nodes": [], "note": f"{nodes:,} nodes; graphs of up to {MOST} are drawn"}
     side = min(_LARGEST, max(_LEAST, _BY_NODES * math.sqrt(nodes)))
     margin = 30 + _LETTER * max(cell_len(_short(name)) for name in graph.names) / 2
+    are_named = len({name for _, _, name in graph.edges}) > 1
     places = [(margin + x * 1.5 * side, 36 + y * side) for x, y in _places(nodes, graph.edges)]
     return {
         "title": graph.title,
         "note": "",
         "width": 2 * margin + 1.5 * side,
         "height": 72 + side,
-        "edges": [_edge(edge, places, named=len({own[2] for own in graph.edges}) > 1) for edge in graph.edges],
+        "edges": [_edge(edge, places, named=are_named) for edge in graph.edges],
         "nodes": [_node(graph, node, places[node], colours) for node in range(nodes)],
     }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -119,11 +119,6 @@ def graph_of_tree(tree: Tree) -> Graph:
     words = [node for node, word in enumerate(tree.words) if word is not None]
     following = (Edge(node, after, "next") for node, after in pairwise(words))
     return Graph(tree.words, (*children, *following), tree.labels, tree.labels[tree.root])
-
-
-def without_labels(graph: Graph) -> Graph:
-    """The same nodes and edges."""
-    return replace(graph, labels=(), label=None)
 
 
 def _check_nodes(nodes: Sequence[Any]) -> None:

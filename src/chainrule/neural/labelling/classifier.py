@@ -15,7 +15,7 @@ from chainrule.neural.dropout import dropped
 from chainrule.neural.scoring_batches import batched
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from jaxtyping import Float, Float32
     from numpy import ndarray
@@ -87,18 +87,28 @@ class ScratchClassifier(nn.Module):
         """The body's matrices, without its vectors of tokens."""
         return [weight for weight in self.body.parameters() if weight.ndim >= 2 and weight is not self.body.embedding]
 
-    @torch.inference_mode()
     def log_probs(self, inputs: Sequence[Any], progress: Progress = silent) -> list[Float32[ndarray, "units C"]]:
         """The log-probabilities of the labels of each input's units, in nats. Raises SettingError as `Body.check`."""
+        return self._by_input(lambda own: self(own).float().log_softmax(-1), inputs, "classifying", progress)
+
+    def vectors(self, inputs: Sequence[Any], progress: Progress = silent) -> list[Float32[ndarray, "units D"]]:
+        """The body's vectors of each input's units, which the head labels. Raises SettingError as `Body.check`."""
+        return self._by_input(lambda own: self.body(own).float(), inputs, "embedding", progress)
+
+    @torch.inference_mode()
+    def _by_input(
+        self, compute: Callable[[list[Any]], Tensor], inputs: Sequence[Any], doing: str, progress: Progress
+    ) -> list[Float32[ndarray, "units N"]]:
+        """The rows of each input's units. compute: those of some inputs. doing: for people."""
         sizes = [self.size(item) for item in inputs]
-        rows: dict[int, Float32[ndarray, "units C"]] = {}
+        rows: dict[int, Float32[ndarray, "units N"]] = {}
         for first in range(0, len(inputs), _SORTED):
-            progress("classifying", first, len(inputs))
+            progress(doing, first, len(inputs))
             order = sorted(range(first, min(first + _SORTED, len(inputs))), key=lambda i: -sizes[i])
             for i in order:
                 self.body.check(inputs[i])
             for batch in batched(order, lambda i: sizes[i], _BATCH_SIZE):
-                log_probs = self([inputs[i] for i in batch]).float().log_softmax(-1).cpu()
-                own = torch.split(log_probs, [self.body.units(inputs[i]) for i in batch])
+                found = compute([inputs[i] for i in batch]).cpu()
+                own = torch.split(found, [self.body.units(inputs[i]) for i in batch])
                 rows |= {i: part.numpy() for i, part in zip(batch, own, strict=True)}
         return [rows[i] for i in range(len(inputs))]

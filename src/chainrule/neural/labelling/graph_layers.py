@@ -149,13 +149,20 @@ def levels_of(links: Links, confidence: Float64[ndarray, " N"]) -> Int64[ndarray
     before = np.where(is_forward, links.sources, links.targets)
     after = np.where(is_forward, links.targets, links.sources)
     before, after = before[before != after], after[before != after]
+    order = np.argsort(before, kind="stable")
+    before, after = before[order], after[order]
+    firsts = np.searchsorted(before, np.arange(len(confidence) + 1))
+    left = np.bincount(after, minlength=len(confidence))  # nodes before each one that have no level yet
     levels = np.zeros(len(confidence), np.int64)
-    while True:
-        raised = levels.copy()
-        np.maximum.at(raised, after, levels[before] + 1)
-        if np.array_equal(raised, levels):
-            return levels
-        levels = raised
+    level, nodes = 0, np.flatnonzero(left == 0)
+    while nodes.size:
+        levels[nodes] = level
+        counts = firsts[nodes + 1] - firsts[nodes]
+        offsets = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
+        reached = after[np.repeat(firsts[nodes], counts) + offsets]
+        np.subtract.at(left, reached, 1)
+        level, nodes = level + 1, np.unique(reached[left[reached] == 0])
+    return levels
 
 
 def _parts(
