@@ -12,7 +12,7 @@ from cyclopts import CycloptsError, Parameter
 from chainrule.base.progress import silent
 from chainrule.cli.arguments import FILE, Json, ModelMarkerRule, Overwrite, TextFile
 from chainrule.cli.bad_records import Strict, bad_records
-from chainrule.cli.finetune import describe, note_unseen
+from chainrule.cli.finetune import assess, describe, note_unseen
 from chainrule.cli.models import open_model
 from chainrule.cli.screen import note, on_one_line, print_json, progress_bar
 from chainrule.cli.texts import DEFAULT_READING, TextOptions, note_repairs
@@ -48,12 +48,13 @@ def classify(
 
     Columns: the label, its probability, the normalised text. A classifier of
     words prints a line for each word as written, and an empty line after each
-    text. With --json: an object for each text, with the probabilities of all
-    labels. Of pixels: the share of each label, and the name of the picture.
+    text; one of ratings prints the rating of each pair, then both sides; one of
+    pixels prints the share of each label, then the name of the picture. With
+    --json: an object for each text, with the probabilities of all labels.
     """
     from chainrule.api.classifier_model import ClassifierModel
     from chainrule.api.draw_labels import check_page
-    from chainrule.applications.labelled_inputs import config_of, inputs_of
+    from chainrule.applications.labelled_inputs import config_of, inputs_of, predicts_ratings
     from chainrule.applications.labelling import predicted_of
 
     if data is not None and (text != "-" or reading != DEFAULT_READING):
@@ -81,6 +82,9 @@ def classify(
                     _print_pixels(picture.name, picture.pixels.shape[1], prediction, json=json)
                 return
             for prediction in found:
+                if predicts_ratings(labeller.classifier):
+                    _print_rating(prediction, json=json)
+                    continue
                 by_unit = unit != kind.units[0]
                 _print(prediction, by_unit, json=json, what="picture" if unit == "picture" else "text")
             return
@@ -111,7 +115,7 @@ def show_accuracy(model: Path, data: str, markers: Markers | None, *, strict: bo
         kind, network = inputs_of(labeller.classifier), labeller.classifier
         with bad_records(strict=strict) as on_bad:
             examples = kind.read(data, network.unit, config_of(network), on_bad, progress)
-        result = labeller.assess(examples, progress)
+        result = assess(labeller, examples, progress)
     if json:
         print_json(result.as_json())
     else:
@@ -129,6 +133,13 @@ def _print_pixels(name: str, columns: int, prediction: Predicted, *, json: bool)
     counts = [(int((values == i).sum()), label) for i, label in enumerate(prediction.labels)]
     shares = [f"{label} {count / len(values):.1%}" for count, label in sorted(counts, reverse=True) if count]
     print(f"{', '.join(shares)}\t{on_one_line(name)}")
+
+
+def _print_rating(prediction: Predicted, *, json: bool) -> None:
+    if json:
+        print_json({"text": prediction.units[0], "rating": prediction.means[0]})
+    else:
+        print(f"{prediction.means[0]:.4f}\t{on_one_line(prediction.units[0])}")
 
 
 def _print(prediction: Predicted, by_word: bool, *, json: bool, what: str = "text") -> None:
