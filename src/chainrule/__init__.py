@@ -92,6 +92,11 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.evaluation.classification import Classification as Classification
     from chainrule.evaluation.comparison import Comparison as Comparison
     from chainrule.evaluation.measurement import Measurement as Measurement
+    from chainrule.evaluation.text_scores import (
+        TextScores as TextScores,
+        measure_captions as measure_captions,
+        measure_summaries as measure_summaries,
+    )
     from chainrule.experiments.findings import Findings as Findings
     from chainrule.experiments.run_by_name import experiment as experiment
     from chainrule.mixture.config import CacheConfig as CacheConfig, MixtureConfig as MixtureConfig
@@ -202,6 +207,7 @@ _HOMES = {
     "Spoilt": "api.noise",
     "TextError": "errors",
     "TextPairModel": "api.pair_model",
+    "TextScores": "evaluation.text_scores",
     "Together": "api.together",
     "TokenizerConfig": "text.tokenizer_config",
     "Tree": "structures.tree",
@@ -224,8 +230,10 @@ _HOMES = {
     "convert_vectors": "api.convert",
     "correct": "api.correct",
     "corrector": "api.correct",
+    "measure_captions": "evaluation.text_scores",
     "measure_correction": "api.correct",
     "measure_detection": "api.detect",
+    "measure_summaries": "evaluation.text_scores",
     "count_text": "api.counts",
     "count_together": "api.cooccurrences",
     "detect": "api.detect",
