@@ -1,5 +1,5 @@
 """Correction: single words against Norvig's functions, running text with JamSpell's typing errors, schoolchildren's
-texts, learners' sentences.
+texts, learners' sentences, scanned pages.
 
     python bench/correction.py words --counts big_words.txt.gz --errors birkbeck.dat.gz
     python bench/correction.py sentences --text novels.txt --output sentences.txt
@@ -19,7 +19,8 @@ train: sentences whose words teach the channel, with errors by the same rules an
 `holbrook`: errors marked in context, normalised as in `text`, with the same model. Every second page is corrected with
 what the others teach the channel, together with those of `errors` that are nowhere in the text. Without context, a word
 becomes what it meant likeliest by channel and unigram; Norvig's functions have the same words and frequencies.
-Intervals draw pages.
+Intervals draw pages. Rates, weight and threshold are tuned, and probabilities calibrated, on
+the other pages.
 
     python bench/correction.py tokens --text novels/train.txt --output tokens.txt
     chainrule train ngram tokens.txt -o lm/ --tokenizer whitespace --vocabulary-min-count 2
@@ -29,6 +30,17 @@ Intervals draw pages.
 dev.ref3.gz. model: an n-gram model of text cut into tokens as there, which `tokens` writes. Words known are the model's
 and those of `inflections` (AGID); errors teach the channel of letters. Learned rates of grammar are those of the
 even sentences for the odd ones, and of the odd ones for the even ones. corrector: a folder of `train translation`.
+With rescore-by, a second model weighs the beam's best ways, and only that is measured.
+
+    python bench/correction.py printed --text novels/train.txt --output printed.txt
+    chainrule train ngram printed.txt -o lm/ --tokenizer word --vocabulary-min-count 2
+    python bench/correction.py pages --text novels/train.txt --output train.jsonl --pages 40 --seed 2
+    python bench/correction.py pages --text novels/test.txt --output test.jsonl --pages 24
+    python bench/correction.py ocr --model lm/ --pages test.jsonl --train train.jsonl
+
+`ocr`: pages of novels, printed, blurred, with noise, and read by tesseract (Debian's tesseract-ocr and
+tesseract-ocr-eng), which `pages` does; quotes and dashes count alike in all shapes. The channel is learned on other
+pages, and its settings are tuned there. `printed` writes the text as a page has it. Intervals draw pages.
 """
 
 from __future__ import annotations
@@ -40,11 +52,13 @@ import random
 import re
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from machine import circumstances
+from ocr_pages import Scan, measure_ocr, paragraphs_of, write_pages
 
 import chainrule
 from chainrule.api.correct import _log_priors
@@ -52,8 +66,10 @@ from chainrule.applications.channel.inflections import read_inflections
 from chainrule.applications.channel.learning import learn_channel
 from chainrule.applications.correction.errors import RateOfWords
 from chainrule.applications.correction.word_index import WordIndex
+from chainrule.evaluation.classification import calibration_error
 from chainrule.evaluation.corrections import Figure, measure_corrections
 from chainrule.evaluation.error_rates import WordErrors
+from chainrule.evaluation.judged_changes import JudgedChanges, judge_changes
 from chainrule.evaluation.resampling import interval_of_sums
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -82,6 +98,21 @@ def main() -> None:
         jfleg.add_argument(name, type=Path, required=True)
     jfleg.add_argument("--corrector", type=Path)
     jfleg.add_argument("--corrector-weight", type=float, default=0.1)
+    jfleg.add_argument("--rescore-by", type=Path)
+    jfleg.add_argument("--rescore-weight", type=float, default=0.5)
+    pages = parts.add_parser("pages")
+    for name in ("--text", "--output"):
+        pages.add_argument(name, type=Path, required=True)
+    pages.add_argument("--pages", type=int, default=24)
+    pages.add_argument("--seed", type=int, default=1)
+    pages.add_argument("--font", type=Path, default=Path("/usr/share/fonts/truetype/dejavu/DejaVuSerif.ttf"))
+    pages.add_argument("--scan", type=float, nargs=5, metavar=("SIZE", "BLUR", "NOISE", "FADE", "DEGREES"))
+    ocr = parts.add_parser("ocr")
+    for name in ("--model", "--pages", "--train"):
+        ocr.add_argument(name, type=Path, required=True)
+    printed = parts.add_parser("printed")
+    for name in ("--text", "--output"):
+        printed.add_argument(name, type=Path, required=True)
     tokens = parts.add_parser("tokens")
     tokens.add_argument("--text", type=Path, required=True)
     tokens.add_argument("--output", type=Path, required=True)
@@ -95,8 +126,17 @@ def main() -> None:
     if args.part == "tokens":
         args.output.write_text(cut_endings(read(args.text)))
         return
+    if args.part == "printed":
+        args.output.write_text(paragraphs_of(read(args.text).splitlines()))
+        return
+    if args.part == "pages":
+        scan = Scan() if args.scan is None else Scan(int(args.scan[0]), *args.scan[1:])
+        write_pages(read(args.text).splitlines(), args.output, args.font, scan, args.pages, args.seed)
+        return
     print(circumstances())
-    if args.part == "jfleg":
+    if args.part == "ocr":
+        measure_ocr(args.model, args.pages, args.train)
+    elif args.part == "jfleg":
         measure_jfleg(args)
     elif args.part == "holbrook":
         measure_holbrook(args.model, args.text, args.errors)
@@ -224,12 +264,17 @@ def measure_holbrook(model_folder: Path, text: Path, errors_file: Path) -> None:
     marked = {pair for page in pages for pair in page.errors}
     elsewhere = [pair for pair in birkbeck_pairs(errors_file) if pair not in marked]
     corrected: dict[str, list[list[str]]] = {name: [[] for _ in pages] for name in _HOLBROOK}
+    judged: dict[str, list[JudgedChanges]] = {"as it is": [], "calibrated on other pages": []}
     for half in (0, 1):
         others = [page for i, page in enumerate(pages) if i % 2 != half]
         learned_from = [pair for page in others for pair in page.errors]
         channel = learn_channel([*elsewhere, *learned_from])
         rate = len(learned_from) / sum(len(line.split()) for page in others for line in page.meant)
         ready = chainrule.corrector(model, channel, rate=rate)
+        settings = _tuned_settings(model, others, elsewhere, rate)
+        tuned = chainrule.corrector(model, channel, settings=settings)
+        judged["as it is"].append(_judged(model, channel, pages[half::2], rate=rate))
+        judged["calibrated on other pages"].append(_judged(model, channel, pages[half::2], settings=settings))
         for i in range(half, len(pages), 2):
             lines = pages[i].written
             alone = _without_context({word for line in lines for word in line.split()}, index, priors, channel, rate)
@@ -238,6 +283,7 @@ def measure_holbrook(model_folder: Path, text: Path, errors_file: Path) -> None:
             corrected["Norvig's functions"][i] = [_replaced(line, norvig) for line in lines]
             corrected["chainrule, without context"][i] = [_replaced(line, alone) for line in lines]
             corrected["chainrule"][i] = [one.corrected for one in ready.correct(lines)]
+            corrected["chainrule, tuned on other pages"][i] = [one.corrected for one in tuned.correct(lines)]
     words = sum(len(line.split()) for page in pages for line in page.meant)
     print(f"{len(pages)} pages, {words:,} words, {len([1 for page in pages for _ in page.errors]):,} pairs of words")
     statistics = {
@@ -256,11 +302,48 @@ def measure_holbrook(model_folder: Path, text: Path, errors_file: Path) -> None:
             float(WordErrors().value(sums.sum(0).astype(float))), interval_of_sums([sums], WordErrors().value)
         )
         less = Figure(_fewer(sums.sum(0), ours.sum(0)), interval_of_sums([sums, ours], _fewer))
-        print(f"{name:28} WER {rate.percent()}, {less.percent()} more than chainrule")
-        print(f"{'':28} fixed {measures.fixed.percent()}, broken {measures.broken.percent()}", flush=True)
+        print(f"{name:32} WER {rate.percent()}, {less.percent()} more than chainrule")
+        print(f"{'':32} fixed {measures.fixed.percent()}, broken {measures.broken.percent()}", flush=True)
+    for name, parts in judged.items():
+        probs = np.concatenate([part.probs for part in parts])
+        right = np.concatenate([part.gains > 0 for part in parts])
+        likely = probs >= 0.9
+        print(
+            f"probabilities {name:26} calibration error {calibration_error(probs, right):.4f}; "
+            f"of {likely.sum():,} changes of at least 0.9, {right[likely].mean():.2%} right"
+        )
 
 
-_HOLBROOK = ("untouched", "Norvig's functions", "chainrule, without context", "chainrule")
+_HOLBROOK = (
+    "untouched",
+    "Norvig's functions",
+    "chainrule, without context",
+    "chainrule",
+    "chainrule, tuned on other pages",
+)
+
+
+def _tuned_settings(
+    model: chainrule.Model, others: list[Page], elsewhere: list[tuple[str, str]], rate: float
+) -> chainrule.CorrectionSettings:
+    """Tuned on every second of the other pages, with a channel learned on those between."""
+    channel = learn_channel([*elsewhere, *(pair for page in others[::2] for pair in page.errors)])
+    texts, meant = lines_of(others[1::2])
+    return chainrule.tune_correction(texts, meant, model, maximise="accuracy", channel=channel, rate=rate).settings
+
+
+def lines_of(pages: list[Page]) -> tuple[list[str], list[str]]:
+    """The lines of some pages, as they were written and as they were meant."""
+    return [line for page in pages for line in page.written], [line for page in pages for line in page.meant]
+
+
+def _judged(model: chainrule.Model, channel: Any, pages: list[Page], **options: Any) -> JudgedChanges:
+    """All changes of the best paths, whatever their probability."""
+    if (settings := options.pop("settings", None)) is not None:
+        options["settings"] = replace(settings, at_least=0.0)
+    written, meant = lines_of(pages)
+    everything = chainrule.CorrectionConfig(at_least=0.0)
+    return judge_changes(chainrule.corrector(model, channel, config=everything, **options).correct(written), [meant])
 
 
 class Page(NamedTuple):
@@ -365,6 +448,12 @@ def measure_jfleg(args: argparse.Namespace) -> None:
         show("spelling by enchant, as shipped", lines["spellchecked.src"])
         show("spelling", correct(texts))
         grammar: dict[str, Any] = {"grammar": "english", "inflections": inflections}
+        if args.rescore_by is not None:
+            config = chainrule.CorrectionConfig(beam=8, rescore_weight=args.rescore_weight)
+            show("stated rates, beam 8", correct(texts, config=config, **grammar))
+            name = f"the same, rescored by {args.rescore_by.name} ({args.rescore_weight})"
+            show(name, correct(texts, config=config, rescore_by=args.rescore_by, **grammar))
+            return
         began = time.perf_counter()
         show("spelling and grammar, stated rates", correct(texts, **grammar))
         print(f"{sum(len(text.split()) for text in texts) / (time.perf_counter() - began):,.0f} tokens/s")

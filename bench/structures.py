@@ -6,7 +6,7 @@
 DIR has train.txt.gz and dev.txt.gz of the Stanford Sentiment Treebank in brackets; FILE has questions, a line each:
 `LOC:city What county is ...`. Accuracies are of roots: SST on its dev part, the epoch chosen on a tenth of train; of
 the binary task the neutral phrases and sentences are left out. 500 questions of TREC, drawn at random, are for testing.
---vectors adds word vectors of a file, tuned and fixed.
+--vectors adds word vectors, those of lower-cased words, tuned and fixed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy as np
 from machine import circumstances
 
 import chainrule
-from chainrule import Labelled, LabelTraining
+from chainrule import Labelled, LabelTraining, TokenizerConfig
 from chainrule.neural.config.labelling import (
     LABELLING,
     BagLabelling,
@@ -33,16 +33,21 @@ from chainrule.neural.config.labelling import (
 )
 from chainrule.structures.encoded import encoded_trees
 from chainrule.structures.listops import as_tokens, listops
+from chainrule.structures.read_trees import read_unlabelled
 from chainrule.structures.tree import Tree, labelled
+from chainrule.structures.tree_text import CLOSE, HEAD, OPEN
+from chainrule.structures.treebank import Treebank
 
 if TYPE_CHECKING:
     from chainrule.evaluation.classification import Classification
 
+WORDS = TokenizerConfig(kind="whitespace")
+LOWER = TokenizerConfig(kind="whitespace", normalise=("lower",))  # for vectors, whose words are lower-cased
 BINARY = {"0": "negative", "1": "negative", "3": "positive", "4": "positive"}
 TRAINING = LabelTraining(batch=25, learning_rate=2e-3, epochs=6, patience=3)
 TREE = TreeLabelling(cell="binary", width=150, embedding_width=150, dropout=0.3)
 LSTM = LSTMLabelling(width=150, embedding_width=150, dropout=0.3, directions="both", pooling="max")
-VECTORS: tuple[dict[str, Any], ...] = ({},)
+WAYS: dict[str, dict[str, Any]] = {"fresh": {}}  # to use word vectors
 
 
 def sst(folder: Path, *, binary: bool) -> tuple[list[Any], list[Any]]:
@@ -98,9 +103,8 @@ def measure_sst(options: argparse.Namespace) -> None:
     for binary in (False, True):
         train, dev = sst(options.sst, binary=binary)
         task = "SST binary" if binary else "SST fine"
-        for vectors in VECTORS:
-            tag = ", ".join(f"{key}" for key in vectors) or "fresh"
-            measure(f"{task}: binary Tree-LSTM, {tag}", train, dev, TREE, options.seeds, unit="node", **vectors)
+        for way, vectors in WAYS.items():
+            measure(f"{task}: binary Tree-LSTM, {way}", train, dev, TREE, options.seeds, unit="node", **vectors)
 
 
 def measure_phrases(options: argparse.Namespace) -> None:
@@ -207,15 +211,53 @@ def measure_texts(options: argparse.Namespace) -> None:
     }
     for task, (own, test) in tasks.items():
         for name, config in networks.items():
-            for vectors in VECTORS:
-                tag = ", ".join(f"{key}" for key in vectors) or "fresh"
+            for way, vectors in WAYS.items():
                 measure(
-                    f"{task}: {name}, {tag}", own, test, config, options.seeds,
-                    training=LabelTraining(epochs=12), tokenizer="whitespace", **vectors,
+                    f"{task}: {name}, {way}", own, test, config, options.seeds,
+                    **{"training": LabelTraining(epochs=12), "tokenizer": WORDS, **vectors},
                 )  # fmt: skip
 
 
+def measure_ewt(options: argparse.Namespace) -> None:
+    """Bits a word of the tree model, beside an LSTM of equal size on the words, and on the brackets of the trees."""
+    training = chainrule.TrainingConfig(epochs=options.epochs, batch=32, learning_rate=3e-3, optimiser="adamw")
+    tokenizer = TokenizerConfig(kind="whitespace", min_count=2)
+    train, dev = (Treebank.of(options.ewt / f"{part}.conllu.gz") for part in ("train", "dev"))
+    trees = {part: read_unlabelled(options.ewt / f"{part}.conllu.gz") for part in ("train", "dev")}
+    words = {part: chainrule.Lines([tree.text() for tree in own]) for part, own in trees.items()}
+    count = sum(len(tree) for tree in trees["dev"])
+    lstm = chainrule.RecurrentConfig(
+        width=200, layers=1, tied=True, memory="document", input_dropout=0.3, output_dropout=0.3, context=64
+    )
+    runs = {
+        "tree model: words and trees": (train, dev, chainrule.TreeConfig(width=200, dropout=0.3)),
+        "LSTM on brackets: words and trees": (train, dev, lstm),
+        "LSTM on words": (words["train"], words["dev"], lstm),
+    }
+    for name, (own, test, config) in runs.items():
+        began = time.perf_counter()
+        model = chainrule.train(
+            own, config, tokenizer=tokenizer, training=training, markers="keep", progress=False
+        )  # fmt: skip
+        seconds = time.perf_counter() - began
+        measured = model.evaluate(test, progress=False)
+        bits = measured.bits_per_byte * measured.bytes
+        low, high = (bound * measured.bytes / count for bound in measured.interval)
+        print(
+            f"EWT: {name:<36}{bits / count:6.3f} bits a word ({low:.3f} to {high:.3f}), "
+            f"{model.record['parameters']:,} parameters, {seconds:.0f} s",
+            flush=True,
+        )
+        if isinstance(config, chainrule.TreeConfig):
+            tokens = next(model.tokenizer.encode_texts(block.documents()).ids for block in dev.blocks())
+            nats = -model.engine.score_stream(tokens)
+            marks = np.isin(tokens, [model.tokenizer.vocabulary.id_of(mark) for mark in (OPEN, CLOSE, HEAD)])
+            for what, chosen in (("brackets and places", marks), ("words, without spelling", ~marks)):
+                print(f"EWT:   of which {what}: {nats[chosen].sum() / np.log(2) / count:.3f}")
+
+
 PARTS = {
+    "ewt": measure_ewt,
     "batching": measure_batching,
     "sst": measure_sst,
     "phrases": measure_phrases,
@@ -226,16 +268,18 @@ PARTS = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sst", type=Path, required=True)
+    parser.add_argument("--sst", type=Path)
     parser.add_argument("--trec", type=Path)
+    parser.add_argument("--ewt", type=Path)
+    parser.add_argument("--epochs", type=int, default=4, help="of the language models")
     parser.add_argument("--vectors")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--seeds", type=int, default=3)
     options = parser.parse_args()
     print(circumstances(), f"networks: {', '.join(LABELLING)}", sep="\n", flush=True)
     if options.vectors is not None:
-        global VECTORS
-        VECTORS = ({}, {"vectors": options.vectors}, {"vectors": options.vectors, "fixed_vectors": True})
+        own = {"vectors": options.vectors, "tokenizer": LOWER}
+        WAYS.update(tuned=own, fixed={**own, "fixed_vectors": True})
     for part in options.parts:
         PARTS[part](options)
 

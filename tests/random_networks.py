@@ -25,7 +25,10 @@ from chainrule.neural.config import (
     vaswani,
 )
 from chainrule.neural.config.conditional import ConditionalConfig
+from chainrule.neural.config.tree import TreeConfig
 from chainrule.neural.language_model import NeuralModel
+from chainrule.neural.tree_model import TreeModel
+from chainrule.neural.tree_network import TreeNetwork
 
 if TYPE_CHECKING:
     import pytest
@@ -120,6 +123,17 @@ def random_network(config: NetworkConfig, vocabulary_size: int = VOCABULARY_SIZE
 
 def random_model(config: NetworkConfig, vocabulary_size: int = VOCABULARY_SIZE, seed: int = 1) -> NeuralModel:
     return NeuralModel(random_network(config, vocabulary_size, seed))
+
+
+def random_tree_model(vocabulary_size: int = VOCABULARY_SIZE, seed: int = 1) -> TreeModel:
+    """As `random_network`; two tokens are brackets."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        network = TreeNetwork(TreeConfig(width=12, layers=2, brackets=(5, 9)), vocabulary_size)
+        with torch.no_grad():
+            for weight in network.parameters():
+                weight.add_(torch.randn_like(weight) * 0.2)
+    return TreeModel(network)
 
 
 def pair(**settings: object) -> ConditionalConfig:

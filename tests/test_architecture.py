@@ -32,9 +32,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "neural": {*GROUND, "text", "structures", "pictures"},
     "decoding": {*GROUND, "text"},
     "evaluation": {*GROUND, "text", "drawing"},
-    "training": {*GROUND, "text", "storage", "neural"},
+    "training": {*GROUND, "text", "structures", "storage", "neural"},
     "applications": {*GROUND, "text", "structures", "pictures", "drawing", *AGAINST_THE_WAIST},
-    "report": {*GROUND, "text", "drawing", *AGAINST_THE_WAIST, "training"},
+    "report": {*GROUND, "text", "structures", "drawing", *AGAINST_THE_WAIST, "training"},
     "open_models": {*GROUND, "text", "storage", "neural"},
     "families": {*GROUND, *ENGINES, "evaluation", "training"},
 }

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from oracles import BEGIN, END, UNKNOWN, random_backoff_grams, table_of
-from random_networks import DOCUMENT_NETWORKS, PAIRS, STREAM_NETWORKS, given_a_source, random_model
+from random_networks import DOCUMENT_NETWORKS, PAIRS, STREAM_NETWORKS, given_a_source, random_model, random_tree_model
 
 import chainrule
 from chainrule import CacheConfig, NGramConfig, UniformConfig
@@ -119,6 +119,7 @@ MODELS: dict[str, Callable[[Path], LanguageModel[Any]]] = {
 }
 for name, config in {**DOCUMENT_NETWORKS, **STREAM_NETWORKS}.items():
     MODELS[name] = lambda text, config=config: random_model(config)
+MODELS["LSTM of trees"] = lambda text: random_tree_model()
 for name, pair in PAIRS.items():
     MODELS[name] = lambda text, pair=pair: given_a_source(pair)
 for kind in ("linear", "log-linear"):
@@ -360,11 +361,13 @@ def test_top_of_less_than_one_is_an_error(model, k: int) -> None:
 
 
 def test_a_draw_takes_what_is_not_banned_as_often_as_its_probability_says(model, prefixes) -> None:
-    draws = 20_000
-    state = model.select(model.start(prefixes[3:4]), np.zeros(draws, np.int32))
-    banned = [UNKNOWN, END]
+    draws, banned = 20_000, [UNKNOWN, END]
+    given = next(  # after which something else may come: a tree that is complete only ends
+        own for own in (prefixes[3:4], [ids()]) if np.isfinite(np.delete(next_after(model, own)[0], banned)).any()
+    )
+    state = model.select(model.start(given), np.zeros(draws, np.int32))
     log_probs, tokens = model.draw(state, np.random.default_rng(1).random(draws), banned)
-    [row] = next_after(model, prefixes[3:4]).astype(np.float64)
+    [row] = next_after(model, given).astype(np.float64)
     np.testing.assert_array_equal(log_probs, row[tokens].astype(np.float32))
     assert (log_probs.dtype, tokens.dtype) == (np.float32, np.int32)
     row[banned] = -np.inf

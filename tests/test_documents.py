@@ -44,6 +44,9 @@ def texts(tmp_path_factory: pytest.TempPathFactory, fixtures: Path) -> Path:
     (folder / "corpus.txt").write_bytes((fixtures / "train.txt").read_bytes())
     (folder / "heldout.txt").write_bytes(heldout)
     (folder / "sentences.txt").write_bytes(b"".join(heldout.splitlines(keepends=True)[-5:]))
+    (folder / "pairs.tsv").write_text("ka vi\tka\t4.5\nvi ka\tvi mo\t1\nka\tvi\t2\n" * 4)
+    tree = "1\tka\t_\tPRON\t_\t_\t2\t_\t_\t_\n2\tvi\t_\tVERB\t_\t_\t0\t_\t_\t_\n\n"
+    (folder / "trees.conllu").write_text(40 * tree)
     (folder / "labelled.tsv").write_text("ka vi\tfirst\nvi ka\tsecond\n" * 5)
     (folder / "examples.tsv").write_text("text\tlabel\n" + "ka vi\tfirst\nvi ka\tsecond\n" * 5)
     (folder / "queries.txt").write_text("ka vi\nvi ma\n")

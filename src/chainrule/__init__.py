@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
         measure_correction as measure_correction,
     )
     from chainrule.api.counts import count_text as count_text, train_counts as train_counts
+    from chainrule.api.draw_trees import TreeDrawings as TreeDrawings, draw_trees as draw_trees
     from chainrule.api.embedding_model import EmbeddingModel as EmbeddingModel
     from chainrule.api.detect import (
         DetectedText as DetectedText,
@@ -66,10 +67,17 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.api.train_classifier import train_classifier as train_classifier
     from chainrule.api.train_pairs import train_pairs as train_pairs
     from chainrule.api.train_vectors import train_vectors as train_vectors
+    from chainrule.api.tune_correction import TunedCorrection as TunedCorrection, tune_correction as tune_correction
     from chainrule.api.verify import verify as verify
     from chainrule.api.word_vectors import WordVectors as WordVectors
     from chainrule.applications.correction.corrector import CorrectionConfig as CorrectionConfig
+    from chainrule.applications.correction.settings import CorrectionSettings as CorrectionSettings
     from chainrule.applications.embedding_config import EmbeddingConfig as EmbeddingConfig
+    from chainrule.applications.labelled_pairs import (
+        LabelledPair as LabelledPair,
+        Pair as Pair,
+        read_labelled_pairs as read_labelled_pairs,
+    )
     from chainrule.base.threads import set_threads as set_threads
     from chainrule.comparison.compare import (
         compare as compare,
@@ -113,6 +121,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
         preset as preset,
     )
     from chainrule.neural.config.conditional import ConditionalConfig as ConditionalConfig
+    from chainrule.neural.config.tree import TreeConfig as TreeConfig
     from chainrule.ngram.config import NGramConfig as NGramConfig
     from chainrule.protocol import LanguageModel as LanguageModel, Scorer as Scorer
     from chainrule.pictures.picture import (
@@ -125,6 +134,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.structures.read_graphs import read_graphs as read_graphs
     from chainrule.structures.read_trees import read_trees as read_trees
     from chainrule.structures.tree import LabelledTree as LabelledTree, Tree as Tree
+    from chainrule.structures.treebank import Treebank as Treebank
     from chainrule.text.corpus import Corpus as Corpus, Lines as Lines
     from chainrule.text.labelled import Labelled as Labelled, read_labelled as read_labelled
     from chainrule.text.mix import Mix as Mix
@@ -161,6 +171,7 @@ _HOMES = {
     "CooccurrenceConfig": "vectors.cooccurrence_config",
     "Corpus": "text.corpus",
     "CorrectionConfig": "applications.correction.corrector",
+    "CorrectionSettings": "applications.correction.settings",
     "DetectedText": "api.detect",
     "DetectionMeasurement": "api.detect",
     "Edge": "structures.graph",
@@ -177,6 +188,7 @@ _HOMES = {
     "LabelledPicture": "pictures.picture",
     "LabelComparison": "comparison.labels",
     "LabelTraining": "training.label_config",
+    "LabelledPair": "applications.labelled_pairs",
     "LabelledGraph": "structures.graph",
     "LabelledTree": "structures.tree",
     "LanguageModel": "protocol",
@@ -194,6 +206,7 @@ _HOMES = {
     "NGramConfig": "ngram.config",
     "Neighbour": "api.nearest",
     "OutputError": "errors",
+    "Pair": "applications.labelled_pairs",
     "Pairs": "text.pairs",
     "Picture": "pictures.picture",
     "Reading": "text.reading",
@@ -211,8 +224,12 @@ _HOMES = {
     "Together": "api.together",
     "TokenizerConfig": "text.tokenizer_config",
     "Tree": "structures.tree",
+    "TreeConfig": "neural.config.tree",
+    "TreeDrawings": "api.draw_trees",
+    "Treebank": "structures.treebank",
     "TrainingConfig": "training.config",
     "TrainingRun": "training.options",
+    "TunedCorrection": "api.tune_correction",
     "TransformerConfig": "neural.config",
     "TwoSidedConfig": "neural.config",
     "UniformConfig": "uniform",
@@ -236,6 +253,7 @@ _HOMES = {
     "measure_summaries": "evaluation.text_scores",
     "count_text": "api.counts",
     "count_together": "api.cooccurrences",
+    "draw_trees": "api.draw_trees",
     "detect": "api.detect",
     "evaluate_vectors": "api.evaluate_vectors",
     "experiment": "experiments.run_by_name",
@@ -263,6 +281,7 @@ _HOMES = {
     "read_graphs": "structures.read_graphs",
     "read_trees": "structures.read_trees",
     "read_labelled": "text.labelled",
+    "read_labelled_pairs": "applications.labelled_pairs",
     "read_together": "api.together",
     "rescore": "api.rescore",
     "sample_lines": "text.sample",
@@ -275,6 +294,7 @@ _HOMES = {
     "train_grammar": "api.train_channel",
     "train_pairs": "api.train_pairs",
     "train_vectors": "api.train_vectors",
+    "tune_correction": "api.tune_correction",
     "verify": "api.verify",
 }
 

@@ -12,6 +12,7 @@ from chainrule.errors import ChainruleError, ModelFormatError, SettingError
 from chainrule.mixture.config import CacheConfig, MixtureConfig
 from chainrule.neural.config import NETWORKS, TWO_SIDED, TextEncoderConfig
 from chainrule.neural.config.conditional import ConditionalConfig
+from chainrule.neural.config.tree import TreeConfig
 from chainrule.ngram.config import COMPACT, NGramConfig
 from chainrule.training.finetuning_config import FineTuningConfig
 from chainrule.uniform import UniformConfig, UniformModel
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from chainrule.neural.engine import Engine
     from chainrule.neural.labelling.classifier import ScratchClassifier
     from chainrule.neural.language_model import NeuralModel
+    from chainrule.neural.tree_model import TreeModel
     from chainrule.ngram.model_class import AnyNGram
     from chainrule.ngram.models.compact_model import CompactNGramModel
     from chainrule.protocol import LanguageModel
@@ -61,6 +63,7 @@ class Family:
     freed early. A family that trains in steps borrows the stream, and also takes StreamOptions and a TrainingRun.
     take_apart: model -> (settings, arrays), which are saved.
     put_together: (settings, arrays, vocabulary size) -> model. Raises ModelFormatError.
+    settled: (configuration, tokenizer) -> configuration, with what only the vocabulary can say. Raises SettingError.
     """
 
     config: type
@@ -69,6 +72,7 @@ class Family:
     take_apart: Callable[[Any], tuple[Json, Arrays]]
     put_together: Callable[[Json, Arrays, int], Any]
     trains_in_steps: bool = False
+    settled: Callable[[Any, Any], Any] = lambda config, tokenizer: config
     stream_scoring: Callable[[Any], StreamScoring | None] = lambda model: None  # for models that see across documents
     measure_options: Callable[[Any], Json] = lambda model: {}  # further arguments of `measure` for a model
     context: Callable[[Any], int | None] = lambda model: None  # the most tokens that a model reads at once, if limited
@@ -246,6 +250,43 @@ def _network_family(config: type[NetworkConfig], job: Job, **fields: Any) -> Fam
     )
 
 
+def _with_brackets(config: TreeConfig, tokenizer: Any) -> TreeConfig:
+    from chainrule.neural.tree_network import with_brackets
+
+    return with_brackets(config, tokenizer)
+
+
+def _train_tree(
+    stream: Int32[ndarray, " T"],
+    vocabulary_size: int,
+    config: TreeConfig,
+    progress: Progress,
+    options: StreamOptions | None = None,
+    run: TrainingRun | None = None,
+) -> tuple[TreeModel, Json]:
+    from chainrule.neural.tree_model import TreeModel
+    from chainrule.training.options import StreamOptions, TrainingRun
+    from chainrule.training.run import run_job
+    from chainrule.training.trees import tree_job
+
+    network, record = run_job(
+        tree_job(stream, vocabulary_size, config, options or StreamOptions()), run or TrainingRun()
+    )
+    return TreeModel(network), record
+
+
+def _take_apart_tree(model: TreeModel) -> tuple[Json, Arrays]:
+    from chainrule.neural.tree_saving import take_apart
+
+    return take_apart(model)
+
+
+def _put_together_tree(settings: Json, arrays: Arrays, vocabulary_size: int) -> TreeModel:
+    from chainrule.neural.tree_saving import put_together
+
+    return put_together(settings, arrays, vocabulary_size)
+
+
 def _take_apart_classifier(model: Classifier | ScratchClassifier) -> tuple[Json, Arrays]:
     from chainrule.neural.classifier_saving import take_apart
 
@@ -330,6 +371,15 @@ FAMILIES: dict[str, Family] = {
         for name, config in NETWORKS.items()
     },
     **{name: _network_family(config, "fill") for name, config in TWO_SIDED.items()},
+    "tree": Family(
+        TreeConfig,
+        token_bytes=0,
+        train=_train_tree,
+        take_apart=_take_apart_tree,
+        put_together=_put_together_tree,
+        trains_in_steps=True,
+        settled=_with_brackets,
+    ),
     "text-encoder": Family(
         TextEncoderConfig,
         token_bytes=0,

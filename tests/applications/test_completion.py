@@ -116,3 +116,30 @@ def test_impossible_wishes_are_errors(words: Model) -> None:
         words.complete("the", 0)
     with pytest.raises(TextError, match="<s>"):
         words.complete("the <s> cat")
+
+
+@pytest.fixture(scope="module")
+def letters() -> Model:
+    lines = ["I received the letter from my friend", "there is something wrong with the letter", "he went from home"]
+    return chainrule.train(Lines([*lines, "please fill in the form"] * 9), NGramConfig(order=3))
+
+
+def test_the_word_just_typed_is_corrected_once_it_has_ended(letters: Model) -> None:
+    corrector = chainrule.corrector(letters)
+    for typed in ("I recieved", "I recieved ", "teh\nI recieved  "):  # no word begins so; or a space has ended it
+        *others, last = letters.complete(typed, 3, corrector=corrector)
+        assert others == letters.complete(typed, 3)
+        assert last.text == "received"
+        assert typed[: len(typed) - last.replaces] + last.added == typed.replace("recieved", "received")
+        assert math.log(0.5) <= last.log_prob <= 0
+    for typed in ("I rec", "I received ", "", " ", "the form ", "see http://recieved.com "):
+        assert letters.complete(typed, 3, corrector=corrector) == letters.complete(typed, 3)
+
+
+def test_a_known_word_that_does_not_fit_is_corrected_in_its_context(letters: Model) -> None:
+    corrector = chainrule.corrector(letters, config=chainrule.CorrectionConfig(weight=3.0))
+    *_, last = letters.complete("the letter form ", 3, corrector=corrector)
+    assert (last.text, last.replaces) == ("from", len("form "))
+    # As the whole beam corrects it where nothing stands before or after that could change, too.
+    [whole] = corrector.correct(["the letter form my friend"])
+    assert whole.corrected == "the letter from my friend"

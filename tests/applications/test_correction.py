@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 import chainrule
+from chainrule.api.train_channel import marks_around, read_error_pairs, wrong_words
 from chainrule.applications.channel.channel import Channel, Rule
 from chainrule.applications.channel.channel_file import read_channel
+from chainrule.applications.channel.confusions import channel_named
 from chainrule.applications.channel.learning import BEGIN_MARK, END_MARK, learn_channel, marked
 from chainrule.applications.correction.corrector import CorrectionConfig, Corrector
 from chainrule.applications.correction.deletion_index import DeletionIndex
@@ -117,6 +119,51 @@ def test_learning_takes_counts_and_refuses_pairs_without_an_error() -> None:
     for pairs in ([], [("the", "the")], [("", "a")]):
         with pytest.raises(SettingError, match="no pair has an error"):
             learn_channel(pairs)
+
+
+@pytest.mark.parametrize("name", ["keyboard", "ocr"])
+def test_a_prior_helps_where_pairs_are_few(name: str) -> None:
+    rng = np.random.default_rng(0)
+    slips = channel_named(name, 0.1)
+    words = ["house", "street", "window", "garden", "letter", "morning", "river", "mountain", "answer", "question"] * 14
+    pairs = [(wrong, word) for word in words if (wrong := slips.corrupted(word, rng)) != word and " " not in wrong]
+    few, held_out = pairs[:12], pairs[12:]
+
+    def mean_log_prob(channel: Channel) -> float:
+        observed, sources = zip(*((marked(wrong.lower()), marked(right)) for wrong, right in held_out), strict=True)
+        return float(np.maximum(channel.log_probs(observed, sources), -50).mean())
+
+    alone, helped = (chainrule.train_channel(few, prior=prior) for prior in (None, name))
+    assert mean_log_prob(helped) > mean_log_prob(alone) + 1
+
+
+def test_a_prior_counts_as_visits_with_its_errors(tmp_path: Path) -> None:
+    # x is visited once and not rewritten, and 20 times more, as the prior says.
+    prior = Channel("x", [Rule("x", "o", 0.2), Rule("X", "1", 0.3), Rule(" ", "", 0.5)])
+    probs = {(rule.source, rule.observed): rule.prob for rule in learn_channel([("xymc", "xymb")], prior=prior).rules}
+    assert probs["x", "o"] == pytest.approx(20 * 0.2 / 21, rel=1e-3)
+    assert probs["x", "1"] == pytest.approx(20 * 0.3 / 21, rel=1e-3)  # words are in lower case
+    assert (" ", "") not in probs  # and have no spaces
+    first = chainrule.train_channel([("teh", "the")], tmp_path / "first.json")
+    second = chainrule.train_channel([("frmo", "from")], tmp_path / "second.json", prior=tmp_path / "first.json")
+    assert json.loads((tmp_path / "second.json").read_text())["record"]["prior"] == first.name
+    swapped = {rule.observed: rule.prob for rule in second.rules if rule.source == "he"}
+    assert swapped["eh"] > 0.1  # as the first channel has it; no pair of the second swaps these letters
+    with pytest.raises(SettingError, match="no channel called 'mouse'"):
+        chainrule.train_channel([("teh", "the")], prior="mouse")
+
+
+def test_channels_learn_from_the_words_that_differ_in_texts(tmp_path: Path) -> None:
+    assert wrong_words("He said: tbe d0g", "he said the dog.") == [("tbe", "the"), ("d0g", "dog")]
+    assert wrong_words("he _ saw | dog", "he saw I dog") == [("|", "i")]
+    assert marks_around("'It is: _", "it is.") == [("_", ""), ("'", ""), ("", ""), ("", ""), (":", ".")]
+    assert wrong_words("he went awayand slept", "he went away and slept") == []  # no word for a word
+    assert wrong_words("he xyzzy slept", "he quickly slept") == []  # another word, not its spelling
+    (tmp_path / "pairs.tsv").write_text("He saw tbe dog\tHe saw the dog\t3\nthe same\tthe same\nteh\tthe\n")
+    read = read_error_pairs(tmp_path / "pairs.tsv")
+    assert (read.pairs, read.counts, read.left_out) == ([("tbe", "the"), ("teh", "the")], [3.0, 1.0], 1)
+    lines = chainrule.train_channel(tmp_path / "pairs.tsv")
+    assert lines.rules == learn_channel(read.pairs, weights=read.counts).rules
 
 
 def test_a_channel_file_is_read_as_it_was_written(tmp_path: Path) -> None:
@@ -240,6 +287,10 @@ def test_a_text_in_another_language_is_left_alone(corrector: Corrector) -> None:
     assert (one.corrected, one.changes) == (text, ())
     assert one.note is not None
     assert "of 9 words" in one.note
+    short, shorter, spoilt = corrector.correct(["das ist ein Satz", "tge", "I recieved teh letter form my freind"])
+    assert (short.corrected, "0 of 4 words" in str(short.note)) == ("das ist ein Satz", True)
+    assert (shorter.corrected, shorter.note) == ("the", None)  # too short to judge
+    assert spoilt.corrected == "I received the letter from my friend"  # 3 of 7 are known
 
 
 @pytest.mark.parametrize(

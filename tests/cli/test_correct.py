@@ -87,6 +87,61 @@ def test_lost_fields_of_records_are_noted(folder: Path, chainrule: Callable[...,
     assert "only the field text of the records was written" in done.err
 
 
+def test_records_keep_their_fields(folder: Path, chainrule: Callable[..., Result], tmp_path: Path) -> None:
+    lines = [
+        '{"id": 123456789012345678901, "text": "teh dog\\nbit teh man", "more": {"a": [1, 2.5, null, "\\ud800"]}}',
+        "",
+        '{"text": "there is something wrong", "é": true}',
+    ]
+    (tmp_path / "in.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    done = chainrule("correct", folder / "lm", tmp_path / "in.jsonl", "-o", tmp_path / "out.jsonl.gz")
+    assert (done.status, done.out, done.err) == (0, "", "")
+    written = gzip.decompress((tmp_path / "out.jsonl.gz").read_bytes()).decode().splitlines()
+    assert [json.loads(line) for line in written] == [
+        json.loads(lines[0].replace("teh", "the")),
+        json.loads(lines[2]),
+    ]
+    assert list(json.loads(written[0])) == ["id", "text", "more"]
+    named = '{"body": "teh dog bit the man", "id": 1}\n'
+    (tmp_path / "in.jsonl").write_text(named)
+    done = chainrule("correct", folder / "lm", tmp_path / "in.jsonl", "-o", tmp_path / "out.jsonl", "--field", "body")
+    assert (tmp_path / "out.jsonl").read_text() == named.replace("teh", "the"), done.err
+
+
+def test_lines_become_records(folder: Path, chainrule: Callable[..., Result], tmp_path: Path) -> None:
+    done = chainrule("correct", folder / "lm", folder / "bad.txt", "-o", tmp_path / "out.jsonl")
+    assert done.status == 0, done.err
+    assert [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()] == [
+        {"text": line} for line in LINES
+    ]
+
+
+def test_a_page_keeps_its_lines(folder: Path, chainrule: Callable[..., Result], tmp_path: Path) -> None:
+    (tmp_path / "page.txt").write_text("I recieved teh let-\nter form\n\nmy freind\n")
+    done = chainrule("correct", folder / "lm", tmp_path / "page.txt", "--document", "file")
+    assert done.out.rstrip("\n") == "I received the let-\nter from\n\nmy friend", done.err
+    (tmp_path / "in.jsonl").write_text('{"text": "teh dog\\nbit teh man"}\n')
+    done = chainrule("correct", folder / "lm", tmp_path / "in.jsonl", "-o", tmp_path / "out.txt")
+    assert (done.status, "a record has several lines" in done.error) == (1, True)
+    assert not (tmp_path / "out.txt").exists()
+
+
+def test_settings_are_tuned_and_used(folder: Path, chainrule: Callable[..., Result], tmp_path: Path) -> None:
+    arguments = ["correct", folder / "lm", folder / "bad.txt"]
+    done = chainrule(*arguments, "--references", folder / "right.txt", "--tune", tmp_path / "tuned.json")
+    assert done.status == 0, done.err
+    assert "F0.5 of changes" in done.out
+    assert "they do less well" in done.err
+    assert json.loads((tmp_path / "tuned.json").read_text())["settings"]["at_least"] > 0
+    assert chainrule(*arguments, "--settings", tmp_path / "tuned.json").out.splitlines() == LINES
+    nothing = chainrule(*arguments, "--settings", tmp_path / "tuned.json", "--at-least", "1.0", "--rate", "0.000001")
+    assert nothing.out == (folder / "bad.txt").read_text()
+    again = chainrule(*arguments, "--references", folder / "right.txt", "--tune", tmp_path / "tuned.json")
+    assert (again.status, "--overwrite" in again.error) == (1, True)
+    table = chainrule(*arguments, "--references", folder / "right.txt", "--at-least", "0").out
+    assert "of probability 0." in table
+
+
 def test_literal_markers_are_left_alone(folder: Path, chainrule: Callable[..., Result], tmp_path: Path) -> None:
     (tmp_path / "in.txt").write_text("teh dog </s> bit teh man <unk>\n<s>\n")
     done = chainrule("correct", folder / "lm", tmp_path / "in.txt")
@@ -108,7 +163,11 @@ def test_literal_markers_are_left_alone(folder: Path, chainrule: Callable[..., R
         (["--keep", "nothing.txt"], "nothing.txt: cannot be read: No such file"),
         (["--keep", "latin.txt"], "latin.txt, line 1: byte 0xff at offset 1 is not UTF-8"),
         (["--references", "right.txt", "-o", "c.txt"], "--references measures"),
-        (["-o", "c.jsonl"], "c.jsonl: corrected texts are written as lines"),
+        (["--tune", "t.json"], "--tune measures against --references"),
+        (["--tune", "t.json", "--references", "right.txt", "--settings", "t.json"], "leave out --settings"),
+        (["--tune", "bad.txt", "--references", "right.txt"], "bad.txt"),
+        (["--settings", "right.txt"], "right.txt: is not JSON"),
+        (["--settings", "nothing.json"], "nothing.json: cannot be read"),
         (["-o", "c.parquet"], "Parquet can only be read"),
         (["--lexicon", "nothing.txt"], "nothing.txt"),
     ],

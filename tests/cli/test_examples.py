@@ -44,6 +44,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, text in {"corpus.txt": corpus, "letters.txt": corpus, "heldout.txt": lines, "test.de": lines}.items():
         (tmp_path / name).write_text("".join(text))
     (tmp_path / "train.tsv").write_text("".join(f"{sentence}\t{sentence}\n" for sentence in 10 * SENTENCES))
+    tree = "1\tShe\t_\tPRON\t_\t_\t2\t_\t_\t_\n2\tsleeps\t_\tVERB\t_\t_\t0\t_\t_\t_\n\n"
+    (tmp_path / "trees.conllu").write_text(40 * tree)
     (tmp_path / "pairs.tsv").write_text("teh\tthe\n")
     (tmp_path / "labelled.tsv").write_text("the dog\tanimal\nthe river\twater\n" * 10)
     (tmp_path / "queries.txt").write_text("the river\n")

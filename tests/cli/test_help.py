@@ -18,6 +18,7 @@ from chainrule.cli.main import app, train
 from chainrule.neural.config import NETWORKS, TWO_SIDED
 from chainrule.neural.config.conditional import ConditionalConfig
 from chainrule.neural.config.labelling import LABELLING
+from chainrule.neural.config.tree import TreeConfig
 from chainrule.training.config import TrainingConfig
 from chainrule.training.finetuning_config import FineTuningConfig
 from chainrule.training.label_config import LabelTraining
@@ -47,7 +48,7 @@ VERBS = {
             *(flag(each.name) for each in fields(config) if not is_rare(each)),
         }
         | ({"--preset"} if name in ("transformer", "masked") else set())
-        for name, config in {**NETWORKS, **TWO_SIDED}.items()
+        for name, config in {**NETWORKS, **TWO_SIDED, "tree": TreeConfig}.items()
     },
     "train ngram": {"TEXTS", "--output", "--order", *TOKENIZER, "--prune", "--interpolate-unigrams", "--smoothing"}
     | {
@@ -64,7 +65,7 @@ VERBS = {
     | {"--strict-discounts", "--kenlm-compatible", "--overwrite", "--json"}
     | READING
     | MIXING,
-    "train channel": {"PAIRS", "--output", "--rounds", "--grammar", "--inflections", "--overwrite"},
+    "train channel": {"PAIRS", "--output", "--rounds", "--channel", "--grammar", "--inflections", "--overwrite"},
     "train translation": {"--source", "--target", "--pairs", "--source-field", "--target-field", "--valid", "--output"}
     | {"--resume", "--source-tokenizer", "--vectors", "--source-vectors", "--fixed-vectors", "--overwrite", "--json"}
     | TOKENIZER
@@ -152,7 +153,7 @@ VERBS = {
     "detect": {"MODEL", "TEXT", "--machine", "--masked", "--perturbations", "--output", "--quiz", "--plot", "--number"}
     | {"--seed", "--markers", "--overwrite", "--json"}
     | READING,
-    "complete": {"MODEL", "--number", "--tokenizer", "--markers", "--json"},
+    "complete": {"MODEL", "--number", "--tokenizer", "--markers", "--json", "--correct", "--channel", "--lexicon"},
     "compare": {
         "TEXTS",
         "--text",
@@ -197,6 +198,9 @@ VERBS = {
         "--corrector-weight",
         "--rescore-by",
         "--rescore-weight",
+        "--settings",
+        "--tune",
+        "--maximise",
     }
     | READING,
     "noise": {"TEXTS", "--channel", "--rate", "--seed", "--model", "--best", "--output", "--tokenizer", "--overwrite"}
@@ -304,7 +308,7 @@ def test_the_command_alone_lists_every_verb_with_a_line(arguments: list[str], ch
 def test_the_verb_train_alone_lists_every_family(chainrule) -> None:
     result = chainrule("train")
     assert (result.status, result.err) == (0, "")
-    families = {"ngram", "translation", "vectors", "classifier", "channel", "uniform", *NETWORKS, *TWO_SIDED}
+    families = {"ngram", "translation", "vectors", "classifier", "channel", "uniform", "tree", *NETWORKS, *TWO_SIDED}
     listed = re.findall(r"^│ ([a-z-]+) +\S", result.out, re.M)
     assert listed == list(cli_verbs.FAMILIES)  # the commonest first
     assert set(listed) == families

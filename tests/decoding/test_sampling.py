@@ -84,6 +84,14 @@ def test_a_hundred_thousand_draws_are_spread_as_the_distribution_says(temperatur
     assert chi_square(drawn, [weight / sum(weights) for weight in weights]) < FOUR_FREE
 
 
+def test_where_a_low_temperature_keeps_few_draws_the_rest_come_from_whole_distributions() -> None:
+    probs = [0.0, 0.0, 0.0, 0.03, 0.026, 0.025, 0.024, 0.023, *[0.001] * 872]
+    drawn = all_drawn(Fixed(probs), temperature=0.1)
+    weights = [prob**10 for prob in probs]
+    likely = [weight / sum(weights) for weight in weights[:8]]  # the rest together: less than one draw in 10^12
+    assert chi_square(drawn, likely) < FOUR_FREE
+
+
 def test_the_first_draws_of_many_rows_are_spread_as_the_distribution_says() -> None:
     drawn = [token for [token] in sampled(Fixed(PROBS), 20_000, max_tokens=1)]
     assert chi_square(drawn, PROBS) < FOUR_FREE

@@ -1,4 +1,7 @@
-"""Graph networks: a batch equals its graphs node by node, as the formulas stand in the papers; order by confidence."""
+"""Graph networks: a batch equals its graphs node by node, as the formulas stand in the papers; order by confidence.
+
+In float64, so that rounding hides nothing.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,11 @@ def body(cell: str, directions: str = "both", unit: str = "node", seed: int = 0,
     network = GraphBody(config, VOCABULARY, unit)
     for weight in network.parameters():
         torch.nn.init.normal_(weight, std=0.6)
-    return network.eval()
+    return network.double().eval()
+
+
+def zeros(size: int) -> torch.Tensor:
+    return torch.zeros(size, dtype=torch.float64)
 
 
 @st.composite
@@ -65,7 +72,7 @@ def naive(network: GraphBody, graph: GraphArrays, cell: str, both: bool, unit: s
     """Node by node, in one-line formulas."""
     nodes = range(len(graph.tokens))
     assert network.embedding is not None
-    x = [network.embedding[t] if t >= 0 else torch.zeros(INPUT) for t in graph.tokens.tolist()]
+    x = [network.embedding[t] if t >= 0 else zeros(INPUT) for t in graph.tokens.tolist()]
     read = [network.begin.weight @ own + network.begin.bias for own in x]
     layers: Any = network.layers
     if cell == "gated":
@@ -76,7 +83,7 @@ def naive(network: GraphBody, graph: GraphArrays, cell: str, both: bool, unit: s
                 found = [
                     layers.of_kind[k].weight @ h[j] + layers.of_kind[k].bias for j, k in neighbours(graph, node, both)
                 ]
-                sums.append(sum(found, torch.zeros(WIDTH)))
+                sums.append(sum(found, zeros(WIDTH)))
             new = []
             for node in nodes:
                 r, z, n = (gru.weight_ih @ sums[node] + gru.bias_ih).chunk(3)
@@ -89,7 +96,7 @@ def naive(network: GraphBody, graph: GraphArrays, cell: str, both: bool, unit: s
         w, b = network.confidence.weight[0], network.confidence.bias[0]
         confidence = [float((w.double() * own.double()).sum().detach()) for own in x]
         read = [sigmoid(w @ own + b) * vector for own, vector in zip(x, read, strict=True)]
-        h = m = [torch.zeros(WIDTH) for _ in nodes]
+        h = m = [zeros(WIDTH) for _ in nodes]
         for layer in layers.layers:
             now_h, now_m = list(h), list(m)
             for node in sorted(nodes, key=lambda i: (-confidence[i], i)):
@@ -97,7 +104,7 @@ def naive(network: GraphBody, graph: GraphArrays, cell: str, both: bool, unit: s
                 state = layer.state.weight @ h[node]
                 linked = [(now_h[j], now_m[j], layer.of_kind[k].weight) for j, k in neighbours(graph, node, both)]
                 count = max(1, len(linked))
-                mean = sum((u @ h_j for h_j, _, u in linked), torch.zeros(4 * WIDTH)) / count
+                mean = sum((u @ h_j for h_j, _, u in linked), zeros(4 * WIDTH)) / count
                 u, o, c, f = (own + state).chunk(4)
                 n_u, n_o, n_c, _ = mean.chunk(4)
                 memory = sigmoid(u + n_u) * tanh(c + n_c) + sigmoid(f) * m[node]
@@ -112,7 +119,7 @@ def naive(network: GraphBody, graph: GraphArrays, cell: str, both: bool, unit: s
         return torch.stack([outputs[i] for i in graph.units.tolist()])
     assert network.gate is not None
     gates = [sigmoid(network.gate.weight @ v + network.gate.bias) for v in both_vectors]
-    return tanh(sum((g * o for g, o in zip(gates, outputs, strict=True)), torch.zeros(WIDTH)))[None]
+    return tanh(sum((g * o for g, o in zip(gates, outputs, strict=True)), zeros(WIDTH)))[None]
 
 
 @pytest.mark.parametrize(("cell", "directions"), CELLS)
@@ -127,7 +134,7 @@ def test_a_batch_equals_its_graphs_node_by_node(
         several = [graph._replace(units=np.zeros(1, np.int64)) for graph in several]
     together = network(several)
     for own, graph in zip(together.split([len(graph.units) for graph in several]), several, strict=True):
-        torch.testing.assert_close(own, naive(network, graph, cell, directions == "both", unit), atol=1e-6, rtol=1e-5)
+        torch.testing.assert_close(own, naive(network, graph, cell, directions == "both", unit), atol=1e-9, rtol=0)
 
 
 @pytest.mark.parametrize("cell", ["gated", "lstm"])
@@ -139,9 +146,9 @@ def test_gradients_are_those_of_node_by_node(cell: str, graph: GraphArrays) -> N
     wanted = torch.autograd.grad(naive(network, graph, cell, True, "node").square().sum(), weights, allow_unused=True)
     found = torch.autograd.grad(network([graph]).square().sum(), weights, allow_unused=True)
     for weight, own, other in zip(weights, found, wanted, strict=True):
-        zeros = torch.zeros_like(weight)
+        nothing = torch.zeros_like(weight)
         torch.testing.assert_close(
-            zeros if own is None else own, zeros if other is None else other, atol=1e-5, rtol=1e-4
+            nothing if own is None else own, nothing if other is None else other, atol=1e-9, rtol=0
         )
 
 
@@ -159,7 +166,7 @@ def test_the_numbering_of_different_nodes_changes_nothing(cell: str, graph: Grap
     tokens[moved] = graph.tokens
     other = graph._replace(tokens=tokens, sources=moved[graph.sources], targets=moved[graph.targets])
     network = body(cell)
-    torch.testing.assert_close(network([other])[moved], network([graph]), atol=1e-6, rtol=1e-5)
+    torch.testing.assert_close(network([other])[moved], network([graph]), atol=1e-9, rtol=0)
 
 
 def test_levels_are_as_long_as_the_longest_way_from_confident_to_less_confident_nodes() -> None:

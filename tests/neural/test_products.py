@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -139,3 +142,14 @@ def test_gradients_flow_as_ever() -> None:
     product(x, weight).sum().backward()
     assert weight.grad is not None
     torch.testing.assert_close(weight.grad, x.sum(0).expand(6, -1))
+
+
+def test_the_kernel_leaves_torch_its_number_of_threads() -> None:
+    """Numba launches its threads once a process, so in a fresh one."""
+    code = (
+        "import torch; torch.set_num_threads(1)\n"
+        "from chainrule.neural.products import product\n"
+        "with torch.inference_mode(): product(torch.ones(2, 256), torch.ones(1024, 256))\n"
+        "assert torch.get_num_threads() == 1, torch.get_num_threads()"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -136,3 +136,25 @@ def test_a_deep_tree_is_read_and_learnt_from_without_recursion() -> None:
 def test_a_network_of_two_children_refuses_three() -> None:
     with pytest.raises(SettingError, match="has 3 children, and this network reads 2 at most; take cell='child-sum'"):
         body("binary").check(tokens_of([3, 3, 3, -1]))
+
+
+def test_forget_gates_are_those_of_the_formula() -> None:
+    """Of a root with the children 0 and 2, one of which has a child: sigmoid(W x + U h_k + b), averaged."""
+    network, tree = body("child-sum"), tokens_of([3, 2, 3, -1])
+    with torch.no_grad():
+        found = network.forget_gates(tree)
+        hidden = naive(network, "child-sum", tree)
+        own = network.embedding[tree.tokens] @ network.own.weight.T + network.own.bias
+        forget = network.cell.of_child.weight  # type: ignore[attr-defined]
+        parents = [3, 2, 3]
+        expected = [
+            float(sigmoid(own[parent, 3 * WIDTH :] + forget @ hidden[child]).mean())
+            for child, parent in enumerate(parents)
+        ]
+    assert found is not None
+    np.testing.assert_allclose(found[:3], expected, atol=1e-6)
+    assert np.isnan(found[3])
+    assert body("recursive").forget_gates(tokens_of([1, -1])) is None
+    binary = body("binary").forget_gates(tokens_of([2, 2, -1]))
+    assert binary is not None
+    assert ((binary[:2] > 0) & (binary[:2] < 1)).all()

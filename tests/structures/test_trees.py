@@ -56,6 +56,14 @@ def test_what_treebanks_do_with_brackets() -> None:
     assert len(list(trees_in_brackets(["(S (A a) (B b)) (S (A a) (B b))", "", "(S (A a)", "(B b))"]))) == 3
 
 
+def test_words_without_labels_of_their_own_keep_their_place() -> None:
+    """They are read before the nodes to their right are complete."""
+    tree = only("(S she (VP sleeps well) (ADVP now) .)")
+    assert tree.text() == "she sleeps well now ."
+    assert in_brackets(tree) == "(S she (VP sleeps well) (ADVP now) .)"
+    assert only("(S she sleeps)").words == ("she", "sleeps", None)
+
+
 @given(st.recursive(st.tuples(st.sampled_from("ab"), st.sampled_from(["x", "y/z", "("])), lambda kids: st.tuples(
     st.sampled_from("ab"), st.lists(kids, min_size=2, max_size=4)), max_leaves=20))  # fmt: skip
 def test_any_tree_of_constituents_is_read_as_it_is_written(nested: tuple) -> None:

@@ -7,10 +7,11 @@ import math
 import numpy as np
 import pytest
 
+from chainrule.base.correlation import correlation, ranks
 from chainrule.base.progress import silent
 from chainrule.errors import TextError
 from chainrule.vectors.analogies import accuracies, answers, read_analogies, summed
-from chainrule.vectors.similarity import Pair, agreement, correlation, ranks, read_sets
+from chainrule.vectors.similarity import Pair, agreement, read_sets
 
 
 def test_equal_values_share_the_mean_of_their_ranks() -> None:

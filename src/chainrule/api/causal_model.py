@@ -12,7 +12,7 @@ from chainrule.api.embedding_model import EmbeddingModel
 from chainrule.api.predict import next_tokens
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.scoring_model import ScoringModel
-from chainrule.applications.completion import Completer, Completion
+from chainrule.applications.completion import Completer, Completion, LastWordCorrector
 from chainrule.decoding.text_decoder import Text, TextDecoder
 from chainrule.errors import SettingError
 from chainrule.evaluation.likelihood import measure
@@ -185,12 +185,13 @@ class CausalModel(ScoringModel):
         progress = callback(progress)
         return self.decoder.search(prompt, search, limits, progress=progress).texts
 
-    def complete(self, text: str, n: int = 5) -> list[Completion]:
+    def complete(self, text: str, n: int = 5, *, corrector: LastWordCorrector | None = None) -> list[Completion]:
         """The likeliest completions of the last word of a text, or of its next words after a space.
 
+        corrector: from `chainrule.corrector`; a correction of the word just typed may then come last, see `Completion`.
         Raises SettingError.
         """
-        return self.completer.complete(text, n)
+        return self.completer.complete(text, n, corrector=corrector)
 
     @cached_property
     def completer(self) -> Completer:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from chainrule.applications.labelling import Predicted, UnitVectors
     from chainrule.evaluation.classification import Classification
+    from chainrule.evaluation.ratings import RatingMeasurement
     from chainrule.neural.classifier import Classifier
 
 
@@ -53,7 +54,10 @@ class ClassifierModel(Model):
         return inputs_of(self.classifier).embed(self.classifier, self.tokenizer, self._checked(inputs))
 
     def _checked(self, inputs: Iterable[Any]) -> Sequence[Any]:
-        return as_texts(inputs) if self.classifier.reads == "text" else list(inputs)
+        from chainrule.applications.labelled_inputs import PAIR_UNITS
+
+        are_texts = self.classifier.reads == "text" and self.classifier.unit not in PAIR_UNITS
+        return as_texts(inputs) if are_texts else list(inputs)
 
     def draw(self, inputs: Iterable[Any], path: str | os.PathLike[str], *, overwrite: bool = False) -> list[Predicted]:
         """The labels of inputs, as `classify`; they are drawn on a page, .html, that needs no other file.
@@ -83,6 +87,18 @@ class ClassifierModel(Model):
         from chainrule.applications.labelled_inputs import assessed
 
         return assessed(self.classifier, self.tokenizer, examples, progress)
+
+    @shows_progress
+    def assess_ratings(self, pairs: Iterable[Any], progress: ProgressOption = None) -> RatingMeasurement:
+        """How well a classifier of the unit rating predicts those of pairs.
+
+        pairs: as `read_labelled_pairs` gives them, with ratings. Raises SettingError; TextError where a rating is no
+        number.
+        """
+        progress = callback(progress)
+        from chainrule.applications.labelled_inputs import assessed_ratings
+
+        return assessed_ratings(self.classifier, self.tokenizer, pairs, progress)
 
     @property
     def classifier(self) -> Classifier:

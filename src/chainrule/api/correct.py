@@ -6,15 +6,14 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from chainrule.api.model import check_model
 from chainrule.api.progress_line import ProgressOption, showing
 from chainrule.api.rescore import scorer_of
-from chainrule.applications.channel.channel import Channel
-from chainrule.applications.channel.channel_file import read_channel
+from chainrule.applications.channel.channel_file import channel_of
 from chainrule.applications.channel.confusions import CONFUSIONS, channel_named
 from chainrule.applications.channel.english import english_grammar
 from chainrule.applications.channel.grammar import GrammarChannel
@@ -24,9 +23,11 @@ from chainrule.applications.channel.lexicon import prior_of
 from chainrule.applications.correction.corrector import CorrectionConfig, Corrector
 from chainrule.applications.correction.errors import RateOfCharacters, RateOfWords
 from chainrule.applications.correction.grammar import Grammar
+from chainrule.applications.correction.settings import CorrectionSettings, read_settings
 from chainrule.applications.correction.word_index import WordIndex
 from chainrule.base.progress import BlockProgress
 from chainrule.errors import SettingError, TextError
+from chainrule.evaluation.judged_changes import judge_changes
 from chainrule.evaluation.pseudo_likelihood import pseudo_log_likelihoods
 from chainrule.text.corpus import Corpus, source_of
 from chainrule.text.plain_text import lines_of
@@ -39,8 +40,9 @@ if TYPE_CHECKING:
 
     from chainrule.api.model import Model
     from chainrule.api.pair_model import TextPairModel
+    from chainrule.applications.channel.channel import Channel
     from chainrule.applications.channel.confusions import Confusions
-    from chainrule.applications.correction.corrector import Corrected
+    from chainrule.applications.correction.changes import Corrected
     from chainrule.applications.correction.errors import ErrorModel
     from chainrule.applications.correction.learned import LearnedCorrector
     from chainrule.applications.rescoring.features import TextScorer
@@ -51,7 +53,7 @@ if TYPE_CHECKING:
 _OF_WORDS = ("word", "whitespace")
 _AT_ONCE = 256  # texts
 _PIECE_BYTES = 1 << 14
-_RATE_OF_CHARACTERS, _RATE_OF_WORDS, _RATE_OF_GRAMMAR = 0.02, 0.05, 0.03
+RATE_OF_CHARACTERS, RATE_OF_WORDS, RATE_OF_GRAMMAR = 0.02, 0.05, 0.03
 
 
 def correct(
@@ -60,16 +62,17 @@ def correct(
     *,
     channel: Confusions | Channel | PathLike[str] = "keyboard",
     rate: float | None = None,
-    lexicon: Mapping[str, float] | str | PathLike[str] | None = None,
+    lexicon: Mapping[str, float] | WordIndex | str | PathLike[str] | None = None,
     grammar: Literal["english"] | GrammarChannel | PathLike[str] | None = None,
     grammar_rate: float | None = None,
     inflections: str | PathLike[str] | None = None,
     learned: TextPairModel | str | PathLike[str] | None = None,
     rescore_by: Model | str | PathLike[str] | None = None,
+    settings: CorrectionSettings | str | PathLike[str] | None = None,
     config: CorrectionConfig | None = None,
     progress: ProgressOption = None,
 ) -> Iterator[Corrected]:
-    """Corrects each line of a text, lazily.
+    """Corrects each document of a text, a line by default, lazily. One of several lines keeps them.
 
     channel: keyboard or ocr, or one trained by `train_channel`, or its file. rate: for keyboard and ocr the
     probability of an error at a character (0.02); for a trained one the share of words that are wrong (0.05). lexicon:
@@ -79,7 +82,8 @@ def correct(
     the forms of words, see `read_inflections`; by default from rules of English and the words that are known. learned:
     a model of pairs of wrong and right texts, or its folder: it proposes, and its log P joins that of the others.
     rescore_by: a second language model, or its folder, perhaps one that sees both sides: its log P of the beam's best
-    ways through a text joins that of the others. It may have any tokens.
+    ways through a text joins that of the others. It may have any tokens. settings: what `tune_correction` chose, or its
+    file: rates, where none are given, and what it tuned of `config`.
     Raises SettingError, TextError, ModelFormatError.
 
     good:  [one] = chainrule.correct(chainrule.Lines(["teh dog"]), lm); one.corrected, one.changes[0].prob
@@ -94,6 +98,7 @@ def correct(
         inflections=inflections,
         learned=learned,
         rescore_by=rescore_by,
+        settings=settings,
         config=config,
     )
     return _corrected(source_of(source), ready, progress)
@@ -104,12 +109,13 @@ def corrector(
     channel: Confusions | Channel | PathLike[str] = "keyboard",
     *,
     rate: float | None = None,
-    lexicon: Mapping[str, float] | str | PathLike[str] | None = None,
+    lexicon: Mapping[str, float] | WordIndex | str | PathLike[str] | None = None,
     grammar: Literal["english"] | GrammarChannel | PathLike[str] | None = None,
     grammar_rate: float | None = None,
     inflections: str | PathLike[str] | None = None,
     learned: TextPairModel | str | PathLike[str] | None = None,
     rescore_by: Model | str | PathLike[str] | None = None,
+    settings: CorrectionSettings | str | PathLike[str] | None = None,
     config: CorrectionConfig | None = None,
 ) -> Corrector:
     """As `correct`, for strings: `corrector(lm).correct(["teh dog"])`."""
@@ -119,7 +125,12 @@ def corrector(
             f"a model of family {model.family!r} sees both sides, so it cannot follow a text from left to right; "
             "take one that continues texts, such as an n-gram model, and this one as rescore_by"
         )
-    errors, words = _error_model(channel, rate), WordIndex(_log_priors(model, lexicon))
+    if settings is not None:
+        tuned = settings if isinstance(settings, CorrectionSettings) else read_settings(Path(settings))
+        rate = tuned.rate if rate is None else rate
+        grammar_rate = tuned.grammar_rate if grammar_rate is None and grammar == "english" else grammar_rate
+        config = tuned.applied_to(config or CorrectionConfig())
+    errors, words = _error_model(channel, rate), word_index(model, lexicon)
     proposer = None
     if grammar is not None:
         given = english_inflections(words.lowered()) if inflections is None else read_inflections(inflections)
@@ -141,7 +152,7 @@ def corrector(
 
 def _grammar_channel(grammar: str | GrammarChannel | PathLike[str], rate: float | None) -> GrammarChannel:
     if grammar == "english":
-        return english_grammar(_RATE_OF_GRAMMAR if rate is None else rate)
+        return english_grammar(RATE_OF_GRAMMAR if rate is None else rate)
     if rate is not None:
         raise SettingError("a learned channel of grammar has rates of its own; leave the rate out")
     if isinstance(grammar, GrammarChannel):
@@ -180,6 +191,11 @@ class _PseudoScorer:
         return pseudo_log_likelihoods(model.engine_that("fill"), model.speller, self.tokenizer, texts)[0]
 
 
+def has_words(model: Model) -> bool:
+    """Whether the model's tokens are words, so that `corrector` needs no lexicon."""
+    return model.tokenizer.name in _OF_WORDS and not model.sees_both_sides
+
+
 def measure_correction(
     corrector: Corrector,
     texts: Sequence[str],
@@ -199,8 +215,10 @@ def measure_correction(
 
     edits = errant_edits() if errant else None
     pieces = [texts[i : i + _AT_ONCE] for i in range(0, len(texts), _AT_ONCE)]
-    corrected = [one.corrected for piece in pieces for one in corrector.correct(piece)]
-    return measure_corrections(texts, corrected, references, edits=edits)
+    results = [one for piece in pieces for one in corrector.correct(piece)]
+    measures = measure_corrections(texts, [one.corrected for one in results], references, edits=edits)
+    several: Any = references if references and not isinstance(references[0], str) else [references]
+    return measures._replace(changes=judge_changes(results, several))
 
 
 def read_lexicon(path: str | PathLike[str]) -> dict[str, float]:
@@ -224,13 +242,17 @@ def read_lexicon(path: str | PathLike[str]) -> dict[str, float]:
 
 def _error_model(channel: Confusions | Channel | PathLike[str], rate: float | None) -> ErrorModel:
     if isinstance(channel, str) and channel in CONFUSIONS:
-        return RateOfCharacters(channel_named(channel, _RATE_OF_CHARACTERS if rate is None else rate))
-    if isinstance(channel, str) and not Path(channel).exists():
-        raise SettingError(
-            f"there is no channel called {channel!r}, nor a file; expected {', '.join(CONFUSIONS)} or a file"
-        )
-    learned = channel if isinstance(channel, Channel) else read_channel(Path(channel))
-    return RateOfWords(learned, _RATE_OF_WORDS if rate is None else rate)
+        return RateOfCharacters(channel_named(channel, RATE_OF_CHARACTERS if rate is None else rate))
+    learned = channel_of(channel, RATE_OF_CHARACTERS)
+    return RateOfWords(learned, RATE_OF_WORDS if rate is None else rate)
+
+
+def word_index(model: Model, lexicon: Mapping[str, float] | WordIndex | str | PathLike[str] | None = None) -> WordIndex:
+    """The correct words: of a lexicon or, without one, of the model's vocabulary. As a lexicon, it is used as it is.
+
+    Raises SettingError, TextError.
+    """
+    return lexicon if isinstance(lexicon, WordIndex) else WordIndex(_log_priors(model, lexicon))
 
 
 def _log_priors(model: Model, lexicon: Mapping[str, float] | str | PathLike[str] | None) -> dict[str, float]:
@@ -249,7 +271,6 @@ def _log_priors(model: Model, lexicon: Mapping[str, float] | str | PathLike[str]
 
 
 def _corrected(source: Source, corrector: Corrector, progress: ProgressOption) -> Iterator[Corrected]:
-    """Raises TextError if a document has several lines."""
     with showing(progress) as shown:
         texts = _texts(source, BlockProgress(shown, "correcting"))
         while some := list(islice(texts, _AT_ONCE)):
@@ -261,9 +282,6 @@ def _texts(source: Source, inside: BlockProgress) -> Iterator[str]:
     for block in blocks(inside, "correcting"):
         done = 0
         for piece in block.pieces(_PIECE_BYTES):
-            for number, text in enumerate(piece.documents(), 1):
-                if "\n" in text:
-                    raise TextError(f"{piece.locate(number)}: the document holds newlines; cut it with document='line'")
-                yield text
+            yield from piece.documents()
             done += piece.text.size
             inside.report(done)

@@ -11,7 +11,8 @@ import numpy as np
 from chainrule.api.load_vectors import load_vectors
 from chainrule.errors import SettingError
 from chainrule.text.splitters import JOINER
-from chainrule.text.vectors import Vectors, read_vectors
+from chainrule.text.vectors import Vectors, read_vectors, words_of_file
+from chainrule.text.vocabulary import Vocabulary
 from chainrule.text.vocabulary_kernels import FIRST_ORDINARY
 from chainrule.training.options import InitialVectors
 from chainrule.vectors.fasttext import is_fasttext
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from chainrule.base.progress import Progress
+    from chainrule.text.tokenizer import Tokenizer
+
+_OF_WORDS = ("word", "whitespace")  # tokenizers
 
 
 def check_fixed(*sources: str | os.PathLike[str] | None, fixed: bool) -> None:
@@ -36,6 +40,24 @@ def initial_vectors(
     fixed: whether none of them is trained. Raises TextError, ModelFormatError.
     """
     return None if source is None else InitialVectors(vectors_of_tokens(source, tokens, progress), fixed)
+
+
+def with_words_of(tokenizer: Tokenizer, source: str | os.PathLike[str], progress: Progress) -> Tokenizer:
+    """The tokenizer with all words of some vectors at the end of its vocabulary, unless it cuts words into pieces.
+
+    So words that have a vector are known, whether or not the training text has them. Raises TextError,
+    ModelFormatError.
+    """
+    if tokenizer.name not in _OF_WORDS:
+        return tokenizer
+    name = os.fspath(source)
+    if not Path(source).is_dir() and not is_fasttext(source):
+        words = words_of_file(name, progress)
+    else:
+        words = [word.encode() for word in load_vectors(source).words]
+    tokens = dict.fromkeys(tokenizer.vocabulary.tokens())
+    tokens |= dict.fromkeys(word for word in words if len(word.split()) == 1)
+    return tokenizer.with_vocabulary(Vocabulary(list(tokens)[FIRST_ORDINARY:]))
 
 
 def vectors_of_tokens(source: str | os.PathLike[str], tokens: Sequence[bytes], progress: Progress) -> Vectors:

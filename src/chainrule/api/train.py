@@ -302,7 +302,8 @@ def _learn_in_steps(request: _Request, text: _Text, run: TrainingRun, progress: 
         begins_word=begins_word(tokenizer) if request.family.job == "fill" else None,
     )
     size = tokenizer.vocabulary_size
-    return request.family.train(stream, size, request.config, progress, options=options, run=run)
+    config = request.family.settled(request.config, tokenizer)
+    return request.family.train(stream, size, config, progress, options=options, run=run)
 
 
 def _model_to_start_from(

@@ -2,37 +2,44 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import re
+from collections import Counter, defaultdict
+from difflib import SequenceMatcher
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chainrule.api.progress_line import ProgressOption, shows_progress
-from chainrule.applications.channel.channel_file import write_channel
+from chainrule.applications.channel.channel_file import channel_of, write_channel
 from chainrule.applications.channel.english import english_grammar
 from chainrule.applications.channel.grammar import words_and_marks
 from chainrule.applications.channel.grammar_file import write_grammar
 from chainrule.applications.channel.grammar_learning import learn_grammar
 from chainrule.applications.channel.inflections import english_inflections, read_inflections
-from chainrule.applications.channel.learning import learn_channel
+from chainrule.applications.channel.learning import learn_channel, marks_as_word
 from chainrule.base.progress import silent
 from chainrule.errors import TextError
 from chainrule.text.pairs import pairs_of
 from chainrule.text.plain_text import lines_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
 
     from chainrule.applications.channel.channel import Channel
+    from chainrule.applications.channel.confusions import Confusions
     from chainrule.applications.channel.grammar import GrammarChannel
     from chainrule.base.progress import Progress
 
 
 _PRIOR_RATE = 0.03  # of English errors, before any pairs are counted
+_RATE_IN_WRONG_WORDS = 0.15  # of errors at a character: about one in each word
+_LETTER = re.compile(r"[^\W\d_]")
+_AROUND = ".,;:!?\"'()_~*-"  # marks around words
+_ALIKE = 0.5  # the least likeness of two words in texts: less, and they are not the same word
 
 
 class ErrorPairs(NamedTuple):
-    """Pairs (wrong, right) with their counts. left_out: how many were empty, equal, or of several words."""
+    """Pairs (wrong, right) of words, and of marks, with their counts. left_out: texts in which nothing is wrong."""
 
     pairs: list[tuple[str, str]]
     counts: list[float]
@@ -40,8 +47,12 @@ class ErrorPairs(NamedTuple):
 
 
 def read_error_pairs(path: str | PathLike[str]) -> ErrorPairs:
-    """Reads pairs from lines `wrong<TAB>right` or `wrong<TAB>right<TAB>count`. Raises TextError with file and line."""
-    pairs, counts, left_out = [], [], 0
+    """Pairs from lines `wrong<TAB>right`, or `wrong<TAB>right<TAB>count`; see `wrong_words` for texts of several words.
+
+    Raises TextError with file and line.
+    """
+    texts: list[tuple[str, str]] = []
+    counts: list[float] = []
     for number, line in enumerate(lines_of(path), 1):
         if not line.strip():
             continue
@@ -56,15 +67,77 @@ def read_error_pairs(path: str | PathLike[str]) -> ErrorPairs:
             raise TextError(f"{path}, line {number}: {fields[2]!r} is not a count; expected a number") from None
         if not 0 < count < float("inf"):
             raise TextError(f"{path}, line {number}: the count is {fields[2]}; expected a number above 0")
-        wrong, right = fields[0].strip().lower(), fields[1].strip().lower()
-        if not wrong or not right or wrong == right or " " in wrong + right:
-            left_out += 1
-            continue
-        pairs.append((wrong, right))
+        texts.append((fields[0], fields[1]))
         counts.append(count)
-    if not pairs:
+    read = _error_pairs(texts, counts)
+    if not read.pairs:
         raise TextError(f"{path}: no pair of a wrong and a right word that differ; expected lines of wrong<TAB>right")
-    return ErrorPairs(pairs, counts, left_out)
+    return read
+
+
+def _error_pairs(texts: Sequence[tuple[str, str]], counts: Sequence[float]) -> ErrorPairs:
+    words, marks = (defaultdict[tuple[str, str], float](float) for _ in range(2))
+    left_out = 0
+    for (wrong, right), count in zip(texts, counts, strict=True):
+        differing, around = wrong_words(wrong, right), marks_around(wrong, right)
+        left_out += not differing and all(one == other for one, other in around)
+        for pairs, row in ((words, differing), (marks, around)):
+            for pair in row:
+                pairs[pair] += count
+    if all(one == other for one, other in marks):
+        marks.clear()  # nothing goes wrong with them
+    of_marks = {(marks_as_word(one), marks_as_word(other)): count for (one, other), count in marks.items()}
+    return ErrorPairs([*words, *of_marks], [*words.values(), *of_marks.values()], left_out)
+
+
+def wrong_words(wrong: str, right: str) -> list[tuple[str, str]]:
+    """The words of a text that went wrong, with what they should be, in lower case.
+
+    Of texts of several words, those that replace as many others and are like them, without the marks around them.
+
+    good:  wrong_words("He saw, tbe dog", "he saw the dog") == [("tbe", "the")]
+    """
+    if len(wrong.split()) == len(right.split()) == 1:
+        pair = wrong.strip().lower(), right.strip().lower()
+        return [pair] if pair[0] != pair[1] else []
+    cores = [(written[1], meant[1]) for written, meant in _aligned(wrong, right)]
+    return [(written, meant) for written, meant in cores if written != meant and written and meant]
+
+
+def marks_around(wrong: str, right: str) -> list[tuple[str, str]]:
+    """The marks before and after each word of a text of several, as written and as meant; and signs between words.
+
+    good:  marks_around("It is:", "it is.") == [("", ""), ("", ""), ("", ""), (":", ".")]
+    """
+    if len(wrong.split()) == len(right.split()) == 1:
+        return []
+    return [
+        pair
+        for written, meant in _aligned(wrong, right)
+        for pair in ([(written[0], meant[0]), (written[2], meant[2])] if meant[1] else [(written[0], "")])
+    ]
+
+
+def _aligned(wrong: str, right: str) -> Iterator[tuple[tuple[str, str, str], tuple[str, str, str]]]:
+    """Words of two texts that stand for one another, and signs for nothing: the marks before, the word, those after."""
+    written, meant = wrong.lower().split(), right.lower().split()
+    for _, i, j, a, b in SequenceMatcher(None, written, meant, autojunk=False).get_opcodes():
+        ours, theirs = written[i:j], meant[a:b]
+        if len(ours) > len(theirs):
+            yield from (((signs, "", ""), ("", "", "")) for signs in ours if not _LETTER.search(signs))
+            ours = [word for word in ours if _LETTER.search(word)]
+        if len(ours) == len(theirs):
+            for pair in zip(map(_parts, ours), map(_parts, theirs), strict=True):
+                core, other = pair[0][1], pair[1][1]
+                is_like = core == other or len(core) == len(other) == 1
+                if is_like or SequenceMatcher(None, core, other).ratio() >= _ALIKE:
+                    yield pair
+
+
+def _parts(chunk: str) -> tuple[str, str, str]:
+    rest = chunk.lstrip(_AROUND)
+    core = rest.rstrip(_AROUND)
+    return chunk[: len(chunk) - len(rest)], core, rest[len(core) :]
 
 
 @shows_progress
@@ -73,24 +146,29 @@ def train_channel(
     output: str | PathLike[str] | None = None,
     *,
     rounds: int = 8,
+    prior: Confusions | Channel | PathLike[str] | None = None,
     progress: ProgressOption = None,
 ) -> Channel:
     """Trains a channel of spelling errors, in lower case, by EM, for `correct`.
 
-    pairs: (wrong, right), or a file of them; see `read_error_pairs`. output: the JSON file to write the channel to,
-    which is replaced. rounds: of EM. Raises TextError, SettingError, OutputError.
+    pairs: (wrong, right), or a file of them, see `read_error_pairs`. output: the JSON file to write the channel to,
+    which is replaced. rounds: of EM. prior: keyboard or ocr, or a channel learned before, or its file: what it expects
+    counts where the pairs say little. Raises TextError, SettingError, ModelFormatError, OutputError.
 
     good:  channel = chainrule.train_channel([("teh", "the"), ("recieve", "receive")])
     """
     if isinstance(pairs, (str, PathLike)):
         read = read_error_pairs(pairs)
     else:
-        lowered = [(wrong.lower(), right.lower()) for wrong, right in pairs]
-        read = ErrorPairs(lowered, [1.0] * len(lowered), 0)
+        texts = list(pairs)
+        read = _error_pairs(texts, [1.0] * len(texts))
+    before = None if prior is None else channel_of(prior, _RATE_IN_WRONG_WORDS)
     on_progress: Progress = progress if callable(progress) else silent
-    channel = learn_channel(read.pairs, weights=read.counts, rounds=rounds, progress=on_progress)
+    channel = learn_channel(read.pairs, weights=read.counts, rounds=rounds, prior=before, progress=on_progress)
     if output is not None:
-        record = {"pairs": len(read.pairs), "left_out": read.left_out, "rounds": rounds}
+        record: dict[str, Any] = {"pairs": len(read.pairs), "left_out": read.left_out, "rounds": rounds}
+        if before is not None:
+            record["prior"] = before.name
         write_channel(channel, Path(output), record)
     return channel
 

@@ -11,11 +11,12 @@ import numpy as np
 from chainrule.api.classifier_model import ClassifierModel
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.run_options import RunOptions, training_run
-from chainrule.api.token_vectors import vectors_of_tokens
+from chainrule.api.token_vectors import vectors_of_tokens, with_words_of
 from chainrule.api.tokenizers import tokenized
 from chainrule.api.training_record import circumstances
-from chainrule.applications.labelled_inputs import INPUTS, digest_of_inputs
+from chainrule.applications.labelled_inputs import RATING_UNIT, digest_of_inputs, kind_of
 from chainrule.errors import SettingError
+from chainrule.evaluation.ratings import ratings_of, scale_of, shares_of
 from chainrule.neural.config.labelling import LABELLING, labelling_name
 from chainrule.neural.config.labelling_base import LabellingConfig
 from chainrule.text.corpus import Lines
@@ -56,8 +57,10 @@ def train_classifier(
 
     examples: of the kind that the network reads, as `read_labelled` gives them for texts. network: a configuration, or
     the name of one: bag, lstm, gru, rnn, convolution, transformer and others of LABELLING. unit: what of an input has
-    labels; by default the whole, such as a text. tokenizer, markers: of texts, as in `train`. vectors: word vectors
-    that those of tokens begin as, whose width an embedding_width that is not said takes; fixed_vectors: and stay as.
+    labels; by default the whole, such as a text; pair: two have one label, as `read_labelled_pairs` gives them; rating:
+    two have a number. tokenizer, markers: of texts, as in `train`. vectors: word vectors that those of tokens begin as,
+    whose width an embedding_width that is not said takes; fixed_vectors: and stay as, which makes all words of the
+    vectors known, those too that no example has.
     run, progress, options: as of `train`. Ctrl-C ends the training with the best epoch so far, once there is one.
     Raises SettingError; TextError where labels are missing, or all the same; EstimationError where the loss is no
     number; else what `train` raises.
@@ -72,11 +75,12 @@ def train_classifier(
     network, training = _configuration(network), training or LabelTraining()
     if not isinstance(training, LabelTraining):
         raise TypeError(f"training is {training!r}; expected a LabelTraining")
-    kind = INPUTS[network.reads]
+    kind = kind_of(network.reads, unit)
     unit = kind.unit(unit)
     run = training_run(run, options, progress)
     examples = kind.check(examples, unit)
-    labels = classes_of(examples)
+    ratings = ratings_of(examples) if unit == RATING_UNIT else None
+    labels = classes_of(examples) if ratings is None else scale_of(ratings)
     if kind.tokenizer is None and (tokenizer is not None or vectors is not None):
         raise SettingError(f"{kind.plural} have no tokens; leave tokenizer and vectors out")
     if fixed_vectors and vectors is None:
@@ -85,13 +89,20 @@ def train_classifier(
     learner = _tokenizer(kind, examples, tokenizer, markers, progress)
     initial = None
     if vectors is not None:
+        if fixed_vectors:
+            learner = with_words_of(learner, vectors, progress)
         found = vectors_of_tokens(vectors, learner.vocabulary.tokens(), progress)
         network, initial = _as_wide(network, found), InitialVectors(found, fixed_vectors)
-    index = {label: i for i, label in enumerate(labels)}
-    encoded = [
-        Example(own, np.array([index[label] for label in example.labels], np.int64))
-        for own, example in zip(kind.encode(learner, examples, unit, network), examples, strict=True)
-    ]
+    inputs = kind.encode(learner, examples, unit, network)
+    if ratings is not None:
+        shares = shares_of(ratings, labels)
+        encoded = [Example(own, share) for own, share in zip(inputs, shares[:, None], strict=True)]
+    else:
+        index = {label: i for i, label in enumerate(labels)}
+        encoded = [
+            Example(own, np.array([index[label] for label in example.labels], np.int64))
+            for own, example in zip(inputs, examples, strict=True)
+        ]
     data = split(encoded, training.valid_share, training.seed)
     classifier, learnt = train_from_scratch(
         network, labels, unit, learner.vocabulary_size, data, training, run, vectors=initial, inputs=kind.plural
@@ -99,6 +110,7 @@ def train_classifier(
     record = {
         **circumstances("classifier", training),
         "seconds": time.perf_counter() - began,
+        "unit": unit,
         "network": {"name": labelling_name(network), **asdict(network)},
         "data": {"labelled examples": digest_of_inputs(examples)},
         **({} if initial is None else {"vectors": initial.name}),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float32, Int32
     from numpy import ndarray
 
+    from chainrule.applications.correction.changes import Change
     from chainrule.protocol import LanguageModel
     from chainrule.text.tokenizer import Tokenizer
 
@@ -32,11 +33,22 @@ MARKERS = (UNKNOWN, BEGIN, END)
 class Completion(NamedTuple):
     """text: the completed words, from the beginning of the typed word on. added: what is not typed yet.
     log_prob: nats, of `text` among all possible completions.
+
+    replaces: 0, but for a correction of the word just typed: so many characters at the end of what is typed, which
+    `added` replaces. Then log_prob is of the correction, given what is typed.
     """
 
     text: str
     added: str
     log_prob: float
+    replaces: int = 0
+
+
+class LastWordCorrector(Protocol):
+    """What corrects the word just typed: `Corrector` does."""
+
+    def correct_last_word(self, text: str) -> Change | None:
+        """The correction of a text's last word, if it is wrong."""
 
 
 class Completer:
@@ -48,11 +60,20 @@ class Completer:
         self._ids = np.array(sorted(range(len(MARKERS), len(tokens)), key=tokens.__getitem__), np.int32)
         self._sorted = [tokens[token] for token in self._ids.tolist()]
 
-    def complete(self, text: str, n: int = 5) -> list[Completion]:
+    def complete(self, text: str, n: int = 5, *, corrector: LastWordCorrector | None = None) -> list[Completion]:
         """The n likeliest completions of a text, the likeliest word first; fewer if fewer words fit.
 
-        A text that ends with white space gets the next words. Raises SettingError, MarkerError.
+        A text that ends with white space gets the next words. corrector: it may add one more suggestion, the last: a
+        correction of the word just typed, once a space ends it or no known word begins so. Raises SettingError,
+        MarkerError.
         """
+        completions = self._completions(text, n)
+        if corrector is None or (completions and not text[-1:].isspace()):
+            return completions
+        change = corrector.correct_last_word(text)
+        return completions if change is None else [*completions, _replacing(text, change)]
+
+    def _completions(self, text: str, n: int) -> list[Completion]:
         if n < 1:
             raise SettingError(f"n is {n}; expected 1 or more")
         encoded = self.tokenizer.encode_texts([text])
@@ -131,6 +152,11 @@ class Completer:
 
     def _restored(self, surfaces: list[bytes]) -> str:
         return self.tokenizer.restore(b" ".join(surfaces)).decode("utf-8", "replace")
+
+
+def _replacing(text: str, change: Change) -> Completion:
+    """A correction as what to put in the place of the end of a text."""
+    return Completion(change.after, change.after + text[change.stop :], math.log(change.prob), len(text) - change.start)
 
 
 class _Word:

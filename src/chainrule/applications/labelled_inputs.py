@@ -10,9 +10,24 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from chainrule.applications.graph_inputs import check_graphs, encode_graphs, present_graphs, settle
-from chainrule.applications.labelling import UnitVectors, labelled_units, measured, predicted, present_texts
+from chainrule.applications.labelled_pairs import (
+    LabelledPair,
+    Pair,
+    check_pairs,
+    read_labelled_pairs,
+    read_unlabelled_pairs,
+)
+from chainrule.applications.labelling import (
+    UnitVectors,
+    labelled_units,
+    log_probs_of,
+    measured,
+    predicted,
+    present_texts,
+)
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError, TextError
+from chainrule.evaluation.ratings import RatingMeasurement, means_of, measure_ratings, ratings_of
 from chainrule.pictures.picture import UNITS as PICTURE_UNITS
 from chainrule.pictures.picture import as_picture, framed
 from chainrule.pictures.read_pictures import check_pictures, read_pictures
@@ -21,18 +36,21 @@ from chainrule.structures.encoded import encoded, encoded_trees
 from chainrule.structures.graph import UNITS as GRAPH_UNITS
 from chainrule.structures.read_graphs import read_graphs, read_unlabelled_graphs
 from chainrule.structures.read_trees import UNITS, read_trees, read_unlabelled
-from chainrule.structures.tree import LabelledTree, labelled
-from chainrule.text.labelled import check_labelled, read_labelled
+from chainrule.structures.tree import LabelledTree, Tree, labelled
+from chainrule.text.labelled import Labelled, check_labelled, read_labelled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from chainrule.applications.labelled_pairs import Sides
     from chainrule.applications.labelling import Labeller, Predicted
     from chainrule.evaluation.classification import Classification
-    from chainrule.structures.tree import Tree
-    from chainrule.text.labelled import Labelled
     from chainrule.text.records import OnBad
     from chainrule.text.tokenizer import Tokenizer
+
+
+RATING_UNIT = "rating"
+PAIR_UNITS = ("pair", RATING_UNIT)  # one label for two inputs, or one number
 
 
 @dataclass(frozen=True)
@@ -162,9 +180,60 @@ INPUTS: dict[str, InputKind] = {
 }
 
 
+def _pair_kind(name: Sides, side_type: type, as_example: Callable[[Any, str], Any]) -> InputKind:
+    """Pairs of inputs of a kind. as_example: (side, place) -> what that kind encodes."""
+    sides = INPUTS[name]
+
+    def read(file: str, unit: str, config: Any, on_bad: OnBad, progress: Progress) -> Sequence[LabelledPair]:
+        return read_labelled_pairs(file, name, ratings=unit == RATING_UNIT, on_bad=on_bad)
+
+    def encode(tokenizer: Tokenizer, examples: Sequence[LabelledPair], unit: str, config: Any) -> Sequence[Any]:
+        """Both sides of all pairs at once."""
+        pairs = [(as_example(side, each.place) for side in each.input) for each in examples]
+        rows = sides.encode(tokenizer, [example for pair in pairs for example in pair], name, config)
+        return list(zip(rows[::2], rows[1::2], strict=True))
+
+    def present(classifier: Any, tokenizer: Tokenizer, pairs: Sequence[Any]) -> Presented:
+        examples = [LabelledPair(Pair(*pair), (), f"pair {i}") for i, pair in enumerate(pairs, 1)]
+        shown = [[f"{_shown(pair[0])} / {_shown(pair[1])}"] for pair in pairs]
+        return list(encode(tokenizer, examples, "pair", config_of(classifier))), shown
+
+    return InputKind(
+        units=PAIR_UNITS,
+        plural=f"pairs of {sides.plural}",
+        tokenizer=sides.tokenizer,
+        read=read,
+        check=lambda examples, unit: check_pairs(examples, side_type),
+        inputs=lambda file, config, progress: read_unlabelled_pairs(file, name),
+        texts=lambda pairs: sides.texts([side for pair in pairs for side in pair]),
+        encode=encode,
+        present=present,
+    )
+
+
+def _shown(side: str | Tree) -> str:
+    return side if isinstance(side, str) else side.text()
+
+
+# By what a network reads, as INPUTS: one label, or one rating, for two inputs.
+PAIRS: dict[str, InputKind] = {
+    "text": _pair_kind("text", str, lambda text, place: Labelled(text, (), place)),
+    "tree": _pair_kind("tree", Tree, lambda tree, place: LabelledTree(tree, (), place)),
+}
+
+
+def kind_of(reads: str, unit: str | None) -> InputKind:
+    """What a network reads, where such a unit of it is labelled. Raises SettingError."""
+    if unit not in PAIR_UNITS:
+        return INPUTS[reads]
+    if reads not in PAIRS:
+        raise SettingError(f"unit is {unit!r}; {INPUTS[reads].plural} are not labelled in pairs")
+    return PAIRS[reads]
+
+
 def inputs_of(classifier: object) -> InputKind:
     """What a classifier reads."""
-    return INPUTS[getattr(classifier, "reads", "text")]
+    return kind_of(getattr(classifier, "reads", "text"), getattr(classifier, "unit", None))
 
 
 def config_of(classifier: object) -> Any:
@@ -185,7 +254,32 @@ def assessed(
 
     Raises SettingError; TextError where no label was seen in training.
     """
-    kind = inputs_of(classifier)
-    examples = kind.check(examples, classifier.unit)
-    inputs = kind.encode(tokenizer, examples, classifier.unit, config_of(classifier))
+    if predicts_ratings(classifier):
+        raise SettingError("this classifier predicts ratings; measure them with assess_ratings")
+    examples, inputs = _encoded(classifier, tokenizer, examples)
     return measured(classifier, examples, inputs, progress)
+
+
+def predicts_ratings(classifier: Labeller) -> bool:
+    """Whether the labels of a classifier are the numbers of a scale."""
+    return bool(classifier.unit == RATING_UNIT)
+
+
+def assessed_ratings(
+    classifier: Labeller, tokenizer: Tokenizer, examples: Iterable[Any], progress: Progress = silent
+) -> RatingMeasurement:
+    """How well a classifier predicts the ratings of pairs. Raises SettingError; TextError where one is no number."""
+    if not predicts_ratings(classifier):
+        raise SettingError(f"this classifier labels; it was trained with unit={classifier.unit!r}, not 'rating'")
+    examples, inputs = _encoded(classifier, tokenizer, examples)
+    true = ratings_of(examples)
+    return measure_ratings(means_of(log_probs_of(classifier, inputs, progress), classifier.labels), true)
+
+
+def _encoded(
+    classifier: Labeller, tokenizer: Tokenizer, examples: Iterable[Any]
+) -> tuple[Sequence[Any], Sequence[Any]]:
+    """The examples, checked, and what the classifier reads of them."""
+    kind = inputs_of(classifier)
+    checked = kind.check(examples, classifier.unit)
+    return checked, kind.encode(tokenizer, checked, classifier.unit, config_of(classifier))

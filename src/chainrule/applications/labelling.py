@@ -12,6 +12,7 @@ from chainrule.base.distributions import check_log_probs
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import TextError
 from chainrule.evaluation.classification import Classification, measure_classification
+from chainrule.evaluation.ratings import means_of
 from chainrule.text.document_units import TextUnits, UnitTokens, count_words, split_words, units_of
 from chainrule.text.tokenizer import documents_of
 from chainrule.text.vocabulary import MarkerError
@@ -54,6 +55,11 @@ class Predicted(NamedTuple):
         """Each unit's likeliest label, with its probability."""
         rows = zip(self.log_probs.argmax(1).tolist(), self.log_probs.tolist(), strict=True)
         return [(self.labels[label], math.exp(row[label])) for label, row in rows]
+
+    @property
+    def means(self) -> list[float]:
+        """Each unit's mean label, where labels are the numbers of a scale: the predicted rating."""
+        return means_of(self.log_probs, self.labels).tolist()
 
 
 class UnitVectors(NamedTuple):
@@ -101,7 +107,7 @@ def measured(
     own = {label for example in examples for label in example.labels}
     labels = [*classifier.labels, *sorted(own.difference(classifier.labels))]
     index = {label: i for i, label in enumerate(labels)}
-    log_probs = np.concatenate(_log_probs(classifier, inputs, progress)).astype(np.float64)
+    log_probs = log_probs_of(classifier, inputs, progress).astype(np.float64)
     true = np.array([index[label] for example in examples for label in example.labels])
     return measure_classification(labels, log_probs, true)
 
@@ -116,6 +122,13 @@ def check_labels(examples: Sequence[Labelled], known: Sequence[str]) -> None:
             f"{place}: the label {label!r} was not seen in training, nor was any other label of these texts; expected "
             f"some of the {len(known):,} known: {shown}"
         )
+
+
+def log_probs_of(
+    classifier: Labeller, inputs: Sequence[Any], progress: Progress = silent
+) -> Float32[ndarray, "units labels"]:
+    """log P(label) of the units of all inputs, one after the other. Raises ModelFormatError as a damaged model."""
+    return np.concatenate(_log_probs(classifier, inputs, progress))
 
 
 def _log_probs(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def attend(
-    model: Annotated[Path, Parameter(help="The folder of a Transformer, or of a model of pairs.")],
+    model: Annotated[Path, Parameter(help="The folder of a Transformer, of a model of pairs, or of one of trees.")],
     text: Annotated[
         str, Parameter(help="The text to read; for a model of pairs, the source.", allow_leading_hyphen=True)
     ],
@@ -35,7 +35,7 @@ def attend(
     ],
     overwrite: Overwrite = False,
 ) -> None:
-    """Draw where a network attends, in every layer and head.
+    """Draw where a network attends, or what it makes of each node of a tree.
 
         $ chainrule attend transformer/ "the dog bit the man" -o attention.html
 
@@ -43,6 +43,11 @@ def attend(
     the token attended to. </s> precedes a text, and also follows it where the
     model reads in both directions. For a model of pairs, the rows of the
     target are the tokens generated at each step, as in translate --alignments.
+
+    Of models that read trees, TEXT is a tree in brackets, or a file of trees.
+    Nodes have the likeliest label, and lines are the wider the more of a node's
+    memory its parent keeps; or, of a language model, each node has its bits.
+
     The page is one file and works offline.
     """
     from chainrule.api.attend import check_target
@@ -50,11 +55,36 @@ def attend(
     if output.suffix.lower() not in (".html", ".svg"):
         raise CycloptsError(msg=f"--output {output}: its name must end in .html or .svg.")
     check_target(output, overwrite=overwrite)
+    if _reads_trees(model):
+        if target is not None:
+            raise SettingError(f"{model}: reads one tree; leave out the target, {target!r}")
+        _draw_trees(model, text, output, overwrite=overwrite)
+        return
     with progress_bar() as progress:
         attention = _maps(model, text, target, progress)
     attention.save(output, overwrite=overwrite)
     count = sum(len(layer.weights) for layer in attention.maps)
     print(f"{output}: {count_of(count, 'map')}")
+
+
+def _reads_trees(path: Path) -> bool:
+    """Whether this is a language model of trees, or a classifier."""
+    from chainrule.storage.model_folder import saved_family
+
+    return saved_family(path) in ("tree", "classifier")
+
+
+def _draw_trees(path: Path, text: str, output: Path, *, overwrite: bool) -> None:
+    """Raises ModelFormatError, SettingError, TextError."""
+    from chainrule.api.draw_trees import draw_trees, reads_trees
+
+    with progress_bar() as progress:
+        model = open_model(path, None, None, progress)
+        if not reads_trees(model):
+            raise SettingError(f"{path}: labels no trees, so there is nothing to draw; expected a classifier of trees")
+        drawn = draw_trees(model, text)
+    drawn.save(output, overwrite=overwrite)
+    print(f"{output}: {count_of(len(drawn.drawings), 'tree')}")
 
 
 def _maps(path: Path, text: str, target: str | None, progress: Progress) -> AttentionMaps:

@@ -12,7 +12,7 @@ from cyclopts import CycloptsError, Parameter
 from chainrule.base.progress import silent
 from chainrule.cli.arguments import FILE, Json, ModelMarkerRule, Overwrite, TextFile
 from chainrule.cli.bad_records import Strict, bad_records
-from chainrule.cli.finetune import describe, note_unseen
+from chainrule.cli.finetune import assess, describe, note_unseen
 from chainrule.cli.models import open_model
 from chainrule.cli.screen import note, on_one_line, print_json, progress_bar
 from chainrule.cli.texts import DEFAULT_READING, TextOptions, note_repairs
@@ -47,12 +47,12 @@ def classify(
 
     Columns: the label, its probability, the normalised text. A classifier of
     words prints a line for each word as written, and an empty line after each
-    text. With --json: an object for each text, with the probabilities of all
-    labels.
+    text; one of ratings prints the rating of each pair, then both sides. With
+    --json: an object for each text, with the probabilities of all labels.
     """
     from chainrule.api.classifier_model import ClassifierModel
     from chainrule.api.draw_labels import check_page
-    from chainrule.applications.labelled_inputs import config_of, inputs_of
+    from chainrule.applications.labelled_inputs import config_of, inputs_of, predicts_ratings
     from chainrule.applications.labelling import predicted_of
 
     if data is not None and (text != "-" or reading != DEFAULT_READING):
@@ -77,6 +77,9 @@ def classify(
             for prediction in (
                 labeller.classify(inputs) if page is None else labeller.draw(inputs, page, overwrite=overwrite)
             ):
+                if predicts_ratings(labeller.classifier):
+                    _print_rating(prediction, json=json)
+                    continue
                 by_unit = unit != kind.units[0]
                 _print(prediction, by_unit, json=json, what="picture" if unit == "picture" else "text")
             return
@@ -107,12 +110,19 @@ def show_accuracy(model: Path, data: str, markers: Markers | None, *, strict: bo
         kind, network = inputs_of(labeller.classifier), labeller.classifier
         with bad_records(strict=strict) as on_bad:
             examples = kind.read(data, network.unit, config_of(network), on_bad, progress)
-        result = labeller.assess(examples, progress)
+        result = assess(labeller, examples, progress)
     if json:
         print_json(result.as_json())
     else:
         print(describe(result))
     note_unseen(result)
+
+
+def _print_rating(prediction: Predicted, *, json: bool) -> None:
+    if json:
+        print_json({"text": prediction.units[0], "rating": prediction.means[0]})
+    else:
+        print(f"{prediction.means[0]:.4f}\t{on_one_line(prediction.units[0])}")
 
 
 def _print(prediction: Predicted, by_word: bool, *, json: bool, what: str = "text") -> None:

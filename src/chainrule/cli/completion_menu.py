@@ -22,37 +22,39 @@ if TYPE_CHECKING:
     from prompt_toolkit.completion import CompleteEvent
     from prompt_toolkit.document import Document
 
-    from chainrule.applications.completion import Completer
+    from chainrule.applications.completion import Completer, LastWordCorrector
 
 
 class Suggestions(Menu):
     """The menu below the cursor. status: how long the last answer took, or why there was none."""
 
-    def __init__(self, completer: Completer, number: int) -> None:
-        self.completer, self.number = completer, number
+    def __init__(self, completer: Completer, number: int, corrector: LastWordCorrector | None = None) -> None:
+        self.completer, self.number, self.corrector = completer, number, corrector
         self.status = ""
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterator[MenuEntry]:
         began = time.perf_counter()
         try:
-            completions = self.completer.complete(document.text_before_cursor, self.number)
+            completions = self.completer.complete(document.text_before_cursor, self.number, corrector=self.corrector)
         except TextError:
             self.status = "<s>, </s> and <unk> are markers of the model, not words"
             return
         self.status = f"{1000 * (time.perf_counter() - began):.1f} ms"
         for completion in completions:  # insert only what is not typed yet
             share = f"{100 * math.exp(completion.log_prob):.1f}%"
-            yield MenuEntry(completion.added, display=printable(completion.text), display_meta=share)
+            meta = f"correction {share}" if completion.replaces else share
+            display = printable(completion.text)
+            yield MenuEntry(completion.added, -completion.replaces, display=display, display_meta=meta)
 
 
-def talk(completer: Completer, number: int) -> None:
-    """Reads lines from a terminal and completes them, until end of input."""
-    menu = Suggestions(completer, number)
+def talk(completer: Completer, number: int, corrector: LastWordCorrector | None = None) -> None:
+    """Reads lines from a terminal and completes them, until end of input. corrector: of the word just typed."""
+    menu = Suggestions(completer, number, corrector)
     session: PromptSession[str] = PromptSession(
         completer=menu,
         complete_while_typing=True,
         bottom_toolbar=lambda: f" Tab: choose   Enter: new line   Ctrl-D: end   {menu.status}",
-        reserve_space_for_menu=number + 1,
+        reserve_space_for_menu=number + 2,
     )
     while True:
         try:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from contextlib import contextmanager
+from dataclasses import replace
+from itertools import repeat
 from json import dumps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import CycloptsError, Parameter
 
@@ -14,11 +17,19 @@ from chainrule.cli.arguments import Json, ModelPath, ModelTokenizerName, Overwri
 from chainrule.cli.models import open_model
 from chainrule.cli.screen import note, progress_bar, writes_utf8
 from chainrule.cli.texts import DEFAULT_READING, TextOptions, check_text_target, note_lost_fields, note_repairs
+from chainrule.errors import TextError
+from chainrule.text.reading import FORMATS, text_suffix
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from chainrule.applications.correction.corrector import Change, Corrected
+    from chainrule.applications.correction.changes import Change, Corrected
+    from chainrule.base.progress import Progress
+    from chainrule.evaluation.judged_changes import JudgedChanges
+    from chainrule.text.corpus import Corpus
+
+Aim = Literal["f0.5", "accuracy"]
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def correct(
@@ -35,7 +46,9 @@ def correct(
             help="The share of wrong characters (by default 0.02) or, with a learned channel, of wrong words (0.05)."
         ),
     ] = None,
-    at_least: Annotated[float, Parameter(help="Make only changes of at least this probability.")] = 0.5,
+    at_least: Annotated[
+        float | None, Parameter(help="Make only changes of at least this probability (by default 0.5).")
+    ] = None,
     keep: Annotated[
         Path | None, Parameter(help="A file of words that are never changed, one on each line: names, special terms.")
     ] = None,
@@ -59,15 +72,15 @@ def correct(
         Parameter(help="A model that train translation learned from wrong and right texts: it proposes and weighs."),
     ] = None,
     corrector_weight: Annotated[
-        float, Parameter(help="With --corrector: the weight of its log-probability; others have 1.")
-    ] = 0.5,
+        float | None, Parameter(help="With --corrector: the weight of its log-probability (by default 0.5).")
+    ] = None,
     rescore_by: Annotated[
         Path | None,
         Parameter(help="A second model, with any tokens, perhaps a masked one: it weighs the beam's best hypotheses."),
     ] = None,
     rescore_weight: Annotated[
-        float, Parameter(help="With --rescore-by: the weight of its log-probability; others have 1.")
-    ] = 0.5,
+        float | None, Parameter(help="With --rescore-by: the weight of its log-probability (by default 0.5).")
+    ] = None,
     beam: Annotated[int, WholeNumber, Parameter(help="How many hypotheses to keep.")] = 4,
     candidates: Annotated[int, WholeNumber, Parameter(help="How many candidates to consider for each word.")] = 6,
     references: Annotated[
@@ -81,6 +94,16 @@ def correct(
     errant: Annotated[
         bool, Parameter(negative=(), help="With --references: F0.5 of edits, too, by the package errant.")
     ] = False,
+    tune: Annotated[
+        Path | None,
+        Parameter(help="With --references: choose rates, weights and --at-least by them, and write them to this file."),
+    ] = None,
+    maximise: Annotated[
+        Aim, Parameter(help="With --tune: F0.5 of the changes, or accuracy: the share of word errors that are gone.")
+    ] = "f0.5",
+    settings: Annotated[
+        Path | None, Parameter(help="A file that --tune wrote. Options that are given count more.")
+    ] = None,
     diff: Annotated[
         bool, Parameter(negative=(), help="Write only the lines that change, with their changes marked.")
     ] = False,
@@ -106,29 +129,32 @@ def correct(
     from chainrule.api.correct import correct as corrected_lines
     from chainrule.api.correct import corrector as ready_corrector
     from chainrule.applications.correction.corrector import CorrectionConfig
+    from chainrule.applications.correction.settings import read_settings
+    from chainrule.base.files import check_new_file
     from chainrule.text.plain_text import lines_of
+    from chainrule.text.writing import check_format
 
     if sum((diff, interactive, json, bool(references))) > 1:
         raise CycloptsError(msg="Choose one of --diff, --interactive, --json and --references.")
     if interactive and (output is None or text == "-"):
         raise CycloptsError(msg="--interactive reads one file and writes another: give TEXT and --output.")
-    if errant and not references:
-        raise CycloptsError(msg="--errant measures against --references; name them.")
+    if (errant or tune is not None) and not references:
+        raise CycloptsError(msg=f"{'--errant' if errant else '--tune'} measures against --references; name them.")
+    if tune is not None:
+        if settings is not None or errant:
+            raise CycloptsError(msg="--tune chooses settings; leave out --settings and --errant.")
+        check_new_file(tune, overwrite=overwrite, inputs=[text, *map(str, references)])
     if references and output is not None:
         raise CycloptsError(msg="--references measures the corrections and writes no texts; leave out --output.")
     source = reading.corpus(text)
     if output is not None:
-        _check_format(output, json=json)
+        check_format(output)
         check_text_target(output, source, overwrite=overwrite)
     kept = () if keep is None else tuple(word for line in lines_of(keep) for word in line.split())
-    config = CorrectionConfig(
-        beam=beam,
-        candidates=candidates,
-        at_least=at_least,
-        keep=kept,
-        learned_weight=corrector_weight,
-        rescore_weight=rescore_weight,
-    )
+    options_by_name = {"at_least": at_least, "learned_weight": corrector_weight, "rescore_weight": rescore_weight}
+    given: dict[str, Any] = {name: value for name, value in options_by_name.items() if value is not None}
+    config = CorrectionConfig(beam=beam, candidates=candidates, keep=kept, **given)
+    tuned = None if settings is None else replace(read_settings(settings), **dict.fromkeys(given))
     how = Path(channel) if channel not in ("keyboard", "ocr") else channel
     with progress_bar() as progress:
         loaded = open_model(model, tokenizer, None, progress)
@@ -143,6 +169,10 @@ def correct(
             "rescore_by": None if rescore_by is None else open_model(rescore_by, None, None, progress),
             "config": config,
         }
+        if tune is not None:
+            _tune(loaded, source, references, tune, maximise, progress, options)
+            return
+        options["settings"] = tuned
         if references:
             _print_measures(ready_corrector(loaded, **options), source, references, errant=errant)
             return
@@ -156,23 +186,10 @@ def correct(
             elif diff:
                 _write_differences(lines, write)
             else:
-                _write(lines, write, interactive=interactive)
-    if output is not None and not diff:
+                _write(lines, _text_writer(write, output, source), interactive=interactive)
+    if output is not None and not diff and not _keeps_fields(output, source):
         note_lost_fields(source)
     note_repairs(source)
-
-
-def _check_format(output: Path, *, json: bool) -> None:
-    """Raises OutputError for Parquet; CycloptsError for plain text in a file whose name promises records."""
-    from chainrule.text.reading import FORMATS, text_suffix
-    from chainrule.text.writing import check_format
-
-    check_format(output)
-    if text_suffix(str(output)) in FORMATS and not json:
-        raise CycloptsError(
-            msg=f"{output}: corrected texts are written as lines, without the other fields of records; give it a name "
-            "that ends in .txt, or write records of text, corrected and changes with --json."
-        )
 
 
 @contextmanager
@@ -185,6 +202,50 @@ def _line_writer(output: Path | None) -> Iterator[Callable[[str], object]]:
         return
     with replace_file(output) as raw, compressing(raw, output) as file:
         yield lambda line: file.write(line.encode() + b"\n")
+
+
+def _text_writer(write: Callable[[str], object], output: Path | None, source: Corpus) -> Callable[[str], object]:
+    """What writes a corrected text: as a line, or as a record with all fields that it had.
+
+    It raises TextError for a text of several lines, where texts are lines.
+    """
+    if output is not None and text_suffix(str(output)) in FORMATS:
+        field = source.reading.field
+        records = _records(source) if _keeps_fields(output, source) else repeat({})
+        return lambda text: write(_dumps({**next(records), field: text}))
+
+    def write_line(text: str) -> None:
+        if "\n" in text and source.reading.document != "file":
+            raise TextError(
+                f"{', '.join(source.sources)}: a record has several lines, which would be several texts; "
+                "give --output a name that ends in .jsonl, or --json"
+            )
+        write(text)
+
+    return write_line
+
+
+def _keeps_fields(output: Path, source: Corpus) -> bool:
+    """Whether records are written with all of their fields: JSON lines that can be read a second time."""
+    files = [file for of_source in source.files for file in of_source]
+    return (
+        text_suffix(str(output)) in FORMATS
+        and source.documents == ("record",)
+        and all(source.reading.format_of(file) == "json" and file != "-" for file in files)
+    )
+
+
+def _records(source: Corpus) -> Iterator[dict[str, Any]]:
+    from chainrule.text.records import json_objects
+
+    for file in (file for of_source in source.files for file in of_source):
+        for _, record in json_objects(file, encoding_errors=source.reading.encoding_errors, exact=True):
+            yield record
+
+
+def _dumps(record: dict[str, Any]) -> str:
+    line = dumps(record, ensure_ascii=False)
+    return line if line.isascii() or not _SURROGATE.search(line) else dumps(record)
 
 
 def _write(lines: Iterable[Corrected], write: Callable[[str], object], *, interactive: bool) -> None:
@@ -254,8 +315,19 @@ def _changed(lines: Iterable[Corrected]) -> Iterator[tuple[int, Corrected]]:
             yield number, line
 
 
-def _print_measures(corrector: Any, source: Any, references: tuple[Path, ...], *, errant: bool) -> None:
+def _print_measures(corrector: Any, source: Corpus, references: tuple[Path, ...], *, errant: bool) -> None:
     from chainrule.api.correct import measure_correction
+
+    texts, meant = _with_references(source, references)
+    measures = measure_correction(corrector, texts, meant, errant=errant)
+    for name, before, after in measures.rows():
+        print(f"{name:24} {before:>26} {after:>26}")
+    if measures.changes is not None:
+        _print_reliability(measures.changes)
+
+
+def _with_references(source: Corpus, references: tuple[Path, ...]) -> tuple[list[str], list[list[str]]]:
+    """Raises CycloptsError unless each text has its references."""
     from chainrule.text.corpus import Corpus
 
     texts, *meant = (
@@ -268,5 +340,41 @@ def _print_measures(corrector: Any, source: Any, references: tuple[Path, ...], *
                 msg=f"There are {len(texts):,} texts and {len(lines):,} references in {path}; "
                 "expected a reference for each text."
             )
-    for name, before, after in measure_correction(corrector, texts, meant, errant=errant).rows():
-        print(f"{name:24} {before:>26} {after:>26}")
+    return texts, meant
+
+
+def _print_reliability(changes: JudgedChanges) -> None:
+    """How many changes of which probability are right."""
+    rows = [("changes", "number", "mean probability", "right")]
+    for one in changes.reliability():
+        which = f"of probability {one.low:.2f} to {one.high:.2f}"
+        rows.append((which, f"{one.changes:,}", f"{one.mean_prob:.2%}", f"{one.right:.2%}"))
+    print()
+    for which, number, mean, right in rows:
+        print(f"{which:32} {number:>8} {mean:>18} {right:>10}")
+
+
+def _tune(
+    model: Any,
+    source: Corpus,
+    references: tuple[Path, ...],
+    output: Path,
+    maximise: Aim,
+    progress: Progress,
+    options: dict[str, Any],
+) -> None:
+    from dataclasses import asdict
+
+    from chainrule.api.tune_correction import tune_correction
+
+    texts, meant = _with_references(source, references)
+    tuned = tune_correction(texts, meant, model, output, maximise=maximise, progress=progress, **options)
+    for name, value in asdict(tuned.settings).items():
+        if value is not None:
+            numbers = value if isinstance(value, tuple) else (value,)
+            print(f"{name.replace('_', ' '):24} {', '.join(f'{number:.4g}' for number in numbers):>26}")
+    before, after = (f"{100 * figure:.2f} %" for figure in tuned.figures)
+    name = "F0.5 of changes" if maximise == "f0.5" else "word errors gone"
+    print(f"\n{name:24} {before:>26} {after:>26}")
+    _print_reliability(tuned.changes)
+    note("measured on the texts that the settings were chosen on; on others they do less well")

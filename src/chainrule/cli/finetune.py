@@ -25,7 +25,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from chainrule.api.classifier_model import ClassifierModel
+    from chainrule.base.progress import Progress
     from chainrule.evaluation.classification import Classification
+    from chainrule.evaluation.ratings import RatingMeasurement
     from chainrule.text.labelled import Labelled, LabelledUnit
 
     class FineTuningFlags:
@@ -129,12 +132,20 @@ def finetune(
             classifier.record["test"] = result.as_json()
         save_or_keep(classifier, output, overwrite=replaces, progress=progress)
     remove_checkpoints(output)
-    if result is not None:
-        note_unseen(result)
+    note_unseen(result)
     show_classifier(classifier.record, output, result, json=json)
 
 
-def show_classifier(record: dict[str, Any], output: Path, result: Classification | None, *, json: bool) -> None:
+def assess(model: ClassifierModel, examples: Sequence[Any], progress: Progress) -> Classification | RatingMeasurement:
+    """How well a classifier does, whether it labels or rates. Raises as `Model.assess`."""
+    from chainrule.applications.labelled_inputs import predicts_ratings
+
+    return (model.assess_ratings if predicts_ratings(model.classifier) else model.assess)(examples, progress)
+
+
+def show_classifier(
+    record: dict[str, Any], output: Path, result: Classification | RatingMeasurement | None, *, json: bool
+) -> None:
     """Prints what was trained, and how well it does on the test, if there is one."""
     if record["settings"]["valid_share"] and not record["validation_examples"]:
         note("there are too few examples to hold one out and choose the epoch by it; kept the last epoch")
@@ -147,9 +158,10 @@ def show_classifier(record: dict[str, Any], output: Path, result: Classification
         f"{record['epochs']}, in {record['training_seconds']:.1f} s"
     )
     if record["validation_examples"]:
+        rates = record.get("unit") == "rating"
+        figures = "a rating" if rates else f"a label, {record['validation_accuracy']:.1%} right"
         print(
-            f"validation: {record['validation_nats']:.4f} nats a label, {record['validation_accuracy']:.1%} right "
-            f"in {record['validation_examples']:,} examples"
+            f"validation: {record['validation_nats']:.4f} nats {figures} in {record['validation_examples']:,} examples"
         )
     if result is not None:
         print(describe(result))
@@ -165,9 +177,11 @@ def note_suspicious_labels(examples: Sequence[Labelled], unit: str) -> None:
         note(f"of {len(times):,} labels, {len(single):,} occur only once, such as {single[0]!r}")
 
 
-def note_unseen(result: Classification) -> None:
+def note_unseen(result: Classification | RatingMeasurement | None) -> None:
     """Prints which labels did not occur in training."""
-    if result.unseen:
+    from chainrule.evaluation.classification import Classification
+
+    if isinstance(result, Classification) and result.unseen:
         names = list(result.unseen)
         shown = ", ".join(names[:_UNSEEN]) + f" and {len(names) - _UNSEEN} more" * (len(names) > _UNSEEN)
         examples, total = sum(result.unseen.values()), result.accuracy.pairs
@@ -205,8 +219,12 @@ def report_finished_classifier(
     report_finished_run(output, "classifier", None, {}, other_changes, json=json)
 
 
-def describe(result: Classification) -> str:
+def describe(result: Classification | RatingMeasurement) -> str:
     """The figures as text."""
+    from chainrule.evaluation.ratings import RatingMeasurement
+
+    if isinstance(result, RatingMeasurement):
+        return str(result)
     from chainrule.report.tables import text_table
 
     low, high = result.accuracy.interval

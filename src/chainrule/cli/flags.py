@@ -65,7 +65,8 @@ def flags_of_any(configs: Sequence[type[DataclassInstance]]) -> Any:
             metadata = dict(known.metadata)
             if kind != hints[own.name] and str(get_origin(kind)) == "typing.Literal":
                 kind = Literal[(*get_args(kind), *get_args(hints[own.name]))]  # which drops what is twice
-                metadata["help"] = f"{metadata['help']}; {own.metadata['help']}"
+                if own.metadata["help"] not in metadata["help"]:
+                    metadata["help"] = f"{metadata['help']}; {own.metadata['help']}"
             every[own.name] = (own.name, kind, field(default=shared, metadata=metadata))
     return flags_of(make_dataclass("AnyConfig", every.values(), kw_only=True))
 

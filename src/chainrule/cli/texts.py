@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import CycloptsError, Parameter
 
 from chainrule.cli.arguments import WholeNumber
 from chainrule.cli.screen import count_of, note
-from chainrule.text.reading import SUFFIXES, Document, EncodingErrors, Reading, document_in
+from chainrule.errors import SettingError
+from chainrule.text.reading import SUFFIXES, EncodingErrors, Reading, document_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from chainrule.structures.treebank import Treebank
     from chainrule.text.corpus import Corpus, Source
 
 
@@ -24,10 +26,11 @@ class TextOptions:
     """How to read the texts of a verb."""
 
     document: Annotated[
-        Document | None,
+        Literal["line", "file", "record", "tree"] | None,
         Parameter(
             help="What is a document. By default a record of .jsonl, .ndjson and .parquet files, and a line of others. "
-            "record: read standard input and other files as JSON lines; line: split the text of records into lines."
+            "record: read standard input and other files as JSON lines; line: split the text of records into lines; "
+            "tree: a tree in brackets, CoNLL-U (.conllu) or JSON lines, as a text of brackets."
         ),
     ] = None
     field: Annotated[str, Parameter(help="The field of a record, or the Parquet column, with the text.")] = "text"
@@ -49,12 +52,23 @@ class TextOptions:
     @property
     def reading(self) -> Reading:
         """Raises SettingError."""
+        if self.document == "tree":
+            raise SettingError("--document tree is not for this: it reads lines, files or records")
         return Reading(
             document=self.document,
             field=self.field,
             encoding_errors=self.encoding_errors,
             suffixes=tuple(self.suffixes),
         )
+
+    def source(self, *texts: str) -> Corpus | Treebank:
+        """As `corpus`, or trees."""
+        if self.document == "tree":
+            from chainrule.structures.treebank import Treebank
+
+            check_read_once(*texts)
+            return Treebank.of(texts)
+        return self.corpus(*texts)
 
     def corpus(self, *texts: str) -> Corpus:
         """Raises TextError, SettingError; CycloptsError where standard input is named twice."""
@@ -85,7 +99,7 @@ class MixOptions:
         if texts and self.mix:
             raise CycloptsError(msg="TEXTS and --mix are both given; name all texts in --mix, each with its share.")
         if texts:
-            return reading.corpus(*texts)
+            return reading.source(*texts)
         if not self.mix:
             raise CycloptsError(msg="TEXTS is missing; put it before options that take several words.")
         from chainrule.text.mix import Mix
@@ -93,15 +107,18 @@ class MixOptions:
         return Mix.of(dict(with_shares("--mix", self.mix)), seed=self.mix_seed, reading=reading.reading)
 
 
-def text_for(models: Sequence[Path], reading: TextOptions, *texts: str) -> Corpus:
+def text_for(models: Sequence[Path], reading: TextOptions, *texts: str) -> Corpus | Treebank:
     """Texts for models to read: without --document, a document is what it was in their training, with a note.
 
     Where models disagree, the options decide, also with a note. Raises as `TextOptions.corpus`; ModelFormatError.
     """
     from chainrule.text.corpus import read_as
 
-    by_options = reading.corpus(*texts)
     records = {str(model): _record(model) for model in models}
+    are_of_trees = any((record.get("reading") or {}).get("document") == "tree" for record in records.values())
+    if reading.document == "tree" or (are_of_trees and reading.document is None):
+        return replace(reading, document="tree").source(*texts)
+    by_options = reading.corpus(*texts)
     known = {name: read_as(by_options, document_in(record)) for name, record in records.items() if "reading" in record}
     if len({corpus.documents for corpus in known.values()}) > 1:
         trained = ", ".join(f"{_document_kinds(corpus)} in the training of {name}" for name, corpus in known.items())
@@ -157,8 +174,12 @@ def with_shares(option: str, values: tuple[str, ...]) -> list[tuple[str, str]]:
     return pairs
 
 
-def note_lost_fields(source: Corpus) -> None:
+def note_lost_fields(source: Corpus | Treebank) -> None:
     """Notes, after writing, that only the text of records was written."""
+    from chainrule.structures.treebank import Treebank
+
+    if isinstance(source, Treebank):
+        return
     if any(source.reading.format_of(file) != "plain" for files in source.files for file in files):
         note(f"only the field {source.reading.field} of the records was written; other fields were left out")
 
@@ -170,7 +191,7 @@ def note_mix(source: Source) -> None:
         note(f"{names}: {drawn:,} of {total:,} documents, {text['bytes']:,} bytes, a share of {text['share']}")
 
 
-def check_text_target(path: Path, source: Corpus | None, *, overwrite: bool) -> None:
+def check_text_target(path: Path, source: Corpus | Treebank | None, *, overwrite: bool) -> None:
     """Checks, before the work, that a file may be written. source: the text to read. Raises OutputError."""
     from chainrule.base.files import check_new_file
 

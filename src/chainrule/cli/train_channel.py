@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import CycloptsError, Parameter
 
@@ -23,6 +23,10 @@ def channel(
         Path | None,
         Parameter(help="With --grammar: the forms of a word in each line, or AGID; by default from rules of English."),
     ] = None,
+    channel: Annotated[
+        str | None,
+        Parameter(help="What to expect where the pairs say little: keyboard, ocr, or a file of an earlier channel."),
+    ] = None,
     rounds: Annotated[int | None, WholeNumber, Parameter(help="Rounds of EM, without --grammar; by default 8.")] = None,
     overwrite: Overwrite = False,
 ) -> None:
@@ -33,7 +37,8 @@ def channel(
     A channel gives the probability of each misspelling of each word. Its rules
     rewrite one or two letters, and distinguish the beginning, middle and end of
     a word; EM learns their probabilities from all ways to explain the pairs.
-    Words are put in lower case; pairs of several words are left out.
+    With few pairs, --channel says what errors to expect. Pairs may be whole
+    lines: then the words that differ are learned from. All is put in lower case.
 
     With --grammar, pairs are whole texts, and what became of each word is
     counted: lost, put in, replaced, or in another form.
@@ -43,8 +48,9 @@ def channel(
 
     check_new_file(output, overwrite=overwrite, inputs=[str(pairs)])
     if grammar:
-        if rounds is not None:
-            raise CycloptsError(msg="--rounds is for channels of letters; with --grammar, errors are counted once.")
+        for name, value in (("--rounds", rounds), ("--channel", channel)):
+            if value is not None:
+                raise CycloptsError(msg=f"{name} is for channels of letters, not for --grammar.")
         rules = train_grammar(pairs, output, inflections=inflections).rules
         print(f"{output}: a channel of grammar with {len(rules):,} rules")
         return
@@ -52,7 +58,8 @@ def channel(
         raise CycloptsError(msg="--inflections is for --grammar.")
     read = read_error_pairs(pairs)
     if read.left_out:
-        note(f"{count_of(read.left_out, 'pair')} left out: with several words, or with twice the same")
+        note(f"{count_of(read.left_out, 'pair')} left out: no word of them goes wrong")
+    prior: Any = channel if channel in (None, "keyboard", "ocr") else Path(channel)
     with progress_bar() as progress:
-        trained = train_channel(pairs, output, rounds=8 if rounds is None else rounds, progress=progress)
+        trained = train_channel(pairs, output, rounds=8 if rounds is None else rounds, prior=prior, progress=progress)
     print(f"{output}: a channel of {len(trained.rules):,} rules, learned from {count_of(len(read.pairs), 'pair')}")

@@ -18,7 +18,13 @@ from chainrule.cli.arguments import (
     TokenizerOptions,
 )
 from chainrule.cli.bad_records import Strict, bad_records
-from chainrule.cli.finetune import note_suspicious_labels, note_unseen, report_finished_classifier, show_classifier
+from chainrule.cli.finetune import (
+    assess,
+    note_suspicious_labels,
+    note_unseen,
+    report_finished_classifier,
+    show_classifier,
+)
 from chainrule.cli.flags import flags_of, flags_of_any, given_settings
 from chainrule.cli.models import check_model_target, is_model, save_or_keep
 from chainrule.cli.screen import progress_bar
@@ -61,7 +67,9 @@ def classifier(
             help="Labelled inputs. Texts: TSV: text, tab, label; or .jsonl: text, label; with --unit word: word, tab, "
             "label; or words, labels. Trees: brackets, .conllu, or .jsonl: words, parents, labels. Graphs: .jsonl: "
             "nodes, edges, label or labels; or .conllu. Pictures: a "
-            "folder of JPEG or PNG files for each label, in one folder; or .jsonl: picture (a path), label.",
+            "folder of JPEG or PNG files for each label, in one folder; or .jsonl: picture (a path), label. Pairs of "
+            "texts or trees: first, tab, second, tab, label; or .jsonl: first, second, label; or named columns, as in "
+            "SICK.",
         ),
     ],
     /,
@@ -69,7 +77,11 @@ def classifier(
     output: Output,
     network: NetworkName = "lstm",
     unit: Annotated[
-        str | None, Parameter(help="What is labelled: text or word; tree or node; graph or node; by default the whole.")
+        str | None,
+        Parameter(
+            help="What is labelled: text or word; tree or node; graph or node; by default the whole. pair: two texts "
+            "or trees have one label; rating: they have a number."
+        ),
     ] = None,
     test: Annotated[str | None, FILE, Parameter(help="Labelled inputs to test on, in the format of DATA.")] = None,
     strict: Strict = False,
@@ -82,7 +94,7 @@ def classifier(
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
-    """A network that labels texts, words, trees or graphs, from scratch.
+    """A network that labels texts, words, trees, graphs or pairs, from scratch.
 
         $ chainrule train classifier labelled.tsv -o labels/ --network convolution
 
@@ -98,7 +110,7 @@ def classifier(
     continues after the process was killed.
     """
     from chainrule.api.train_classifier import train_classifier
-    from chainrule.applications.labelled_inputs import INPUTS, digest_of_inputs
+    from chainrule.applications.labelled_inputs import RATING_UNIT, digest_of_inputs, kind_of
     from chainrule.applications.labelling import check_labels
     from chainrule.text.labelled import classes_of
     from chainrule.text.records import raise_error
@@ -109,7 +121,7 @@ def classifier(
     if resume and overwrite:
         raise SettingError("--resume continues a run and --overwrite starts a new one; give one of them")
     config, learning = _configuration(network, given_settings(settings)), given_settings(training)
-    kind = INPUTS[config.reads]
+    kind = kind_of(config.reads, unit)
     unit = kind.unit(unit)
     continues = resume and is_unfinished(output)
     if resume and not continues and is_model(output):
@@ -133,8 +145,9 @@ def classifier(
         if test is not None:
             with bad_records(strict=strict) as on_bad:
                 tests = kind.read(test, unit, config, on_bad, progress)
-    check_labels(tests or [], classes_of(examples))
-    if is_first_process() and config.reads == "text":
+    if unit != RATING_UNIT:
+        check_labels(tests or [], classes_of(examples))
+    if is_first_process() and config.reads == "text" and unit != RATING_UNIT:
         note_suspicious_labels(examples, unit)
     with progress_bar() as progress:
         screen = TrainingScreen(progress.close)
@@ -156,13 +169,12 @@ def classifier(
         screen.close()
         if not is_first_process():
             return
-        result = None if tests is None else model.assess(tests, progress)
+        result = None if tests is None else assess(model, tests, progress)
         if result is not None:
             model.record["test"] = result.as_json()
         save_or_keep(model, output, overwrite=replaces, progress=progress)
     remove_checkpoints(output)
-    if result is not None:
-        note_unseen(result)
+    note_unseen(result)
     show_classifier(model.record, output, result, json=json)
 
 

@@ -42,6 +42,7 @@ from chainrule.cli.training_screen import TrainingScreen, note_untrained, valida
 from chainrule.errors import SettingError
 from chainrule.neural.config import NETWORKS, TWO_SIDED, MaskedConfig, TransformerConfig, settings_of
 from chainrule.neural.config import preset as preset_named
+from chainrule.neural.config.tree import TreeConfig
 from chainrule.training.config import TrainingConfig
 from chainrule.training.options import vectors_name
 from chainrule.training.resume_check import differences
@@ -190,12 +191,13 @@ def masked(
     _train(texts, config, output, run, tokenizer, beginning)
 
 
-def _verb(family: str, config: type[NetworkConfig]) -> Callable[..., None]:
+def _verb(family: str, config: type[NetworkConfig | TreeConfig]) -> Callable[..., None]:
     """chainrule train FAMILY, whose settings are this configuration; its docstring is the verb's help."""
     flags = flags_of(config)
     default = flags()
     summary, _, details = (getdoc(config) or "").partition("\n\n")
-    example = f"    $ chainrule train {family} corpus.txt -o {family}/ --minutes 5"
+    text = "trees.conllu" if config is TreeConfig else "corpus.txt"
+    example = f"    $ chainrule train {family} {text} -o {family}/ --minutes 5"
 
     def train_family(
         *texts: Annotated[TextFiles, Parameter(required=False)],
@@ -215,7 +217,7 @@ def _verb(family: str, config: type[NetworkConfig]) -> Callable[..., None]:
 def __getattr__(name: str) -> Callable[..., None]:
     """chainrule train NETWORK, by the family's name with underscores, built on first use."""
     family = name.replace("_", "-")
-    if family not in (networks := {**NETWORKS, **TWO_SIDED}):
+    if family not in (networks := {**NETWORKS, **TWO_SIDED, "tree": TreeConfig}):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return _verb(family, networks[family])
 
@@ -238,18 +240,20 @@ def adapt(
     continues after Ctrl-C, or after the process was killed.
     """
     from chainrule.api.adapt import network_config_of
+    from chainrule.structures.treebank import Treebank
 
     config = network_config_of(model)
     names = texts or tuple(name for name, _ in with_shares("--mix", run.mixing.mix))
     if names:
-        document = text_for([model], run.reading, *names).reading.document
+        source = text_for([model], run.reading, *names)
+        document = "tree" if isinstance(source, Treebank) else source.reading.document
         run = replace(run, reading=replace(run.reading, document=document))
     _train(texts, config, output, run, TokenizerOptions(tokenizer=str(model)), DEFAULT_VECTORS, start=model)
 
 
 def _train(
     texts: tuple[str, ...],
-    config: NetworkConfig,
+    config: NetworkConfig | TreeConfig,
     output: Path,
     run: RunOptions,
     tokenizer: TokenizerOptions,
@@ -263,6 +267,9 @@ def _train(
     from chainrule.training.run_folder import is_first_process, is_unfinished, remove_checkpoints
 
     check_read_once(*texts, run.valid)
+    if isinstance(config, TreeConfig):
+        tokenizer = TokenizerOptions(tokenizer="whitespace") if tokenizer == DEFAULT_TOKENIZER else tokenizer
+        run = replace(run, reading=replace(run.reading, document=run.reading.document or "tree"))
     source, training = run.mixing.source(texts, run.reading), given_settings(run.training)
     if run.resume and run.overwrite:
         raise SettingError("--resume continues a run and --overwrite starts a new one; give one of them")
@@ -286,7 +293,7 @@ def _train(
             tokenizer=tokenizer.config(),
             markers=run.markers,
             training=TrainingConfig(**training),
-            validation=None if run.valid is None else run.reading.corpus(run.valid),
+            validation=None if run.valid is None else run.reading.source(run.valid),
             folder=output,
             resume=run.resume,
             overwrite=run.overwrite,

@@ -38,7 +38,7 @@ VERBS = {
     "odd": ("odd:odd", "Find the word that does not belong with the others, by word vectors."),
     "map": ("map:draw_map", "Draw a searchable two-dimensional map of word vectors, as a page."),
     "translate": ("translate:translate", "Generate texts from source texts: translations, summaries, corrections."),
-    "attend": ("attend:attend", "Draw where a network attends, in every layer and head."),
+    "attend": ("attend:attend", "Draw where a network attends, or what it makes of each node of a tree."),
     "compare": ("compare:compare", "Compare models in one table."),
     "experiment": ("experiment:experiment", "Measure memory, cost, gradients or length extrapolation of networks."),
     "filter": ("filter:filter_texts", "Keep the documents of a corpus that a model finds likeliest."),
@@ -85,6 +85,7 @@ FAMILIES = {
     "convolution": ("train_neural:convolution", "A convolutional network: causal, dilated and gated."),
     "recurrent": ("train_neural:recurrent", "An LSTM, GRU or simple recurrent network."),
     "transformer": ("train_neural:transformer", "A Transformer: a network that looks back by attention."),
+    "tree": ("train_neural:tree", "A language model of trees: an LSTM from the root down."),
     "masked": ("train_neural:masked", "A masked Transformer: it sees both sides, and learns to fill in."),
     "masked-recurrent": (
         "train_neural:masked_recurrent",
@@ -97,7 +98,7 @@ FAMILIES = {
     ),
     "classifier": (
         "train_classifier:classifier",
-        "A network that labels texts, words, trees or graphs, from scratch.",
+        "A network that labels texts, words, trees, graphs or pairs, from scratch.",
     ),
     "channel": ("train_channel:channel", "A model of spelling errors, learned from pairs, for chainrule correct."),
     "vectors": ("train_vectors:vectors", "Word vectors: skip-gram, CBOW or GloVe, with subwords or without."),

@@ -107,6 +107,8 @@ def compare_labels(
     kinds = {LABELLING[name].reads for name in networks}
     if len(kinds) > 1:
         raise SettingError(f"these networks read different inputs, {' and '.join(sorted(kinds))}; compare those of one")
+    if unit == "rating":
+        raise SettingError("unit is 'rating', and this table is of labels; train each network, and use assess_ratings")
     ways: dict[str, dict[str, Any]] = {"fresh": {}}
     if vectors is not None:
         ways |= {"tuned": {"vectors": vectors}, "fixed": {"vectors": vectors, "fixed_vectors": True}}

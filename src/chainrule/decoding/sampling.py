@@ -30,6 +30,17 @@ if TYPE_CHECKING:
 
 MAX_PROBS = 1 << 20  # probabilities of a batch of whole distributions, so that they fit into the processor's cache
 MIN_BATCH = 64  # texts generated together if no whole distributions are needed
+DRAWS = (
+    1,
+    1,
+    1,
+    2,
+    2,
+    4,
+    4,
+    8,
+    8,
+)  # of a row at a time before its whole distribution is computed, for temperatures below 1
 LIST_SIZES = (64, 1024)  # numbers of candidates to try before the whole distribution, for top-p and min-p
 
 
@@ -223,8 +234,7 @@ def _grow(
         if not texts:
             return
         rules = Rules(constraints, length, texts, config.repetition_penalty)
-        uniforms = np.array([generator.random() for generator in generators] if config.temperature else [])
-        log_probs, tokens = _choose(model, state, config, rules, uniforms)
+        log_probs, tokens = _choose(model, state, config, rules, generators)
         for text, token in zip(texts, tokens.tolist(), strict=True):
             text.append(token)
         is_open = tokens != model.end
@@ -248,11 +258,22 @@ def _needs_rows(config: SamplingConfig, constraints: Constraints) -> bool:
     if config.temperature == 0 or config.top_k is not None:
         return False
     is_unchanged = config.temperature == config.repetition_penalty == 1 and not constraints.no_repeat
-    return config.typical is not None or not is_unchanged
+    return config.typical is not None or not (is_unchanged or _only_sharpens(config, constraints))
+
+
+def _only_sharpens(config: SamplingConfig, constraints: Constraints) -> bool:
+    """Whether a temperature below 1, beside banned tokens, is all that changes the distribution."""
+    cuts = (config.top_k, config.top_p, config.min_p, config.typical, constraints.allowed)
+    is_plain = all(cut is None for cut in cuts) and config.repetition_penalty == 1 and not constraints.no_repeat
+    return 0 < config.temperature < 1 and is_plain
 
 
 def _choose(
-    model: LanguageModel[Any], state: Any, config: SamplingConfig, rules: Rules, uniforms: Float64[ndarray, " B"]
+    model: LanguageModel[Any],
+    state: Any,
+    config: SamplingConfig,
+    rules: Rules,
+    generators: Sequence[np.random.Generator],
 ) -> tuple[Float32[ndarray, " B"], Int32[ndarray, " B"]]:
     """A token for each row: the model's own log-probability of it, and its id."""
     if config.temperature == 0:
@@ -260,6 +281,9 @@ def _choose(
         if not np.isfinite(candidates.weights).all():
             raise SettingError(NOTHING_TO_DRAW_MESSAGE)
         return candidates.log_probs[:, 0], candidates.tokens[:, 0]
+    if _only_sharpens(config, rules.constraints):
+        return _draw_sharpened(model, state, config, rules, generators)
+    uniforms = _uniforms(generators)
     if config.top_k is not None:
         return _draw(_warp(best_candidates(model, state, config.top_k, rules), config), uniforms)
     if _needs_rows(config, rules.constraints):
@@ -290,6 +314,45 @@ def _warp(candidates: Candidates, config: SamplingConfig) -> Candidates:
     if config.min_p is not None:
         weights = min_p(weights, config.min_p)
     return candidates._replace(weights=weights)
+
+
+def _uniforms(generators: Sequence[np.random.Generator]) -> Float64[ndarray, " B"]:
+    return np.array([generator.random() for generator in generators], np.float64)
+
+
+def _draw_sharpened(
+    model: LanguageModel[Any],
+    state: Any,
+    config: SamplingConfig,
+    rules: Rules,
+    generators: Sequence[np.random.Generator],
+) -> tuple[Float32[ndarray, " B"], Int32[ndarray, " B"]]:
+    """Draws from P^(1/T) for T < 1 by rejection: a token drawn from P is kept with probability (P / max P)^(1/T - 1).
+
+    That is exact and needs no whole distributions; only a row that keeps none of its draws gets its own.
+    """
+    log_probs, tokens = np.empty(len(generators), np.float32), np.empty(len(generators), np.int32)
+    banned = rules.constraints.banned_at(rules.length, model.end)
+    best = best_candidates(model, state, 1, rules).weights[:, 0]
+    rows = np.arange(len(generators))
+    for draws in DRAWS:
+        uniforms = np.array([generators[row].random((2, draws)) for row in rows.tolist()])
+        repeated = model.select(state, rows.astype(np.int32).repeat(draws))
+        drawn, ids = (part.reshape(-1, draws) for part in model.draw(repeated, uniforms[:, 0].ravel(), banned))
+        below = np.minimum(drawn.astype(np.float64) - best[rows, None], 0)
+        chances = np.multiply(1 / config.temperature - 1, below, out=np.zeros_like(below), where=below < 0)
+        is_kept = np.log1p(-uniforms[:, 1]) <= chances
+        first, is_done = is_kept.argmax(axis=1), is_kept.any(axis=1)
+        log_probs[rows[is_done]], tokens[rows[is_done]] = drawn[is_done, first[is_done]], ids[is_done, first[is_done]]
+        rows = rows[~is_done]
+        if not rows.size:
+            return log_probs, tokens
+    batch = max(1, MAX_PROBS // model.vocabulary_size)
+    for part in (rows[low : low + batch] for low in range(0, rows.size, batch)):
+        whole = all_candidates(model, model.select(state, part.astype(np.int32)), rules)
+        uniforms = _uniforms([generators[row] for row in part.tolist()])
+        log_probs[part], tokens[part] = _draw(_warp(whole, config), uniforms)
+    return log_probs, tokens
 
 
 def _draw_from_lists(

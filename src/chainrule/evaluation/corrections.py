@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from chainrule.evaluation.errant_scores import Edit
     from chainrule.evaluation.error_rates import CorpusMeasure
+    from chainrule.evaluation.judged_changes import JudgedChanges
 
 _DRAWS_IN_INTERVALS = 16  # of references, for each resample
 
@@ -46,7 +47,7 @@ class CorrectionMeasures(NamedTuple):
     """word_errors, character_errors, gleu: before and after; shares, not percent. fixed: of the wrong words, those that
     are right afterwards. broken: of the right words, those that are wrong afterwards. words: of the references.
 
-    f_half: of edits, by errant, where it was asked for.
+    f_half: of edits, by errant, where it was asked for. changes: each with its probability and what it is worth.
     """
 
     word_errors: tuple[Figure, Figure]
@@ -56,6 +57,7 @@ class CorrectionMeasures(NamedTuple):
     broken: Figure
     words: int
     f_half: Figure | None = None
+    changes: JudgedChanges | None = None
 
     def rows(self) -> list[tuple[str, str, str]]:
         """For a table: name, before, after."""

@@ -82,9 +82,12 @@ def _by_kernel(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     numbers, scales = as_read[:, :width], _NO_SCALES
     if is_packed(weight):
         scales = as_read[:, width:].view(np.float32)
+    threads = torch.get_num_threads()
     with _kernel:
-        use_parallel_threads(torch.get_num_threads())
+        use_parallel_threads(threads)
         multiply(numbers, scales, vectors.numpy(), out.numpy())
+    if torch.get_num_threads() != threads:  # where both share an OpenMP, Numba's first launch sets torch's number, too
+        torch.set_num_threads(threads)
     if bias is not None:
         out += bias
     return out.view(*x.shape[:-1], len(weight))

@@ -10,6 +10,7 @@ A tree may go on over lines. A chain of single nodes becomes one, with the upper
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from chainrule.errors import TextError
@@ -27,7 +28,7 @@ _ESCAPED = {
     "-LCB-": "{",
     "-RCB-": "}",
 }
-_ESCAPES = {sign: name for name, sign in _ESCAPED.items()}
+ESCAPES = {sign: name for name, sign in _ESCAPED.items()}
 
 
 class PlacedTree(NamedTuple):
@@ -65,13 +66,14 @@ def trees_in_brackets(lines: Iterable[str], name: str = "the given lines") -> It
         )
 
 
-class _Node(NamedTuple):
-    """A node whose bracket is open, or that is complete. below: indices of complete nodes."""
+@dataclass
+class _Node:
+    """A node whose bracket is open. first: its label, or its only word. below: the nodes in it."""
 
     line: int
     column: int
-    atoms: list[tuple[str, int]]  # what stands in the bracket besides nodes, and how many nodes were there before it
-    below: list[int]
+    first: str | None = None
+    below: list[int] = field(default_factory=list)
 
 
 class _OpenNodes:
@@ -89,14 +91,18 @@ class _OpenNodes:
     def read(self, token: str, line: int, column: int) -> PlacedTree | None:
         """The tree that ends here, if one does. Raises TextError."""
         if token == "(":
-            self.stack.append(_Node(line, column, [], []))
+            self.stack.append(_Node(line, column))
             return None
         place = f"{self.name}, line {line}, column {column}"
         if not self.stack:
             what = "a bracket is closed that was never opened" if token == ")" else f"found {token!r} outside brackets"
             raise TextError(f"{place}: {what}; expected ( and a tree")
         if token != ")":
-            self.stack[-1].atoms.append((token, len(self.stack[-1].below)))
+            around = self.stack[-1]
+            if around.first is None and not around.below:
+                around.first = token
+            else:  # a word without a label of its own
+                around.below.append(self._add(_unescaped(token), None))
             return None
         done = self.stack.pop()
         node = self._complete(done, place)
@@ -116,24 +122,16 @@ class _OpenNodes:
 
     def _complete(self, node: _Node, place: str) -> int:
         """The index of a node that ends here. Raises TextError where it is empty."""
-        atoms, below = node.atoms, node.below
-        has_label = bool(atoms) and atoms[0][1] == 0 and (len(atoms) > 1 or bool(below))
-        label = atoms[0][0] if has_label else None
-        words = atoms[1:] if has_label else atoms
-        if not words and not below:
-            found = f"a label without a word, {atoms[0][0]!r}" if atoms else "an empty bracket"
-            raise TextError(f"{place}: {found}; expected (LABEL word) or (LABEL (...) ...)")
-        if len(words) == 1 and not below:
-            return self._add(_unescaped(words[0][0]), label)
-        if len(below) == 1 and not words:  # a chain of single nodes, or a bracket around a tree
-            [only] = below
-            self.labels[only] = self.labels[only] if label is None else label
+        if not node.below:
+            if node.first is None:
+                raise TextError(f"{place}: an empty bracket; expected (LABEL word) or (LABEL (...) ...)")
+            return self._add(_unescaped(node.first), None)
+        if len(node.below) == 1:  # a word with its label, a chain of single nodes, or a bracket around a tree
+            [only] = node.below
+            self.labels[only] = self.labels[only] if node.first is None else node.first
             return only
-        children = list(below)
-        for word, before in reversed(words):
-            children.insert(before, self._add(_unescaped(word), None))
-        whole = self._add(None, label)
-        for child in children:
+        whole = self._add(None, node.first)
+        for child in node.below:
             self.parents[child] = whole
         return whole
 
@@ -162,4 +160,4 @@ def _unescaped(word: str) -> str:
 
 
 def _escaped(word: str) -> str:
-    return _ESCAPES.get(word, word.replace("/", "\\/"))
+    return ESCAPES.get(word, word.replace("/", "\\/"))

@@ -66,7 +66,7 @@ def trees_of(name: str, unit: str, on_bad: OnBad) -> Iterator[PlacedTree | TextE
     if FORMATS.get(text_suffix(name)) == "json":
         for place, record in json_objects(name, on_bad):
             try:
-                yield PlacedTree(_tree_of_record(record, unit, place), int(place.rpartition(" ")[2]))
+                yield PlacedTree(tree_of_record(record, unit, place), int(place.rpartition(" ")[2]))
             except TextError as error:
                 yield error
     elif ".conllu" in os.path.basename(name):
@@ -75,8 +75,8 @@ def trees_of(name: str, unit: str, on_bad: OnBad) -> Iterator[PlacedTree | TextE
         yield from trees_in_brackets(lines_of(name), name)
 
 
-def _tree_of_record(record: dict[str, Any], unit: str, place: str) -> Tree:
-    """Raises TextError."""
+def tree_of_record(record: dict[str, Any], unit: str, place: str) -> Tree:
+    """A tree from an object of JSON. unit: what must have labels: tree, node, or unlabelled. Raises TextError."""
     words, parents = read_field(record, "words", place), read_field(record, "parents", place)
     if not isinstance(words, list) or not isinstance(parents, list) or len(words) != len(parents):
         raise TextError(f"{place}: expected words and parents, a list each, of equal lengths")

@@ -17,13 +17,15 @@ from chainrule.text.utf8 import encode_string
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from chainrule.text.reading import Reading
+    from chainrule.text.reading import EncodingErrors, Reading
     from chainrule.text.streams import ByteStream
 
     # Called for a bad record of a benchmark: raises the error, or notes it and goes on with the other records.
     OnBad = Callable[[TextError], None]
 
-_JSON = json.JSONDecoder(parse_int=float)  # Python's integers refuse numbers of more than 4300 digits
+_MOST_DIGITS = 4300  # of Python's integers
+_JSON = json.JSONDecoder(parse_int=float)
+_EXACT_JSON = json.JSONDecoder(parse_int=lambda digits: int(digits) if len(digits) < _MOST_DIGITS else float(digits))
 _SHOWN = 8  # fields named in a message, at most
 
 
@@ -82,28 +84,32 @@ def json_blocks(stream: ByteStream, reading: Reading, *, wait: bool = True) -> I
             yield block
 
 
-def json_objects(name: str, on_bad: OnBad = raise_error) -> Iterator[tuple[str, dict[str, Any]]]:
+def json_objects(
+    name: str, on_bad: OnBad = raise_error, *, encoding_errors: EncodingErrors = "strict", exact: bool = False
+) -> Iterator[tuple[str, dict[str, Any]]]:
     """The objects of a file of JSON lines, compressed or not, each with its location; - is standard input.
 
-    Skips empty lines. on_bad: called with a TextError that names file and line for a line that is no object.
+    Skips empty lines. on_bad: called with a TextError that names file and line for a line that is no object. exact:
+    whole numbers stay whole, to be written again; otherwise they are floats, see `as_written`.
     """
+    decoder = _EXACT_JSON if exact else _JSON
     with open_stream(name) as stream:
-        for lines in line_blocks(stream, "strict"):
+        for lines in line_blocks(stream, encoding_errors):
             for number, line in enumerate(lines.text.tobytes().split(b"\n")[:-1], lines.first):
                 if line and not line.isspace():
                     place = f"{name}, line {number}"
                     try:
-                        record = _json_object(line)
+                        record = _json_object(line, decoder=decoder)
                     except TextError as error:
                         on_bad(TextError(f"{place}: {error}"))
                     else:
                         yield place, record
 
 
-def _json_object(line: bytes, fields: str = "") -> dict[str, Any]:
+def _json_object(line: bytes, fields: str = "", decoder: json.JSONDecoder = _JSON) -> dict[str, Any]:
     """Parses a line. fields: the fields that it should have, for the message. Raises TextError."""
     try:
-        record: Any = _JSON.decode(line.decode())
+        record: Any = decoder.decode(line.decode())
     except json.JSONDecodeError as error:
         raise TextError(
             f"is not JSON: {error.msg} at column {error.colno}; expected one object a line: the file is damaged, cut "

@@ -112,6 +112,21 @@ def read_all_vectors(name: str, progress: Progress = silent) -> tuple[list[bytes
     return list(places), np.array(rows, np.float32).reshape(len(rows), layout.width)
 
 
+def words_of_file(name: str, progress: Progress = silent) -> list[bytes]:
+    """All words of a file, in its order, without reading their vectors. Raises TextError as `read_vectors`."""
+    places: dict[bytes, int] = {}
+    size, count = file_size(name), 0
+    with open_stream(name) as stream:
+        file: io.BufferedReader[Any] = io.BufferedReader(_Raw(stream), _BATCH)
+        layout = _layout(name, file)
+        for count, row in enumerate(_binary(name, file, layout) if layout.is_binary else _text(name, file, layout), 1):
+            if count % _REPORT_EVERY == 0:
+                progress("reading words", stream.position, size or None)
+            _note_place(name, layout, row, places)
+    _check_count(name, layout, count)
+    return list(places)
+
+
 def write_vectors(
     path: Path,
     tokens: Sequence[bytes],

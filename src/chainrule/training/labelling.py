@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from chainrule.errors import SettingError
 from chainrule.neural.config.labelling import labelling_settings
 from chainrule.neural.labelling.build import build_classifier
+from chainrule.protocol import UNKNOWN
 from chainrule.training.initial_vectors import coverage_of, set_rows
 from chainrule.training.label_learning import Learner, learn_labels
 
@@ -45,6 +48,9 @@ def train_from_scratch(
             if classifier.body.embedding is None:
                 raise SettingError("this network reads no tokens, so there are no vectors for it; leave them out")
             set_rows(classifier.body.embedding, vectors, "embedding_width")
+            if UNKNOWN not in vectors.vectors.ids:
+                with torch.no_grad():
+                    classifier.body.embedding[UNKNOWN] = 0
         return classifier
 
     text = {

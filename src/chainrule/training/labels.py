@@ -1,4 +1,5 @@
-"""The objective of classifiers: -log P(label) of each unit of an input, be it a text, a tree or a picture.
+"""The objective of classifiers: -log P(label) of each unit of an input, be it a text, a tree or a picture; of a rating,
+the divergence of the predicted distribution from it.
 
 Nothing here knows what an input is: the network says how large each one is. Legend: C labels.
 """
@@ -16,12 +17,11 @@ import torch.nn.functional as F  # noqa: N812
 from chainrule.errors import SettingError
 from chainrule.neural.scoring_batches import batched
 from chainrule.training.objective import ValidationResult
-from chainrule.training.validation import unigram_loss
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from jaxtyping import Float32, Int64
+    from jaxtyping import Float32, Float64, Int64
     from numpy import ndarray
     from torch import Tensor, nn
 
@@ -53,10 +53,10 @@ class LabelNetwork(Protocol[I_contra]):
 
 
 class Example(NamedTuple, Generic[I]):
-    """An input, and the index of the label of each of its units."""
+    """An input, and the index of the label of each of its units; or, of a rating, its distribution over labels."""
 
     input: I
-    labels: Int64[ndarray, " units"]
+    labels: Int64[ndarray, " units"] | Float32[ndarray, "units C"]
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,9 @@ def split(examples: Sequence[Example[I]], valid_share: float, seed: int) -> Labe
     seen: set[int] = set()
     wanted = int(valid_share * len(examples))
     for i in reversed(order):
-        labels = set(examples[i].labels.tolist())
+        labels = set(
+            examples[i].labels.argmax(1).tolist() if examples[i].labels.ndim > 1 else examples[i].labels.tolist()
+        )
         if labels <= seen and len(validation) < wanted:
             validation.append(examples[i])
         else:
@@ -145,7 +147,7 @@ class Part(NamedTuple, Generic[I]):
     """Some inputs of a step."""
 
     inputs: list[I]
-    targets: Tensor  # (units of all inputs,), the indices of their labels
+    targets: Tensor  # (units of all inputs,), the indices of their labels; or (units, C), their distributions
 
 
 class LabelObjective(Generic[I]):
@@ -194,12 +196,15 @@ class LabelObjective(Generic[I]):
 
     def weight(self, step: int) -> float:
         """The labels of the whole step, over all processes."""
-        return max(1, sum(self.data.training[i].labels.size for i in self.batches.examples(step)))
+        return max(1, sum(len(self.data.training[i].labels) for i in self.batches.examples(step)))
 
     def loss(self, number: int, part: Part[I], forward: Callable[..., Any], done: float) -> Tensor:
         smoothing = self.setup.training.label_smoothing
         scores = forward(part.inputs).float()
-        return F.cross_entropy(scores, part.targets, reduction="sum", label_smoothing=smoothing)
+        loss = F.cross_entropy(scores, part.targets, reduction="sum", label_smoothing=smoothing)
+        if part.targets.ndim > 1:  # less the entropy of the distributions: the divergence from them (KL)
+            loss = loss - torch.special.entr(part.targets).sum()
+        return loss
 
     def carried(self) -> list[Tensor]:
         return []
@@ -217,21 +222,24 @@ class LabelObjective(Generic[I]):
         if own:
             with self.setup.machine.precision():
                 log_probs = np.concatenate(self.network.log_probs([example.input for example in own]))
-            labels = np.concatenate([example.labels for example in own])
-            nats = -float(log_probs[np.arange(labels.size), labels].sum(dtype=np.float64))
-            right = int(np.count_nonzero(log_probs.argmax(1) == labels))
-        total = torch.tensor([nats, right, sum(example.labels.size for example in own)], dtype=torch.float64)
+            shares = self._shares(own)
+            nats = -float((log_probs * shares).sum(dtype=np.float64)) - _entropy(shares)
+            right = int(np.count_nonzero(log_probs.argmax(1) == shares.argmax(1)))
+        total = torch.tensor([nats, right, sum(len(example.labels) for example in own)], dtype=torch.float64)
         processes.add([total])
         nats, right, labels_read = total.tolist()
         figures = {"accuracy": right / max(1, labels_read), "examples": count}
         return ValidationResult(nats / max(1, labels_read), int(labels_read), figures)
 
     def unigram_loss(self) -> float:
-        training, validation = (
-            np.concatenate([example.labels for example in examples])
-            for examples in (self.data.training, self.data.validation)
-        )
-        return unigram_loss(np.bincount(training, minlength=len(self.network.labels)), validation)
+        training, validation = self._shares(self.data.training), self._shares(self.data.validation)
+        frequencies = np.log(training.sum(0) + 1) - np.log(len(training) + training.shape[1])
+        return (-float((validation @ frequencies).sum()) - _entropy(validation)) / max(1, len(validation))
+
+    def _shares(self, examples: Sequence[Example[I]]) -> Float64[ndarray, "units C"]:
+        """The distribution of each unit over labels: of a label, all of it."""
+        labels = np.concatenate([example.labels for example in examples])
+        return labels.astype(np.float64) if labels.ndim > 1 else np.eye(len(self.network.labels))[labels]
 
     def _part(self, examples: Sequence[Example[I]]) -> Part[I]:
         labels = torch.from_numpy(np.concatenate([example.labels for example in examples]))
@@ -240,6 +248,11 @@ class LabelObjective(Generic[I]):
     def _order(self, example: Example[I]) -> int:
         """Sorts the largest inputs first."""
         return -self.network.size(example.input)
+
+
+def _entropy(shares: Float64[ndarray, "units C"]) -> float:
+    """The sum of the entropies of distributions, in nats."""
+    return -float((shares * np.log(np.where(shares > 0, shares, 1))).sum())
 
 
 def _digest_of(value: object) -> str:

@@ -77,9 +77,9 @@ def stream_job(
         text={
             **options.origin,
             "tokens": stream.size,
-            "ids": _digest_of(stream),
+            "ids": digest_of(stream),
             "validation_tokens": None if validation is None else validation.stream.size,
-            "validation": None if validation is None else _digest_of(validation.stream),
+            "validation": None if validation is None else digest_of(validation.stream),
             "vocabulary": vocabulary_size,
         },
         build=build_network,
@@ -121,7 +121,7 @@ def flops_per_token(network: Network) -> float:
     return 6.0 * weights + attention
 
 
-def _digest_of(stream: Int32[ndarray, " tokens"]) -> str:
+def digest_of(stream: Int32[ndarray, " tokens"]) -> str:
     """A digest that identifies a stream of ids."""
     digest = hashlib.sha256()
     for part in _parts(stream):

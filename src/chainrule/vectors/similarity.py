@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
+from chainrule.base.correlation import correlation, interval, rank_correlation
 from chainrule.errors import SettingError, TextError
 from chainrule.text.streams import open_stream
 
@@ -19,11 +20,10 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Sequence
 
-    from jaxtyping import Float32, Float64
+    from jaxtyping import Float32
     from numpy import ndarray
 
 Unknown = Literal["skip", "zero"]
-_RESAMPLES, _SEED, _LEVEL = 1000, 0, 0.95
 _LONGEST = 1 << 24  # bytes of a set
 
 
@@ -91,10 +91,10 @@ def agreement(
         name=name,
         pairs=seen,
         of=len(pairs),
-        spearman=correlation(ranks(a), ranks(b)),
-        spearman_interval=_interval(a, b, by_ranks=True),
+        spearman=rank_correlation(a, b),
+        spearman_interval=interval(a, b, rank_correlation),
         pearson=correlation(a, b),
-        pearson_interval=_interval(a, b, by_ranks=False),
+        pearson_interval=interval(a, b, correlation),
     )
 
 
@@ -102,36 +102,6 @@ def cosine(first: Float32[ndarray, " D"], second: Float32[ndarray, " D"]) -> flo
     """0 where one of the vectors is of zeros."""
     lengths = float(np.linalg.norm(first)) * float(np.linalg.norm(second))
     return float(first @ second) / lengths if lengths else 0.0
-
-
-def ranks(values: Float64[ndarray, " values"]) -> Float64[ndarray, " values"]:
-    """The rank of each, from 1; equal ones share the mean of theirs."""
-    _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
-    last = np.cumsum(counts)
-    return (last - (counts - 1) / 2)[places]
-
-
-def correlation(a: Float64[ndarray, " values"], b: Float64[ndarray, " values"]) -> float:
-    """Pearson's; of ranks, it is Spearman's. NaN where it is not defined."""
-    if a.size < 3:
-        return math.nan
-    a, b = a - a.mean(), b - b.mean()
-    lengths = math.sqrt(float(a @ a) * float(b @ b))
-    return float(a @ b) / lengths if lengths else math.nan
-
-
-def _interval(a: Float64[ndarray, " pairs"], b: Float64[ndarray, " pairs"], *, by_ranks: bool) -> tuple[float, float]:
-    """Of the correlation, over pairs drawn with replacement."""
-    if math.isnan(correlation(a, b)):
-        return math.nan, math.nan
-    rng = np.random.default_rng(_SEED)
-    drawn = []
-    for _ in range(_RESAMPLES):
-        chosen = rng.integers(0, a.size, a.size)
-        x, y = a[chosen], b[chosen]
-        drawn.append(correlation(ranks(x), ranks(y)) if by_ranks else correlation(x, y))
-    low, high = np.nanquantile(drawn, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2]).tolist()
-    return low, high
 
 
 def _read_set(path: Path) -> list[Pair]:

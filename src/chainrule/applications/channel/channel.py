@@ -107,6 +107,11 @@ class Channel:
         return float(self.log_probs([observed], [source])[0])
 
     @cached_property
+    def characters(self) -> frozenset[str]:
+        """All characters of its rules."""
+        return frozenset(character for rule in self.rules for character in rule.source + rule.observed)
+
+    @cached_property
     def by_source(self) -> RulesBySource:
         """The rules as the forward algorithm needs them."""
         named = sorted({ord(character) for rule in self.rules for character in rule.source + rule.observed[:1]})

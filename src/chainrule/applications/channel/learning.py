@@ -5,6 +5,9 @@ middle: `e` lost at the end, `k` before `n` at the beginning. Candidate rules co
 shortest edit script; EM then weighs all ways to rewrite one spelling as the other (Brill and Moore, An improved error
 model for noisy channel spelling correction, 2000, take the counts of one alignment). Single edits that occur in no pair
 keep a small probability, so that no word is impossible.
+
+A prior channel counts as some visits to each left side, in which its rules were used as often as it says: the maximum a
+posteriori under Dirichlet priors.
 """
 
 from __future__ import annotations
@@ -20,13 +23,15 @@ from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 
 BEGIN_MARK, END_MARK = "\x02", "\x03"
+MARKS = "\x04"  # begins what stands before or after a word, to learn from as if it were one
 _FLOOR = 2e-5  # probability of a single edit that occurs in no pair
 _LEAST_USES = 0.3  # expected uses below which a rule of two characters is dropped
-_PRIOR_VISITS = 5.0  # visits without an error, added for every left side: rules seen once stay unlikely
+_VISITS = 5.0  # without an error, added for every left side: rules seen once stay unlikely
+_VISITS_OF_PRIOR = 20.0  # added instead, with the errors of a prior; 20 was best or nearly, see docs/decisions.md
 
 
 def marked(text: str) -> str:
@@ -34,15 +39,24 @@ def marked(text: str) -> str:
     return f"{BEGIN_MARK}{text}{END_MARK}"
 
 
+def marks_as_word(marks: str) -> str:
+    """What stands before or after a word, as a word of its own."""
+    return MARKS + marks
+
+
 def learn_channel(
     pairs: Sequence[tuple[str, str]],
     *,
     weights: Sequence[float] | None = None,
     rounds: int = 8,
+    prior: Channel | None = None,
     name: str = "learned",
     progress: Progress = silent,
 ) -> Channel:
     """A channel for marked words, from pairs (wrong, right). weights: of the pairs, such as their counts.
+
+    Pairs may be of marks (`marks_as_word`), right ones among them, so that the probabilities of their errors are those
+    of all marks, not of wrong ones. prior: a channel of words in lower case; what few pairs say is smoothed towards it.
 
     Raises SettingError if there is no pair, or none with an error, or rounds < 1.
     """
@@ -58,23 +72,45 @@ def learn_channel(
             counts[rule] += weight
     if not counts:
         raise SettingError("no pair has an error; expected pairs of a wrong and a right spelling that differ")
-    letters = sorted({letter for text in (*observed, *sources) for letter in text} - {BEGIN_MARK, END_MARK})
-    rules = dict.fromkeys(counts, 0.0)
-    rules.update(dict.fromkeys(_single_edits(letters), 0.0))
+    expected = {} if prior is None else _of_lower_case(prior)
+    in_prior = (side for rule in expected for side in rule)
+    letters = sorted(
+        {letter for text in (*observed, *sources, *in_prior) for letter in text} - {BEGIN_MARK, END_MARK, MARKS}
+    )
+    rules = dict.fromkeys([*counts, *_single_edits(letters), *expected], 0.0)
     visits = Counter(
         side for source in sources for i in range(len(source)) for side in (source[i], source[i : i + 2]) if side
     )
-    probs = {rule: max(_FLOOR, 0.5 * counts[rule] / (visits[rule[0]] + _PRIOR_VISITS)) for rule in rules}
+    added = _VISITS if prior is None else _VISITS_OF_PRIOR
+    probs = {
+        rule: max(_FLOOR, (0.5 * counts[rule] + added * expected.get(rule, 0.0)) / (visits[rule[0]] + added))
+        for rule in rules
+    }
     texts = *joined(observed), *joined(sources), of_pairs
     for done in range(rounds):
         progress("learning a channel", done, rounds)
         channel = Channel(name, _within_bounds(probs))
-        probs = _reestimated(channel, texts)
+        probs = _reestimated(channel, texts, expected, added)
     return Channel(name, _within_bounds(probs))
 
 
-def _reestimated(channel: Channel, texts: tuple[Any, ...]) -> dict[tuple[str, str], float]:
-    """One round of EM: each rule's expected uses, divided by the expected visits to positions where it could apply."""
+def _of_lower_case(channel: Channel) -> dict[tuple[str, str], float]:
+    """The probabilities of a channel's rules for words in lower case."""
+    probs: dict[tuple[str, str], float] = {}
+    for rule in channel.rules:
+        source, observed = rule.source.lower(), rule.observed.lower()
+        if source != observed and " " not in source + observed:
+            probs[source, observed] = max(rule.prob, probs.get((source, observed), 0.0))
+    return probs
+
+
+def _reestimated(
+    channel: Channel, texts: tuple[Any, ...], expected: Mapping[tuple[str, str], float], added: float
+) -> dict[tuple[str, str], float]:
+    """One round of EM: each rule's expected uses, divided by the expected visits to positions where it could apply.
+
+    expected: the probabilities of rules in the prior. added: its visits to each left side.
+    """
     tables = channel.by_source
     uses, visits = np.zeros(tables.probs.size), np.zeros(tables.copied.shape)
     arguments: tuple[Any, ...] = (*texts, *tables[:-1], uses, visits)
@@ -86,8 +122,9 @@ def _reestimated(channel: Channel, texts: tuple[Any, ...]) -> dict[tuple[str, st
         first, last = (int(tables.symbols[ord(character)]) for character in (rule.source[0], rule.source[-1]))
         visited = visits_of_first[first] if len(rule.source) == 1 else visits[first, last]
         is_single = len(rule.source) == 1 and (len(rule.observed) <= 1 or rule.observed[0] == rule.source)
-        if used >= _LEAST_USES or is_single:
-            probs[rule.source, rule.observed] = max(_FLOOR, used / (float(visited) + _PRIOR_VISITS))
+        key = rule.source, rule.observed
+        if used >= _LEAST_USES or is_single or key in expected:
+            probs[key] = max(_FLOOR, (used + added * expected.get(key, 0.0)) / (float(visited) + added))
     return probs
 
 

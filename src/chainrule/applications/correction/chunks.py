@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 _CHUNK = re.compile(r"\S+")
 _ADDRESS = re.compile(r"://|@|^www\.|\.(?:com|org|net|html?|txt|py)\b|[\\/_#<>={}]")
+_LINK = re.compile(r"://|\w@\w|^www\.|\.(?:com|org|net|html?|txt|py)\b|</?(?:s|unk)>")
+_LONE = re.compile(r"[^\w\s.,;:!?'\"-]")  # a character that may be a letter, misread
 _ENDING = re.compile(r"['’](?:s|ll|re|ve|d|m)", re.IGNORECASE)  # of a word, cut off from it
 _ENDS_SENTENCE = re.compile(r"[.!?:][\"'”’)\]]*$")
 
@@ -35,27 +37,35 @@ class Chunk(NamedTuple):
         return self.start + len(self.text)
 
 
-def chunks_of(text: str, keep: Collection[str] = ()) -> list[Chunk]:
-    """The chunks of a text. keep: words, in lower case, that are never changed."""
+def chunks_of(text: str, keep: Collection[str] = (), *, is_scanned: bool = False) -> list[Chunk]:
+    """The chunks of a text. keep: words, in lower case, that are never changed.
+
+    is_scanned: marks may be wrong, too, and digits and signs may be letters.
+    """
     shouts = text.upper() == text
     chunks, begins = [], True
     for match in _CHUNK.finditer(text):
         chunk = match.group()
         words = tuple(word.span() for word in WORD.finditer(chunk))
-        is_code = _ADDRESS.search(chunk) or _ENDING.fullmatch(chunk)
-        kept = bool(is_code) or all(_is_kept(chunk[a:b], keep, shouts=shouts) for a, b in words)
-        chunks.append(Chunk(chunk, match.start(), words, begins, kept))
+        if is_scanned and _LONE.fullmatch(chunk):
+            words = ((0, 1),)
+        is_code = (_LINK if is_scanned else _ADDRESS).search(chunk) or _ENDING.fullmatch(chunk)
+        kept = [_is_kept(chunk[a:b], keep, shouts=shouts, is_scanned=is_scanned) for a, b in words]
+        is_kept = bool(is_code) or (all(kept) and bool(kept or not is_scanned))
+        chunks.append(Chunk(chunk, match.start(), words, begins, is_kept))
         begins = bool(_ENDS_SENTENCE.search(chunk))
     return chunks
 
 
-def _is_kept(word: str, keep: Collection[str], *, shouts: bool) -> bool:
+def _is_kept(word: str, keep: Collection[str], *, shouts: bool, is_scanned: bool) -> bool:
     """Whether a word is kept: numbers, abbreviations in capitals, inner capitals as in iPhone, the user's own words,
     and runs of letters that are longer than any word."""
-    if len(word) > LONGEST or any(character.isdigit() for character in word) or word.lower() in keep:
+    if len(word) > LONGEST or word.lower() in keep:
         return True
+    if any(character.isdigit() for character in word):
+        return not is_scanned or (len(word) > 1 and word.isdigit())
     inner = word[1:]
-    return len(word) > 1 and inner != inner.lower() and not shouts
+    return inner != inner.lower() and not shouts and not is_scanned
 
 
 def in_case_of(word: str, pattern: str, *, begins_sentence: bool) -> str:

@@ -3,36 +3,42 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from chainrule.applications.correction.changes import Change, Corrected, apply_changes
 from chainrule.applications.correction.chunks import chunks_of
 from chainrule.applications.correction.lattice import Arc, Variant, best_paths
 from chainrule.applications.correction.learned import with_rewritings
+from chainrule.applications.correction.running_text import in_lines, running_texts
 from chainrule.applications.correction.spelling import Spelling
 from chainrule.applications.rescoring.features import IMPOSSIBLE
 from chainrule.base.arguments import as_texts
 from chainrule.errors import SettingError
+from chainrule.evaluation.calibration import UNCHANGED, calibrated
 from chainrule.protocol import UNKNOWN
 from chainrule.text.tokenizer import documents_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from chainrule.applications.correction.chunks import Chunk
     from chainrule.applications.correction.errors import ErrorModel
     from chainrule.applications.correction.grammar import Grammar
     from chainrule.applications.correction.lattice import Path
     from chainrule.applications.correction.learned import LearnedCorrector
+    from chainrule.applications.correction.running_text import RunningText
+    from chainrule.applications.correction.spelling import Proposal
     from chainrule.applications.correction.word_index import WordIndex
     from chainrule.applications.rescoring.features import TextScorer
     from chainrule.evaluation.token_costs import Speller
     from chainrule.protocol import Scorer
     from chainrule.text.tokenizer import Tokenizer
 
-_LEAST_KNOWN = 0.5  # share of known words below which a text is taken for another language
-_FEW_WORDS = 8  # below which the language is not judged
+# Texts of fewer known words are taken for ones in another language: half of them, or more than a quarter of few words.
+_LEAST_KNOWN, _LEAST_OF_FEW = 0.5, 0.25
+_FEW_WORDS, _TOO_FEW_WORDS = 8, 4  # below which there are few, and too few to judge
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +48,8 @@ class CorrectionConfig:
     beam: the most paths kept at each position. candidates: the most candidates for each word. at_least: the least
     probability of a change. weight: of the language model, relative to the channel. learned_weight: of the learned
     corrector's log P(right | wrong), relative to the channel. rescore_weight: of the second model's log-probability.
-    keep: words that are never changed.
+    keep: words that are never changed. calibration: slope and intercept that make the log-odds of changes those of
+    being right, see `tune_correction`.
     Raises SettingError.
     """
 
@@ -53,6 +60,7 @@ class CorrectionConfig:
     learned_weight: float = 0.5
     rescore_weight: float = 0.5
     keep: tuple[str, ...] = ()
+    calibration: tuple[float, float] = UNCHANGED
 
     def __post_init__(self) -> None:
         for name, least, most in (
@@ -65,38 +73,20 @@ class CorrectionConfig:
         ):
             if not least <= (value := getattr(self, name)) <= most:
                 raise SettingError(f"{name} is {value}; expected {least} to {most}")
+        slope, intercept = self.calibration
+        if not (0 <= slope < np.inf and -np.inf < intercept < np.inf):
+            raise SettingError(f"calibration is {self.calibration}; expected a slope, 0 or more, and an intercept")
 
 
-class Change(NamedTuple):
-    """A correction of a part of a text. start, stop: in characters of the original text."""
-
-    start: int
-    stop: int
-    before: str
-    after: str
-    prob: float  # of this change, among the paths that the beam kept
-
-
-class Corrected(NamedTuple):
-    """A text, its correction, and where they differ. note: the reason why nothing was changed, if there is one."""
-
-    text: str
-    corrected: str
-    changes: tuple[Change, ...]
-    note: str | None = None
-
-    def with_changes(self, changes: Iterable[Change]) -> str:
-        """The text with only these changes applied."""
-        return apply_changes(self.text, changes)
-
-
-def apply_changes(text: str, changes: Iterable[Change]) -> str:
-    """A text with changes applied. changes: in the order of the text."""
-    parts, end = [], 0
-    for change in changes:
-        parts += [text[end : change.start], change.after]
-        end = change.stop
-    return "".join([*parts, text[end:]])
+def _of_paragraphs(text: str, paragraphs: list[RunningText], corrected: Iterator[Corrected]) -> Corrected:
+    """A text corrected as its paragraphs are, whose corrections are taken from an iterator."""
+    changes: list[Change] = []
+    note = None
+    for paragraph in paragraphs:
+        one = next(corrected)
+        changes += [in_lines(change, paragraph, text) for change in one.changes] if "\n" in text else one.changes
+        note = note or one.note
+    return Corrected(text, apply_changes(text, changes), tuple(changes), note)
 
 
 class Corrector:
@@ -127,9 +117,17 @@ class Corrector:
         self._keep = frozenset(word.lower() for word in self._config.keep)
 
     def correct(self, texts: Iterable[str]) -> list[Corrected]:
-        """Corrects each text independently of the others. Raises TypeError if it is given a single text."""
+        """Corrects each text independently of the others. Raises TypeError if it is given a single text.
+
+        A text of several lines is read as running text, and keeps its lines; see `running_text`.
+        """
         texts = as_texts(texts)
-        parted = [chunks_of(text, self._keep) for text in texts]
+        paragraphs = [running_texts(text, self._words.__contains__) for text in texts]
+        corrected = iter(self._correct_lines([one.text for row in paragraphs for one in row]))
+        return [_of_paragraphs(text, row, corrected) for text, row in zip(texts, paragraphs, strict=True)]
+
+    def _correct_lines(self, texts: list[str]) -> list[Corrected]:
+        parted = [self._chunks(text) for text in texts]
         notes = [self._reason_to_keep(chunks) for chunks in parted]
         read = [i for i, note in enumerate(notes) if note is None and parted[i]]
         lattices = self._lattices([texts[i] for i in read], [parted[i] for i in read])
@@ -143,10 +141,33 @@ class Corrector:
             results[i] = Corrected(texts[i], apply_changes(texts[i], changes), changes)
         return results
 
+    def correct_last_word(self, text: str) -> Change | None:
+        """The correction of the last word of a text that is being typed, given the words before it.
+
+        None if it is right. Only spelling is corrected, without grammar, a learned corrector or a second model, so that
+        it can be asked for at every key.
+        """
+        begin = text.rfind("\n", 0, len(text.rstrip())) + 1
+        line = text[begin:]
+        chunks = self._chunks(line)
+        if not chunks or chunks[-1].kept:
+            return None
+        chunks = [*(chunk._replace(kept=True) for chunk in chunks[:-1]), chunks[-1]]
+        lattices = self._arcs(self._spelling.propose([line], [chunks]))
+        [paths] = best_paths(self._model, lattices, beam=self._config.beam, weight=self._config.weight, end=False)
+        changes = self._changes(line, chunks, paths)
+        return changes[0]._replace(start=changes[0].start + begin, stop=changes[0].stop + begin) if changes else None
+
+    def _chunks(self, text: str) -> list[Chunk]:
+        return chunks_of(text, self._keep, is_scanned=self._spelling.knows_marks)
+
     def _reason_to_keep(self, chunks: list[Chunk]) -> str | None:
         words = [chunk.text[a:b] for chunk in chunks if not chunk.kept for a, b in chunk.words]
         known = sum(word in self._words for word in words)
-        if len(words) >= _FEW_WORDS and known < _LEAST_KNOWN * len(words):
+        is_foreign = known < _LEAST_KNOWN * len(words)
+        if len(words) < _FEW_WORDS:
+            is_foreign = len(words) >= _TOO_FEW_WORDS and known <= _LEAST_OF_FEW * len(words)
+        if is_foreign:
             return f"the model knows {known} of {len(words)} words, too few for its language; nothing was changed"
         return None
 
@@ -176,10 +197,12 @@ class Corrector:
         for path, prob in zip(paths, probs.tolist(), strict=True):
             for change in _differences(text, chunks, path):
                 shares[change] = shares.get(change, 0.0) + prob
+        best = _differences(text, chunks, paths[0])
+        right = calibrated(np.array([min(1.0, shares[change]) for change in best]), *self._config.calibration)
         return tuple(
-            Change(start, stop, text[start:stop], after, min(1.0, shares[start, stop, after]))
-            for start, stop, after in _differences(text, chunks, paths[0])
-            if shares[start, stop, after] >= self._config.at_least
+            Change(start, stop, text[start:stop], after, prob)
+            for (start, stop, after), prob in zip(best, right.tolist(), strict=True)
+            if prob >= self._config.at_least
         )
 
     def _lattices(self, texts: list[str], parted: list[list[Chunk]]) -> list[list[list[Arc]]]:
@@ -195,6 +218,10 @@ class Corrector:
                 with_rewritings(chunks, rows, others)
                 for chunks, rows, others in zip(parted, proposals, rewritten, strict=True)
             ]
+        return self._arcs(proposals)
+
+    def _arcs(self, proposals: list[list[list[Proposal]]]) -> list[list[list[Arc]]]:
+        """The lattices of proposals, with their tokens."""
         encoded = self._encoded(
             {_as_read(one.text, i) for rows in proposals for i, row in enumerate(rows) for one in row}
         )
@@ -240,6 +267,8 @@ def _differences(text: str, chunks: list[Chunk], path: Path) -> list[tuple[int, 
             continue
         if not after and start:
             start -= len(before_space := text[:start]) - len(before_space.rstrip())
+        elif not after:
+            stop += len(after_space := text[stop:]) - len(after_space.lstrip())
         elif after.endswith(f" {before}"):
             stop, after = start, after[: -len(before)]
         elif before.endswith(f" {after}"):

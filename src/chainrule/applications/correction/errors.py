@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from chainrule.applications.channel.learning import marked
+from chainrule.applications.channel.learning import MARKS, marked, marks_as_word
 from chainrule.errors import SettingError
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from chainrule.applications.channel.channel import Channel
 
+_SENTENCE_MARKS = frozenset(".,;:!?")
 SPACE_SHARE = 0.02  # of all errors lose or insert a space, if the pairs have no such errors
 
 
@@ -24,6 +25,10 @@ class ErrorModel(Protocol):
     """A corrector's error model."""
 
     name: str
+    knows_marks: bool  # whether marks go wrong, too, as in a scan
+
+    def log_probs_of_marks(self, observed: Sequence[str], meant: Sequence[str]) -> Float64[ndarray, " pairs"]:
+        """log P(observed | meant) of the marks before or after a word, or between two, in nats."""
 
     def log_probs(self, observed: Sequence[str], meant: Sequence[str]) -> Float64[ndarray, " pairs"]:
         """log P(observed | meant) of pairs of words, in nats. A space in one of them was inserted or lost."""
@@ -34,6 +39,11 @@ class RateOfCharacters:
 
     def __init__(self, channel: Channel) -> None:
         self.name, self._channel = channel.name, channel
+        self.knows_marks = bool(_SENTENCE_MARKS & channel.characters)
+
+    def log_probs_of_marks(self, observed: Sequence[str], meant: Sequence[str]) -> Float64[ndarray, " pairs"]:
+        """As `ErrorModel.log_probs_of_marks`."""
+        return self._channel.log_probs(observed, meant)
 
     def log_probs(self, observed: Sequence[str], meant: Sequence[str]) -> Float64[ndarray, " pairs"]:
         """As `ErrorModel.log_probs`."""
@@ -51,7 +61,13 @@ class RateOfWords:
         if not 0 < rate < 1:
             raise SettingError(f"rate is {rate}, the share of words that are wrong; expected above 0 and below 1")
         self.name, self._channel, self._rate = channel.name, channel, rate
+        self.knows_marks = MARKS in channel.characters
         self._copied: dict[str, float] = {}  # log of the probability of anything but a copy, by word
+
+    def log_probs_of_marks(self, observed: Sequence[str], meant: Sequence[str]) -> Float64[ndarray, " pairs"]:
+        """As `ErrorModel.log_probs_of_marks`. The channel has learned from right marks, too, so the rate is its own."""
+        sides = ([marked(marks_as_word(marks)) for marks in side] for side in (observed, meant))
+        return self._channel.log_probs(*sides)
 
     def log_probs(self, observed: Sequence[str], meant: Sequence[str]) -> Float64[ndarray, " pairs"]:
         """As `ErrorModel.log_probs`."""

@@ -68,11 +68,17 @@ class Path(NamedTuple):
 
 
 def best_paths(
-    model: Scorer, lattices: Sequence[Sequence[Sequence[Arc]]], *, beam: int, weight: float = 1.0
+    model: Scorer,
+    lattices: Sequence[Sequence[Sequence[Arc]]],
+    *,
+    beam: int,
+    weight: float = 1.0,
+    end: bool = True,
 ) -> list[list[Path]]:
-    """For each text, up to `beam` paths through all of its chunks, </s> included, best first.
+    """For each text, up to `beam` paths through all of its chunks, best first.
 
     lattices: for each text, the arcs from each of its positions. weight: of the language model's log-probabilities.
+    end: whether </s> follows.
     """
     scoring = _Scoring(model, weight)
     waiting: list[list[list[Path]]] = [[[] for _ in range(len(lattice) + 1)] for lattice in lattices]
@@ -105,7 +111,7 @@ def best_paths(
                     Path(path.log_prob + cost, path.context, path.pending + arc.variant.tokens, path, arc)
                     for path in paths
                 ]
-    ended = scoring.scored([path for positions in waiting for path in positions[-1]], end=True)
+    ended = scoring.scored([path for positions in waiting for path in positions[-1]], end=end)
     results, first = [], 0
     for positions in waiting:
         stop = first + len(positions[-1])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from chainrule.applications.correction.chunks import in_case_of
+from chainrule.applications.correction.marks import Marks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 # Nats that an unknown word with a capital letter inside a sentence has for being a name: another one, or no known one.
 _NAME, _NEW_NAME = 3.0, 9.0
+_WITH_MARKS = 3  # variants of an unknown chunk, itself among them, that other marks are proposed with
 _REMEMBERED = 1 << 18  # words whose options are kept
 
 
@@ -41,7 +43,13 @@ class Spelling:
     def __init__(self, words: WordIndex, errors: ErrorModel, most: int) -> None:
         """most: proposals for a word."""
         self._words, self._errors, self._most = words, errors, most
+        self._marks = Marks(errors)
         self._options: dict[str, _Options] = {}
+
+    @property
+    def knows_marks(self) -> bool:
+        """Whether the channel rewrites marks, too, as that of a scan does."""
+        return self._errors.knows_marks
 
     def propose(self, texts: Sequence[str], parted: Sequence[list[Chunk]]) -> list[list[list[Proposal]]]:
         """For each chunk of each text, itself first."""
@@ -69,8 +77,10 @@ class Spelling:
 
     def _variants(self, chunk: Chunk) -> list[tuple[str, float]]:
         """What a chunk may have meant, with log P(chunk | variant); itself first. Variants differ in one word."""
-        if chunk.kept or not chunk.words:
+        if chunk.kept:
             return [(chunk.text, 0.0)]
+        if not chunk.words:
+            return [(chunk.text, 0.0), *(self._marks.alternatives(chunk.text) if self.knows_marks else ())]
         options = [self._options[chunk.text[a:b].lower()] for a, b in chunk.words]
         same = sum(one.itself for one in options)
         variants = {chunk.text: same}
@@ -79,26 +89,52 @@ class Spelling:
             begins = chunk.begins_sentence and a == chunk.words[0][0]
             is_name = word[:1].isupper() and not begins and not word.isupper() and word not in self._words
             for other, log_prob in one.others:
-                variant = chunk.text[:a] + in_case_of(other, word, begins_sentence=begins) + chunk.text[b:]
+                cased = in_case_of(other if word.isalpha() else self._alone(other), word, begins_sentence=begins)
+                variant = chunk.text[:a] + cased + chunk.text[b:]
                 total = same - one.itself + log_prob - is_name * (_NAME if other[:1].isupper() else _NEW_NAME)
                 if variants.get(variant, -np.inf) < total and variant != chunk.text:
                     variants[variant] = total
+        if self.knows_marks:
+            self._add_marks(chunk, variants)
         return list(variants.items())
+
+    def _add_marks(self, chunk: Chunk, variants: dict[str, float]) -> None:
+        """Adds the likeliest variants with other marks before, between or after their words; or none, for a lone sign.
+
+        Known words keep their letters if their marks change.
+        """
+        written = chunk.text
+        edges = [0, *(edge for word in chunk.words for edge in word), len(written)]
+        gaps = [(a, b) for a, b in zip(edges[::2], edges[1::2], strict=True) if a < b or a in (0, len(written))]
+        is_known = all(written[a:b] in self._words for a, b in chunk.words)
+        for text, log_prob in list(variants.items())[: 1 if is_known else _WITH_MARKS]:
+            longer = len(text) - len(written)  # in one word, which stands before a gap or after it
+            for a, b in gaps:
+                shift = 0 if b < len(written) and text.startswith(written[:b]) else longer
+                for other, more in self._marks.alternatives(written[a:b]):
+                    variants.setdefault(text[: a + shift] + other + text[b + shift :], log_prob + more)
+        if len(written) == 1 and not written.isalnum():
+            for other, more in self._marks.alternatives(written):
+                variants.setdefault(other, more)
 
     def _split(self, words: list[str]) -> dict[str, list[tuple[str, float]]]:
         """Unknown words as two known ones whose space was lost, with log P(word | both)."""
         cuts = [
-            (word, f"{word[:cut]} {word[cut:]}")
+            (word, f"{self._alone(word[:cut])} {self._alone(word[cut:])}")
             for word in words
             for cut in range(1, len(word))
             if word[:cut] in self._words and word[cut:] in self._words
         ]
-        log_probs = self._errors.log_probs([word for word, _ in cuts], [pair for _, pair in cuts]).tolist()
+        log_probs = self._errors.log_probs([word for word, _ in cuts], [pair.lower() for _, pair in cuts]).tolist()
         split: dict[str, list[tuple[str, float]]] = {}
         for (word, pair), log_prob in zip(cuts, log_probs, strict=True):
             if np.isfinite(log_prob):
                 split.setdefault(word, []).append((pair, log_prob))
         return split
+
+    def _alone(self, word: str) -> str:
+        """A known word of one letter as it is most often: i -> I. Others as they are."""
+        return self._words.usual(word) if len(word) == 1 and word in self._words else word
 
     def _joined(self, text: str, chunks: list[Chunk], i: int) -> list[Proposal]:
         """Two chunks that may be one known word, broken by a space."""

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 
 _BYTES = 4  # of a token
 _READ_TOGETHER = 1 << 11  # tokens of prefixes: whose states are kept for all their continuations
+_ENOUGH, _PADDED = (
+    640,
+    1.2,
+)  # with so many tokens, a batch ends before one that is so many times as long as its shortest
 _WORTH_SHARING = 16  # tokens that all prefixes begin with, such as the solved examples of a few-shot prompt
 
 
@@ -131,11 +135,15 @@ class SharedPrefixes:
 def _batches(prefixes: list[bytes], size: int | None = None) -> Iterator[list[bytes]]:
     """Prefixes of similar length, about as many tokens each time. size: bytes of each to be read; None: all."""
     batch: list[bytes] = []
+    shortest = 0
     for prefix in sorted(prefixes, key=len):
         to_read = (len(prefix) if size is None else size) // _BYTES + 1
-        if batch and (len(batch) + 1) * to_read > _READ_TOGETHER:
+        is_full = (len(batch) + 1) * to_read > _READ_TOGETHER
+        is_uneven = to_read > _PADDED * shortest and len(batch) * shortest >= _ENOUGH
+        if batch and (is_full or is_uneven):
             yield batch
             batch = []
+        shortest = shortest if batch else to_read
         batch.append(prefix)
     if batch:
         yield batch

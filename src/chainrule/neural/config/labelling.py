@@ -131,7 +131,8 @@ class GraphLabelling(WordsConfig):
     reads: ClassVar[str] = "graph"
 
     cell: GraphCell = setting(
-        "gated", "gated: all nodes read their neighbours at once, step by step; lstm: nodes one after the other"
+        "gated",
+        "of a graph, gated: all nodes read their neighbours at once, step by step; lstm: one node after the other",
     )
     steps: int | None = setting(
         None, "gated: how far nodes see, by default 5; lstm: layers, by default 2", least=1, below=MAX_LAYERS

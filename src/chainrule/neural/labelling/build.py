@@ -18,6 +18,7 @@ from chainrule.neural.config.labelling import (
 from chainrule.neural.labelling.build_pictures import PICTURE_BODIES
 from chainrule.neural.labelling.classifier import ScratchClassifier
 from chainrule.neural.labelling.graphs import GraphBody
+from chainrule.neural.labelling.pairs import PairBody
 from chainrule.neural.labelling.texts import TextBody
 from chainrule.neural.labelling.token_layers import (
     ConvolutionLayers,
@@ -41,10 +42,13 @@ def build_classifier(
 ) -> ScratchClassifier:
     """A classifier with initial weights, drawn from torch's random generator.
 
-    unit: what is labelled, such as text or word. vocabulary_size: of the tokens that inputs have, if they have any.
-    Raises SettingError.
+    unit: what is labelled, such as text or word; of two inputs, pair or rating. vocabulary_size: of the tokens that
+    inputs have, if they have any. Raises SettingError.
     """
-    return ScratchClassifier(config, _BODIES[type(config)](config, vocabulary_size, unit), labels, unit)
+    body = _BODIES[type(config)](config, vocabulary_size, unit)
+    if unit in ("pair", "rating"):
+        body = PairBody(body, is_directed=unit == "pair")
+    return ScratchClassifier(config, body, labels, unit)
 
 
 def _bag(config: BagLabelling, vocabulary_size: int, unit: str) -> TextBody:

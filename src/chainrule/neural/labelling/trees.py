@@ -22,7 +22,7 @@ from chainrule.neural.labelling.texts import word_vectors
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtyping import Float, Int64
+    from jaxtyping import Float, Float32, Int64
 
     from chainrule.neural.config.labelling import TreeLabelling
     from chainrule.structures.encoded import TreeTokens
@@ -57,6 +57,9 @@ class TreeCell(Protocol):
     def __call__(self, own: Float[Tensor, "n gates*D"], depth: Depth, below: States) -> States:
         """own: W x + b of the token of each node, x = 0 where it has none."""
 
+    def forget_gates(self, own: Float[Tensor, "n gates*D"], depth: Depth, below: States) -> Float[Tensor, "m D"] | None:
+        """How much of the memory of each child its parent keeps, from 0 to 1; None: there is no memory."""
+
 
 class ChildSum(nn.Module):
     """The Child-Sum Tree-LSTM (Tai et al. 2015, equations 2 to 8), for any number of children in any order.
@@ -81,14 +84,19 @@ class ChildSum(nn.Module):
     def forward(self, own: Float[Tensor, "n 4*D"], depth: Depth, below: States) -> States:
         """As `TreeCell`."""
         width = self.of_child.in_features
-        gates, forget = torch.split(own, [3 * width, width], 1)
+        gates = own[:, : 3 * width]
         if not depth.inner:
             return _apply_gates(gates)
         sums = below.h.new_zeros(depth.inner, width).index_add(0, depth.parents, below.h)
         inner = gates[: depth.inner] + self.of_sum(sums)
-        kept = torch.sigmoid(forget[depth.parents] + self.of_child(below.h)) * below.c
+        kept = self.forget_gates(own, depth, below) * below.c
         memory = below.c.new_zeros(depth.nodes, width).index_add(0, depth.parents, kept)
         return _apply_gates(torch.cat((inner, gates[depth.inner :])), memory)
+
+    def forget_gates(self, own: Float[Tensor, "n 4*D"], depth: Depth, below: States) -> Float[Tensor, "m D"]:
+        """As `TreeCell`."""
+        forget = own[:, -self.of_child.in_features :]
+        return torch.sigmoid(forget[depth.parents] + self.of_child(below.h))
 
 
 class Binary(nn.Module):
@@ -121,6 +129,13 @@ class Binary(nn.Module):
         memory = torch.cat((memory, memory.new_zeros(depth.nodes - depth.inner, width)))
         return _apply_gates(torch.cat((gates[: depth.inner] + read, gates[depth.inner :])), memory)
 
+    def forget_gates(self, own: Float[Tensor, "n 4*D"], depth: Depth, below: States) -> Float[Tensor, "m D"]:
+        """As `TreeCell`."""
+        width = self.of_children.out_features // 5
+        read = self.of_children(_side_by_side(below.h, depth))[:, 3 * width :]
+        gates = torch.sigmoid(read + own[: depth.inner, 3 * width :].repeat(1, 2))
+        return gates.view(2 * depth.inner, width)[2 * depth.parents + depth.ranks]
+
 
 class Recursive(nn.Module):
     """The simple recursive network of two ordered children (Socher et al. 2011): h = tanh(W x + U [h_l; h_r] + b)."""
@@ -139,6 +154,10 @@ class Recursive(nn.Module):
             own = torch.cat((own[: depth.inner] + read, own[depth.inner :]))
         h = torch.tanh(own)
         return States(h, h[:, :0])
+
+    def forget_gates(self, own: Float[Tensor, "n D"], depth: Depth, below: States) -> None:
+        """As `TreeCell`."""
+        return
 
 
 _CELLS = {"child-sum": ChildSum, "binary": Binary, "recursive": Recursive}
@@ -164,17 +183,40 @@ class TreeBody(nn.Module):
     def forward(self, inputs: Sequence[TreeTokens]) -> Float[Tensor, "U D"]:
         """As `Body`."""
         wiring = wire(inputs, self.embedding.device)
+        below, hidden = self._nothing(), []
+        for own, depth in zip(self._own(wiring), wiring.depths, strict=True):
+            below = self.cell(own, depth, below)
+            hidden.append(below.h)
+        return torch.cat(hidden)[wiring.units]
+
+    @torch.inference_mode()
+    def forget_gates(self, tree: TreeTokens) -> Float32[np.ndarray, " nodes"] | None:
+        """How much of each node's memory its parent keeps, on average; NaN of the root. None: cells have no memory."""
+        wiring = wire([tree._replace(units=np.arange(len(tree.tokens)))], self.embedding.device)
+        below, kept = self._nothing(), []
+        for own, depth in zip(self._own(wiring), wiring.depths, strict=True):
+            if len(below.h):
+                gates = self.cell.forget_gates(own, depth, below)
+                if gates is None:
+                    return None
+                kept.append(gates.mean(1))
+            below = self.cell(own, depth, below)
+        kept.append(torch.full((1,), torch.nan, device=wiring.units.device))
+        means: Float32[np.ndarray, " nodes"] = torch.cat(kept)[wiring.units].float().cpu().numpy()
+        return means
+
+    def _own(self, wiring: Wiring) -> Sequence[Float[Tensor, "n gates*D"]]:
+        """W x + b of the nodes of each depth."""
         own = self.own.bias.expand(wiring.nodes, -1)
         if len(wiring.tokens):
             x = dropped(self.vectors(wiring.tokens), self.dropout, self.training)
             own = own.index_copy(0, wiring.readers, self.own(x).to(own.dtype))
-        below = States(own[:0, : self.width], own[:0, : self.width])
-        hidden = []
-        parts = torch.split(own, [depth.nodes for depth in wiring.depths])
-        for of_depth, depth in zip(parts, wiring.depths, strict=True):
-            below = self.cell(of_depth, depth, below)
-            hidden.append(below.h)
-        return torch.cat(hidden)[wiring.units]
+        return torch.split(own, [depth.nodes for depth in wiring.depths])
+
+    def _nothing(self) -> States:
+        """The states below the deepest nodes."""
+        none = self.own.bias.new_zeros(0, self.width)
+        return States(none, none)
 
     def check(self, item: TreeTokens) -> None:
         """Raises SettingError where an id is outside the vocabulary, or a node has too many children."""

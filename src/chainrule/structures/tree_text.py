@@ -1,0 +1,171 @@
+"""Trees as texts of tokens, from the root down, and where such a text stands: what may come next, what is open.
+
+( saw She -HEAD- ( man the -HEAD- ) )     a node with children: its head, then them; -HEAD- is where its word stands
+( NP ( DT the ) ( NN man ) )              of constituents, the head is the label; a word without children has no bracket
+
+Every token depends on what is above it and left of it in the tree, so this is the order of a top-down language model.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from chainrule.errors import TextError
+from chainrule.protocol import END
+from chainrule.structures.brackets import ESCAPES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtyping import Int32, Int64
+    from numpy import ndarray
+
+    from chainrule.structures.tree import Tree
+
+OPEN, CLOSE, HEAD = "(", ")", "-HEAD-"
+
+
+class Turn(IntEnum):
+    """What may come next. Each leaves out what would be no tree."""
+
+    BEGIN = 0  # a word, or ( and a node with children
+    HEAD = 1  # the head of a node that was opened
+    FIRST = 2  # a child: a node that was opened has one at least
+    MORE = 3  # a child, or )
+    COMPLETE = 4  # the end of the text
+
+
+class Opened(NamedTuple):
+    """An open bracket: what was before it, its head's token (-1: it comes next), and the one around it."""
+
+    before: Any
+    head: int
+    around: Opened | None
+
+
+class Place(NamedTuple):
+    """Where a text stands. opened: the innermost open bracket."""
+
+    turn: Turn = Turn.BEGIN
+    opened: Opened | None = None
+
+
+class Brackets(NamedTuple):
+    """The tokens of ( and )."""
+
+    open: int
+    close: int
+
+
+def step(place: Place, token: int, before: Any, brackets: Brackets) -> tuple[Place, Opened | None]:
+    """The place after a token, and the bracket that it closes.
+
+    before: what an opening bracket keeps of the text before it. A token that may not come is read as a word.
+    """
+    turn, opened = place
+    if token == END:
+        return Place(), None
+    if turn == Turn.HEAD:
+        assert opened is not None
+        return Place(Turn.FIRST, opened._replace(head=token)), None
+    if token == brackets.open:
+        return Place(Turn.HEAD, Opened(before, -1, opened)), None
+    closed = opened if token == brackets.close else None
+    around = opened if closed is None else closed.around
+    return Place(Turn.MORE if around else Turn.COMPLETE, around), closed
+
+
+class TreeSteps(NamedTuple):
+    """A text as a network reads it: a state before it, then one after each token.
+
+    tokens: read at each state, </s> first. before: the state that each goes on from; -1: none. heads: at a closing
+    bracket, the head of its node, else -1. turns: what may come after each. levels: how many states are before each.
+    """
+
+    tokens: Int64[ndarray, " states"]
+    before: Int64[ndarray, " states"]
+    heads: Int64[ndarray, " states"]
+    turns: Int64[ndarray, " states"]
+    levels: Int64[ndarray, " states"]
+
+
+def tree_steps(tokens: Int32[ndarray, " T"], brackets: Brackets) -> TreeSteps:
+    """The states of a text; a closing bracket goes on from what was before the opening one, and from its head."""
+    states = len(tokens) + 1
+    read = np.concatenate([[END], tokens]).astype(np.int64)
+    before, heads = np.arange(-1, states - 1), np.full(states, -1)
+    turns, levels = np.zeros(states, np.int64), np.zeros(states, np.int64)
+    place = Place()
+    for i, token in enumerate(tokens.tolist()):
+        place, closed = step(place, token, i, brackets)
+        if closed is not None:
+            before[i + 1], heads[i + 1] = closed.before, closed.head
+        elif token == END:
+            before[i + 1] = -1
+        turns[i + 1] = place.turn
+        levels[i + 1] = 0 if before[i + 1] < 0 else levels[before[i + 1]] + 1
+    return TreeSteps(read, before, heads, turns, levels)
+
+
+def check_is_tree(tokens: Int32[ndarray, " T"], steps: TreeSteps, brackets: Brackets, place: str) -> None:
+    """Raises TextError where tokens are no tree."""
+    turns = steps.turns[:-1]
+    is_open, is_close = tokens == brackets.open, tokens == brackets.close
+    odd = (is_close & (turns != Turn.MORE)) | (is_open & (turns == Turn.HEAD)) | (turns == Turn.COMPLETE)
+    if odd.any():
+        at = int(np.flatnonzero(odd)[0])
+        found = "(" if is_open[at] else ")" if is_close[at] else "a word"
+        expected = {Turn.HEAD: "a head", Turn.COMPLETE: "the end of the text"}.get(Turn(int(turns[at])), "a child")
+        raise TextError(f"{place}: token {at + 1} is {found}; expected {expected}: every text is one tree, in brackets")
+    if steps.turns[-1] != Turn.COMPLETE:
+        raise TextError(f"{place}: the tree is not complete; a bracket is left open")
+
+
+class TreeToken(NamedTuple):
+    """A token of a tree's text, the node that it belongs to, and whether it is that node's word or label."""
+
+    text: str
+    node: int
+    is_word: bool
+
+
+def tree_tokens(tree: Tree) -> list[TreeToken]:
+    """A tree from the root down; of words with children, -HEAD- stands at their place."""
+    tokens: list[TreeToken] = []
+    todo: list[TreeToken | int] = [tree.root]
+    while todo:
+        here = todo.pop()
+        if isinstance(here, TreeToken):
+            tokens.append(here)
+            continue
+        children, word = tree.children[here], tree.words[here]
+        if not children:
+            tokens.append(TreeToken(_symbol(word), here, is_word=True))
+            continue
+        ordered: list[TreeToken | int] = [*children]
+        if word is not None:
+            ordered.insert(sum(child < here for child in children), TreeToken(HEAD, here, is_word=False))
+        head = tree.labels[here] if word is None else word
+        tokens += [TreeToken(OPEN, here, is_word=False), TreeToken(_symbol(head), here, is_word=True)]
+        todo += [TreeToken(CLOSE, here, is_word=False), *reversed(ordered)]
+    return tokens
+
+
+def tree_text(tree: Tree) -> str:
+    """The tokens of a tree, with single spaces between."""
+    return " ".join(token.text for token in tree_tokens(tree))
+
+
+def words_of(tokens: Sequence[str]) -> list[str]:
+    """The tokens of a text that are neither brackets nor marks of places."""
+    return [token for token in tokens if token not in (OPEN, CLOSE, HEAD)]
+
+
+def _symbol(word: str | None) -> str:
+    """A word or label as one token, which is no bracket."""
+    if not word:
+        return "_"
+    return ESCAPES.get(word, word).replace(" ", "\u00a0")

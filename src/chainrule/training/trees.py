@@ -1,0 +1,200 @@
+"""The objective of a language model of trees: -log P of each token of their texts, from the root down."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+
+from chainrule.errors import SettingError, TextError
+from chainrule.neural.config.network import settings_of
+from chainrule.neural.scoring_batches import batched
+from chainrule.neural.tree_network import TreeNetwork
+from chainrule.protocol import END
+from chainrule.structures.tree_text import Brackets, check_is_tree, tree_steps
+from chainrule.text.tokenizer import documents_of
+from chainrule.training.defaults import Recipe, with_budget
+from chainrule.training.initial_vectors import coverage_of, set_rows
+from chainrule.training.job import TrainingJob
+from chainrule.training.labels import SortedBatches
+from chainrule.training.objective import ValidationResult
+from chainrule.training.stream_job import counts_of, digest_of
+from chainrule.training.validation import unigram_loss
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from jaxtyping import Int32, Int64
+    from numpy import ndarray
+    from torch import Tensor
+
+    from chainrule.neural.config.tree import TreeConfig
+    from chainrule.structures.tree_text import TreeSteps
+    from chainrule.training.job import Setup
+    from chainrule.training.options import StreamOptions
+    from chainrule.training.validation import Validation
+
+_BATCH, _RATE, _WARM_UP = 32, 3e-3, 100
+_MAX_TOKENS = 1 << 14  # that the network reads at once
+
+
+class TreeExample(NamedTuple):
+    """A tree's states, and what comes next after each."""
+
+    steps: TreeSteps
+    targets: Int64[ndarray, " states"]
+
+
+def tree_job(
+    stream: Int32[ndarray, " tokens"], vocabulary_size: int, config: TreeConfig, options: StreamOptions
+) -> TrainingJob[TreeNetwork]:
+    """Trains a language model of trees on their texts. Raises TextError where a text is no tree; SettingError."""
+    if options.start is not None:
+        raise SettingError("a model of trees is not trained on; train a new one on all trees")
+    training, validation = with_budget(options.training), options.validation
+    training = replace(training, optimiser=training.optimiser or "adamw", compile="no")
+    brackets = Brackets(*config.brackets)
+    examples = examples_of(stream, brackets, "the training text")
+    kept = [] if validation is None else examples_of(validation.stream, brackets, "the validation text")
+    vectors = options.vectors
+
+    def build() -> TreeNetwork:
+        network = TreeNetwork(config, vocabulary_size)
+        if vectors is not None:
+            set_rows(network.embedding.weight, vectors, "width")
+        return network
+
+    return TrainingJob(
+        training=training,
+        recipe=Recipe(
+            batch=training.batch or _BATCH,
+            rate=_RATE if training.learning_rate is None else training.learning_rate,
+            matrix_rate=0.02 if training.matrix_learning_rate is None else training.matrix_learning_rate,
+            warm_up=_WARM_UP if training.warm_up is None else training.warm_up,
+        ),
+        network=settings_of(config),
+        text={
+            **options.origin,
+            "tokens": stream.size,
+            "ids": digest_of(stream),
+            "validation_tokens": None if validation is None else validation.stream.size,
+            "validation": None if validation is None else digest_of(validation.stream),
+            "vocabulary": vocabulary_size,
+        },
+        build=build,
+        matrices=TreeNetwork.matrices,
+        objective=lambda network, setup: TreeObjective(network, setup, stream, examples, validation, kept),
+        step=f"{training.batch or _BATCH} trees",
+        smaller="batch or width",
+        notes=() if vectors is None else (coverage_of(vectors, vocabulary_size),),
+    )
+
+
+def examples_of(stream: Int32[ndarray, " tokens"], brackets: Brackets, name: str) -> list[TreeExample]:
+    """The trees of a stream, at least one. name: of the text, for messages. Raises TextError where one is no tree."""
+    examples = []
+    for i, tokens in enumerate(documents_of(stream), 1):
+        steps = tree_steps(tokens, brackets)
+        check_is_tree(tokens, steps, brackets, f"{name}, document {i}")
+        examples.append(TreeExample(steps, np.append(tokens, END).astype(np.int64)))
+    if not examples:
+        raise TextError(f"{name}: there is no tree in it; at least one is needed")
+    return examples
+
+
+class Part(NamedTuple):
+    """Some trees of a step."""
+
+    trees: list[TreeSteps]
+    targets: Tensor  # (states of all trees,)
+
+
+class TreeObjective:
+    """An Objective: -log P(token | the nodes above it, and the elder siblings of all these)."""
+
+    def __init__(
+        self,
+        network: TreeNetwork,
+        setup: Setup,
+        stream: Int32[ndarray, " tokens"],
+        examples: Sequence[TreeExample],
+        validation: Validation | None,
+        kept: Sequence[TreeExample],
+    ) -> None:
+        """kept: the trees to validate on. Raises SettingError if a step cannot be divided among processes and parts."""
+        self.network, self.setup, self.stream, self.examples = network, setup, stream, examples
+        self.validation, self.kept = validation, kept
+        self.shares = setup.processes.number * setup.training.accumulate
+        if min(setup.recipe.batch, len(examples)) < self.shares:
+            raise SettingError(
+                f"a batch of {setup.recipe.batch} of {len(examples):,} trees cannot be divided into {self.shares} "
+                "parts, accumulate for each process; use fewer"
+            )
+        sizes = np.array([len(example.targets) for example in examples], np.int64)
+        self.batches = SortedBatches(sizes, setup.recipe.batch, setup.training.seed)
+        self.epoch = int(sizes.sum())
+        self.row_tokens = float(sizes.mean())
+        weights = sum(weight.numel() for weight in network.matrices()) + network.output_weight.numel()
+        self.flops_per_token = 6.0 * weights
+        self.validation_tokens = sum(len(example.targets) for example in kept)
+
+    def tokens(self, steps: int) -> int:
+        return self.batches.tokens(steps)
+
+    def parts(self, step: int) -> list[Part]:
+        rank, accumulate = self.setup.processes.rank, self.setup.training.accumulate
+        chosen = self.batches.examples(step)
+        return [
+            part
+            for number in range(accumulate)
+            for part in self._parts([self.examples[i] for i in chosen[rank * accumulate + number :: self.shares]])
+        ]
+
+    def weight(self, step: int) -> float:
+        return sum(len(self.examples[i].targets) for i in self.batches.examples(step))
+
+    def loss(self, number: int, part: Part, forward: Callable[..., Any], done: float) -> Tensor:
+        return self._loss(part, forward, self.setup.training.label_smoothing)
+
+    def carried(self) -> list[Tensor]:
+        return []
+
+    def carry(self, tensors: list[Tensor]) -> None:
+        """No state is carried from step to step."""
+
+    @torch.no_grad()
+    def validated(self, tokens: int) -> ValidationResult:
+        assert self.validation is not None
+        processes = self.setup.processes
+        count = max(1, len(self.kept) * min(tokens, self.validation_tokens) // self.validation_tokens)
+        chosen = [self.kept[i] for i in (np.arange(count) * len(self.kept) // count).tolist()]
+        total = torch.zeros(1, dtype=torch.float64)
+        for part in self._parts(chosen[processes.rank :: processes.number]):
+            with self.setup.machine.precision():
+                total += float(self._loss(part, self.network, 0.0))
+        processes.add([total])
+        predictions = sum(len(example.targets) for example in chosen)
+        loss = float(total) / predictions
+        figures = {"bits_per_byte": self.validation.bits_per_byte(loss), "bytes": self.validation.bytes}
+        return ValidationResult(loss, predictions, figures)
+
+    def unigram_loss(self) -> float:
+        assert self.validation is not None
+        return unigram_loss(counts_of(self.stream, self.network.vocabulary_size), self.validation.stream)
+
+    def _loss(self, part: Part, forward: Callable[..., Any], smoothing: float) -> Tensor:
+        turns = np.concatenate([tree.turns for tree in part.trees])
+        return self.network.loss(forward(part.trees), turns, part.targets, label_smoothing=smoothing)
+
+    def _parts(self, examples: Sequence[TreeExample]) -> list[Part]:
+        """The examples, as many at once as fit, the largest first."""
+        ordered = sorted(examples, key=lambda example: -len(example.targets))
+        return [
+            Part(
+                [example.steps for example in group],
+                torch.from_numpy(np.concatenate([example.targets for example in group])).to(self.setup.machine.device),
+            )
+            for group in batched(ordered, lambda example: len(example.targets), _MAX_TOKENS)
+        ]
