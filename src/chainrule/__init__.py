@@ -104,6 +104,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
         TextScores as TextScores,
         measure_captions as measure_captions,
         measure_summaries as measure_summaries,
+        measure_translations as measure_translations,
     )
     from chainrule.experiments.findings import Findings as Findings
     from chainrule.experiments.run_by_name import experiment as experiment
@@ -251,6 +252,7 @@ _HOMES = {
     "measure_correction": "api.correct",
     "measure_detection": "api.detect",
     "measure_summaries": "evaluation.text_scores",
+    "measure_translations": "evaluation.text_scores",
     "count_text": "api.counts",
     "count_together": "api.cooccurrences",
     "draw_trees": "api.draw_trees",

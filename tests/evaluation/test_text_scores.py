@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+import sacrebleu
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -142,6 +143,25 @@ def test_all_scores_of_summaries() -> None:
     assert [row["ROUGE-1"], row["ROUGE-2"], row["ROUGE-L"]] == pytest.approx(
         (100 * np.mean(SUMMARY_ROUGE, axis=0)).tolist(), abs=1e-6
     )
+
+
+SENTENCES = st.lists(st.sampled_from(["the", "cat", "Katze,", "on", "ab", "x"]), min_size=1, max_size=7).map(" ".join)
+
+
+@given(st.lists(st.tuples(SENTENCES, SENTENCES), min_size=2, max_size=5))
+def test_translations_are_measured_as_sacrebleu_does(pairs: list[tuple[str, str]]) -> None:
+    texts, references = map(list, zip(*pairs, strict=True))
+    row = chainrule.measure_translations(texts, references).to_dict()
+    assert row["BLEU"] == pytest.approx(sacrebleu.corpus_bleu(texts, [references]).score, abs=1e-9)
+    assert row["chrF"] == pytest.approx(sacrebleu.corpus_chrf(texts, [references]).score, abs=1e-9)
+
+
+def test_translations_have_signatures_and_a_length_ratio() -> None:
+    bleu, chrf, ratio = chainrule.measure_translations(["a b c", ""], ["a b", "c d"]).scores
+    version = sacrebleu.__version__
+    assert bleu.variant == f"nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:{version}"
+    assert chrf.variant == f"nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:{version}"
+    assert ratio.value == 3 / 4
 
 
 def test_what_cannot_be_measured() -> None:

@@ -1,4 +1,4 @@
-"""Scores of generated texts against references, with confidence intervals: captions and summaries."""
+"""Scores of generated texts against references, with confidence intervals: captions, summaries, translations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ import numpy as np
 
 from chainrule.base.plain_tables import text_table
 from chainrule.errors import TextError
-from chainrule.evaluation.caption_bleu import ORDER, caption_bleu, caption_bleu_statistics
+from chainrule.evaluation.bleu import ORDER, Bleu
+from chainrule.evaluation.caption_bleu import caption_bleu, caption_bleu_statistics
+from chainrule.evaluation.chrf import Chrf
 from chainrule.evaluation.cider import cider_d
 from chainrule.evaluation.meteor import check_stemmer, meteor
 from chainrule.evaluation.resampling import interval_of_sums
@@ -107,6 +109,23 @@ def measure_summaries(summaries: Sequence[str], references: Sequence[Sequence[st
         tuple(
             _mean(name, [100 * score for score in scores], "F1, no stemming")
             for name, scores in zip(names, zip(*rows, strict=True), strict=True)
+        ),
+    )
+
+
+def measure_translations(translations: Sequence[str], references: Sequence[str]) -> TextScores:
+    """BLEU and chrF (0 .. 100) as sacreBLEU computes them, and words of the translations per word of the references.
+
+    Raises TextError; SettingError if sacrebleu is not installed.
+    """
+    _check(translations, [[reference] for reference in references])
+    measures = (Bleu(), Chrf())
+    lengths = np.array([[len(side.split()) for side in pair] for pair in zip(translations, references, strict=True)])
+    return TextScores(
+        len(translations),
+        (
+            *(_score(one.name, one.statistics(translations, references), one.value, one.signature) for one in measures),
+            _score("length ratio", lengths, lambda sums: sums[..., 0] / sums[..., 1], "words"),
         ),
     )
 
