@@ -41,6 +41,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.api.frequencies import Frequencies as Frequencies
     from chainrule.api.harness import harness as harness
     from chainrule.api.info import info as info
+    from chainrule.api.inspect import Inspection as Inspection, inspect as inspect
     from chainrule.api.load import load as load
     from chainrule.api.load_vectors import load_vectors as load_vectors
     from chainrule.api.map_vectors import map_vectors as map_vectors
@@ -263,6 +264,7 @@ _HOMES = {
     "finetune": "api.finetune",
     "harness": "api.harness",
     "info": "api.info",
+    "inspect": "api.inspect",
     "load": "api.load",
     "load_pairs": "api.pair_model",
     "load_vectors": "api.load_vectors",
