@@ -188,6 +188,7 @@ _HOMES = {
     "Graph": "structures.graph",
     "Labelled": "text.labelled",
     "LabelledPicture": "pictures.picture",
+    "Inspection": "api.inspect",
     "LabelComparison": "comparison.labels",
     "LabelTraining": "training.label_config",
     "LabelledPair": "applications.labelled_pairs",
