@@ -102,6 +102,12 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.evaluation.classification import Classification as Classification
     from chainrule.evaluation.comparison import Comparison as Comparison
     from chainrule.evaluation.measurement import Measurement as Measurement
+    from chainrule.evaluation.text_scores import (
+        TextScores as TextScores,
+        measure_captions as measure_captions,
+        measure_summaries as measure_summaries,
+        measure_translations as measure_translations,
+    )
     from chainrule.experiments.findings import Findings as Findings
     from chainrule.experiments.run_by_name import experiment as experiment
     from chainrule.mixture.config import CacheConfig as CacheConfig, MixtureConfig as MixtureConfig
@@ -187,6 +193,7 @@ _HOMES = {
     "GridConfig": "neural.config",
     "Labelled": "text.labelled",
     "LabelledPicture": "pictures.picture",
+    "Inspection": "api.inspect",
     "LabelComparison": "comparison.labels",
     "LabelTraining": "training.label_config",
     "LabelledPair": "applications.labelled_pairs",
@@ -221,6 +228,7 @@ _HOMES = {
     "Spoilt": "api.noise",
     "TextError": "errors",
     "TextPairModel": "api.pair_model",
+    "TextScores": "evaluation.text_scores",
     "Together": "api.together",
     "TokenizerConfig": "text.tokenizer_config",
     "Tree": "structures.tree",
@@ -249,8 +257,11 @@ _HOMES = {
     "correct": "api.correct",
     "corrector": "api.correct",
     "draw_pixels": "api.pixels",
+    "measure_captions": "evaluation.text_scores",
     "measure_correction": "api.correct",
     "measure_detection": "api.detect",
+    "measure_summaries": "evaluation.text_scores",
+    "measure_translations": "evaluation.text_scores",
     "count_text": "api.counts",
     "count_together": "api.cooccurrences",
     "draw_trees": "api.draw_trees",
