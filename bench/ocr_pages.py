@@ -26,6 +26,7 @@ COLUMNS, LINES = 60, 34
 _MARGIN, _LEADING = 40, 1.45
 _SENTENCES = 12  # of a paragraph
 _TUNED = 8  # pages
+_CONFIG = chainrule.CorrectionConfig(beam=16, candidates=20)
 _SYLLABLE = re.compile(r"[aeiouy][bcdfghjklmnpqrstvwxz]*(?=[bcdfghjklmnpqrstvwxz][aeiouy])")
 
 
@@ -139,14 +140,18 @@ def measure_ocr(model: Path, test: Path, train: Path) -> None:
     print(f"{len(read)} pages, {sum(map(len, right)):,} characters; channel from {len(pairs)} others, rate {rate:.3f}")
     words = word_index(lm)
     correctors = {
-        "the channel ocr": chainrule.corrector(lm, "ocr", lexicon=words),
-        "learned without a prior": chainrule.corrector(lm, chainrule.train_channel(pairs), rate=rate, lexicon=words),
-        "learned, prior ocr": chainrule.corrector(lm, channel, rate=rate, lexicon=words),
+        "the channel ocr": chainrule.corrector(lm, "ocr", lexicon=words, config=_CONFIG),
+        "learned without a prior": chainrule.corrector(
+            lm, chainrule.train_channel(pairs), rate=rate, lexicon=words, config=_CONFIG
+        ),
+        "learned, prior ocr": chainrule.corrector(lm, channel, rate=rate, lexicon=words, config=_CONFIG),
     }
     of_rest = chainrule.train_channel(pairs[_TUNED:], prior="ocr")
-    options: dict[str, Any] = {"maximise": "accuracy", "channel": of_rest, "rate": rate}
+    options: dict[str, Any] = {"maximise": "accuracy", "channel": of_rest, "rate": rate, "config": _CONFIG}
     tuned = chainrule.tune_correction(others[:_TUNED], meant[:_TUNED], lm, **options)
-    correctors["learned and tuned on other pages"] = chainrule.corrector(lm, channel, settings=tuned.settings)
+    correctors["learned and tuned on other pages"] = chainrule.corrector(
+        lm, channel, settings=tuned.settings, config=_CONFIG
+    )
     measure = CharacterErrors()
     before = measure.statistics(read, right)
     print(f"{'as read':34} {_percent(before)}")

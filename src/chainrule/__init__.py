@@ -41,6 +41,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.api.frequencies import Frequencies as Frequencies
     from chainrule.api.harness import harness as harness
     from chainrule.api.info import info as info
+    from chainrule.api.inspect import Inspection as Inspection, inspect as inspect
     from chainrule.api.load import load as load
     from chainrule.api.load_vectors import load_vectors as load_vectors
     from chainrule.api.map_vectors import map_vectors as map_vectors
@@ -100,6 +101,12 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.evaluation.classification import Classification as Classification
     from chainrule.evaluation.comparison import Comparison as Comparison
     from chainrule.evaluation.measurement import Measurement as Measurement
+    from chainrule.evaluation.text_scores import (
+        TextScores as TextScores,
+        measure_captions as measure_captions,
+        measure_summaries as measure_summaries,
+        measure_translations as measure_translations,
+    )
     from chainrule.experiments.findings import Findings as Findings
     from chainrule.experiments.run_by_name import experiment as experiment
     from chainrule.mixture.config import CacheConfig as CacheConfig, MixtureConfig as MixtureConfig
@@ -181,6 +188,7 @@ _HOMES = {
     "Graph": "structures.graph",
     "Labelled": "text.labelled",
     "LabelledPicture": "pictures.picture",
+    "Inspection": "api.inspect",
     "LabelComparison": "comparison.labels",
     "LabelTraining": "training.label_config",
     "LabelledPair": "applications.labelled_pairs",
@@ -215,6 +223,7 @@ _HOMES = {
     "Spoilt": "api.noise",
     "TextError": "errors",
     "TextPairModel": "api.pair_model",
+    "TextScores": "evaluation.text_scores",
     "Together": "api.together",
     "TokenizerConfig": "text.tokenizer_config",
     "Tree": "structures.tree",
@@ -241,8 +250,11 @@ _HOMES = {
     "convert_vectors": "api.convert",
     "correct": "api.correct",
     "corrector": "api.correct",
+    "measure_captions": "evaluation.text_scores",
     "measure_correction": "api.correct",
     "measure_detection": "api.detect",
+    "measure_summaries": "evaluation.text_scores",
+    "measure_translations": "evaluation.text_scores",
     "count_text": "api.counts",
     "count_together": "api.cooccurrences",
     "draw_trees": "api.draw_trees",
@@ -253,6 +265,7 @@ _HOMES = {
     "finetune": "api.finetune",
     "harness": "api.harness",
     "info": "api.info",
+    "inspect": "api.inspect",
     "load": "api.load",
     "load_pairs": "api.pair_model",
     "load_vectors": "api.load_vectors",

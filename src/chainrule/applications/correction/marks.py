@@ -46,8 +46,10 @@ class Marks:
 
 
 def _within_one_edit(marks: str) -> Iterable[str]:
+    """Less one mark, and if all are usual ones, with one more, or another in the place of one."""
+    usual = _MARKS if all(mark in _MARKS for mark in marks) else ""
     for i in range(len(marks) + 1):
-        yield from (marks[:i] + mark + marks[i:] for mark in _MARKS)
+        yield from (marks[:i] + mark + marks[i:] for mark in usual)
         if i < len(marks):
             yield marks[:i] + marks[i + 1 :]
-            yield from (marks[:i] + mark + marks[i + 1 :] for mark in _MARKS)
+            yield from (marks[:i] + mark + marks[i + 1 :] for mark in usual)

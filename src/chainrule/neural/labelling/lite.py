@@ -44,10 +44,14 @@ class SameConvolution(nn.Conv2d):
 
     def forward(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B filters h w"]:
         """As TensorFlow's "same": max((ceil(n / s) - 1) s + k - n, 0) zeros in all."""
+        (top, bottom), (left, right) = (self.zeros(size) for size in x.shape[2:])
+        return super().forward(F.pad(x, (left, right, top, bottom)))
+
+    def zeros(self, size: int) -> tuple[int, int]:
+        """How many come before and after this many rows or columns."""
         kernel, stride = self.kernel_size[0], self.stride[0]
-        down, across = (max((-(-n // stride) - 1) * stride + kernel - n, 0) for n in x.shape[2:])
-        x = F.pad(x, (across // 2, across - across // 2, down // 2, down - down // 2))
-        return super().forward(x)
+        both = max((-(-size // stride) - 1) * stride + kernel - size, 0)
+        return both // 2, both - both // 2
 
 
 class MobileBlock(nn.Module):

@@ -1,0 +1,91 @@
+"""The receptive field of a unit: the pixels that it depends on, by the geometry of the layers below it.
+
+An interval of places, rows or columns, is followed from a layer's output to its input; where branches join, it is the
+union of what they read.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import torch
+from torch import Tensor, nn
+
+from chainrule.neural.labelling.lite import SameConvolution
+from chainrule.neural.labelling.patches import PatchTransformer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_WINDOWS = (nn.Conv2d, nn.MaxPool2d, nn.AvgPool2d)
+
+
+class Box(NamedTuple):
+    """Pixels from the top row and left column to the row and column before bottom and right."""
+
+    top: int
+    left: int
+    bottom: int
+    right: int
+
+
+class Interval(NamedTuple):
+    """Places from the first to the last."""
+
+    first: int
+    last: int
+
+
+class ReceptiveFields:
+    """Of the layers of a network that reads pictures of one size."""
+
+    def __init__(self, layers: Sequence[nn.Module], channels: int, size: tuple[int, int]) -> None:
+        """layers: in order, in evaluation. size: of the pictures, height and width."""
+        self.layers, self.size = list(layers), size
+        self._sizes: dict[nn.Module, tuple[int, int]] = {}  # what each module reads
+        modules = [module for layer in self.layers for module in layer.modules()]
+        hooks = [module.register_forward_pre_hook(self._note_size) for module in modules]
+        with torch.no_grad():
+            x = torch.zeros(1, channels, *size, device=next(self.layers[0].parameters()).device)
+            for layer in self.layers:
+                x = layer(x)
+        for hook in hooks:
+            hook.remove()
+
+    def of(self, layer: int, row: int, column: int) -> Box:
+        """What a unit reads at this place of the maps of a layer, within the picture. layer: counted from 0."""
+        spans = [Interval(row, row), Interval(column, column)]
+        for module in reversed(self.layers[: layer + 1]):
+            spans = [self._read_by(module, span, axis) for axis, span in enumerate(spans)]
+        (top, bottom), (left, right) = (
+            (max(0, span.first), min(side, span.last + 1)) for span, side in zip(spans, self.size, strict=True)
+        )
+        return Box(top, left, bottom, right)
+
+    def _note_size(self, module: nn.Module, inputs: tuple[Any, ...]) -> None:
+        if inputs and isinstance(inputs[0], Tensor) and inputs[0].ndim == 4:
+            self._sizes[module] = (inputs[0].shape[2], inputs[0].shape[3])
+
+    def _read_by(self, module: nn.Module, span: Interval, axis: int) -> Interval:
+        if isinstance(module, _WINDOWS):
+            kernel, stride = _side(module.kernel_size, axis), _side(module.stride, axis)
+            if isinstance(module, SameConvolution):
+                before = module.zeros(self._sizes[module][axis])[0]
+            else:
+                before = _side(module.padding, axis)
+            return Interval(span.first * stride - before, span.last * stride - before + kernel - 1)
+        if isinstance(module, PatchTransformer):
+            return Interval(0, self._sizes[module][axis] - 1)
+        if hasattr(module, "branches"):
+            spans = [self._read_by(branch, span, axis) for branch in cast("Any", module).branches()]
+            return Interval(min(own.first for own in spans), max(own.last for own in spans))
+        if hasattr(module, "project"):
+            return self._read_by(cast("nn.Module", module.project), span, axis)
+        if isinstance(module, nn.Sequential):
+            for inner in reversed(module):
+                span = self._read_by(inner, span, axis)
+        return span  # of norms and activations: the same place
+
+
+def _side(value: Any, axis: int) -> int:
+    return int(value[axis] if isinstance(value, tuple) else value)
