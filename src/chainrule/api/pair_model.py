@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float32, Float64, Int32
     from numpy import ndarray
 
+    from chainrule.api.pair_measurement import PairMeasurement
     from chainrule.base.progress import Progress
     from chainrule.decoding.beam import Hypothesis
     from chainrule.decoding.sampling import Ending
@@ -160,6 +161,23 @@ class TextPairModel:
             for i, result in zip(chosen, searches, strict=True):
                 written[i] = [self._written(hypothesis, sources[i]) for hypothesis in result.hypotheses]
         return written
+
+    @shows_progress
+    def evaluate(
+        self,
+        pairs: Pairs,
+        beam: BeamConfig | None = None,
+        *,
+        max_tokens: int | None = None,
+        progress: ProgressOption = None,
+    ) -> PairMeasurement:
+        """Perplexity and bits per byte of the targets; BLEU, chrF, length ratio and ROUGE of the texts it writes.
+
+        beam, max_tokens: as in `write`. Raises as `given`; SettingError if sacrebleu is not installed.
+        """
+        from chainrule.api.pair_measurement import measure_pairs
+
+        return measure_pairs(self, pairs, beam, max_tokens, callback(progress))
 
     def _written(self, hypothesis: Hypothesis, source: Int32[ndarray, " tokens"]) -> Written:
         attention = hypothesis.attention
