@@ -8,16 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from chainrule import __version__
 from chainrule.evaluation.likelihood import token_signature
 from chainrule.evaluation.resampling import Documents, interval
 from chainrule.evaluation.text_scores import TextScores, measure_summaries, measure_translations
 from chainrule.protocol import END, UNKNOWN
 
 if TYPE_CHECKING:
-    from chainrule.api.pair_model import TextPairModel
-    from chainrule.base.progress import Progress
-    from chainrule.decoding.beam import BeamConfig
-    from chainrule.text.pairs import Pairs
+    from collections.abc import Sequence
+
+    from jaxtyping import Float64
+    from numpy import ndarray
+
+    from chainrule.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,20 +90,20 @@ class PairMeasurement:
 
 
 def measure_pairs(
-    model: TextPairModel, pairs: Pairs, beam: BeamConfig | None, max_tokens: int | None, progress: Progress
+    targets: Sequence[str], log_probs: Float64[ndarray, " pairs"], texts: Sequence[str], tokenizer: Tokenizer
 ) -> PairMeasurement:
-    """As `TextPairModel.evaluate`."""
-    log_probs = model.score(pairs, progress=progress)
-    encoded = model.target.encode_texts(pairs.targets)
-    stops = model.target.align(encoded).stops[encoded.ids == END]
-    written = model.write(pairs.sources, beam, max_tokens=max_tokens, progress=progress)
-    texts = [" ".join(found[0].text.split("\n")) if found else "" for found in written]
-    translations = measure_translations(texts, pairs.targets)
-    summaries = measure_summaries(texts, [[target] for target in pairs.targets])
+    """Measures what a model of pairs gave. log_probs: of the targets, in nats. texts: written from their sources.
+
+    tokenizer: of the targets. Raises SettingError if sacrebleu is not installed.
+    """
+    encoded = tokenizer.encode_texts(targets)
+    stops = tokenizer.align(encoded).stops[encoded.ids == END]
+    translations = measure_translations(texts, targets)
+    summaries = measure_summaries(texts, [[target] for target in targets])
     return PairMeasurement(
         tokens=int(encoded.ids.size),
         unknown=int(np.count_nonzero(encoded.ids == UNKNOWN)),
         documents=Documents(-log_probs, np.diff(stops, prepend=0)),
-        scores=TextScores(len(pairs), translations.scores + summaries.scores),
-        signature=f"{token_signature(model.target)}|v:{model.record.get('chainrule', '')}",
+        scores=TextScores(len(targets), translations.scores + summaries.scores),
+        signature=f"{token_signature(tokenizer)}|v:{__version__}",
     )

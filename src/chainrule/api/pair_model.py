@@ -18,6 +18,7 @@ from chainrule import __version__
 from chainrule.api.causal_model import CausalModel
 from chainrule.api.load_model import open_checkpoint
 from chainrule.api.model_info import info_of_pairs, size_of
+from chainrule.api.pair_measurement import PairMeasurement, measure_pairs
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.tokenizers import tokenizer_from
 from chainrule.decoding.beam import BeamConfig, search
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
     from jaxtyping import Float32, Float64, Int32
     from numpy import ndarray
 
-    from chainrule.api.pair_measurement import PairMeasurement
     from chainrule.base.progress import Progress
     from chainrule.decoding.beam import Hypothesis
     from chainrule.decoding.sampling import Ending
@@ -175,9 +175,11 @@ class TextPairModel:
 
         beam, max_tokens: as in `write`. Raises as `given`; SettingError if sacrebleu is not installed.
         """
-        from chainrule.api.pair_measurement import measure_pairs
-
-        return measure_pairs(self, pairs, beam, max_tokens, callback(progress))
+        progress = callback(progress)
+        log_probs = self.score(pairs, progress=progress)
+        written = self.write(pairs.sources, beam, max_tokens=max_tokens, progress=progress)
+        texts = [several[0].text if several else "" for several in written]
+        return measure_pairs(pairs.targets, log_probs, texts, self.target)
 
     def _written(self, hypothesis: Hypothesis, source: Int32[ndarray, " tokens"]) -> Written:
         attention = hypothesis.attention
