@@ -223,6 +223,7 @@ VERBS = {
     | {"--window", "--weighting", "--sides"}
     | READING,
     "split": {"TEXTS", "--into", "--overwrite", "--json"} | READING,
+    "pixels": {"SOURCE", "--output", "--size", "--columns", "--levels", "--overwrite"},
     "info": {"MODEL", "--json"},
     "verify": {"MODEL"},
 }
