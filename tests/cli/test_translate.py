@@ -278,4 +278,5 @@ def test_bits_per_byte_are_not_measured_with_unknown_tokens(chainrule, mt: Path,
     (tmp_path / "one.en").write_text("a zebra\n")
     result = chainrule("evaluate", mt, "--source", tmp_path / "one.de", "--target", tmp_path / "one.en")
     assert result.status == 0, result.err
-    assert "bits per byte  not measured: 1 tokens of the targets are unknown" in result.out
+    assert "bits per byte  not measured; target tokens that the model does not know: 1\n" in result.out
+    assert result.out.startswith("1 pair, 3 target tokens\n")

@@ -58,9 +58,9 @@ class PairMeasurement:
         low, high = self.interval
         bits = f"{self.bits_per_byte:.4f}  95 %: {low:.4f}-{high:.4f}"
         if self.unknown:
-            bits = f"not measured: {self.unknown:,} tokens of the targets are unknown to the model"
+            bits = f"not measured; target tokens that the model does not know: {self.unknown:,}"
         return (
-            f"{self.scores.texts:,} pairs, {self.tokens:,} target tokens\n"
+            f"{self.scores.texts:,} pair{'s' * (self.scores.texts != 1)}, {self.tokens:,} target tokens\n"
             f"perplexity     {self.perplexity:,.4f}  per target token, </s> counted\n"
             f"bits per byte  {bits}\n\n{self.scores}\n\nsignature  {self.signature}"
         )
