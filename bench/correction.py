@@ -307,10 +307,11 @@ def measure_holbrook(model_folder: Path, text: Path, errors_file: Path) -> None:
     for name, parts in judged.items():
         probs = np.concatenate([part.probs for part in parts])
         right = np.concatenate([part.gains > 0 for part in parts])
-        likely = probs >= 0.9
+        likely = right[probs >= 0.9]
+        share = f", {likely.mean():.2%} right" if likely.size else ""
         print(
             f"probabilities {name:26} calibration error {calibration_error(probs, right):.4f}; "
-            f"of {likely.sum():,} changes of at least 0.9, {right[likely].mean():.2%} right"
+            f"{likely.size:,} changes of at least 0.9{share}"
         )
 
 

@@ -1,11 +1,12 @@
 """Networks over structures, beside an LSTM on the same data: how right they are, and how fast.
 
-    python bench/structures.py --sst DIR --trec FILE [--parts sst phrases listops batching texts] [--seeds 3]
-                               [--vectors FILE]
+    python bench/structures.py --sst DIR --trec FILE --ewt DIR --sick TRAIN TEST [--vectors FILE] [--seeds 3]
+                               [--parts sst phrases listops batching texts ewt sick]
 
 DIR has train.txt.gz and dev.txt.gz of the Stanford Sentiment Treebank in brackets; FILE has questions, a line each:
 `LOC:city What county is ...`. Accuracies are of roots: SST on its dev part, the epoch chosen on a tenth of train; of
 the binary task the neutral phrases and sentences are left out. 500 questions of TREC, drawn at random, are for testing.
+EWT's DIR has train.conllu.gz and dev.conllu.gz; SICK's files are JSON lines of pairs of trees with their ratings.
 --vectors adds word vectors, those of lower-cased words, tuned and fixed.
 """
 
@@ -22,7 +23,7 @@ import numpy as np
 from machine import circumstances
 
 import chainrule
-from chainrule import Labelled, LabelTraining, TokenizerConfig
+from chainrule import Labelled, LabelTraining, Pair, TokenizerConfig
 from chainrule.neural.config.labelling import (
     LABELLING,
     BagLabelling,
@@ -35,8 +36,7 @@ from chainrule.structures.encoded import encoded_trees
 from chainrule.structures.listops import as_tokens, listops
 from chainrule.structures.read_trees import read_unlabelled
 from chainrule.structures.tree import Tree, labelled
-from chainrule.structures.tree_text import CLOSE, HEAD, OPEN
-from chainrule.structures.treebank import Treebank
+from chainrule.structures.tree_text import CLOSE, HEAD, OPEN, tree_text
 
 if TYPE_CHECKING:
     from chainrule.evaluation.classification import Classification
@@ -222,8 +222,8 @@ def measure_ewt(options: argparse.Namespace) -> None:
     """Bits a word of the tree model, beside an LSTM of equal size on the words, and on the brackets of the trees."""
     training = chainrule.TrainingConfig(epochs=options.epochs, batch=32, learning_rate=3e-3, optimiser="adamw")
     tokenizer = TokenizerConfig(kind="whitespace", min_count=2)
-    train, dev = (Treebank.of(options.ewt / f"{part}.conllu.gz") for part in ("train", "dev"))
-    trees = {part: read_unlabelled(options.ewt / f"{part}.conllu.gz") for part in ("train", "dev")}
+    trees = {part: read_unlabelled(options.ewt / f"{part}.conllu.gz")[: options.sentences] for part in ("train", "dev")}
+    train, dev = (chainrule.Lines([tree_text(tree) for tree in own]) for own in trees.values())
     words = {part: chainrule.Lines([tree.text() for tree in own]) for part, own in trees.items()}
     count = sum(len(tree) for tree in trees["dev"])
     lstm = chainrule.RecurrentConfig(
@@ -249,14 +249,30 @@ def measure_ewt(options: argparse.Namespace) -> None:
             flush=True,
         )
         if isinstance(config, chainrule.TreeConfig):
-            tokens = next(model.tokenizer.encode_texts(block.documents()).ids for block in dev.blocks())
+            tokens = model.tokenizer.encode_texts(dev.lines).ids
             nats = -model.engine.score_stream(tokens)
             marks = np.isin(tokens, [model.tokenizer.vocabulary.id_of(mark) for mark in (OPEN, CLOSE, HEAD)])
             for what, chosen in (("brackets and places", marks), ("words, without spelling", ~marks)):
                 print(f"EWT:   of which {what}: {nats[chosen].sum() / np.log(2) / count:.3f}")
 
 
+def measure_sick(options: argparse.Namespace) -> None:
+    """Ratings of pairs: Child-Sum over dependencies, and an LSTM of equal size over the words."""
+    training = LabelTraining(batch=25, epochs=10, learning_rate=4e-3)
+    parts = [chainrule.read_labelled_pairs(file, "tree", ratings=True) for file in options.sick]
+    texts = [[each._replace(input=Pair(*(tree.text() for tree in each.input))) for each in part] for part in parts]
+    sizes = {"width": 150, "embedding_width": 150, "dropout": 0.2}
+    runs = {"Child-Sum": (TreeLabelling(**sizes), parts), "LSTM": (LSTMLabelling(**sizes), texts)}
+    for way, vectors in WAYS.items():
+        for name, (config, (own, test)) in runs.items():
+            model = chainrule.train_classifier(
+                own, config, unit="rating", training=training, progress=False, **{"tokenizer": LOWER, **vectors}
+            )  # fmt: skip
+            print(f"SICK: {name}, {way}", model.assess_ratings(test, progress=False), sep="\n", flush=True)
+
+
 PARTS = {
+    "sick": measure_sick,
     "ewt": measure_ewt,
     "batching": measure_batching,
     "sst": measure_sst,
@@ -271,6 +287,8 @@ def main() -> None:
     parser.add_argument("--sst", type=Path)
     parser.add_argument("--trec", type=Path)
     parser.add_argument("--ewt", type=Path)
+    parser.add_argument("--sentences", type=int, help="of EWT, at most so many of each part")
+    parser.add_argument("--sick", type=Path, nargs=2, help="JSON lines of pairs of trees: to train on, and to test on")
     parser.add_argument("--epochs", type=int, default=4, help="of the language models")
     parser.add_argument("--vectors")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))

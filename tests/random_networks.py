@@ -17,6 +17,7 @@ from chainrule.neural.config import (
     BilinearConfig,
     ConvolutionConfig,
     FeedforwardConfig,
+    GridConfig,
     RecurrentConfig,
     TransformerConfig,
     gpt2,
@@ -81,6 +82,8 @@ DOCUMENT_NETWORKS: dict[str, NetworkConfig] = {
     "feed-forward, of documents": FeedforwardConfig(width=12, embedding_width=6, window=4, memory="document"),
     "convolution, of documents": ConvolutionConfig(width=12, layers=2, kernel=2, memory="document"),
     "LSTM of documents": RecurrentConfig(width=12, layers=2, memory="document"),
+    "LSTM over pictures": GridConfig(width=12, columns=3, layers=2),
+    "Grid LSTM over pictures": GridConfig(width=12, columns=2, cell="grid", embedding_width=8, tied=True),
 }
 STREAM_NETWORKS: dict[str, NetworkConfig] = {
     "Transformer, vaswani": small(vaswani()),

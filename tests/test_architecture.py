@@ -34,7 +34,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "evaluation": {*GROUND, "text", "drawing"},
     "training": {*GROUND, "text", "structures", "storage", "neural"},
     "applications": {*GROUND, "text", "structures", "pictures", "drawing", *AGAINST_THE_WAIST},
-    "report": {*GROUND, "text", "structures", "drawing", *AGAINST_THE_WAIST, "training"},
+    "report": {*GROUND, "text", "structures", "pictures", "drawing", *AGAINST_THE_WAIST, "training"},
     "open_models": {*GROUND, "text", "storage", "neural"},
     "families": {*GROUND, *ENGINES, "evaluation", "training"},
 }

@@ -54,6 +54,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.api.noise import Spoilt as Spoilt, noise as noise
     from chainrule.api.pair_model import TextPairModel as TextPairModel, load_pairs as load_pairs
     from chainrule.api.prompt import prompt as prompt
+    from chainrule.api.pixels import draw_pixels as draw_pixels, write_pixels as write_pixels
     from chainrule.api.prune import (
         prune_by_entropy as prune_by_entropy,
         prune_to_text as prune_to_text,
@@ -101,6 +102,12 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.evaluation.classification import Classification as Classification
     from chainrule.evaluation.comparison import Comparison as Comparison
     from chainrule.evaluation.measurement import Measurement as Measurement
+    from chainrule.evaluation.text_scores import (
+        TextScores as TextScores,
+        measure_captions as measure_captions,
+        measure_summaries as measure_summaries,
+        measure_translations as measure_translations,
+    )
     from chainrule.experiments.findings import Findings as Findings
     from chainrule.experiments.run_by_name import experiment as experiment
     from chainrule.mixture.config import CacheConfig as CacheConfig, MixtureConfig as MixtureConfig
@@ -109,6 +116,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
         BilinearConfig as BilinearConfig,
         ConvolutionConfig as ConvolutionConfig,
         FeedforwardConfig as FeedforwardConfig,
+        GridConfig as GridConfig,
         MaskedConfig as MaskedConfig,
         MaskedRecurrentConfig as MaskedRecurrentConfig,
         RecurrentConfig as RecurrentConfig,
@@ -125,6 +133,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
         Picture as Picture,
         as_picture as as_picture,
     )
+    from chainrule.pictures.pixel_labels import read_pixel_labels as read_pixel_labels
     from chainrule.pictures.read_pictures import read_pictures as read_pictures
     from chainrule.structures.graph import Edge as Edge, Graph as Graph, LabelledGraph as LabelledGraph
     from chainrule.structures.read_graphs import read_graphs as read_graphs
@@ -132,6 +141,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.structures.tree import LabelledTree as LabelledTree, Tree as Tree
     from chainrule.structures.treebank import Treebank as Treebank
     from chainrule.text.corpus import Corpus as Corpus, Lines as Lines
+    from chainrule.text.unit_labels import UnitLabels as UnitLabels
     from chainrule.text.labelled import Labelled as Labelled, read_labelled as read_labelled
     from chainrule.text.mix import Mix as Mix
     from chainrule.text.pairs import Pairs as Pairs, parallel as parallel
@@ -180,8 +190,10 @@ _HOMES = {
     "FineTuningConfig": "training.finetuning_config",
     "Frequencies": "api.frequencies",
     "Graph": "structures.graph",
+    "GridConfig": "neural.config",
     "Labelled": "text.labelled",
     "LabelledPicture": "pictures.picture",
+    "Inspection": "api.inspect",
     "LabelComparison": "comparison.labels",
     "LabelTraining": "training.label_config",
     "LabelledPair": "applications.labelled_pairs",
@@ -216,6 +228,7 @@ _HOMES = {
     "Spoilt": "api.noise",
     "TextError": "errors",
     "TextPairModel": "api.pair_model",
+    "TextScores": "evaluation.text_scores",
     "Together": "api.together",
     "TokenizerConfig": "text.tokenizer_config",
     "Tree": "structures.tree",
@@ -228,6 +241,7 @@ _HOMES = {
     "TransformerConfig": "neural.config",
     "TwoSidedConfig": "neural.config",
     "UniformConfig": "uniform",
+    "UnitLabels": "text.unit_labels",
     "VectorsConfig": "vectors.config",
     "VectorsMeasurement": "api.evaluate_vectors",
     "WordVectors": "api.word_vectors",
@@ -242,8 +256,12 @@ _HOMES = {
     "convert_vectors": "api.convert",
     "correct": "api.correct",
     "corrector": "api.correct",
+    "draw_pixels": "api.pixels",
+    "measure_captions": "evaluation.text_scores",
     "measure_correction": "api.correct",
     "measure_detection": "api.detect",
+    "measure_summaries": "evaluation.text_scores",
+    "measure_translations": "evaluation.text_scores",
     "count_text": "api.counts",
     "count_together": "api.cooccurrences",
     "draw_trees": "api.draw_trees",
@@ -273,6 +291,7 @@ _HOMES = {
     "prune_to_vocabulary": "api.prune",
     "read_pictures": "pictures.read_pictures",
     "read_graphs": "structures.read_graphs",
+    "read_pixel_labels": "pictures.pixel_labels",
     "read_trees": "structures.read_trees",
     "read_labelled": "text.labelled",
     "read_labelled_pairs": "applications.labelled_pairs",
@@ -290,6 +309,7 @@ _HOMES = {
     "train_vectors": "api.train_vectors",
     "tune_correction": "api.tune_correction",
     "verify": "api.verify",
+    "write_pixels": "api.pixels",
 }
 
 __all__ = sorted(_HOMES)

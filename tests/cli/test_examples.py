@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 import pytest
+from PIL import Image
 from rich.console import Console
 
 from chainrule.cli.main import app
@@ -48,6 +49,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "trees.conllu").write_text(40 * tree)
     (tmp_path / "pairs.tsv").write_text("teh\tthe\n")
     (tmp_path / "labelled.tsv").write_text("the dog\tanimal\nthe river\twater\n" * 10)
+    (tmp_path / "pictures").mkdir()
+    Image.new("RGB", (8, 8), "teal").save(tmp_path / "pictures" / "1.png")
     (tmp_path / "queries.txt").write_text("the river\n")
     (tmp_path / "documents.jsonl").write_text('{"text": "the bank of the river"}\n{"text": "the dog bit the man"}\n')
     (tmp_path / "talk.jinja").write_text("{% for message in messages %}{{ message.content }} {% endfor %}")

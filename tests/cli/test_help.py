@@ -83,6 +83,7 @@ VERBS = {
     | READING
     | MIXING,
     "evaluate": {"MODEL", "TEXTS", "--minimal-pairs", "--pseudo", "--strict", "--tokenizer", "--markers", "--ends"}
+    | {"--source", "--target", "--beam", "--max-tokens"}
     | {"--similarity", "--analogies", "--restrict", "--rule", "--unknown", "--json"}
     | READING,
     "score": {"MODEL", "TEXT", "--tokens", "--words", "--characters", "--tokenizer", "--markers", "--json"} | READING,
@@ -222,6 +223,7 @@ VERBS = {
     | {"--window", "--weighting", "--sides"}
     | READING,
     "split": {"TEXTS", "--into", "--overwrite", "--json"} | READING,
+    "pixels": {"SOURCE", "--output", "--size", "--columns", "--levels", "--overwrite"},
     "info": {"MODEL", "--json"},
     "verify": {"MODEL"},
 }

@@ -48,7 +48,7 @@ def test_a_network_is_trained_and_every_verb_uses_it(
     told = json.loads((lm / "config.json").read_text())["record"]["validation"]
     found = chainrule("evaluate", lm, heldout, "--json").json
     assert found["bits_per_byte"] == pytest.approx(told["bits_per_byte"], abs=0.1)
-    assert "context:stream" in found["signature"]
+    assert f"context:{NETWORKS[family]().memory}" in found["signature"]
     assert len(chainrule("score", lm, heldout).lines) == 102
     assert len(chainrule("next", lm, "a", "--top", 3).lines) == 4
     assert len(chainrule("generate", lm, "a", "-n", 2, "--max-tokens", 5, "--seed", 1).lines) == 2

@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+import sacrebleu
 import torch
 
 import chainrule as package
@@ -252,3 +253,30 @@ def test_given_its_source_a_model_is_mixed_measured_and_written_with_as_any_othe
     tokens = given.tokenizer.encode_texts(["two dogs"]).ids[:-1]
     parts = [np.exp(model.score([tokens])[0]) for model in (given.language_model, uniform)]
     np.testing.assert_allclose(np.exp(mixture.score([tokens])[0]), 0.6 * parts[0] + 0.4 * parts[1], rtol=1e-4)
+
+
+def test_a_model_of_pairs_is_measured_on_sources_and_targets(chainrule, mt: Path, pairs: list[Path]) -> None:
+    result = chainrule(
+        "evaluate", mt, "--source", pairs[0], "--target", pairs[1], "--beam", 1, "--max-tokens", 5, "--json"
+    )
+    assert result.status == 0, result.err
+    figures = json.loads(result.out)
+    written = chainrule("translate", mt, pairs[0], "--beam", 1, "--max-tokens", 5).out.splitlines()
+    assert figures["BLEU"] == pytest.approx(sacrebleu.corpus_bleu(written, [TARGETS]).score, abs=1e-9)
+    assert figures["chrF"] == pytest.approx(sacrebleu.corpus_chrf(written, [TARGETS]).score, abs=1e-9)
+    model = package.load_pairs(mt)
+    nats = -sum(float(model.given(one).score([other])[0]) for one, other in zip(SOURCES, TARGETS, strict=True))
+    tokens = sum(len(target.split()) + 1 for target in TARGETS)
+    assert figures["tokens"] == tokens
+    assert figures["perplexity"] == pytest.approx(np.exp(nats / tokens), rel=1e-4)
+    assert figures["bits_per_byte"] == pytest.approx(nats / np.log(2) / pairs[1].stat().st_size, rel=1e-4)
+    assert "--target is missing" in chainrule("evaluate", mt, "--source", pairs[0]).err
+
+
+def test_bits_per_byte_are_not_measured_with_unknown_tokens(chainrule, mt: Path, tmp_path: Path) -> None:
+    (tmp_path / "one.de").write_text("ein hund\n")
+    (tmp_path / "one.en").write_text("a zebra\n")
+    result = chainrule("evaluate", mt, "--source", tmp_path / "one.de", "--target", tmp_path / "one.en")
+    assert result.status == 0, result.err
+    assert "bits per byte  not measured; target tokens that the model does not know: 1\n" in result.out
+    assert result.out.startswith("1 pair, 3 target tokens\n")

@@ -94,7 +94,7 @@ def test_every_family_of_networks_stands_in_the_table_and_the_mixture_last(whole
     assert names[:3] == ["uniform", "unigram", "bigram"]
     assert names[-1] == "mixture"
     families = [contender.record["family"] for contender in whole.contenders[3:-1]]
-    assert set(families) == set(NETWORKS)
+    assert set(families) == set(NETWORKS) - {"grid"}  # which reads pictures
     assert {"RNN", "LSTM"} <= set(names)
 
 

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from chainrule.base.files import check_new_file, replace_file
 from chainrule.errors import SettingError
+from chainrule.pictures.picture import as_picture
 from chainrule.report.labelled_graphs import DrawnGraph, labelled_graphs_page
+from chainrule.report.labelled_pictures import DrawnPicture, labelled_pictures_page
 
 if TYPE_CHECKING:
     import os
@@ -51,5 +53,14 @@ def _graphs_page(graphs: Sequence[Graph], found: Sequence[Predicted], unit: str)
     return labelled_graphs_page("Labelled graphs", drawn)
 
 
+def _pictures_page(inputs: Sequence[Any], found: Sequence[Predicted], unit: str) -> str:
+    pictures = [as_picture(given) for given in inputs]
+    drawn = [DrawnPicture(own.name, own.pixels, of.log_probs) for own, of in zip(pictures, found, strict=True)]
+    return labelled_pictures_page("Labelled pictures", found[0].labels if found else (), drawn)
+
+
 # (inputs, their labels, what of them is labelled) -> HTML, by what a classifier reads.
-_PAGES: dict[str, Callable[[Sequence[Any], Sequence[Predicted], str], str]] = {"graph": _graphs_page}
+_PAGES: dict[str, Callable[[Sequence[Any], Sequence[Predicted], str], str]] = {
+    "graph": _graphs_page,
+    "picture": _pictures_page,
+}

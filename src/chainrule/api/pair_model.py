@@ -18,6 +18,7 @@ from chainrule import __version__
 from chainrule.api.causal_model import CausalModel
 from chainrule.api.load_model import open_checkpoint
 from chainrule.api.model_info import info_of_pairs, size_of
+from chainrule.api.pair_measurement import PairMeasurement, measure_pairs
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.tokenizers import tokenizer_from
 from chainrule.decoding.beam import BeamConfig, search
@@ -160,6 +161,25 @@ class TextPairModel:
             for i, result in zip(chosen, searches, strict=True):
                 written[i] = [self._written(hypothesis, sources[i]) for hypothesis in result.hypotheses]
         return written
+
+    @shows_progress
+    def evaluate(
+        self,
+        pairs: Pairs,
+        beam: BeamConfig | None = None,
+        *,
+        max_tokens: int | None = None,
+        progress: ProgressOption = None,
+    ) -> PairMeasurement:
+        """Perplexity and bits per byte of the targets; BLEU, chrF, length ratio and ROUGE of the texts it writes.
+
+        beam, max_tokens: as in `write`. Raises as `given`; SettingError if sacrebleu is not installed.
+        """
+        progress = callback(progress)
+        log_probs = self.score(pairs, progress=progress)
+        written = self.write(pairs.sources, beam, max_tokens=max_tokens, progress=progress)
+        texts = [several[0].text if several else "" for several in written]
+        return measure_pairs(pairs.targets, log_probs, texts, self.target)
 
     def _written(self, hypothesis: Hypothesis, source: Int32[ndarray, " tokens"]) -> Written:
         attention = hypothesis.attention

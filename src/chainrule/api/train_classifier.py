@@ -6,8 +6,6 @@ import time
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
-import numpy as np
-
 from chainrule.api.classifier_model import ClassifierModel
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.run_options import RunOptions, training_run
@@ -23,6 +21,7 @@ from chainrule.text.corpus import Lines
 from chainrule.text.labelled import classes_of
 from chainrule.text.tokenizer import Tokenizer
 from chainrule.text.tokenizer_config import as_config
+from chainrule.text.unit_labels import label_indices
 from chainrule.training.label_config import LabelTraining
 from chainrule.training.options import InitialVectors
 
@@ -100,8 +99,7 @@ def train_classifier(
     else:
         index = {label: i for i, label in enumerate(labels)}
         encoded = [
-            Example(own, np.array([index[label] for label in example.labels], np.int64))
-            for own, example in zip(inputs, examples, strict=True)
+            Example(own, label_indices(example.labels, index)) for own, example in zip(inputs, examples, strict=True)
         ]
     data = split(encoded, training.valid_share, training.seed)
     classifier, learnt = train_from_scratch(

@@ -30,6 +30,7 @@ from chainrule.errors import SettingError, TextError
 from chainrule.evaluation.ratings import RatingMeasurement, means_of, measure_ratings, ratings_of
 from chainrule.pictures.picture import UNITS as PICTURE_UNITS
 from chainrule.pictures.picture import as_picture, framed
+from chainrule.pictures.pixel_labels import check_framed, read_pixel_labels
 from chainrule.pictures.read_pictures import check_pictures, read_pictures
 from chainrule.pictures.read_pictures import read_unlabelled as read_unlabelled_pictures
 from chainrule.structures.encoded import encoded, encoded_trees
@@ -127,8 +128,22 @@ def _present_trees(classifier: Any, tokenizer: Tokenizer, trees: Sequence[Tree])
 
 def _present_pictures(classifier: Any, tokenizer: Tokenizer, inputs: Sequence[Any]) -> Presented:
     pictures = [as_picture(given) for given in inputs]
-    pixels = [framed(picture, classifier.config.frame) for picture in pictures]
+    frame = classifier.config.frame
+    if classifier.unit == "pixel":
+        for picture in pictures:
+            check_framed(picture, frame)
+    pixels = [framed(picture, frame) for picture in pictures]
+    if classifier.unit == "pixel":
+        places = [f"{column},{row}" for row in range(frame.height) for column in range(frame.width)]
+        return list(pixels), [places] * len(pictures)
     return list(pixels), [[picture.name] for picture in pictures]
+
+
+def _encode_pictures(tokenizer: Tokenizer, examples: Sequence[Any], unit: str, config: Any) -> list[Any]:
+    if unit == "pixel":
+        for example in examples:
+            check_framed(example.input, config.frame)
+    return [framed(example.input, config.frame) for example in examples]
 
 
 INPUTS: dict[str, InputKind] = {
@@ -158,11 +173,13 @@ INPUTS: dict[str, InputKind] = {
         units=PICTURE_UNITS,
         plural="pictures",
         tokenizer=None,
-        read=lambda name, unit, config, on_bad, progress: read_pictures(name, config.frame, on_bad, progress),
-        check=lambda examples, unit: check_pictures(examples),
+        read=lambda name, unit, config, on_bad, progress: (read_pixel_labels if unit == "pixel" else read_pictures)(
+            name, config.frame, on_bad, progress
+        ),
+        check=check_pictures,
         inputs=lambda name, config, progress: read_unlabelled_pictures(name, config.frame, progress),
         texts=lambda pictures: [],
-        encode=lambda tokenizer, examples, unit, config: [framed(each.input, config.frame) for each in examples],
+        encode=_encode_pictures,
         present=_present_pictures,
     ),
     "graph": InputKind(

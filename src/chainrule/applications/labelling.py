@@ -15,6 +15,7 @@ from chainrule.evaluation.classification import Classification, measure_classifi
 from chainrule.evaluation.ratings import means_of
 from chainrule.text.document_units import TextUnits, UnitTokens, count_words, split_words, units_of
 from chainrule.text.tokenizer import documents_of
+from chainrule.text.unit_labels import distinct_labels, label_indices
 from chainrule.text.vocabulary import MarkerError
 
 if TYPE_CHECKING:
@@ -104,17 +105,17 @@ def measured(
     Raises SettingError; TextError if no label was seen in training.
     """
     check_labels(examples, classifier.labels)
-    own = {label for example in examples for label in example.labels}
+    own = set().union(*(distinct_labels(example.labels) for example in examples))
     labels = [*classifier.labels, *sorted(own.difference(classifier.labels))]
     index = {label: i for i, label in enumerate(labels)}
     log_probs = log_probs_of(classifier, inputs, progress).astype(np.float64)
-    true = np.array([index[label] for example in examples for label in example.labels])
+    true = np.concatenate([label_indices(example.labels, index) for example in examples])
     return measure_classification(labels, log_probs, true)
 
 
 def check_labels(examples: Sequence[Labelled], known: Sequence[str]) -> None:
     """Raises TextError if there are examples, and none of their labels is known."""
-    labels = [(label, example.place) for example in examples for label in example.labels]
+    labels = [(label, example.place) for example in examples for label in sorted(distinct_labels(example.labels))]
     if labels and not {label for label, _ in labels}.intersection(known):
         label, place = labels[0]
         shown = ", ".join(map(repr, known[:_LABELS_SHOWN])) + ", ..." * (len(known) > _LABELS_SHOWN)

@@ -36,7 +36,8 @@ def classify(
     markers: ModelMarkerRule = None,
     reading: TextOptions = DEFAULT_READING,
     page: Annotated[
-        Path | None, Parameter(help="Draw the labelled inputs, too: a page, .html. For classifiers of graphs.")
+        Path | None,
+        Parameter(help="Draw the labelled inputs, too: a page, .html. Of graphs and pictures."),
     ] = None,
     overwrite: Overwrite = False,
     json: Json = False,
@@ -47,7 +48,8 @@ def classify(
 
     Columns: the label, its probability, the normalised text. A classifier of
     words prints a line for each word as written, and an empty line after each
-    text; one of ratings prints the rating of each pair, then both sides. With
+    text; one of ratings prints the rating of each pair, then both sides; one of
+    pixels prints the share of each label, then the name of the picture. With
     --json: an object for each text, with the probabilities of all labels.
     """
     from chainrule.api.classifier_model import ClassifierModel
@@ -74,9 +76,12 @@ def classify(
                     msg=f"This classifier labels {kind.plural}: name a file of them, without options of texts."
                 )
             inputs = kind.inputs(text, config_of(labeller.classifier), progress)
-            for prediction in (
-                labeller.classify(inputs) if page is None else labeller.draw(inputs, page, overwrite=overwrite)
-            ):
+            found = labeller.classify(inputs) if page is None else labeller.draw(inputs, page, overwrite=overwrite)
+            if unit == "pixel":
+                for picture, prediction in zip(inputs, found, strict=True):
+                    _print_pixels(picture.name, picture.pixels.shape[1], prediction, json=json)
+                return
+            for prediction in found:
                 if predicts_ratings(labeller.classifier):
                     _print_rating(prediction, json=json)
                     continue
@@ -116,6 +121,18 @@ def show_accuracy(model: Path, data: str, markers: Markers | None, *, strict: bo
     else:
         print(describe(result))
     note_unseen(result)
+
+
+def _print_pixels(name: str, columns: int, prediction: Predicted, *, json: bool) -> None:
+    """The shares of the labels of a picture's pixels; in JSON, the label of each as an index, row by row."""
+    values = prediction.log_probs.argmax(1)
+    if json:
+        rows = values.reshape(-1, columns).tolist()
+        print_json({"picture": name, "names": list(prediction.labels), "labels": rows})
+        return
+    counts = [(int((values == i).sum()), label) for i, label in enumerate(prediction.labels)]
+    shares = [f"{label} {count / len(values):.1%}" for count, label in sorted(counts, reverse=True) if count]
+    print(f"{', '.join(shares)}\t{on_one_line(name)}")
 
 
 def _print_rating(prediction: Predicted, *, json: bool) -> None:

@@ -9,6 +9,7 @@ from cyclopts import CycloptsError, Parameter
 from chainrule.cli.arguments import Json, ModelMarkerRule, ModelPath, ModelTokenizerName, TextFiles
 from chainrule.cli.bad_records import Strict, bad_records
 from chainrule.cli.classify import show_accuracy
+from chainrule.cli.evaluate_pairs import NO_PAIRS, PairsOptions, evaluate_pairs
 from chainrule.cli.evaluate_vectors import NO_VECTORS, VectorsOptions, evaluate_vectors, holds_vectors
 from chainrule.cli.models import labels_inputs, open_model
 from chainrule.cli.screen import note, print_json, progress_bar
@@ -53,6 +54,7 @@ def evaluate(
     ] = None,
     strict: Strict = False,
     words: VectorsOptions = NO_VECTORS,
+    pairs: PairsOptions = NO_PAIRS,
     tokenizer: ModelTokenizerName = None,
     markers: ModelMarkerRule = None,
     ends: Annotated[bool, Parameter(help="Predict and count the end of each line or sentence, as is usual.")] = True,
@@ -77,6 +79,9 @@ def evaluate(
 
     Word vectors are measured by --similarity, the correlation of cosines with
     human ratings of word pairs, and by --analogies, the share answered right.
+
+    A model of pairs is measured on --source and --target: the perplexity of the
+    targets, and BLEU, chrF, length ratio and ROUGE of the texts that it writes.
     """
     from chainrule.api.causal_model import CausalModel
 
@@ -86,6 +91,15 @@ def evaluate(
                 msg="--similarity and --analogies measure word vectors; leave out texts and their options."
             )
         evaluate_vectors(model, words, json=json)
+        return
+    if pairs != NO_PAIRS:
+        if texts or minimal_pairs is not None or pseudo is not None or strict or reading != DEFAULT_READING or not ends:
+            raise CycloptsError(
+                msg="--source and --target measure a model of pairs; leave out texts and their options."
+            )
+        if tokenizer is not None or markers is not None:
+            raise CycloptsError(msg="A model of pairs has its own tokenizers; leave out --tokenizer and --markers.")
+        evaluate_pairs(model, pairs, json=json)
         return
     if minimal_pairs is not None:
         if not minimal_pairs:

@@ -47,6 +47,7 @@ VERBS = {
     "correct": ("correct:correct", "Correct texts: spelling, spaces, words that do not fit, grammar."),
     "noise": ("noise:noise", "Corrupt a text with errors, and propose corrections."),
     "split": ("split:split", "Divide a text into parts, the same on every machine."),
+    "pixels": ("pixels:pixels", "Write pictures as text for language models, or draw such text."),
     "count": ("count:count", "Count the n-grams of a text, or with --window its co-occurring words."),
     "convert": (
         "convert:convert",
@@ -71,7 +72,7 @@ GROUPS = {
     ),
     "Vectors": ("embed", "nearest", "analogy", "odd", "map"),
     "Look inside": ("info", "attend", "inspect"),
-    "Files": ("split", "filter", "count", "convert", "verify", "lmplz"),
+    "Files": ("split", "filter", "pixels", "count", "convert", "verify", "lmplz"),
 }
 
 # The same for the models of `chainrule train`.
@@ -85,6 +86,7 @@ FAMILIES = {
     ),
     "convolution": ("train_neural:convolution", "A convolutional network: causal, dilated and gated."),
     "recurrent": ("train_neural:recurrent", "An LSTM, GRU or simple recurrent network."),
+    "grid": ("train_neural:grid", "A two-dimensional LSTM over pictures, row by row."),
     "transformer": ("train_neural:transformer", "A Transformer: a network that looks back by attention."),
     "tree": ("train_neural:tree", "A language model of trees: an LSTM from the root down."),
     "masked": ("train_neural:masked", "A masked Transformer: it sees both sides, and learns to fill in."),

@@ -21,7 +21,7 @@ from chainrule.errors import EstimationError, SettingError
 from chainrule.evaluation.comparison import Comparison
 from chainrule.evaluation.contender import Contender
 from chainrule.families import FAMILIES, family_of
-from chainrule.neural.config import NETWORKS, RecurrentConfig
+from chainrule.neural.config import NETWORKS, GridConfig, RecurrentConfig
 from chainrule.ngram.config import NGramConfig
 from chainrule.protocol import END
 from chainrule.training.config import TrainingConfig
@@ -153,9 +153,11 @@ def _rungs(
 
 
 def networks_for(vocabulary_size: int) -> Iterator[tuple[str, NetworkConfig]]:
-    """Every family of networks, of one width; the recurrent one with and without gates."""
+    """Every family of networks that reads texts, of one width; the recurrent one with and without gates."""
     output: OutputKind = "adaptive" if vocabulary_size > LARGE_VOCABULARY else "full"
     for family, kind in NETWORKS.items():
+        if kind is GridConfig:
+            continue
         config = kind(width=WIDTH, context=CONTEXT, output=output)
         if isinstance(config, RecurrentConfig):
             yield "RNN", replace(config, cell="rnn_tanh")

@@ -19,12 +19,32 @@ if TYPE_CHECKING:
     from jaxtyping import Float64, Int64
     from numpy import ndarray
 
-_ORDER = 4
+ORDER = 4
 
 
 def has_bleu() -> bool:
     """Whether sacrebleu is installed."""
     return find_spec("sacrebleu") is not None
+
+
+def check_bleu() -> None:
+    """Raises SettingError if sacrebleu is not installed."""
+    if not has_bleu():
+        raise SettingError("BLEU needs the package sacrebleu: pip install 'chainrule[bleu]'")
+
+
+def sentence_statistics(
+    metric: Any, texts: Sequence[str], references: Sequence[Sequence[str]]
+) -> Int64[ndarray, "texts 10"]:
+    """Matching n-grams of orders 1 to 4, all n-grams of orders 1 to 4, and the lengths of text and closest reference.
+
+    metric: a BLEU of sacrebleu.
+    """
+    rows = np.zeros((len(texts), 2 * ORDER + 2), np.int64)
+    for row, text, several in zip(rows, texts, references, strict=True):
+        score = metric.sentence_score(text, several)
+        row[:] = [*score.counts, *score.totals, score.sys_len, score.ref_len]
+    return rows
 
 
 class Bleu:
@@ -35,8 +55,7 @@ class Bleu:
 
     def __init__(self) -> None:
         """Raises SettingError if sacrebleu is not installed."""
-        if not has_bleu():
-            raise SettingError("BLEU needs the package sacrebleu: pip install 'chainrule[bleu]'")
+        check_bleu()
 
     @cached_property
     def _metric(self) -> Any:
@@ -54,12 +73,8 @@ class Bleu:
         return str(metric.get_signature())
 
     def statistics(self, texts: Sequence[str], references: Sequence[str]) -> Int64[ndarray, "texts 10"]:
-        """Matching n-grams of orders 1 to 4, all n-grams of orders 1 to 4, and the lengths of text and reference."""
-        rows = np.zeros((len(texts), 2 * _ORDER + 2), np.int64)
-        for row, text, reference in zip(rows, texts, references, strict=True):
-            score = self._metric.sentence_score(text, [reference])
-            row[:] = [*score.counts, *score.totals, score.sys_len, score.ref_len]
-        return rows
+        """Those of `sentence_statistics`, of each text and its reference."""
+        return sentence_statistics(self._metric, texts, [[reference] for reference in references])
 
     def value(self, sums: Float64[ndarray, "*several 10"]) -> Float64[ndarray, "*several"]:
         """Brevity penalty times the geometric mean of the precisions (Papineni et al. 2002, section 2.3).
@@ -68,7 +83,7 @@ class Bleu:
         without any match, or without n-grams of some order.
         """
         sums = np.asarray(sums, np.float64)
-        matches, totals = sums[..., :_ORDER], sums[..., _ORDER : 2 * _ORDER]
+        matches, totals = sums[..., :ORDER], sums[..., ORDER : 2 * ORDER]
         length, reference = sums[..., -2], sums[..., -1]
         missing = np.cumsum(matches == 0, axis=-1)
         smoothed = np.where(matches == 0, 0.5**missing, matches)

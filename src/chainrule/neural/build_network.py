@@ -15,6 +15,7 @@ from chainrule.neural.config import (
     BilinearConfig,
     ConvolutionConfig,
     FeedforwardConfig,
+    GridConfig,
     MaskedConfig,
     MaskedRecurrentConfig,
     NetworkConfig,
@@ -28,6 +29,7 @@ from chainrule.neural.encoders.bilinear import Bilinear
 from chainrule.neural.encoders.convolution import Convolution
 from chainrule.neural.encoders.directions import BidirectionalRecurrent, SeparateDirections
 from chainrule.neural.encoders.feedforward import Feedforward
+from chainrule.neural.encoders.grid import Grid
 from chainrule.neural.encoders.recurrent import Recurrent
 from chainrule.neural.encoders.transformer import Transformer, norm_of
 from chainrule.neural.layers import Embedding, OutputTransform, initialise
@@ -47,6 +49,7 @@ _ENCODERS: dict[type[NetworkConfig], Callable[[Any], Encoder]] = {
     FeedforwardConfig: Feedforward,
     ConvolutionConfig: Convolution,
     RecurrentConfig: Recurrent,
+    GridConfig: Grid,
     TransformerConfig: Transformer,
     MaskedConfig: partial(Transformer, is_bidirectional=True),
     TextEncoderConfig: partial(Transformer, is_bidirectional=True),

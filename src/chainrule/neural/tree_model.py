@@ -91,6 +91,12 @@ class TreeModel(ByDistributions[TreeState]):
         return TreeState(state.vectors.index_select(0, chosen), tuple(state.places[row] for row in rows))
 
     @torch.inference_mode()
+    def join(self, states: Sequence[TreeState]) -> TreeState:
+        """As `LanguageModel.join`."""
+        vectors = torch.cat([state.vectors for state in states])
+        return TreeState(vectors, tuple(place for state in states for place in state.places))
+
+    @torch.inference_mode()
     def advance(self, state: TreeState, tokens: Int32[ndarray, " B"]) -> TreeState:
         """As `LanguageModel.advance`; the given state stays usable."""
         if len(tokens) != len(state.places):

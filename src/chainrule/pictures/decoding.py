@@ -11,6 +11,7 @@ Legend: H height, W width, in pixels; the 3 of colours are red, green, blue.
 
 from __future__ import annotations
 
+import os
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ import numpy as np
 from chainrule.errors import SettingError, TextError
 
 if TYPE_CHECKING:
-    import os
+    from collections.abc import Callable
 
     from jaxtyping import UInt8
     from numpy import ndarray
@@ -31,6 +32,16 @@ _FORMATS = ("JPEG", "PNG")
 
 def decoded(path: str | os.PathLike[str]) -> UInt8[ndarray, "H W 3"]:
     """The pixels of a file. Raises TextError that names it; SettingError without Pillow."""
+    return _decoded(path, lambda file: _as_rgb(_upright(file)))
+
+
+def decoded_values(path: str | os.PathLike[str]) -> UInt8[ndarray, "H W"]:
+    """The values of a PNG file in grey or with a palette, whose colours are left aside. Raises as `decoded` does."""
+    return _decoded(path, _with_values)
+
+
+def _decoded(path: str | os.PathLike[str], read: Callable[[Any], Any]) -> UInt8[ndarray, "H W ..."]:
+    """What is read of an opened file. Raises TextError that names it; SettingError without Pillow."""
     pillow = _pillow()
     try:
         with warnings.catch_warnings():
@@ -47,9 +58,9 @@ def decoded(path: str | os.PathLike[str]) -> UInt8[ndarray, "H W 3"]:
                         f"{path}: is an animated picture of {file.n_frames} frames; expected a single one: save the "
                         "frame that is meant"
                     )
-                return np.ascontiguousarray(np.asarray(_as_rgb(_upright(file)), np.uint8))
-    except TextError:
-        raise
+                return np.ascontiguousarray(np.asarray(read(file), np.uint8))
+    except TextError as error:
+        raise error if os.fspath(path) in str(error) else TextError(f"{path}: {error}") from None
     except pillow.Image.DecompressionBombError as error:
         raise TextError(f"{path}: is a giant picture ({error}); make it smaller, or leave it out") from error
     except FileNotFoundError as error:
@@ -76,6 +87,16 @@ def resized(pixels: UInt8[ndarray, "H W C"], height: int, width: int) -> UInt8[n
         for channel in np.ascontiguousarray(np.moveaxis(pixels, 2, 0))
     ]
     return np.stack(channels, 2)
+
+
+def _with_values(file: Any) -> Any:
+    """Raises TextError."""
+    if file.format != "PNG" or file.mode not in ("P", "L", "1"):
+        raise TextError(
+            f"is a {file.format} of mode {file.mode}; expected a PNG in grey or with a palette, 8 bits a pixel"
+        )
+    file.load()
+    return np.asarray(file).astype(np.uint8)
 
 
 def encoded_png(pixels: UInt8[ndarray, "H W C"]) -> bytes:

@@ -16,12 +16,14 @@ from chainrule.errors import TextError
 from chainrule.pictures.decoding import decoded, resized
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from jaxtyping import UInt8
     from numpy import ndarray
 
 Fit = Literal["crop", "stretch", "pad"]
 Colours = Literal["rgb", "grey"]
-UNITS = ("picture",)
+UNITS = ("picture", "pixel")
 _LUMA = np.array([19595, 38470, 7471])  # of ITU-R BT.601, in parts of 65,536
 
 
@@ -39,13 +41,13 @@ class Picture:
 
 
 class LabelledPicture(NamedTuple):
-    """A picture and its label.
+    """A picture and its label, or as `UnitLabels` those of its pixels, row by row.
 
     good:  LabelledPicture(chainrule.as_picture("cat.jpg"), ("cat",))
     """
 
     input: Picture
-    labels: tuple[str, ...]
+    labels: Sequence[str]
     place: str = "a labelled picture"  # the file, for messages
 
 

@@ -17,6 +17,7 @@ from chainrule.pictures.decoding import SUFFIXES
 from chainrule.pictures.picture import LabelledPicture, Picture, as_picture, framed
 from chainrule.text.reading import FORMATS, text_suffix
 from chainrule.text.records import as_written, json_objects, raise_error, read_field
+from chainrule.text.unit_labels import UnitLabels
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -81,8 +82,8 @@ def read_unlabelled(
     return pictures
 
 
-def check_pictures(examples: Iterable[Any]) -> list[LabelledPicture]:
-    """Checks labelled pictures given from Python. Raises TypeError, TextError."""
+def check_pictures(examples: Iterable[Any], unit: str = "picture") -> list[LabelledPicture]:
+    """Checks labelled pictures given from Python. unit: picture or pixel. Raises TypeError, TextError."""
     examples = list(examples)
     odd = next((example for example in examples if not isinstance(example, LabelledPicture)), None)
     if odd is not None:
@@ -92,6 +93,10 @@ def check_pictures(examples: Iterable[Any]) -> list[LabelledPicture]:
     for picture, labels, place in examples:
         if not isinstance(picture, Picture):
             raise TypeError(f"{place}: expected a picture, as as_picture gives it; found {picture!r}")
+        if unit == "pixel":
+            if not isinstance(labels, UnitLabels) or len(labels) != picture.pixels[..., 0].size:
+                raise TextError(f"{place}: expected UnitLabels of each pixel, as read_pixel_labels gives them")
+            continue
         if not isinstance(labels, tuple) or len(labels) != 1 or not isinstance(labels[0], str) or not labels[0].strip():
             raise TextError(f"{place}: the labels are {labels!r}; expected a tuple of one string that is not empty")
     return examples

@@ -16,6 +16,7 @@ from chainrule.errors import SettingError, TextError
 from chainrule.text.plain_text import lines_of
 from chainrule.text.reading import FORMATS, text_suffix
 from chainrule.text.records import as_written, json_objects, raise_error, read_field
+from chainrule.text.unit_labels import distinct_labels
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -109,7 +110,7 @@ def digest_of(examples: Sequence[Labelled]) -> str:
 
 def classes_of(examples: Sequence[Labelled]) -> list[str]:
     """All labels, sorted. Raises TextError if there is only one."""
-    labels = sorted({label for example in examples for label in example.labels})
+    labels = sorted(set().union(*(distinct_labels(example.labels) for example in examples)))
     if len(labels) < 2:
         raise TextError(f"all labels are {', '.join(labels)!r}; expected at least two different ones")
     return labels

@@ -84,9 +84,8 @@ def split(examples: Sequence[Example[I]], valid_share: float, seed: int) -> Labe
     seen: set[int] = set()
     wanted = int(valid_share * len(examples))
     for i in reversed(order):
-        labels = set(
-            examples[i].labels.argmax(1).tolist() if examples[i].labels.ndim > 1 else examples[i].labels.tolist()
-        )
+        own = examples[i].labels
+        labels = set(np.unique(own.argmax(1) if own.ndim > 1 else own).tolist())
         if labels <= seen and len(validation) < wanted:
             validation.append(examples[i])
         else:

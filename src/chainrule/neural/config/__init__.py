@@ -8,6 +8,7 @@ from chainrule.neural.config.bag import BagConfig
 from chainrule.neural.config.bilinear import BilinearConfig
 from chainrule.neural.config.convolution import ConvolutionConfig
 from chainrule.neural.config.feedforward import FeedforwardConfig
+from chainrule.neural.config.grid import GridConfig
 from chainrule.neural.config.network import NetworkConfig, settings_of
 from chainrule.neural.config.presets import PRESETS, preset
 from chainrule.neural.config.recurrent import RecurrentConfig
@@ -23,6 +24,7 @@ __all__ = [
     "BilinearConfig",
     "ConvolutionConfig",
     "FeedforwardConfig",
+    "GridConfig",
     "MaskedConfig",
     "MaskedRecurrentConfig",
     "NetworkConfig",
@@ -47,6 +49,7 @@ NETWORKS: dict[str, type[NetworkConfig]] = {
     "feedforward": FeedforwardConfig,
     "convolution": ConvolutionConfig,
     "recurrent": RecurrentConfig,
+    "grid": GridConfig,
     "transformer": TransformerConfig,
 }
 

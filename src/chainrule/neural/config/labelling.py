@@ -11,6 +11,7 @@ from typing import ClassVar, Literal
 
 from chainrule.base.settings import setting
 from chainrule.errors import SettingError
+from chainrule.neural.config.grid import GridLabelling
 from chainrule.neural.config.labelling_base import LabellingConfig, WordsConfig
 from chainrule.neural.config.network import LAYERS, MAX_LAYERS, MAX_WIDTH
 from chainrule.neural.config.pictures import (
@@ -161,6 +162,7 @@ LABELLING: dict[str, type[LabellingConfig]] = {
     "tree": TreeLabelling,
     "graph": GraphLabelling,
     "lenet": LeNetLabelling,
+    "grid": GridLabelling,
     "alexnet": AlexNetLabelling,
     "vgg": VGGLabelling,
     "googlenet": GoogLeNetLabelling,

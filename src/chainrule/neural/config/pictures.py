@@ -72,6 +72,11 @@ class PictureLabelling(LabellingConfig):
             raise SettingError("pixel_means and pixel_deviations have a number each for red, green and blue")
 
     @property
+    def labels_pixels(self) -> bool:
+        """Whether networks of these settings can label each pixel, not only whole pictures."""
+        return False
+
+    @property
     def frame(self) -> Frame:
         """What every picture is brought to."""
         return Frame(
@@ -114,6 +119,15 @@ class PlainConvolutionLabelling(PictureLabelling):
             )
         if beyond := [number for number in self.pooled if number > len(self.channels)]:
             raise SettingError(f"pooled has {beyond[0]}, but there are {len(self.channels)} convolutions")
+
+    @property
+    def labels_pixels(self) -> bool:
+        return self.padded and self.window == 2 and not any(side % self.pixels_of_place for side in self.size)
+
+    @property
+    def pixels_of_place(self) -> int:
+        """How many pixels the places of the last maps are apart."""
+        return self.stride * 2 ** len(set(self.pooled))
 
 
 @dataclass(frozen=True, kw_only=True)

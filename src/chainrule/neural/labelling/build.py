@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from chainrule.errors import SettingError
 from chainrule.neural.config.labelling import (
     BagLabelling,
     ConvolutionLabelling,
@@ -14,6 +15,7 @@ from chainrule.neural.config.labelling import (
     RNNLabelling,
     TransformerLabelling,
     TreeLabelling,
+    labelling_name,
 )
 from chainrule.neural.labelling.build_pictures import PICTURE_BODIES
 from chainrule.neural.labelling.classifier import ScratchClassifier
@@ -45,6 +47,11 @@ def build_classifier(
     unit: what is labelled, such as text or word; of two inputs, pair or rating. vocabulary_size: of the tokens that
     inputs have, if they have any. Raises SettingError.
     """
+    if unit == "pixel" and not getattr(config, "labels_pixels", False):
+        raise SettingError(
+            f"{labelling_name(config)} labels whole pictures, not pixels; take the network grid, or padded "
+            "convolutions whose pooling divides the size"
+        )
     body = _BODIES[type(config)](config, vocabulary_size, unit)
     if unit in ("pair", "rating"):
         body = PairBody(body, is_directed=unit == "pair")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
+from chainrule.neural.config.grid import GridLabelling
 from chainrule.neural.config.pictures import (
     AlexNetLabelling,
     EfficientNetLabelling,
@@ -16,6 +17,7 @@ from chainrule.neural.config.pictures import (
     ViTLabelling,
 )
 from chainrule.neural.labelling.convolutions import Convolution, PlainLayers, hidden_layers
+from chainrule.neural.labelling.grids import GridLayers, PixelVectors
 from chainrule.neural.labelling.lite import LiteLayers, lite_head
 from chainrule.neural.labelling.patches import Patches, PatchLayers, PatchTransformer
 from chainrule.neural.labelling.pictures import PictureBody
@@ -24,7 +26,8 @@ from chainrule.neural.labelling.residual import InceptionLayers, ResidualLayers
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from chainrule.neural.config.pictures import PlainConvolutionLabelling
+    from chainrule.neural.config.pictures import PictureLabelling, PlainConvolutionLabelling
+    from chainrule.neural.labelling.pictures import MapLayers
 
 
 def _plain(config: PlainConvolutionLabelling, vocabulary_size: int, unit: str) -> PictureBody:
@@ -43,9 +46,24 @@ def _plain(config: PlainConvolutionLabelling, vocabulary_size: int, unit: str) -
         pooling=config.pooling,
         window=config.window,
     )
+    if unit == "pixel":
+        return _of_pixels(config, layers, config.pixels_of_place, config.width)
     widths, size = [*config.hidden, config.width], (frame.height, frame.width)
     pool = hidden_layers(layers, frame.channels, size, widths, config.activation, config.dropout)
     return PictureBody(config, layers, pool, config.width)
+
+
+def _grid(config: GridLabelling, vocabulary_size: int, unit: str) -> PictureBody:
+    layers = GridLayers(config, shows_patches=unit == "pixel")
+    if unit == "pixel":
+        return _of_pixels(config, layers, config.patch, config.width)
+    return PictureBody(config, layers, _mean(), config.width)
+
+
+def _of_pixels(config: PictureLabelling, layers: MapLayers, patch: int, width: int) -> PictureBody:
+    """A vector of a quarter of the width for each pixel. patch: pixels that the places of the last maps are apart."""
+    own = max(1, width // 4)
+    return PictureBody(config, layers, PixelVectors(layers.width, patch, own, config.frame), own, "pixel")
 
 
 def _vgg(config: VGGLabelling, vocabulary_size: int, unit: str) -> PictureBody:
@@ -103,6 +121,7 @@ def _mean() -> nn.Sequential:
 # (configuration, vocabulary size, unit) -> body, by the type of the configuration; the last two are for other inputs.
 PICTURE_BODIES: dict[Any, Callable[[Any, int, str], PictureBody]] = {
     LeNetLabelling: _plain,
+    GridLabelling: _grid,
     AlexNetLabelling: _plain,
     VGGLabelling: _vgg,
     GoogLeNetLabelling: _googlenet,

@@ -1,6 +1,7 @@
 """The body of networks that label pictures: pixels to numbers, layers that give maps, one vector a picture.
 
-Legend: B pictures, C channels of pixels, H height and W width of a map, D channels of the last map, L places in it.
+Legend: B pictures, U units of all, C channels of pixels, H height and W width of a map, D channels of the last map, L
+places in it.
 """
 
 from __future__ import annotations
@@ -48,10 +49,12 @@ class PictureBody(nn.Module):
     _means: Tensor
     _deviations: Tensor
 
-    def __init__(self, config: PictureLabelling, layers: MapLayers, pool: nn.Module, width: int) -> None:
-        """pool: from maps, (B, layers.width, h, w), to vectors, (B, width)."""
+    def __init__(
+        self, config: PictureLabelling, layers: MapLayers, pool: nn.Module, width: int, unit: str = "picture"
+    ) -> None:
+        """pool: from maps, (B, layers.width, h, w), to vectors: one a picture, (B, width), or one a pixel."""
         super().__init__()
-        self.frame, self.flip = config.frame, config.flip
+        self.frame, self.flip, self.unit = config.frame, config.flip, unit
         self.shift = tuple(int(config.shift * side) for side in (config.frame.height, config.frame.width))
         self.layers, self.pool, self.width = cast("nn.Module", layers), pool, width
         means, deviations = (np.array(own, np.float32) for own in (config.pixel_means, config.pixel_deviations))
@@ -60,8 +63,8 @@ class PictureBody(nn.Module):
         self.register_buffer("_means", torch.from_numpy(means)[:, None, None], persistent=False)
         self.register_buffer("_deviations", torch.from_numpy(deviations)[:, None, None], persistent=False)
 
-    def forward(self, inputs: Sequence[Pixels]) -> Float[Tensor, "B width"]:
-        """As `Body`. In training, pictures are mirrored and moved at random."""
+    def forward(self, inputs: Sequence[Pixels]) -> Float[Tensor, "U width"]:
+        """As `Body`. In training, pictures are mirrored and moved at random, unless their pixels are labelled."""
         return cast("Tensor", self.pool(self.maps(inputs)))
 
     def maps(self, inputs: Sequence[Pixels]) -> Float[Tensor, "B D h w"]:
@@ -70,7 +73,7 @@ class PictureBody(nn.Module):
 
     def numbers(self, inputs: Sequence[Pixels]) -> Float[Tensor, "B C H W"]:
         """The pixels of pictures as the first layer reads them."""
-        pixels = np.stack([self._varied(item) if self.training else item for item in inputs])
+        pixels = np.stack([self._varied(item) if self.training and self.unit == "picture" else item for item in inputs])
         x = torch.from_numpy(pixels).to(self._means.device).permute(0, 3, 1, 2)
         return x.float().sub(self._means).div_(self._deviations).contiguous(memory_format=torch.channels_last)
 
@@ -96,8 +99,8 @@ class PictureBody(nn.Module):
         return max(1, item.shape[0] * item.shape[1] // _CELL)
 
     def units(self, item: Pixels) -> int:
-        """One: the whole picture."""
-        return 1
+        """One, the whole picture; or its pixels."""
+        return item.shape[0] * item.shape[1] if self.unit == "pixel" else 1
 
 
 def annotation_vectors(body: PictureBody, inputs: Sequence[Pixels]) -> Float[Tensor, "B L D"]:

@@ -1,0 +1,109 @@
+"""How well a model of pairs predicts the targets, and how close its own texts come to them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from chainrule import __version__
+from chainrule.evaluation.likelihood import token_signature
+from chainrule.evaluation.resampling import Documents, interval
+from chainrule.evaluation.text_scores import TextScores, measure_summaries, measure_translations
+from chainrule.protocol import END, UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtyping import Float64
+    from numpy import ndarray
+
+    from chainrule.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairMeasurement:
+    """Likelihood of the targets given their sources, and scores of the texts that the model writes.
+
+    tokens: of the targets, </s> included. unknown: those of them that count as <unk>; bits per byte are NaN if there
+    are any, since the model does not spell them. documents: the cost of each target, in nats, and its bytes.
+    """
+
+    tokens: int
+    unknown: int
+    documents: Documents
+    scores: TextScores
+    signature: str
+
+    @property
+    def perplexity(self) -> float:
+        """Per token of the targets, </s> counted."""
+        return math.exp(math.fsum(self.documents.nats.tolist()) / self.tokens)
+
+    @property
+    def bits_per_byte(self) -> float:
+        """Of the targets given the sources."""
+        if self.unknown:
+            return math.nan
+        return math.fsum(self.documents.nats.tolist()) / math.log(2) / int(self.documents.bytes.sum())
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95 % bootstrap interval of bits per byte, over pairs."""
+        return (math.nan, math.nan) if self.unknown else interval(self.documents)
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        bits = f"{self.bits_per_byte:.4f}  95 %: {low:.4f}-{high:.4f}"
+        if self.unknown:
+            bits = f"not measured; target tokens that the model does not know: {self.unknown:,}"
+        return (
+            f"{self.scores.texts:,} pair{'s' * (self.scores.texts != 1)}, {self.tokens:,} target tokens\n"
+            f"perplexity     {self.perplexity:,.4f}  per target token, </s> counted\n"
+            f"bits per byte  {bits}\n\n{self.scores}\n\nsignature  {self.signature}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The figures by name: a row for pandas."""
+        low, high = self.interval
+        return {
+            "pairs": self.scores.texts,
+            "tokens": self.tokens,
+            "unknown": self.unknown,
+            "perplexity": self.perplexity,
+            "bits_per_byte": self.bits_per_byte,
+            "bits_per_byte_low": low,
+            "bits_per_byte_high": high,
+            **self.scores.to_dict(),
+            "signature": self.signature,
+        }
+
+    def as_json(self) -> dict[str, Any]:
+        """`to_dict` for JSON, with null for NaN and infinity, and the variant of each score."""
+        figures = {
+            name: None if isinstance(value, float) and not math.isfinite(value) else value
+            for name, value in self.to_dict().items()
+        }
+        return {**figures, "variants": {score.name: score.variant for score in self.scores.scores}}
+
+
+def measure_pairs(
+    targets: Sequence[str], log_probs: Float64[ndarray, " pairs"], texts: Sequence[str], tokenizer: Tokenizer
+) -> PairMeasurement:
+    """Measures what a model of pairs gave. log_probs: of the targets, in nats. texts: written from their sources.
+
+    tokenizer: of the targets. Raises SettingError if sacrebleu is not installed.
+    """
+    encoded = tokenizer.encode_texts(targets)
+    stops = tokenizer.align(encoded).stops[encoded.ids == END]
+    translations = measure_translations(texts, targets)
+    summaries = measure_summaries(texts, [[target] for target in targets])
+    return PairMeasurement(
+        tokens=int(encoded.ids.size),
+        unknown=int(np.count_nonzero(encoded.ids == UNKNOWN)),
+        documents=Documents(-log_probs, np.diff(stops, prepend=0)),
+        scores=TextScores(len(targets), translations.scores + summaries.scores),
+        signature=f"{token_signature(tokenizer)}|v:{__version__}",
+    )
