@@ -10,7 +10,9 @@ from chainrule.base.progress import silent
 from chainrule.errors import ModelFormatError
 from chainrule.families import FAMILIES, family_of
 from chainrule.neural.config import NETWORKS, TWO_SIDED
+from chainrule.neural.config.tree import TreeConfig
 from chainrule.ngram.config import NGramConfig
+from chainrule.protocol import END
 from chainrule.training.config import TrainingConfig
 from chainrule.training.options import StreamOptions
 from chainrule.uniform import UniformConfig
@@ -22,6 +24,9 @@ ONE_STEP = StreamOptions(training=TrainingConfig(steps=1, batch=2))
 SMALL = {name: (config(width=8, context=4), silent, ONE_STEP) for name, config in {**NETWORKS, **TWO_SIDED}.items()}
 
 
+SMALL["tree"] = (TreeConfig(width=8, brackets=(7, 8)), silent, ONE_STEP)
+TREES = np.tile(np.array([7, 3, 4, 7, 5, 6, 8, 8, END], np.int32), 4)
+
 UNTRAINED = ("mixture", "conditional", "classifier", "text-encoder")  # made of other models, or of pairs or labels
 
 
@@ -29,7 +34,7 @@ UNTRAINED = ("mixture", "conditional", "classifier", "text-encoder")  # made of 
 def test_a_family_puts_together_what_it_took_apart(name: str) -> None:
     family = FAMILIES[name]
     assert is_dataclass(family.config)
-    model, _ = family.train(STREAM, 9, *SMALL.get(name, (family.config(), silent)))
+    model, _ = family.train(TREES if name == "tree" else STREAM, 9, *SMALL.get(name, (family.config(), silent)))
     again = family.put_together(*family.take_apart(model), 9)
     assert type(again) is type(model)
     prefixes = [np.array(words, np.int32) for words in ([], [3], [3, 4, 0])]
