@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 BENCH = Path(__file__).parents[1] / "bench"
-NO_BENCHMARKS = {"machine.py", "multiplied.py"}  # the latter makes a text
+NO_BENCHMARKS = {"machine.py", "multiplied.py", "nlvr_pixels.py", "ocr_pages.py"}  # the others make texts and pictures
 SCRIPTS = sorted(path.name for path in BENCH.glob("*.py") if path.name not in NO_BENCHMARKS)
 
 

@@ -289,7 +289,7 @@ def _letters(folder: Path) -> Path:
 def test_a_recurrent_network_in_both_directions_reads_each_row_backwards_within_its_length() -> None:
     """Against torch's own, one row at a time without any padding."""
     from chainrule.neural.config.labelling import LSTMLabelling
-    from chainrule.neural.labelling.token_layers import RecurrentLayers
+    from chainrule.neural.labelling.text_layers import RecurrentLayers
 
     torch.manual_seed(0)
     layers = RecurrentLayers(LSTMLabelling(width=6, embedding_width=5, directions="both", layers=2, dropout=0.0))

@@ -63,7 +63,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.api.rank import Ranked as Ranked, rank as rank
     from chainrule.api.rescore import Rescored as Rescored, rescore as rescore
     from chainrule.api.scoring_model import ScoringModel as ScoringModel
-    from chainrule.api.together import Together as Together, read_together as read_together
+    from chainrule.api.cooccurrence_matrix import Together as Together, read_together as read_together
     from chainrule.api.train import train as train
     from chainrule.api.train_channel import train_channel as train_channel, train_grammar as train_grammar
     from chainrule.api.train_classifier import train_classifier as train_classifier
@@ -229,7 +229,7 @@ _HOMES = {
     "TextError": "errors",
     "TextPairModel": "api.pair_model",
     "TextScores": "evaluation.text_scores",
-    "Together": "api.together",
+    "Together": "api.cooccurrence_matrix",
     "TokenizerConfig": "text.tokenizer_config",
     "Tree": "structures.tree",
     "TreeConfig": "neural.config.tree",
@@ -295,7 +295,7 @@ _HOMES = {
     "read_trees": "structures.read_trees",
     "read_labelled": "text.labelled",
     "read_labelled_pairs": "applications.labelled_pairs",
-    "read_together": "api.together",
+    "read_together": "api.cooccurrence_matrix",
     "rescore": "api.rescore",
     "sample_lines": "text.sample",
     "set_threads": "base.threads",

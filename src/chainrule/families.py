@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from chainrule.evaluation.likelihood import StreamScoring
     from chainrule.neural.classifier import Classifier
     from chainrule.neural.config import NetworkConfig
-    from chainrule.neural.engine import Engine
     from chainrule.neural.labelling.classifier import ScratchClassifier
     from chainrule.neural.language_model import NeuralModel
+    from chainrule.neural.model_of_network import Engine
     from chainrule.neural.tree_model import TreeModel
     from chainrule.ngram.model_class import AnyNGram
     from chainrule.ngram.models.compact_model import CompactNGramModel
@@ -187,7 +187,7 @@ def _train_network(
     options: StreamOptions | None = None,
     run: TrainingRun | None = None,
 ) -> tuple[Engine, Json]:
-    from chainrule.neural.engine import engine_of
+    from chainrule.neural.model_of_network import engine_of
     from chainrule.training.run import train_network
 
     network, record = train_network(stream, vocabulary_size, config, options, run)

@@ -11,7 +11,7 @@ import pytest
 from sklearn.metrics import roc_auc_score, roc_curve
 
 import chainrule
-from chainrule.applications.detection.curvature import curvatures, perturbed
+from chainrule.applications.detection.detectgpt import curvatures, perturbed
 from chainrule.applications.detection.token_ranks import rank_texts
 from chainrule.errors import SettingError, TextError
 from chainrule.evaluation.roc import roc

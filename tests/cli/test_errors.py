@@ -160,7 +160,8 @@ def test_a_damaged_arpa_file_is_named_with_the_line(verb: str, refused, heldout:
 def test_a_file_that_is_no_arpa_is_no_model(refused, heldout: Path) -> None:
     told = refused(1, ["evaluate", heldout, heldout])
     suffixes = ".arpa, .arpa.gz, .arpa.zst, .arpa.xz, .arpa.bz2"
-    files = f"a file whose name ends in {suffixes}, a binary of KenLM's, a GGUF file, or one of llama2.c"
+    files = f"a file whose name ends in {suffixes}, a binary of KenLM's, a GGUF file, one of llama2.c, "
+    files += "or a .safetensors file of a ResNet"
     assert told == f"{heldout}: a model is a folder, {files}"
 
 

@@ -50,6 +50,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "pairs.tsv").write_text("teh\tthe\n")
     (tmp_path / "labelled.tsv").write_text("the dog\tanimal\nthe river\twater\n" * 10)
     (tmp_path / "pictures").mkdir()
+    for colour in ("teal", "white"):
+        (tmp_path / "colours" / colour).mkdir(parents=True)
+        Image.new("RGB", (8, 8), colour).save(tmp_path / "colours" / colour / "1.png")
     Image.new("RGB", (8, 8), "teal").save(tmp_path / "pictures" / "1.png")
     (tmp_path / "queries.txt").write_text("the river\n")
     (tmp_path / "documents.jsonl").write_text('{"text": "the bank of the river"}\n{"text": "the dog bit the man"}\n')
@@ -78,6 +81,8 @@ def test_the_example_in_the_help_of_every_verb_runs(
     lm_eval: list[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    labels_pictures = ["colours/", "-o", "network", "--network", "lenet", "--size", 16, "--steps", 1]
+    assert chainrule("train", "classifier", *labels_pictures).status == 0
     monkeypatch.setattr(app, "_console", Console(width=400))  # so wide that nothing is folded
     for verb in dict.fromkeys(IN_ORDER):
         result = chainrule(*verb.split(), "--help")

@@ -24,7 +24,7 @@ from chainrule.neural.config.pictures import (
     ViTLabelling,
 )
 from chainrule.neural.labelling.build import build_classifier
-from chainrule.neural.labelling.lite import SameConvolution
+from chainrule.neural.labelling.efficientnet import SameConvolution
 from chainrule.neural.labelling.pictures import annotation_vectors
 from chainrule.storage.safetensors import write_tensors
 

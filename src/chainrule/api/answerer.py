@@ -13,7 +13,7 @@ from chainrule.families import FAMILIES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from chainrule.api.model_parts import ModelParts
+    from chainrule.api.model_contents import ModelParts
     from chainrule.base.progress import Progress
 
 _WRITTEN_TOGETHER = 64  # prompts

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from jaxtyping import Int32
     from numpy import ndarray
 
-    from chainrule.api.model_parts import ModelParts
+    from chainrule.api.model_contents import ModelParts
     from chainrule.text.tokenizer import Tokenizer
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from chainrule.api.causal_model import CausalModel
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
-from chainrule.api.speller import speller_of_counts
 from chainrule.api.tokenizers import tokenized
+from chainrule.api.train_speller import speller_of_counts
 from chainrule.api.training_record import circumstances
 from chainrule.base.ownership import Owned
 from chainrule.errors import SettingError, TextError

@@ -11,7 +11,7 @@ from chainrule.api.causal_model import CausalModel
 from chainrule.api.masked_model import MaskedModel
 from chainrule.api.model import as_kind
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
-from chainrule.applications.detection.curvature import PERTURBATIONS, curvatures
+from chainrule.applications.detection.detectgpt import PERTURBATIONS, curvatures
 from chainrule.applications.detection.token_ranks import BOUNDS, RankedText, rank_texts
 from chainrule.base.arguments import as_texts
 from chainrule.drawing.plots import Axis, Line, Plot

@@ -14,8 +14,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
 
+from chainrule.api.model_contents import ModelParts
 from chainrule.api.model_info import info_of_model, size_of
-from chainrule.api.model_parts import ModelParts
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.save import save_arpa, save_folder
 from chainrule.errors import SettingError, WrongModelError

@@ -12,7 +12,7 @@ from chainrule.families import FAMILIES
 from chainrule.report.model_card import model_rows
 
 if TYPE_CHECKING:
-    from chainrule.api.model_parts import ModelParts
+    from chainrule.api.model_contents import ModelParts
     from chainrule.api.word_vectors import WordVectors
     from chainrule.text.tokenizer import Tokenizer
 

@@ -16,7 +16,7 @@ from chainrule.storage.model_folder import CARD, SPELLER_ARRAYS, TOKENIZER, VOCA
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from chainrule.api.model_parts import ModelParts
+    from chainrule.api.model_contents import ModelParts
     from chainrule.base.progress import Progress
 
 

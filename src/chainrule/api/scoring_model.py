@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 import numpy as np
 
 from chainrule.api.answerer import ModelAnswerer
-from chainrule.api.judge import judge_pairs
+from chainrule.api.minimal_pairs import judge_pairs
 from chainrule.api.model import Model
 from chainrule.api.predict import score_texts, unknown_words
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress

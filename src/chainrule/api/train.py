@@ -14,9 +14,9 @@ from chainrule.api.build_model import build_model
 from chainrule.api.load_model import load
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.run_options import RUN_OPTIONS, RunOptions, training_run
-from chainrule.api.speller import speller_of_counts, token_counts
 from chainrule.api.token_vectors import check_fixed, initial_vectors
 from chainrule.api.tokenizers import tokenized
+from chainrule.api.train_speller import speller_of_counts, token_counts
 from chainrule.api.training_record import circumstances
 from chainrule.api.validation_text import ids_file, read_validation, split_off_validation
 from chainrule.base.ownership import Owned

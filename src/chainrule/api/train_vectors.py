@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from chainrule.api.cooccurrence_matrix import Together
 from chainrule.api.progress_line import ProgressLine, ProgressOption, callback, shows_progress
-from chainrule.api.together import Together
 from chainrule.api.tokenizers import tokenized
 from chainrule.api.training_record import circumstances
 from chainrule.api.validation_text import ids_file

@@ -105,7 +105,7 @@ def map_in_order(function: Callable[[T], R], items: Iterable[T], *, ahead: int |
     workers: list[threading.Thread] = []
     results: dict[int, R] = {}
     remaining = iter(items)
-    submitted = yielded = 0
+    submitted = received = yielded = 0
     try:
         while True:
             for item in itertools.islice(remaining, ahead - (submitted - yielded)):
@@ -118,6 +118,7 @@ def map_in_order(function: Callable[[T], R], items: Iterable[T], *, ahead: int |
                 return
             while yielded not in results:
                 i, result, error = finished.get()
+                received += 1
                 if error is not None:
                     raise error
                 results[i] = result
@@ -127,6 +128,9 @@ def map_in_order(function: Callable[[T], R], items: Iterable[T], *, ahead: int |
         stopped.set()
         for _ in workers:
             waiting.put(None)
+        if received == submitted:  # idle workers end at once; one still inside torch's code would abort an exit
+            for worker in workers:
+                worker.join()
 
 
 def run(compiled: Callable[..., R], *args: Any, while_waiting: Callable[[], None] | None = None) -> R:
@@ -158,9 +162,11 @@ def start_in_thread(work: Callable[[], R], while_waiting: Callable[[], None] | N
                 if while_waiting is not None:
                     while_waiting()
                 continue
+            thread.join()
             if error is not None:
                 raise error
             return value
 
-    threading.Thread(target=work_on_thread, daemon=True).start()
+    thread = threading.Thread(target=work_on_thread, daemon=True)
+    thread.start()
     return result

@@ -107,8 +107,8 @@ def _count_together(
     overwrite: bool,
     json: bool,
 ) -> None:
+    from chainrule.api.cooccurrence_matrix import files_of
     from chainrule.api.cooccurrences import count_together
-    from chainrule.api.together import files_of
     from chainrule.api.train_vectors import WORDS
 
     files = files_of(output)

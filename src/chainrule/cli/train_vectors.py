@@ -79,7 +79,7 @@ def vectors(
     a checkpoint, and --resume continues. With --counts, GloVe learns from
     co-occurrences that were counted before.
     """
-    from chainrule.api.together import Together, read_together
+    from chainrule.api.cooccurrence_matrix import Together, read_together
     from chainrule.api.train_vectors import WORDS, remove_finished, train_vectors
     from chainrule.storage.model_folder import check_target
     from chainrule.training.run_folder import is_unfinished
@@ -128,7 +128,7 @@ def _report_finished(
     output: Path, config: VectorsConfig, source: Source | Path, tokenizer: TokenizerConfig, *, json: bool
 ) -> None:
     """Prints that a run has ended. source: a text, or a file of co-occurrences. Raises SettingError if it differs."""
-    from chainrule.api.together import read_together
+    from chainrule.api.cooccurrence_matrix import read_together
     from chainrule.api.train_vectors import WORDS
     from chainrule.api.word_vectors import FAMILY
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from chainrule.api.causal_model import CausalModel, CausalNetwork
 from chainrule.api.mix import mix
-from chainrule.api.speller import train_speller
 from chainrule.api.tokenizers import tokenized
+from chainrule.api.train_speller import train_speller
 from chainrule.api.training_record import circumstances
 from chainrule.api.validation_text import read_validation
 from chainrule.base.progress import Progress, silent

@@ -9,7 +9,7 @@ from chainrule.neural.saving import put_together, take_apart
 
 if TYPE_CHECKING:
     from chainrule.base.progress import Progress
-    from chainrule.neural.engine import Engine
+    from chainrule.neural.model_of_network import Engine
 
 
 def compact(engine: Engine, progress: Progress) -> Engine:

@@ -22,8 +22,8 @@ from chainrule.neural.conditional import build_conditional
 from chainrule.neural.conditional_model import ConditionalModel
 from chainrule.neural.config import settings_of
 from chainrule.neural.config.conditional import ConditionalConfig
-from chainrule.neural.engine import engine_of
 from chainrule.neural.int8_weights import ALIGNMENT, packed_shape
+from chainrule.neural.model_of_network import engine_of
 from chainrule.neural.quantising import packable
 from chainrule.neural.threads import use_threads
 from chainrule.protocol import BEGIN
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.neural.config import NetworkConfig
-    from chainrule.neural.engine import Engine
+    from chainrule.neural.model_of_network import Engine
     from chainrule.neural.network import Network
 
     Json = dict[str, Any]

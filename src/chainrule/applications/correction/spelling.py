@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from chainrule.applications.correction.chunks import in_case_of
-from chainrule.applications.correction.marks import Marks
+from chainrule.applications.correction.punctuation import Marks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -21,13 +21,13 @@ from chainrule.neural.labelling.build_pictures import PICTURE_BODIES
 from chainrule.neural.labelling.classifier import ScratchClassifier
 from chainrule.neural.labelling.graphs import GraphBody
 from chainrule.neural.labelling.pairs import PairBody
-from chainrule.neural.labelling.texts import TextBody
-from chainrule.neural.labelling.token_layers import (
+from chainrule.neural.labelling.text_layers import (
     ConvolutionLayers,
     NoLayers,
     RecurrentLayers,
     TransformerLayers,
 )
+from chainrule.neural.labelling.texts import TextBody
 from chainrule.neural.labelling.trees import TreeBody
 from chainrule.neural.layers import layer_stack
 

@@ -17,11 +17,11 @@ from chainrule.neural.config.pictures import (
     ViTLabelling,
 )
 from chainrule.neural.labelling.convolutions import Convolution, PlainLayers, hidden_layers
+from chainrule.neural.labelling.efficientnet import LiteLayers, lite_head
 from chainrule.neural.labelling.grids import GridLayers, PixelVectors
-from chainrule.neural.labelling.lite import LiteLayers, lite_head
-from chainrule.neural.labelling.patches import Patches, PatchLayers, PatchTransformer
 from chainrule.neural.labelling.pictures import PictureBody
 from chainrule.neural.labelling.residual import InceptionLayers, ResidualLayers
+from chainrule.neural.labelling.vit import Patches, PatchLayers, PatchTransformer
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
-from chainrule.neural.labelling.lite import SameConvolution
-from chainrule.neural.labelling.patches import PatchTransformer
+from chainrule.neural.labelling.efficientnet import SameConvolution
+from chainrule.neural.labelling.vit import PatchTransformer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float64, Int64
     from numpy import ndarray
 
-    from chainrule.api.model_parts import ModelParts
+    from chainrule.api.model_contents import ModelParts
     from chainrule.base.progress import Progress
     from chainrule.evaluation.acceptability import GroupAccuracy
     from chainrule.text.corpus import Paths
