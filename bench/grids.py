@@ -1,6 +1,5 @@
 """Two-dimensional LSTMs: diagonals against cell by cell, pixels of NLVR's scenes, and bits per dimension of pictures.
 
-python bench/structures.py --parts grids ...      or here, with
 python bench/grids.py --parts diagonals
 python bench/grids.py --parts segmentation --scenes OUT       OUT: as bench/nlvr_pixels.py wrote it
 python bench/grids.py --parts pixels --pictures cifar10.zip --minutes 4

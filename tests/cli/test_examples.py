@@ -81,7 +81,7 @@ def test_the_example_in_the_help_of_every_verb_runs(
     lm_eval: list[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    labels_pictures = ["colours/", "-o", "network", "--network", "lenet", "--size", 16, "--steps", 1]
+    labels_pictures = ["colours/", "-o", "network", "--network", "lenet", "--epochs", 1]
     assert chainrule("train", "classifier", *labels_pictures).status == 0
     monkeypatch.setattr(app, "_console", Console(width=400))  # so wide that nothing is folded
     for verb in dict.fromkeys(IN_ORDER):

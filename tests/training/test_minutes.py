@@ -16,7 +16,7 @@ import pytest
 from training_runs import QUICK, RECURRENT, TRANSFORMER, VOCABULARY, numbers, text, trained
 
 from chainrule.neural.config import MaskedConfig
-from chainrule.training import batch_size
+from chainrule.training import batch_size, timetable
 from chainrule.training import run as run_module
 from chainrule.training import trainer as trainer_module
 from chainrule.training.batches import blocks, lanes
@@ -49,7 +49,7 @@ class Machine:
 
     def installed(self, monkeypatch: pytest.MonkeyPatch) -> Machine:
         clock = SimpleNamespace(monotonic=lambda: self.now, perf_counter=lambda: self.now)
-        for module in (run_module, time_budget, trainer_module, batch_size):
+        for module in (run_module, timetable, trainer_module, batch_size):
             monkeypatch.setattr(module, "time", clock)
         for objective in (NextToken, BothSides):
             self._slow_down(monkeypatch, objective)

@@ -27,7 +27,7 @@ from chainrule.training.processes import Processes, join_processes, leave_proces
 from chainrule.training.reports import Log, Report
 from chainrule.training.resume_check import check_same, open_checkpoint
 from chainrule.training.run_record import run_record, validate_finally
-from chainrule.training.time_budget import Timetable
+from chainrule.training.timetable import Timetable
 from chainrule.training.trainer import Trainer
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import torch
 from chainrule.training.config import settings_of
 
 if TYPE_CHECKING:
-    from chainrule.training.time_budget import Timetable
+    from chainrule.training.timetable import Timetable
     from chainrule.training.trainer import Trainer
 
 
