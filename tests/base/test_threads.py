@@ -4,6 +4,7 @@ import itertools
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -180,3 +181,19 @@ def test_work_goes_on_beside_the_caller_and_its_result_or_error_comes_when_asked
     assert result() is True
     with pytest.raises(ZeroDivisionError):
         start_in_thread(lambda: 1 // 0)()
+
+
+class SlowToEnd(threading.Thread):
+    def run(self) -> None:
+        super().run()
+        time.sleep(0.2)
+
+
+def test_no_worker_outlives_its_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At exit, a thread that is still inside torch's code would abort the program."""
+    monkeypatch.setattr(base_threads.threading, "Thread", SlowToEnd)
+    before = set(threading.enumerate())
+    assert list(map_in_order(abs, range(9))) == list(range(9))
+    assert set(threading.enumerate()) <= before
+    assert start_in_thread(lambda: 5)() == 5
+    assert set(threading.enumerate()) <= before
