@@ -293,10 +293,9 @@ def test_what_happens_to_selected_rows_leaves_the_old_state_and_each_other_alone
     np.testing.assert_array_equal(model.next_log_probs(branch), found[:3])
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_rows_that_join_and_leave_a_batch_are_as_each_alone(model, prefixes, seed: int) -> None:
+def test_rows_that_join_and_leave_a_batch_are_as_each_alone(model, prefixes) -> None:
     """After twenty random steps; bit for bit where probabilities are looked up in tables."""
-    chance = random.Random(seed)
+    chance = random.Random(1)
     rows = [list(prefix) for prefix in prefixes]
     cuts = sorted(chance.sample(range(len(rows) + 1), 2))
     parts = [rows[: cuts[0]], rows[cuts[0] : cuts[1]], rows[cuts[1] :]]
