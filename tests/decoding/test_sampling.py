@@ -199,6 +199,7 @@ def test_a_batch_that_is_cut_gives_the_same_texts(settings: dict[str, Any], monk
     prefixes = [np.array([3], np.int32)] * 7
     whole_batch = samples(UniformModel(20), prefixes, seed=5, max_tokens=9, **settings)
     monkeypatch.setattr("chainrule.decoding.sampling.MAX_PROBS", 45)
+    monkeypatch.setattr("chainrule.decoding.choose_tokens.MAX_PROBS", 45)
     monkeypatch.setattr("chainrule.decoding.sampling.MIN_BATCH", 3)
     parts = samples(UniformModel(20), prefixes, seed=5, max_tokens=9, **settings)
     assert [text.tokens.tolist() for text in parts] == [text.tokens.tolist() for text in whole_batch]

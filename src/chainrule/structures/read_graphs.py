@@ -13,6 +13,7 @@ import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chainrule.errors import TextError
+from chainrule.structures.collect import collect
 from chainrule.structures.graph import Edge, Graph, LabelledGraph, graph_of_tree, labelled
 from chainrule.structures.read_trees import trees_of
 from chainrule.text.reading import FORMATS, text_suffix
@@ -40,30 +41,19 @@ def read_graphs(name: str | os.PathLike[str], unit: str = "graph", on_bad: OnBad
     good:  chainrule.read_graphs("molecules.jsonl")
     """
     name = os.fspath(name)
-    examples = []
-    for found in _graphs_of(name, unit, on_bad):
-        try:
-            if isinstance(found, TextError):
-                raise found
-            examples.append(labelled(found.graph, unit, found.place))
-        except TextError as error:
-            on_bad(error)
-    if not examples:
-        raise TextError(f"{name}: there is no labelled graph in it; at least one is needed")
-    return examples
+    return collect(
+        _graphs_of(name, unit, on_bad),
+        lambda placed: labelled(placed.graph, unit, placed.place),
+        on_bad,
+        f"{name}: there is no labelled graph in it; at least one is needed",
+    )
 
 
 def read_unlabelled_graphs(name: str | os.PathLike[str]) -> list[Graph]:
     """The graphs of a file, whether they have labels or not. Raises TextError, also where there is no graph."""
     name = os.fspath(name)
-    graphs = []
-    for found in _graphs_of(name, "unlabelled", raise_error):
-        if isinstance(found, TextError):
-            raise found
-        graphs.append(found.graph)
-    if not graphs:
-        raise TextError(f"{name}: there is no graph in it; at least one is needed")
-    return graphs
+    missing = f"{name}: there is no graph in it; at least one is needed"
+    return collect(_graphs_of(name, "unlabelled", raise_error), lambda placed: placed.graph, raise_error, missing)
 
 
 def _graphs_of(name: str, unit: str, on_bad: OnBad) -> Iterator[PlacedGraph | TextError]:

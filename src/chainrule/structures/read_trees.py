@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from chainrule.errors import TextError
 from chainrule.structures.brackets import PlacedTree, trees_in_brackets
+from chainrule.structures.collect import collect
 from chainrule.structures.conllu import dependency_trees
 from chainrule.structures.tree import LabelledTree, Tree, labelled
 from chainrule.text.plain_text import lines_of
@@ -35,30 +36,19 @@ def read_trees(name: str | os.PathLike[str], unit: str = "tree", on_bad: OnBad =
     good:  chainrule.read_trees("train.txt.gz", "node")
     """
     name = os.fspath(name)
-    examples = []
-    for found in trees_of(name, unit, on_bad):
-        try:
-            if isinstance(found, TextError):
-                raise found
-            examples.append(labelled(found.tree, unit, f"{name}, line {found.line}"))
-        except TextError as error:
-            on_bad(error)
-    if not examples:
-        raise TextError(f"{name}: there is no labelled tree in it; at least one is needed")
-    return examples
+    return collect(
+        trees_of(name, unit, on_bad),
+        lambda placed: labelled(placed.tree, unit, f"{name}, line {placed.line}"),
+        on_bad,
+        f"{name}: there is no labelled tree in it; at least one is needed",
+    )
 
 
 def read_unlabelled(name: str | os.PathLike[str]) -> list[Tree]:
     """The trees of a file, whether they have labels or not. Raises TextError, also where there is no tree."""
     name = os.fspath(name)
-    trees = []
-    for found in trees_of(name, "unlabelled", raise_error):
-        if isinstance(found, TextError):
-            raise found
-        trees.append(found.tree)
-    if not trees:
-        raise TextError(f"{name}: there is no tree in it; at least one is needed")
-    return trees
+    missing = f"{name}: there is no tree in it; at least one is needed"
+    return collect(trees_of(name, "unlabelled", raise_error), lambda placed: placed.tree, raise_error, missing)
 
 
 def trees_of(name: str, unit: str, on_bad: OnBad) -> Iterator[PlacedTree | TextError]:

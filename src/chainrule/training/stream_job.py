@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -74,14 +74,7 @@ def stream_job(
         training=training,
         recipe=recipe,
         network=network_settings(config),
-        text={
-            **options.origin,
-            "tokens": stream.size,
-            "ids": digest_of(stream),
-            "validation_tokens": None if validation is None else validation.stream.size,
-            "validation": None if validation is None else digest_of(validation.stream),
-            "vocabulary": vocabulary_size,
-        },
+        text=text_record(stream, vocabulary_size, options),
         build=build_network,
         matrices=Network.matrices,
         objective=objective,
@@ -119,6 +112,19 @@ def flops_per_token(network: Network) -> float:
     if isinstance(config, TransformerConfig):
         attention = 6.0 * config.layers * config.width * min(config.context, 2 * (config.window or config.context))
     return 6.0 * weights + attention
+
+
+def text_record(stream: Int32[ndarray, " tokens"], vocabulary_size: int, options: StreamOptions) -> dict[str, Any]:
+    """What a run was trained and validated on; only a run on the same may be resumed."""
+    validation = options.validation
+    return {
+        **options.origin,
+        "tokens": stream.size,
+        "ids": digest_of(stream),
+        "validation_tokens": None if validation is None else validation.stream.size,
+        "validation": None if validation is None else digest_of(validation.stream),
+        "vocabulary": vocabulary_size,
+    }
 
 
 def digest_of(stream: Int32[ndarray, " tokens"]) -> str:

@@ -20,7 +20,7 @@ from chainrule.training.initial_vectors import coverage_of, set_rows
 from chainrule.training.job import TrainingJob
 from chainrule.training.labels import SortedBatches
 from chainrule.training.objective import ValidationResult
-from chainrule.training.stream_job import counts_of, digest_of
+from chainrule.training.stream_job import counts_of, text_record
 from chainrule.training.validation import unigram_loss
 
 if TYPE_CHECKING:
@@ -75,14 +75,7 @@ def tree_job(
             warm_up=_WARM_UP if training.warm_up is None else training.warm_up,
         ),
         network=settings_of(config),
-        text={
-            **options.origin,
-            "tokens": stream.size,
-            "ids": digest_of(stream),
-            "validation_tokens": None if validation is None else validation.stream.size,
-            "validation": None if validation is None else digest_of(validation.stream),
-            "vocabulary": vocabulary_size,
-        },
+        text=text_record(stream, vocabulary_size, options),
         build=build,
         matrices=TreeNetwork.matrices,
         objective=lambda network, setup: TreeObjective(network, setup, stream, examples, validation, kept),

@@ -1,0 +1,185 @@
+"""One step of sampling: a token for each row, drawn from the model's distribution as modified by the settings.
+
+In this order: constraints, repetition penalty, temperature, top-k, typical, top-p, min-p, draw. Temperature 0 takes
+the most probable token instead. Whole distributions are computed only if a setting needs them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from chainrule.base.distributions import NOTHING_TO_DRAW_MESSAGE, sample_columns
+from chainrule.decoding.candidates import Candidates, Rules, all_candidates, best_candidates
+from chainrule.decoding.warpers import min_p, nucleus, tempered, typical
+from chainrule.errors import SettingError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtyping import Bool, Float32, Float64, Int32
+    from numpy import ndarray
+
+    from chainrule.decoding.constraints import Constraints
+    from chainrule.decoding.sampling_config import SamplingConfig
+    from chainrule.protocol import LanguageModel
+
+MAX_PROBS = 1 << 20  # probabilities of a batch of whole distributions, so that they fit into the processor's cache
+LIST_SIZES = (64, 1024)  # numbers of candidates to try before the whole distribution, for top-p and min-p
+# Draws of a row at a time, for temperatures below 1, before its whole distribution is computed.
+DRAWS = (1, 1, 1, 2, 2, 4, 4, 8, 8)
+
+
+def needs_rows(config: SamplingConfig, constraints: Constraints) -> bool:
+    """Whether a step needs whole distributions: if it draws from all tokens, but not as the model itself would."""
+    if constraints.allowed is not None:
+        return True
+    if config.temperature == 0 or config.top_k is not None:
+        return False
+    is_unchanged = config.temperature == config.repetition_penalty == 1 and not constraints.no_repeat
+    return config.typical is not None or not (is_unchanged or _only_sharpens(config, constraints))
+
+
+def _only_sharpens(config: SamplingConfig, constraints: Constraints) -> bool:
+    """Whether a temperature below 1, beside banned tokens, is all that changes the distribution."""
+    cuts = (config.top_k, config.top_p, config.min_p, config.typical, constraints.allowed)
+    is_plain = all(cut is None for cut in cuts) and config.repetition_penalty == 1 and not constraints.no_repeat
+    return 0 < config.temperature < 1 and is_plain
+
+
+def choose(
+    model: LanguageModel[Any],
+    state: Any,
+    config: SamplingConfig,
+    rules: Rules,
+    generators: Sequence[np.random.Generator],
+) -> tuple[Float32[ndarray, " B"], Int32[ndarray, " B"]]:
+    """A token for each row: the model's own log-probability of it, and its id."""
+    if config.temperature == 0:
+        candidates = best_candidates(model, state, 1, rules)
+        if not np.isfinite(candidates.weights).all():
+            raise SettingError(NOTHING_TO_DRAW_MESSAGE)
+        return candidates.log_probs[:, 0], candidates.tokens[:, 0]
+    if _only_sharpens(config, rules.constraints):
+        return _draw_sharpened(model, state, config, rules, generators)
+    uniforms = _uniforms(generators)
+    if config.top_k is not None:
+        return _draw(_warp(best_candidates(model, state, config.top_k, rules), config), uniforms)
+    if needs_rows(config, rules.constraints):
+        return _draw(_warp(all_candidates(model, state, rules), config), uniforms)
+    if config.top_p is None and config.min_p is None:
+        return model.draw(state, uniforms, rules.constraints.banned_at(rules.length, model.end))
+    return _draw_from_lists(model, state, config, rules, uniforms)
+
+
+def _draw(
+    candidates: Candidates, uniforms: Float64[ndarray, " B"]
+) -> tuple[Float32[ndarray, " B"], Int32[ndarray, " B"]]:
+    weights = candidates.weights - candidates.weights.max(axis=1, keepdims=True)
+    columns = sample_columns(np.exp(weights, out=weights), uniforms)[:, None]
+    log_probs, tokens = (np.take_along_axis(of, columns, axis=1) for of in (candidates.log_probs, candidates.tokens))
+    return log_probs[:, 0], tokens[:, 0]
+
+
+def _warp(candidates: Candidates, config: SamplingConfig) -> Candidates:
+    """Applies temperature and truncation. Raises SettingError if a row has no candidate."""
+    if np.isneginf(candidates.weights.max(axis=1)).any():
+        raise SettingError(NOTHING_TO_DRAW_MESSAGE)
+    weights = tempered(candidates.weights, config.temperature)
+    if config.typical is not None:
+        weights = typical(weights, config.typical)
+    if config.top_p is not None:
+        weights = nucleus(weights, config.top_p)
+    if config.min_p is not None:
+        weights = min_p(weights, config.min_p)
+    return candidates._replace(weights=weights)
+
+
+def _uniforms(generators: Sequence[np.random.Generator]) -> Float64[ndarray, " B"]:
+    return np.array([generator.random() for generator in generators], np.float64)
+
+
+def _draw_sharpened(
+    model: LanguageModel[Any],
+    state: Any,
+    config: SamplingConfig,
+    rules: Rules,
+    generators: Sequence[np.random.Generator],
+) -> tuple[Float32[ndarray, " B"], Int32[ndarray, " B"]]:
+    """Draws from P^(1/T) for T < 1 by rejection: a token drawn from P is kept with probability (P / max P)^(1/T - 1).
+
+    That is exact and needs no whole distributions; only a row that keeps none of its draws gets its own.
+    """
+    log_probs, tokens = np.empty(len(generators), np.float32), np.empty(len(generators), np.int32)
+    banned = rules.constraints.banned_at(rules.length, model.end)
+    best = best_candidates(model, state, 1, rules).weights[:, 0]
+    rows = np.arange(len(generators))
+    for draws in DRAWS:
+        uniforms = np.array([generators[row].random((2, draws)) for row in rows.tolist()])
+        repeated = model.select(state, rows.astype(np.int32).repeat(draws))
+        drawn, ids = (part.reshape(-1, draws) for part in model.draw(repeated, uniforms[:, 0].ravel(), banned))
+        below = np.minimum(drawn.astype(np.float64) - best[rows, None], 0)
+        chances = np.multiply(1 / config.temperature - 1, below, out=np.zeros_like(below), where=below < 0)
+        is_kept = np.log1p(-uniforms[:, 1]) <= chances
+        first, is_done = is_kept.argmax(axis=1), is_kept.any(axis=1)
+        log_probs[rows[is_done]], tokens[rows[is_done]] = drawn[is_done, first[is_done]], ids[is_done, first[is_done]]
+        rows = rows[~is_done]
+        if not rows.size:
+            return log_probs, tokens
+    batch = max(1, MAX_PROBS // model.vocabulary_size)
+    for part in (rows[low : low + batch] for low in range(0, rows.size, batch)):
+        whole = all_candidates(model, model.select(state, part.astype(np.int32)), rules)
+        uniforms = _uniforms([generators[row] for row in part.tolist()])
+        log_probs[part], tokens[part] = _draw(_warp(whole, config), uniforms)
+    return log_probs, tokens
+
+
+def _draw_from_lists(
+    model: LanguageModel[Any], state: Any, config: SamplingConfig, rules: Rules, uniforms: Float64[ndarray, " B"]
+) -> tuple[Float32[ndarray, " B"], Int32[ndarray, " B"]]:
+    """Draws from the model's own distribution, truncated by top-p and min-p: exactly, but mostly from short lists.
+
+    A row whose list lacks some tokens that pass is tried with a longer list, and then with its whole distribution.
+    """
+    log_probs, tokens = np.empty(uniforms.size, np.float32), np.empty(uniforms.size, np.int32)
+    rows = np.arange(uniforms.size)
+    banned = rules.constraints.banned_at(rules.length, model.end)
+    for k in (k for k in LIST_SIZES if k < model.vocabulary_size):
+        candidates, is_enough = _list_candidates(model, model.select(state, rows.astype(np.int32)), config, banned, k)
+        done = rows[is_enough]
+        complete = Candidates(*(column[is_enough] for column in candidates))
+        log_probs[done], tokens[done] = _draw(complete, uniforms[done])
+        rows = rows[~is_enough]
+    batch = max(1, MAX_PROBS // model.vocabulary_size)
+    for part in (rows[low : low + batch] for low in range(0, rows.size, batch)):
+        candidates = _warp(all_candidates(model, model.select(state, part.astype(np.int32)), rules), config)
+        log_probs[part], tokens[part] = _draw(candidates, uniforms[part])
+    return log_probs, tokens
+
+
+def _list_candidates(
+    model: LanguageModel[Any], state: Any, config: SamplingConfig, banned: list[int], k: int
+) -> tuple[Candidates, Bool[ndarray, " B"]]:
+    """The k most probable tokens, truncated by top-p and min-p, and for which rows no other token passes.
+
+    The mass of the tokens outside the list is one minus that of the list. Of a banned token outside it, only a bound is
+    known: it is no more probable than the last token of the list.
+    """
+    log_probs, tokens = model.top(state, k + len(banned))
+    is_banned = np.isin(tokens, banned)
+    weights = np.where(is_banned, -np.inf, log_probs.astype(np.float64))
+    probs = np.exp(log_probs, dtype=np.float64)
+    listed = np.where(is_banned, 0, probs).sum(axis=1)
+    is_enough = listed > 0
+    if config.top_p is not None:
+        most = 1 - np.where(is_banned, probs, 0).sum(axis=1)
+        least = most - (len(set(banned)) - is_banned.sum(axis=1)) * probs[:, -1]
+        fewer, weights = (nucleus(weights, config.top_p, total) for total in (least, most))
+        is_enough &= (fewer == weights).all(axis=1) & (listed >= config.top_p * most)
+    if config.min_p is not None:
+        cut = min_p(weights, config.min_p)
+        if config.top_p is None:
+            is_enough &= np.isneginf(cut[:, -1])
+        weights = cut
+    return Candidates(tokens, log_probs, weights), is_enough
