@@ -215,7 +215,9 @@ def quality(options: argparse.Namespace, folder: Path) -> None:
     """Correlations and analogies of ours, seed by seed, and of the peers'."""
     print("| what | words/s | MEN | WS-353 | SimVerb | grammar | family |\n|---|---:|---:|---:|---:|---:|---:|")
     for part, seed in itertools.product(options.methods, options.seeds):
-        programs = {"chainrule": partial(ours, part, options, folder / "ours", seed=seed)}
+        programs: dict[str, Callable[[], float]] = {
+            "chainrule": partial(ours, part, options, folder / "ours", seed=seed)
+        }
         programs |= peers(part, options, folder, seed)
         for name in [name for name in options.programs if name in programs]:
             if name == "word2vec.c" and seed != options.seeds[0]:  # it has one seed, and takes long
