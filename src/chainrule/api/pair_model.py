@@ -12,21 +12,18 @@ import unicodedata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from chainrule import __version__
 from chainrule.api.causal_model import CausalModel
 from chainrule.api.load_model import open_checkpoint
 from chainrule.api.model_info import info_of_pairs, size_of
 from chainrule.api.pair_measurement import PairMeasurement, measure_pairs
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.api.search_sources import score_targets, search_sources
 from chainrule.api.tokenizers import tokenizer_from
-from chainrule.decoding.beam import BeamConfig, search
-from chainrule.decoding.constraints import Constraints
+from chainrule.decoding.beam import BeamConfig
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.neural.config import settings_of
 from chainrule.open_models.importing_pairs import import_pair, is_pair
-from chainrule.protocol import UNKNOWN
 from chainrule.report.model_card import model_card
 from chainrule.storage.config_json import CONFIG, TokenizerEntry
 from chainrule.storage.hugging_face import is_hugging_face, read_json
@@ -58,8 +55,6 @@ if TYPE_CHECKING:
 
 FAMILY = "conditional"
 SOURCE = "source."  # before the names of the source vocabulary's arrays
-BATCH = 64  # sources that are searched for at once
-_PREFIX = np.empty(0, np.int32)
 
 
 class Written(NamedTuple):
@@ -113,15 +108,7 @@ class TextPairModel:
         """log P of each target with its </s>, given its source, in nats. Raises as `given`."""
         progress = callback(progress)
         sources, targets = self.sources(pairs.sources), documents_of(self.target.encode_texts(pairs.targets).ids)
-        scores = np.zeros(len(pairs))
-        order = sorted(range(len(pairs)), key=lambda i: (sources[i].size, targets[i].size))
-        for first in range(0, len(order), BATCH):
-            progress("scoring", first, len(order))
-            chosen = order[first : first + BATCH]
-            given = self.model.given([sources[i] for i in chosen])
-            token_scores = given.score([targets[i] for i in chosen])
-            scores[chosen] = [log_probs.sum(dtype=np.float64) for log_probs in token_scores]
-        return scores
+        return score_targets(self.model, sources, targets, progress)
 
     @shows_progress
     def write(
@@ -144,23 +131,10 @@ class TextPairModel:
             raise TypeError("write takes several texts; put a single one in a list")
         beam = beam or BeamConfig(size=5, rank_by="mean", stop="likely")
         sources = self.sources(texts)
-        written: list[list[Written]] = [[] for _ in texts]
-        order = sorted((i for i, source in enumerate(sources) if source.size), key=lambda i: sources[i].size)
-        for first in range(0, len(order), BATCH):
-            progress("writing", first, len(order))
-            chosen = order[first : first + BATCH]
-            given = self.model.given([sources[i] for i in chosen], alignments=alignments)
-            longest = max_tokens or 2 * sources[chosen[-1]].size + 20
-            searches = search(
-                given,
-                [_PREFIX] * len(chosen),
-                beam,
-                Constraints(max_tokens=longest, banned=[UNKNOWN]),
-                attention=given.attention if alignments else None,
-            )
-            for i, result in zip(chosen, searches, strict=True):
-                written[i] = [self._written(hypothesis, sources[i]) for hypothesis in result.hypotheses]
-        return written
+        searched = search_sources(
+            self.model, sources, beam, lambda length: max_tokens or 2 * length + 20, progress, alignments=alignments
+        )
+        return [[self._written(one, source) for one in found] for source, found in zip(sources, searched, strict=True)]
 
     @shows_progress
     def evaluate(

@@ -82,6 +82,8 @@ def evaluate(
 
     A model of pairs is measured on --source and --target: the perplexity of the
     targets, and BLEU, chrF, length ratio and ROUGE of the texts that it writes.
+    One that captions is measured on --pictures: the same of their captions, and
+    BLEU-1 to 4, METEOR, ROUGE-L and CIDEr-D of those that it writes.
     """
     from chainrule.api.causal_model import CausalModel
 
