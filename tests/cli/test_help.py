@@ -149,6 +149,8 @@ VERBS = {
         "--max-tokens",
         "--sample",
         "--seed",
+        "--tree",
+        "--overwrite",
         "--json",
     }
     | {"--temperature", "--top-k", "--top-p", "--min-p", "--typical", "--repetition-penalty"}

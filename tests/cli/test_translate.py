@@ -379,6 +379,8 @@ def test_references_of_standard_input_are_counted_as_it_comes(chainrule, mt: Pat
     [
         ("--sample --beam 3", "--beam has no effect with --sample, which does not search."),
         ("--sample --alignments", "--alignments has no effect with --sample, which does not search."),
+        ("--sample --tree t.svg", "--tree has no effect with --sample, which does not search."),
+        ("--tree t.png", "its name must end in .json, .svg or .html."),
         ("--temperature 0.5", "--temperature needs --sample."),
         ("--seed 3", "--seed needs --sample."),
         ("--alpha 0.3", "--alpha needs --rank-by wu."),
@@ -397,3 +399,26 @@ def test_a_model_without_attention_writes_json(chainrule, pairs: list[Path], std
     stdin(b"zwei hunde\n")
     [found] = chainrule("translate", tmp_path / "mt", "--json", "--max-tokens", 3).json["texts"]
     assert found["attention"] is None
+
+
+def test_the_tree_of_a_translation_has_the_text_that_is_printed(chainrule, mt: Path, stdin, tmp_path: Path) -> None:
+    stdin(b"\nzwei hunde\n")
+    tree = tmp_path / "tree.json"
+    result = chainrule("translate", mt, "--beam", 2, "--max-tokens", 4, "--tree", tree)
+    assert result.status == 0, result.err
+    drawn = json.loads(tree.read_text())
+    nodes = drawn["nodes"]
+    model = package.load_pairs(mt)
+    [[best]] = model.write(["zwei hunde"], package.BeamConfig(size=2, rank_by="mean", stop="likely"), max_tokens=4)
+    assert result.lines == ["", best.text]
+    path = [nodes[i] for i in drawn["best"]]
+    ended = ["</s>"] if best.ending == "end" else []
+    assert [node["token"] for node in path] == [*best.tokens, *ended]
+    assert path[-1]["total"] == pytest.approx(best.log_prob, abs=1e-5)
+    assert path[-1]["total"] == pytest.approx(sum(node["log_prob"] for node in path), abs=1e-4)
+    greedy = model.sample(["zwei hunde"], 1, package.SamplingConfig(temperature=0), max_tokens=4)[0][0]
+    way = [nodes[i] for i in drawn["greedy"]]
+    assert [node["token"] for node in way if node["token"] != "</s>"] == greedy.tokens
+    assert way[-1]["total"] == pytest.approx(greedy.log_prob, abs=1e-4)
+    stdin(b"ein hund\nzwei hunde\n")
+    assert "is that of one search" in chainrule("translate", mt, "--tree", tmp_path / "b.svg").error
