@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.base.progress import Progress
+    from chainrule.decoding.batch import Ending
     from chainrule.decoding.beam import Hypothesis
-    from chainrule.decoding.sampling import Ending
     from chainrule.neural.conditional_model import ConditionalModel
     from chainrule.storage.hugging_face import Checkpoint
     from chainrule.text.pairs import Pairs
