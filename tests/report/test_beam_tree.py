@@ -62,7 +62,9 @@ def test_where_greedy_search_goes_wrong_is_said_in_a_sentence() -> None:
 
 
 def test_a_page_has_the_steps_with_their_hypotheses_and_works_offline() -> None:
-    page = tree_page("a title", "my <prompt>", of(TREE), NAMES.__getitem__)
+    page = tree_page(
+        "a title", "my <prompt>", of(TREE), NAMES.__getitem__, lambda tokens: " ".join(NAMES[token] for token in tokens)
+    )
     assert "http" not in page.replace("http://www.w3.org/2000/svg", "").replace("http-equiv", "")
     lists = re.findall(r'data-list="(\d)">(.*?)</section>', page, re.DOTALL)
     assert [step for step, _ in lists] == ["1", "2"]

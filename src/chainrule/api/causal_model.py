@@ -193,7 +193,7 @@ class CausalModel(ScoringModel):
         good:  model.beam_tree("I visited", BeamConfig(size=2)).save("tree.html")
         """
         tree = self.decoder.search(prompt, search, limits, keep_tree=True).tree
-        return BeamTree(f"Beam search after “{prompt or '<s>'}”", prompt, cast("SearchTree", tree), self.decoder.token)
+        return BeamTree(f"Beam search after “{prompt or '<s>'}”", prompt, cast("SearchTree", tree), self.tokenizer)
 
     def complete(self, text: str, n: int = 5, *, corrector: LastWordCorrector | None = None) -> list[Completion]:
         """The likeliest completions of the last word of a text, or of its next words after a space.

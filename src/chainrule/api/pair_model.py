@@ -148,7 +148,7 @@ class TextPairModel:
         good:  model.beam_tree("ein Hund", BeamConfig(size=2)).save("tree.html")
         """
         tree = self.generator.search_tree(text, beam or BEAM, begin=begin, max_tokens=max_tokens)
-        return BeamTree(f"Beam search given “{text}”", text, tree, self.target.vocabulary.token)
+        return BeamTree(f"Beam search given “{text}”", text, tree, self.target)
 
     @shows_progress
     def sample(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from chainrule.decoding.search_tree import SearchTree
 
-ROW, GAP, MARGIN, HEAD = 26, 46, 24, 92  # pixels
+ROW, GAP, MARGIN, HEAD, HEAD_OF_PAGE = 26, 46, 24, 92, 50  # pixels
 LETTER = 7.3  # the width of a letter of 13 pixels
 CAPITAL = 0.25  # the extra width of a capital, in letters
 LONGEST, LONGEST_RUN = 24, 60  # the most letters of a token, and of a run of tokens
@@ -89,18 +89,19 @@ def walk(root: Box) -> Iterator[Box]:
         stack.extend(reversed(box.children))
 
 
-def draw(root: Box) -> dict[str, Any]:
-    """The boxes and lines with their positions, and the size of the drawing, in pixels."""
+def draw(root: Box, head: float) -> dict[str, Any]:
+    """The boxes and lines with their positions, and the size of the drawing, in pixels. head: above the boxes."""
     visible = list(walk(root))
     columns = max(box.column for box in visible) + 1
     widths = [max(box.width for box in visible if box.column == column) for column in range(columns)]
     lefts = [MARGIN + sum(widths[:column]) + GAP * column for column in range(columns)]
     return {
         "width": max(lefts[-1] + widths[-1] + MARGIN, 760),
-        "height": HEAD + ROW * (max(box.row for box in visible) + 1) + MARGIN,
+        "head": head,
+        "height": head + ROW * (max(box.row for box in visible) + 1) + MARGIN,
         "margin": MARGIN,
-        "lines": [_line(box, child, lefts) for box in visible for child in reversed(box.children)],
-        "boxes": [_drawn(box, lefts) for box in visible],
+        "lines": [_line(box, child, lefts, head) for box in visible for child in reversed(box.children)],
+        "boxes": [_drawn(box, lefts, head) for box in visible],
     }
 
 
@@ -139,15 +140,15 @@ def _arrange(root: Box) -> None:
             child.column, child.row = box.column + 1, box.row
 
 
-def _middle(box: Box) -> float:
-    return HEAD + ROW * (box.row + 0.5)
+def _middle(box: Box, head: float) -> float:
+    return head + ROW * (box.row + 0.5)
 
 
-def _line(parent: Box, child: Box, lefts: list[float]) -> dict[str, Any]:
+def _line(parent: Box, child: Box, lefts: list[float], head: float) -> dict[str, Any]:
     left, right = lefts[parent.column] + parent.width, lefts[child.column]
     edge = right - GAP  # of the parent's column: up to it, the line runs straight, since its row has no other box
     bend = (edge + right) / 2
-    above, below = _middle(parent), _middle(child)
+    above, below = _middle(parent, head), _middle(child, head)
     curve = f"C{bend:.1f} {above:.1f} {bend:.1f} {below:.1f} {right:.1f} {below:.1f}"
     return {
         "edge": _edge(child),
@@ -157,7 +158,7 @@ def _line(parent: Box, child: Box, lefts: list[float]) -> dict[str, Any]:
     }
 
 
-def _drawn(box: Box, lefts: list[float]) -> dict[str, Any]:
+def _drawn(box: Box, lefts: list[float], head: float) -> dict[str, Any]:
     hint = box.label
     if box.log_prob is not None:
         hint += f": {_percent(box.log_prob)} here ({box.log_prob:.3f} nats), {box.total:.3f} nats since the prompt"
@@ -173,7 +174,7 @@ def _drawn(box: Box, lefts: list[float]) -> dict[str, Any]:
         "log_prob": log_prob,
         "total": total,
         "left": left,
-        "middle": _middle(box),
+        "middle": _middle(box, head),
         "width": box.width,
         "log_prob_right": left + box.width - 9 - box.total_width,
     }

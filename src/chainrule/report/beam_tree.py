@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from chainrule.drawing.glyphs import legible
 from chainrule.drawing.rendering import render
-from chainrule.report.beam_boxes import MARGIN, build_boxes, draw
+from chainrule.report.beam_boxes import HEAD, HEAD_OF_PAGE, MARGIN, build_boxes, draw, shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from chainrule.decoding.search_tree import SearchTree
 
@@ -55,17 +55,26 @@ def tree_svg(title: str, prompt: str, tree: SearchTree, name: Callable[[int], st
     Each box has a token, or a run of tokens without a fork, with its log-probability given what is to its left and the
     total since the prompt; a thicker line means a more probable path. Large trees are drawn without pruned hypotheses.
     """
-    return render("beam_tree.svg.j2", **_drawing(title, prompt, tree, name, joined=True))
+    return render("beam_tree.svg.j2", **_drawing(title, prompt, tree, name, is_page=False))
 
 
-def tree_page(title: str, prompt: str, tree: SearchTree, name: Callable[[int], str]) -> str:
-    """A self-contained HTML page: the drawing with a box for each token, a slider through the steps, their lists."""
+def tree_page(
+    title: str,
+    prompt: str,
+    tree: SearchTree,
+    name: Callable[[int], str],
+    text: Callable[[Sequence[int]], str],
+) -> str:
+    """A self-contained HTML page: the drawing with a box for each token, a slider through the steps, their lists.
+
+    text: of the tokens of a hypothesis, perhaps with </s>.
+    """
     depths = tree.depths()
     order = sorted(range(len(depths)), key=lambda i: _order(tree, i))
     steps = [
-        [_hypothesis(tree, i, name) for i in order if depths[i] == step] for step in range(max(depths, default=-1) + 1)
+        [_hypothesis(tree, i, text) for i in order if depths[i] == step] for step in range(max(depths, default=-1) + 1)
     ]
-    return render("beam_tree.html.j2", **_drawing(title, prompt, tree, name, joined=False), steps=steps)
+    return render("beam_tree.html.j2", **_drawing(title, prompt, tree, name, is_page=True), steps=steps)
 
 
 def compare_with_greedy(tree: SearchTree, name: Callable[[int], str]) -> str:
@@ -90,18 +99,19 @@ def compare_with_greedy(tree: SearchTree, name: Callable[[int], str]) -> str:
     return sentence.replace("-", "−") if "-" not in name(greedy.token) + name(best.token) else sentence
 
 
-def _drawing(title: str, prompt: str, tree: SearchTree, name: Callable[[int], str], *, joined: bool) -> dict[str, Any]:
+def _drawing(title: str, prompt: str, tree: SearchTree, name: Callable[[int], str], *, is_page: bool) -> dict[str, Any]:
     scored = [node.fate != "greedy" for node in tree.nodes]
     greedy = set(tree.greedy)
     shown = [len(tree.nodes) <= MANY or node.fate != "pruned" or i in greedy for i, node in enumerate(tree.nodes)]
     left_out = "" if all(shown) else f"; {shown.count(False):,} pruned hypotheses are left out"
     return {
-        "title": title,
+        "title": shortened(title, 100),
         "subtitle": f"{scored.count(True):,} hypotheses scored{left_out}. "
         "In a box: the token, its log-probability, and the total so far, in nats.",
         "finding": compare_with_greedy(tree, name),
         "legend": list(_legend()),
-        **draw(build_boxes(prompt, tree, name, shown, joined=joined)),
+        "is_page": is_page,
+        **draw(build_boxes(prompt, tree, name, shown, joined=not is_page), head=HEAD_OF_PAGE if is_page else HEAD),
     }
 
 
@@ -111,15 +121,15 @@ def _order(tree: SearchTree, i: int) -> tuple[bool, float]:
     return node.fate in ("pruned", "greedy"), -node.total
 
 
-def _hypothesis(tree: SearchTree, i: int, name: Callable[[int], str]) -> dict[str, Any]:
+def _hypothesis(tree: SearchTree, i: int, text: Callable[[Sequence[int]], str]) -> dict[str, Any]:
     """A row of the list of a step."""
     tokens, node = [], tree.nodes[i]
     j = i
     while j >= 0:
-        tokens.append(name(tree.nodes[j].token))
+        tokens.append(tree.nodes[j].token)
         j = tree.nodes[j].parent
     return {
-        "text": legible(" ".join(reversed(tokens))),
+        "text": legible(text(tokens[::-1])),
         "log_prob": f"{node.log_prob:.2f}",
         "total": f"{node.total:.2f}",
         "fate": FATES.get(node.fate, "not in the beam"),
