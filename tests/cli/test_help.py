@@ -174,6 +174,10 @@ VERBS = {
         "--smoothing",
         "--labels",
         "--networks",
+        "--source",
+        "--target",
+        "--beam",
+        "--max-tokens",
         "--vectors",
         *TOKENIZER,
         "--overwrite",
@@ -187,6 +191,7 @@ VERBS = {
     "rescore": {"LISTS", "--model", "--weight", "--weights", "--tune", "--objective", "--restarts", "--seed"}
     | {
         "--weights-out",
+        "--sources",
         "--references",
         "--output",
         "--nbest-out",

@@ -55,7 +55,8 @@ class BeamTree:
         return tree_page(self.title, self.prompt, self.tree, self._name, self._text)
 
     def _name(self, token: int) -> str:
-        return self.tokenizer.shown([token])[0]
+        shown = self.tokenizer.shown([token])[0]
+        return shown.strip() or shown
 
     def _text(self, tokens: Sequence[int]) -> str:
         ended = tokens[-1] == END
