@@ -145,9 +145,14 @@ VERBS = {
         "--alpha",
         "--nbest",
         "--alignments",
+        "--references",
+        "--begin",
         "--max-tokens",
+        "--sample",
+        "--seed",
         "--json",
     }
+    | {"--temperature", "--top-k", "--top-p", "--min-p", "--typical", "--repetition-penalty"}
     | READING,
     "attend": {"MODEL", "TEXT", "TARGET", "--output", "--overwrite"},
     "inspect": {"MODEL", "PICTURES", "--output", "--picture", "--units", "--patches", "--overwrite"},

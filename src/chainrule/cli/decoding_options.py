@@ -10,6 +10,8 @@ from cyclopts import CycloptsError, Group, Parameter
 from chainrule.cli.arguments import WholeNumber
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from chainrule.decoding.beam import BeamConfig
     from chainrule.decoding.limits import Limits
     from chainrule.decoding.sampling import SamplingConfig
@@ -114,22 +116,23 @@ class BeamOptions:
 
         given = _given(self)
         if self.beam is None:
-            _refuse(given, "needs --beam")
+            refuse(given, "needs --beam")
             return None
         size = given.pop("beam")
         if self.rank_by != "wu":
-            _refuse({name: value for name, value in given.items() if name == "alpha"}, "needs --rank-by wu")
+            refuse({name: value for name, value in given.items() if name == "alpha"}, "needs --rank-by wu")
         if self.groups is None:
-            _refuse({name: value for name, value in given.items() if name == "diversity"}, "needs --groups")
+            refuse({name: value for name, value in given.items() if name == "diversity"}, "needs --groups")
         return BeamConfig(size=size, best=best, **given)
 
 
-def refuse_sampling(options: SamplingOptions) -> None:
-    """Raises CycloptsError where an option of sampling was given."""
-    _refuse(_given(options), "has no effect with --beam, which does not sample")
+def refuse_sampling(options: SamplingOptions, why: str = "has no effect with --beam, which does not sample") -> None:
+    """Raises CycloptsError where an option of sampling was given. why: after its name."""
+    refuse(_given(options), why)
 
 
-def _refuse(given: dict[str, Any], why: str) -> None:
+def refuse(given: Iterable[str], why: str) -> None:
+    """Raises CycloptsError for the first of the options given, by the names of their parameters, if any."""
     for name in given:
         raise CycloptsError(msg=f"--{name.replace('_', '-')} {why}.")
 

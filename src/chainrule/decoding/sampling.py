@@ -61,19 +61,24 @@ def sample(
     *,
     seed: int,
     texts_per_prefix: int = 1,
+    first: int = 0,
     until: Callable[[int, Sequence[int]], bool] | None = None,
     progress: Progress = silent,
 ) -> list[Sample]:
     """Samples texts for each prefix, `texts_per_prefix` in a row. Arguments: see `steps`. Raises SettingError."""
+    count = len(prefixes) * texts_per_prefix
+    grown = steps(
+        model, prefixes, config, constraints, seed=seed, texts_per_prefix=texts_per_prefix, first=first, until=until
+    )
     tokens: dict[int, list[int]] = defaultdict(list)
     log_probs: dict[int, list[float]] = defaultdict(list)
     closed: set[int] = set()
-    for step in steps(model, prefixes, config, constraints, seed=seed, texts_per_prefix=texts_per_prefix, until=until):
+    for step in grown:
         for text, token, log_prob in zip(step.texts.tolist(), step.tokens.tolist(), step.log_probs, strict=True):
             tokens[text].append(token)
             log_probs[text].append(log_prob)
         closed.update(step.texts[~step.is_open].tolist())
-        progress("generating", len(closed), len(prefixes) * texts_per_prefix)
+        progress("generating", len(closed), count)
 
     def sample_of(text: int) -> Sample:
         drawn = tokens[text]
@@ -81,7 +86,7 @@ def sample(
         ending: Ending = "end" if ended else "stop" if text in closed else "length"
         return Sample(np.array(drawn[:-1] if ended else drawn, np.int32), np.array(log_probs[text], np.float32), ending)
 
-    return [sample_of(text) for text in range(len(prefixes) * texts_per_prefix)]
+    return [sample_of(text) for text in range(first, first + count)]
 
 
 def steps(
