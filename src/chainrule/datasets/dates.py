@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from chainrule.datasets.chance import Chance
 
-_MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October")
-_MONTHS += ("November", "December")
+_MONTHS = "January February March April May June July August September October November December".split()
 _FORMATS = (
     "{day} {month} {year}",
     "{month} {day}, {year}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from chainrule.datasets import minimal_pairs as acceptability
@@ -96,7 +97,7 @@ def _pictures(chance: Chance, examples: int) -> list[File]:
 def _minimal_pairs(chance: Chance, examples: int) -> list[File]:
     """Sentences to train on, and pairs; no sentence of a pair is among the former."""
     each = min(_PAIRS_OF_A_SET, examples // _HELD_OUT)
-    pairs = [pair for make in acceptability.KINDS for pair in _distinct(lambda make=make: make(chance), each)]
+    pairs = [pair for make in acceptability.KINDS for pair in _distinct(partial(make, chance), each)]
     held_out = {pair.good for pair in pairs}
     lines: list[str] = []
     while len(lines) < examples:
