@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from chainrule.datasets.chance import Chance
 
-_MONTHS = "January February March April May June July August September October November December".split()
+_MONTHS: tuple[str, ...] = ("January", "February", "March", "April", "May", "June")
+_MONTHS += ("July", "August", "September", "October", "November", "December")
 _FORMATS = (
     "{day} {month} {year}",
     "{month} {day}, {year}",
