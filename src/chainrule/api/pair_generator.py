@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.base.progress import Progress
+    from chainrule.decoding.batch import Ending
     from chainrule.decoding.constraints import Constraints
-    from chainrule.decoding.sampling import Ending
     from chainrule.neural.conditional_model import ConditionalModel
     from chainrule.text.tokenizer import Tokenizer
 

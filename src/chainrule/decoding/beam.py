@@ -18,8 +18,9 @@ import numpy as np
 
 from chainrule.base.progress import Progress, silent
 from chainrule.base.token_checks import as_tokens
-from chainrule.decoding.candidates import Candidates, Rules, best_candidates
+from chainrule.decoding.candidates import Candidates, History, best_candidates
 from chainrule.decoding.constraints import Constraints
+from chainrule.decoding.sampling_config import SamplingConfig
 from chainrule.errors import SettingError
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float32, Int32
     from numpy import ndarray
 
-    from chainrule.decoding.sampling import Ending
+    from chainrule.decoding.batch import Ending
     from chainrule.protocol import LanguageModel
 
 MAX_SIZE = 4096  # open hypotheses
@@ -286,10 +287,12 @@ def _candidates(
     if length == constraints.max_tokens:  # only </s> may follow
         log_probs = model.next_log_probs(state)[:, model.end : model.end + 1]
         return Candidates(np.full(log_probs.shape, model.end, np.int32), log_probs, log_probs.astype(np.float64))
-    texts: list[list[int]] = []
+    histories: list[History] = []
     if constraints.no_repeat:
-        texts = [[*beam.prefix, *node.tokens()] for beam in beams for group in beam.groups for node in group.open]
-    return best_candidates(model, state, config.size + 1, Rules(constraints, length, texts))
+        open_nodes = [(beam, node) for beam in beams for group in beam.groups for node in group.open]
+        histories = [History([*beam.prefix, *node.tokens()], len(beam.prefix)) for beam, node in open_nodes]
+    rules = constraints.rules(length, model.end, SamplingConfig())
+    return best_candidates(model, state, config.size + 1, rules, histories)
 
 
 class _Child(NamedTuple):

@@ -13,7 +13,7 @@ from chainrule.base.progress import Progress, silent
 from chainrule.decoding.beam import BeamConfig, Hypothesis, TreeNode, search
 from chainrule.decoding.growing_text import GrowingText, first_stop
 from chainrule.decoding.limits import Limits, constraints_for
-from chainrule.decoding.sampling import Ending, Sample, SamplingConfig, Step, sample, steps, steps_from
+from chainrule.decoding.sampling import Sample, SamplingConfig, Step, sample, steps, steps_from
 from chainrule.errors import SettingError
 from chainrule.protocol import UNKNOWN
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from jaxtyping import Int32
     from numpy import ndarray
 
+    from chainrule.decoding.batch import Ending
     from chainrule.protocol import LanguageModel
     from chainrule.text.tokenizer import Tokenizer
 
