@@ -115,14 +115,19 @@ def parsed_date(text: str, form: str) -> str | None:
 
 
 def test_shapes_cover_their_areas_and_are_read_by_class(tmp_path: Path) -> None:
-    for name, fills in zip(SHAPES, (np.pi / 4, 1, 1 / 2), strict=True):
+    areas = {
+        "circle": lambda side: np.pi * ((side - 1) / 2) ** 2,  # side: 2 radii and the pixel in the middle
+        "square": lambda side: side**2,
+        "triangle": lambda side: side**2 / 2,
+    }
+    for name, area in areas.items():
         for seed in range(5):
             picture = shape(Chance(seed, name), name)
             colours, counts = np.unique(picture.reshape(-1, 3), axis=0, return_counts=True)
             assert len(colours) == 2
             is_shape = (picture != picture[0, 0]).any(axis=2)
             side = is_shape.any(axis=0).sum()
-            assert is_shape.sum() / side**2 == pytest.approx(fills, abs=0.09)
+            assert is_shape.sum() == pytest.approx(area(side), rel=0.1)
             assert counts.sum() == 32 * 32
     counts_by_folder = chainrule.data("pictures", tmp_path, examples=20)
     assert counts_by_folder[str(tmp_path / "train" / "circle")] == 7
