@@ -27,6 +27,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.api.counts import count_text as count_text, train_counts as train_counts
     from chainrule.api.draw_trees import TreeDrawings as TreeDrawings, draw_trees as draw_trees
     from chainrule.api.embedding_model import EmbeddingModel as EmbeddingModel
+    from chainrule.api.data import data as data
     from chainrule.api.detect import (
         DetectedText as DetectedText,
         DetectionMeasurement as DetectionMeasurement,
@@ -270,6 +271,7 @@ _HOMES = {
     "count_text": "api.counts",
     "count_together": "api.cooccurrences",
     "draw_trees": "api.draw_trees",
+    "data": "api.data",
     "detect": "api.detect",
     "evaluate_vectors": "api.evaluate_vectors",
     "experiment": "experiments.run_by_name",

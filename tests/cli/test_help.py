@@ -56,6 +56,7 @@ VERBS = {
         "--tune",
         "--discount",
         "--pseudocount",
+        "--weights",
         "--weights-by",
         "--backoff-weight",
         "--open-vocabulary",
@@ -184,6 +185,7 @@ VERBS = {
         "--json",
     }
     | READING,
+    "data": {"NAME", "--output", "--examples", "--seed", "--overwrite", "--json"},
     "experiment": {"NAME", "--output", "--seed", "--overwrite", "--json"},
     "filter": {"TEXTS", "--model", "--keep", "--below", "--difference", "--output", "--tokenizer", "--markers"}
     | {"--overwrite", "--json"}
