@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has for run time
     from chainrule.api.adapt import adapt as adapt
     from chainrule.api.attend import AttentionMaps as AttentionMaps, attend as attend
+    from chainrule.api.beam_tree import BeamTree as BeamTree
     from chainrule.api.causal_model import CausalModel as CausalModel, CausalNetwork as CausalNetwork
     from chainrule.api.classifier_model import ClassifierModel as ClassifierModel
     from chainrule.api.convert import convert as convert, convert_vectors as convert_vectors
@@ -26,6 +27,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.api.counts import count_text as count_text, train_counts as train_counts
     from chainrule.api.draw_trees import TreeDrawings as TreeDrawings, draw_trees as draw_trees
     from chainrule.api.embedding_model import EmbeddingModel as EmbeddingModel
+    from chainrule.api.data import data as data
     from chainrule.api.detect import (
         DetectedText as DetectedText,
         DetectionMeasurement as DetectionMeasurement,
@@ -88,6 +90,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
         compare_smoothings as compare_smoothings,
     )
     from chainrule.comparison.labels import LabelComparison as LabelComparison, compare_labels as compare_labels
+    from chainrule.comparison.pairs import PairComparison as PairComparison, compare_pairs as compare_pairs
     from chainrule.comparison.smoothing_table import SmoothingTable as SmoothingTable
     from chainrule.decoding.beam import BeamConfig as BeamConfig
     from chainrule.decoding.limits import Limits as Limits
@@ -170,6 +173,7 @@ _HOMES = {
     "AttentionMaps": "api.attend",
     "BagConfig": "neural.config",
     "BeamConfig": "decoding.beam",
+    "BeamTree": "api.beam_tree",
     "BilinearConfig": "neural.config",
     "CacheConfig": "mixture.config",
     "Caption": "api.caption_model",
@@ -226,6 +230,7 @@ _HOMES = {
     "OutputError": "errors",
     "Pair": "applications.labelled_pairs",
     "Pairs": "text.pairs",
+    "PairComparison": "comparison.pairs",
     "Picture": "pictures.picture",
     "Reading": "text.reading",
     "RecurrentConfig": "neural.config",
@@ -261,6 +266,7 @@ _HOMES = {
     "compare": "comparison.compare",
     "compare_families": "comparison.compare",
     "compare_labels": "comparison.labels",
+    "compare_pairs": "comparison.pairs",
     "compare_smoothings": "comparison.compare",
     "convert": "api.convert",
     "convert_vectors": "api.convert",
@@ -275,6 +281,7 @@ _HOMES = {
     "count_text": "api.counts",
     "count_together": "api.cooccurrences",
     "draw_trees": "api.draw_trees",
+    "data": "api.data",
     "detect": "api.detect",
     "evaluate_vectors": "api.evaluate_vectors",
     "experiment": "experiments.run_by_name",

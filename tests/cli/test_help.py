@@ -58,6 +58,7 @@ VERBS = {
         "--tune",
         "--discount",
         "--pseudocount",
+        "--weights",
         "--weights-by",
         "--backoff-weight",
         "--open-vocabulary",
@@ -159,9 +160,16 @@ VERBS = {
         "--alpha",
         "--nbest",
         "--alignments",
+        "--references",
+        "--begin",
         "--max-tokens",
+        "--sample",
+        "--seed",
+        "--tree",
+        "--overwrite",
         "--json",
     }
+    | {"--temperature", "--top-k", "--top-p", "--min-p", "--typical", "--repetition-penalty"}
     | READING,
     "attend": {"MODEL", "TEXT", "TARGET", "--output", "--overwrite"},
     "inspect": {"MODEL", "PICTURES", "--output", "--picture", "--units", "--patches", "--overwrite"},
@@ -182,12 +190,17 @@ VERBS = {
         "--smoothing",
         "--labels",
         "--networks",
+        "--source",
+        "--target",
+        "--beam",
+        "--max-tokens",
         "--vectors",
         *TOKENIZER,
         "--overwrite",
         "--json",
     }
     | READING,
+    "data": {"NAME", "--output", "--examples", "--seed", "--overwrite", "--json"},
     "experiment": {"NAME", "--output", "--seed", "--overwrite", "--json"},
     "filter": {"TEXTS", "--model", "--keep", "--below", "--difference", "--output", "--tokenizer", "--markers"}
     | {"--overwrite", "--json"}
@@ -195,6 +208,7 @@ VERBS = {
     "rescore": {"LISTS", "--model", "--weight", "--weights", "--tune", "--objective", "--restarts", "--seed"}
     | {
         "--weights-out",
+        "--sources",
         "--references",
         "--output",
         "--nbest-out",

@@ -12,13 +12,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from chainrule.api.beam_tree import BeamTree
 from chainrule.api.causal_model import CausalModel
 from chainrule.api.model_info import info_of_captioner, size_of
+from chainrule.api.pair_generator import BEAM
 from chainrule.api.pair_measurement import PairMeasurement, measure_targets
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.search_sources import score_targets, search_sources
 from chainrule.api.tokenizers import tokenizer_from
-from chainrule.decoding.beam import BeamConfig
+from chainrule.decoding.beam import search
+from chainrule.decoding.limits import Limits, constraints_for
+from chainrule.decoding.search_tree import with_greedy
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.evaluation.text_scores import measure_captions
 from chainrule.neural.config import settings_of
@@ -37,15 +41,15 @@ if TYPE_CHECKING:
     from jaxtyping import Float32, Float64, Shaped
     from numpy import ndarray
 
-    from chainrule.decoding.beam import Hypothesis
-    from chainrule.decoding.sampling import Ending
+    from chainrule.decoding.batch import Ending
+    from chainrule.decoding.beam import BeamConfig, Hypothesis
+    from chainrule.decoding.constraints import Constraints
     from chainrule.neural.conditional_model import ConditionalModel
     from chainrule.neural.config.pictures import PictureLabelling
     from chainrule.text.tokenizer import Tokenizer
 
 FAMILY = "caption"
 MAX_TOKENS = 60  # of a caption, unless another limit is set
-DEFAULT_BEAM = BeamConfig(size=5, rank_by="mean", stop="likely")
 
 
 class Caption(NamedTuple):
@@ -123,10 +127,21 @@ class CaptionModel:
         if isinstance(pictures, str):
             raise TypeError("caption takes several pictures; put a single one in a list")
         sources = self._encoded(self.sources(pictures), progress)
-        found = search_sources(
-            self.model, sources, beam or DEFAULT_BEAM, lambda length: max_tokens, progress, alignments=alignments
-        )
-        return [[self._caption(hypothesis) for hypothesis in several] for several in found]
+        searched = self._search(sources, beam, max_tokens, progress, alignments=alignments)
+        return [[self._caption(hypothesis) for hypothesis in several] for several in searched]
+
+    def beam_tree(self, picture: Any, beam: BeamConfig | None = None, *, max_tokens: int = MAX_TOKENS) -> BeamTree:
+        """All that the search of `caption` considers for a picture, with the way of greedy search.
+
+        Raises TextError, SettingError.
+
+        good:  model.beam_tree("dog.jpg").save("tree.html")
+        """
+        beam, constraints, prefix = beam or BEAM, self._constraints(max_tokens), np.empty(0, np.int32)
+        given = self.model.given(self.sources([picture]))
+        [result] = search(given, [prefix], beam, constraints, keep_tree=True)
+        tree = with_greedy(given, prefix, result.tree, beam, constraints)
+        return BeamTree("Beam search given a picture", "", tree, self.tokenizer)
 
     @shows_progress
     def score(
@@ -158,7 +173,7 @@ class CaptionModel:
             raise SettingError(f"there are vectors of {len(given):,} pictures, but captions of {len(pictures):,}")
         sources = self._encoded(self.sources(given), progress)
         log_probs = self._score(sources, pictures, progress)
-        written = search_sources(self.model, sources, beam or DEFAULT_BEAM, lambda length: max_tokens, progress)
+        written = self._search(sources, beam, max_tokens, progress)
         texts = [self.tokenizer.decode(several[0].tokens) if several else "" for several in written]
         captions = [caption for item in pictures for caption in item.captions]
         scores = measure_captions(texts, [item.captions for item in pictures])
@@ -225,6 +240,18 @@ class CaptionModel:
                 encoded[i] = vectors
         return encoded
 
+    def _constraints(self, max_tokens: int) -> Constraints:
+        """Raises SettingError."""
+        return constraints_for(Limits(max_tokens=max_tokens), self.tokenizer, "")
+
+    def _search(
+        self, sources: list[Any], beam: BeamConfig | None, max_tokens: int, progress: Any, *, alignments: bool = False
+    ) -> list[list[Hypothesis]]:
+        constraints = self._constraints(max_tokens)
+        return search_sources(
+            self.model, sources, beam or BEAM, lambda source: constraints, progress, alignments=alignments
+        )
+
     def _score(
         self, sources: Sequence[Any], pictures: Sequence[CaptionedPicture], progress: Any
     ) -> list[Float64[ndarray, " captions"]]:
@@ -242,7 +269,7 @@ class CaptionModel:
             self.tokenizer.decode(hypothesis.tokens),
             hypothesis.log_prob,
             hypothesis.score,
-            hypothesis.ending,
+            "length" if hypothesis.ending == "stop" else hypothesis.ending,
             [self.tokenizer.vocabulary.token(token) for token in hypothesis.tokens.tolist()],
             None if attention is None else attention.reshape(len(attention), *self.grid),
         )

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from chainrule.decoding.beam import search
-from chainrule.decoding.constraints import Constraints
-from chainrule.protocol import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -18,6 +16,7 @@ if TYPE_CHECKING:
 
     from chainrule.base.progress import Progress
     from chainrule.decoding.beam import BeamConfig, Hypothesis
+    from chainrule.decoding.constraints import Constraints
     from chainrule.neural.conditional_model import ConditionalModel
 
 BATCH = 64  # sources that are searched for at once
@@ -46,15 +45,15 @@ def search_sources(
     model: ConditionalModel,
     sources: Sequence[Shaped[ndarray, "S ..."]],
     beam: BeamConfig,
-    max_tokens: Callable[[int], int],
+    constraints: Callable[[Any], Constraints],
     progress: Progress,
     *,
     alignments: bool = False,
 ) -> list[list[Hypothesis]]:
     """The likeliest targets of each source, best first; none for a source without tokens.
 
-    max_tokens: of a target, by the length of the longest source that is searched for at the same time. alignments:
-    whether to keep attention weights. Raises SettingError.
+    constraints: of targets, by the longest of the sources that are searched for at the same time. alignments: whether
+    to keep attention weights. Raises SettingError.
     """
     hypotheses: list[list[Hypothesis]] = [[] for _ in sources]
     order = sorted((i for i, source in enumerate(sources) if len(source)), key=lambda i: len(sources[i]))
@@ -66,7 +65,7 @@ def search_sources(
             given,
             [_PREFIX] * len(chosen),
             beam,
-            Constraints(max_tokens=max_tokens(len(sources[chosen[-1]])), banned=[UNKNOWN]),
+            constraints(sources[chosen[-1]]),
             attention=given.attention if alignments else None,
         )
         for i, result in zip(chosen, searches, strict=True):

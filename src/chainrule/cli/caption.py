@@ -6,9 +6,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from cyclopts import CycloptsError, Parameter
+from cyclopts import Parameter
 
 from chainrule.cli.arguments import Json, Overwrite, WholeNumber
+from chainrule.cli.decoding_options import TreeFile, check_tree
 from chainrule.cli.screen import finite, note, print_json, progress_bar
 from chainrule.errors import SettingError
 from chainrule.report.tables import printable
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
     from chainrule.api.caption_model import Caption, CaptionModel
     from chainrule.base.progress import Progress
-    from chainrule.decoding.beam import BeamConfig
 
 _AT_ONCE = 64  # pictures
 
@@ -45,9 +45,7 @@ def caption(
         int, WholeNumber, Parameter(help="Print this many captions of each picture: number ||| caption ||| score.")
     ] = 1,
     max_tokens: Annotated[int, WholeNumber, Parameter(help="The longest caption, in tokens.")] = 60,
-    tree: Annotated[
-        Path | None, Parameter(help="Write everything the beam considered for a picture: .json, or .svg.")
-    ] = None,
+    tree: TreeFile = None,
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
@@ -65,7 +63,7 @@ def caption(
     if max_tokens < 1:
         raise SettingError(f"max_tokens is {max_tokens}; expected 1 or more")
     if tree is not None:
-        _check_tree(tree, overwrite=overwrite)
+        check_tree(tree, overwrite=overwrite)
     config = BeamConfig(
         size=max(beam, nbest) if beam > 1 else beam, best=nbest, rank_by=rank_by, alpha=alpha, stop="likely"
     )
@@ -77,7 +75,7 @@ def caption(
             if tree is not None:
                 if number or len(chunk) > 1:
                     raise SettingError("--tree draws the search of one picture; name a single one")
-                _draw_tree(captioner, chunk[0], config, max_tokens, tree)
+                captioner.beam_tree(chunk[0][1], config, max_tokens=max_tokens).save(tree, overwrite=overwrite)
             written = captioner.caption(
                 [given for _, given in chunk], config, alignments=attends, max_tokens=max_tokens, progress=progress
             )
@@ -131,27 +129,3 @@ def _as_json(one: Caption) -> dict[str, Any]:
         "tokens": one.tokens,
         "attention": steps and [[[round(weight, 4) for weight in row] for row in step] for step in steps],
     }
-
-
-def _check_tree(tree: Path, *, overwrite: bool) -> None:
-    """Raises CycloptsError, OutputError."""
-    from chainrule.base.files import check_new_file
-
-    if tree.suffix.lower() not in (".json", ".svg"):
-        raise CycloptsError(msg=f"--tree {tree}: its name must end in .json or .svg.")
-    check_new_file(tree, overwrite=overwrite)
-
-
-def _draw_tree(
-    captioner: CaptionModel, picture: tuple[str, Any], config: BeamConfig, max_tokens: int, tree: Path
-) -> None:
-    from chainrule.base.files import replace_file
-    from chainrule.decoding.limits import Limits
-    from chainrule.report.beam_tree import tree_json, tree_svg
-
-    name, given = picture
-    decoder = captioner.given(given).decoder
-    result = decoder.search("", config, Limits(max_tokens=max_tokens), keep_tree=True)
-    draw = tree_svg if tree.suffix.lower() == ".svg" else tree_json
-    with replace_file(tree) as file:
-        file.write(draw(name, result.tree, decoder.token).encode())

@@ -47,6 +47,7 @@ VERBS = {
     "rescore": ("rescore:rescore", "Choose the best hypotheses, by their own scores plus a language model's."),
     "correct": ("correct:correct", "Correct texts: spelling, spaces, words that do not fit, grammar."),
     "noise": ("noise:noise", "Corrupt a text with errors, and propose corrections."),
+    "data": ("data:data", "Write a small data set made by rule, to try commands without a download."),
     "split": ("split:split", "Divide a text into parts, the same on every machine."),
     "pixels": ("pixels:pixels", "Write pictures as text for language models, or draw such text."),
     "count": ("count:count", "Count the n-grams of a text, or with --window its co-occurring words."),
@@ -73,7 +74,7 @@ GROUPS = {
     ),
     "Vectors": ("embed", "nearest", "analogy", "odd", "map"),
     "Look inside": ("info", "attend", "inspect"),
-    "Files": ("split", "filter", "pixels", "count", "convert", "verify", "lmplz"),
+    "Files": ("data", "split", "filter", "pixels", "count", "convert", "verify", "lmplz"),
 }
 
 # The same for the models of `chainrule train`.
