@@ -62,8 +62,8 @@ def balance(
         lines=[Line(label=label, x=list(orders), y=values) for label, values in curves.items()],
         finding=(
             f"From order {orders[0]} to {orders[-1]} the perplexity of the training text falls from "
-            f"{curves['training text'][0]:.0f} to {curves['training text'][-1]:.1f}; that of the held-out text is lowest "
-            f"at order {best}, since {unseen_shares[-1]:.0%} of its {orders[-1]}-grams were never seen."
+            f"{curves['training text'][0]:.0f} to {curves['training text'][-1]:.1f}; that of the held-out text is "
+            f"lowest at order {best}, since {unseen_shares[-1]:.0%} of its {orders[-1]}-grams were never seen."
         ),
         says=says,
     )

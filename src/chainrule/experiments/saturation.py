@@ -32,7 +32,7 @@ def saturation(*, seed: int = 0, progress: Progress = silent, limit: float = 6.0
         ),
         says=[
             "tanh'(x) = 1 - tanh²(x), at most 1",
-            "sigmoid'(x) = sigmoid(x) (1 - sigmoid(x)), at most 0.25: through ten sigmoids a gradient loses a factor of "
-            f"a million at least (0.25^10 = {0.25**10:.1e})",
+            "sigmoid'(x) = sigmoid(x) (1 - sigmoid(x)), at most 0.25: through ten sigmoids a gradient loses a factor "
+            f"of a million at least (0.25^10 = {0.25**10:.1e})",
         ],
     )
