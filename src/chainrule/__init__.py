@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has for run time
     from chainrule.api.adapt import adapt as adapt
     from chainrule.api.attend import AttentionMaps as AttentionMaps, attend as attend
+    from chainrule.api.beam_tree import BeamTree as BeamTree
     from chainrule.api.causal_model import CausalModel as CausalModel, CausalNetwork as CausalNetwork
     from chainrule.api.classifier_model import ClassifierModel as ClassifierModel
     from chainrule.api.convert import convert as convert, convert_vectors as convert_vectors
@@ -88,6 +89,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
         compare_smoothings as compare_smoothings,
     )
     from chainrule.comparison.labels import LabelComparison as LabelComparison, compare_labels as compare_labels
+    from chainrule.comparison.pairs import PairComparison as PairComparison, compare_pairs as compare_pairs
     from chainrule.comparison.smoothing_table import SmoothingTable as SmoothingTable
     from chainrule.decoding.beam import BeamConfig as BeamConfig
     from chainrule.decoding.limits import Limits as Limits
@@ -165,6 +167,7 @@ _HOMES = {
     "AttentionMaps": "api.attend",
     "BagConfig": "neural.config",
     "BeamConfig": "decoding.beam",
+    "BeamTree": "api.beam_tree",
     "BilinearConfig": "neural.config",
     "CacheConfig": "mixture.config",
     "CausalModel": "api.causal_model",
@@ -217,6 +220,7 @@ _HOMES = {
     "OutputError": "errors",
     "Pair": "applications.labelled_pairs",
     "Pairs": "text.pairs",
+    "PairComparison": "comparison.pairs",
     "Picture": "pictures.picture",
     "Reading": "text.reading",
     "RecurrentConfig": "neural.config",
@@ -252,6 +256,7 @@ _HOMES = {
     "compare": "comparison.compare",
     "compare_families": "comparison.compare",
     "compare_labels": "comparison.labels",
+    "compare_pairs": "comparison.pairs",
     "compare_smoothings": "comparison.compare",
     "convert": "api.convert",
     "convert_vectors": "api.convert",

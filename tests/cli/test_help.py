@@ -150,6 +150,8 @@ VERBS = {
         "--max-tokens",
         "--sample",
         "--seed",
+        "--tree",
+        "--overwrite",
         "--json",
     }
     | {"--temperature", "--top-k", "--top-p", "--min-p", "--typical", "--repetition-penalty"}
@@ -173,6 +175,10 @@ VERBS = {
         "--smoothing",
         "--labels",
         "--networks",
+        "--source",
+        "--target",
+        "--beam",
+        "--max-tokens",
         "--vectors",
         *TOKENIZER,
         "--overwrite",
@@ -187,6 +193,7 @@ VERBS = {
     "rescore": {"LISTS", "--model", "--weight", "--weights", "--tune", "--objective", "--restarts", "--seed"}
     | {
         "--weights-out",
+        "--sources",
         "--references",
         "--output",
         "--nbest-out",

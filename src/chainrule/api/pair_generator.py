@@ -9,6 +9,8 @@ import numpy as np
 from chainrule.decoding.beam import BeamConfig, Hypothesis, search
 from chainrule.decoding.limits import Limits, constraints_for
 from chainrule.decoding.sampling import Sample, SamplingConfig, sample
+from chainrule.decoding.search_tree import SearchTree, with_greedy
+from chainrule.errors import SettingError
 from chainrule.text.tokenizer import documents_of
 
 if TYPE_CHECKING:
@@ -83,6 +85,15 @@ class PairGenerator:
             for i, result in zip(chosen, searches, strict=True):
                 written[i] = [self._written(hypothesis, sources[i]) for hypothesis in result.hypotheses]
         return written
+
+    def search_tree(self, text: str, beam: BeamConfig, *, begin: str = "", max_tokens: int | None = None) -> SearchTree:
+        """All that a search considers, with the way of greedy search. Raises SettingError, also of an empty source."""
+        [source] = self.encode([text])
+        if not source.size:
+            raise SettingError("the source is empty; give a text with a token in it at least")
+        given, constraints = self.model.given([source]), self.constraints(begin, max_tokens or longest_target(source))
+        [result] = search(given, [_PREFIX], beam, constraints, keep_tree=True)
+        return with_greedy(given, _PREFIX, result.tree, beam, constraints)
 
     def sample(
         self,

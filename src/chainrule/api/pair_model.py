@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule import __version__
+from chainrule.api.beam_tree import BeamTree
 from chainrule.api.causal_model import CausalModel
 from chainrule.api.load_model import open_checkpoint
 from chainrule.api.model_info import info_of_pairs, size_of
@@ -138,6 +139,16 @@ class TextPairModel:
         return self.generator.search(
             texts, beam or BEAM, callback(progress), begin=begin, alignments=alignments, max_tokens=max_tokens
         )
+
+    def beam_tree(
+        self, text: str, beam: BeamConfig | None = None, *, begin: str = "", max_tokens: int | None = None
+    ) -> BeamTree:
+        """All that the search of `write` considers for a source, with the way of greedy search. Raises as `write`.
+
+        good:  model.beam_tree("ein Hund", BeamConfig(size=2)).save("tree.html")
+        """
+        tree = self.generator.search_tree(text, beam or BEAM, begin=begin, max_tokens=max_tokens)
+        return BeamTree(f"Beam search given “{text}”", text, tree, self.target)
 
     @shows_progress
     def sample(
