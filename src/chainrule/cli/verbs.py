@@ -39,7 +39,7 @@ VERBS = {
     "map": ("map:draw_map", "Draw a searchable two-dimensional map of word vectors, as a page."),
     "translate": ("translate:translate", "Generate texts from source texts: translations, summaries, corrections."),
     "attend": ("attend:attend", "Draw where a network attends, or what it makes of each node of a tree."),
-    "inspect": ("inspect:inspect", "Draw the inside of a network that reads pictures."),
+    "inspect": ("inspect:inspect", "Draw the inside of a recurrent network, or of one that reads pictures."),
     "compare": ("compare:compare", "Compare models in one table."),
     "experiment": ("experiment:experiment", "Measure memory, cost, gradients or length extrapolation of networks."),
     "filter": ("filter:filter_texts", "Keep the documents of a corpus that a model finds likeliest."),
