@@ -41,7 +41,10 @@ VERBS = {
     "attend": ("attend:attend", "Draw where a network attends, or what it makes of each node of a tree."),
     "inspect": ("inspect:inspect", "Draw the inside of a recurrent network, or of one that reads pictures."),
     "compare": ("compare:compare", "Compare models in one table."),
-    "experiment": ("experiment:experiment", "Measure memory, cost, gradients or length extrapolation of networks."),
+    "experiment": (
+        "experiment:experiment",
+        "Measure what textbooks claim of language models, with a table and a plot.",
+    ),
     "filter": ("filter:filter_texts", "Keep the documents of a corpus that a model finds likeliest."),
     "rescore": ("rescore:rescore", "Choose the best hypotheses, by their own scores plus a language model's."),
     "correct": ("correct:correct", "Correct texts: spelling, spaces, words that do not fit, grammar."),
