@@ -44,6 +44,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.api.harness import harness as harness
     from chainrule.api.info import info as info
     from chainrule.api.inspect import Inspection as Inspection, inspect as inspect
+    from chainrule.api.inspect_text import TextInspection as TextInspection
     from chainrule.api.load import load as load
     from chainrule.api.load_vectors import load_vectors as load_vectors
     from chainrule.api.map_vectors import map_vectors as map_vectors
@@ -242,6 +243,7 @@ _HOMES = {
     "SmoothingTable": "comparison.smoothing_table",
     "Spoilt": "api.noise",
     "TextError": "errors",
+    "TextInspection": "api.inspect_text",
     "TextPairModel": "api.pair_model",
     "TextScores": "evaluation.text_scores",
     "Together": "api.cooccurrence_matrix",

@@ -172,7 +172,7 @@ VERBS = {
     | {"--temperature", "--top-k", "--top-p", "--min-p", "--typical", "--repetition-penalty"}
     | READING,
     "attend": {"MODEL", "TEXT", "TARGET", "--output", "--overwrite"},
-    "inspect": {"MODEL", "PICTURES", "--output", "--picture", "--units", "--patches", "--overwrite"},
+    "inspect": {"MODEL", "INPUT", "--output", "--units", "--unit", "--picture", "--patches", "--overwrite"},
     "chat": {"MODEL", "--system", "--template", "--max-tokens", "--stop", "--seed", "--json"}
     | {"--temperature", "--top-k", "--top-p", "--min-p", "--typical", "--repetition-penalty"},
     "detect": {"MODEL", "TEXT", "--machine", "--masked", "--perturbations", "--output", "--quiz", "--plot", "--number"}

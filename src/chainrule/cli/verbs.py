@@ -40,7 +40,7 @@ VERBS = {
     "translate": ("translate:translate", "Generate texts from source texts: translations, summaries, corrections."),
     "caption": ("caption:caption", "Write captions of pictures."),
     "attend": ("attend:attend", "Draw where a network attends, or what it makes of each node of a tree."),
-    "inspect": ("inspect:inspect", "Draw the inside of a network that reads pictures."),
+    "inspect": ("inspect:inspect", "Draw the inside of a recurrent network, or of one that reads pictures."),
     "compare": ("compare:compare", "Compare models in one table."),
     "experiment": (
         "experiment:experiment",
