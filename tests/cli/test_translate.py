@@ -280,3 +280,192 @@ def test_bits_per_byte_are_not_measured_with_unknown_tokens(chainrule, mt: Path,
     assert result.status == 0, result.err
     assert "bits per byte  not measured; target tokens that the model does not know: 1\n" in result.out
     assert result.out.startswith("1 pair, 3 target tokens\n")
+
+
+def test_texts_are_sampled_and_do_not_depend_on_the_lines_beside_them(chainrule, mt: Path, stdin) -> None:
+    arguments = ["translate", mt, "--sample", "--temperature", 0.9, "--top-k", 5, "--seed", 3, "--max-tokens", 6]
+    stdin(b"zwei hunde\n\nein mann liest ein buch\n")
+    lines = chainrule(*arguments).lines
+    assert len(lines) == 3
+    assert lines[1] == ""
+    stdin(b"x\n\nein mann liest ein buch\n")
+    assert chainrule(*arguments).lines[2] == lines[2]
+    stdin(b"zwei hunde\n")
+    several = chainrule(*arguments, "--nbest", 40).lines
+    assert len({line.split(" ||| ")[1] for line in several}) > 1
+    assert float(several[0].split(" ||| ")[3]) == pytest.approx(float(several[0].split(" ||| ")[2].split()[1]))
+    stdin(b"zwei hunde\n")
+    unseeded = chainrule("translate", mt, "--sample", "--max-tokens", 3)
+    assert "gives these texts again" in unseeded.err
+
+
+def test_a_sample_at_temperature_zero_is_the_greedy_text_with_its_score(mt: Path) -> None:
+    model = package.load_pairs(mt)
+    texts = ["zwei hunde", "ein mann liest", " "]
+    greedy = model.write(texts, package.BeamConfig(size=1, rank_by="total"))
+    sampled = model.sample(texts, 2, package.SamplingConfig(temperature=0), seed=1)
+    assert sampled[2] == greedy[2] == []
+    for own, [likeliest] in zip(sampled[:2], greedy[:2], strict=True):
+        assert [text.tokens for text in own] == [likeliest.tokens] * 2
+        assert own[0].log_prob == pytest.approx(likeliest.log_prob, abs=1e-4)
+        assert (own[0].ending, len(own[0].tokens)) == (likeliest.ending, len(likeliest.tokens))
+    longest = model.sample(["zwei hunde", "ein mann liest"], 20, seed=1)
+    assert all(len(text.tokens) <= 24 for text in longest[0])  # twice two tokens, and 20
+    assert all((text.ending == "length") == (len(text.tokens) == 24) for text in longest[0])
+    with pytest.raises(TypeError, match="several texts"):
+        model.sample("ein hund")
+
+
+def test_texts_begin_with_given_words_which_are_scored(chainrule, mt: Path, stdin) -> None:
+    stdin(b"zwei hunde\n")
+    arguments = ["translate", mt, "--begin", "a dog", "--max-tokens", 4]
+    [found] = chainrule(*arguments, "--json").json["texts"]
+    assert found["tokens"][:2] == ["a", "dog"]
+    assert len(found["attention"]) == len(found["tokens"]) + (found["ending"] == "end")
+    model = package.load_pairs(mt)
+    if found["ending"] == "end":
+        assert model.given("zwei hunde").score([found["text"]])[0] == pytest.approx(found["log_prob"], abs=1e-3)
+    else:
+        tokens = model.target.encode_texts([found["text"]]).ids[:-1]
+        language_model = model.given("zwei hunde").language_model
+        assert language_model.score([tokens], end=False)[0].sum() == pytest.approx(found["log_prob"], abs=1e-3)
+    # Attention to the given words is that of the same words when the model writes them by itself.
+    maps = {each.title: each.weights.mean(0) for each in attend.attend(model, "zwei hunde", "a dog").maps}
+    np.testing.assert_allclose(np.array(found["attention"])[:3], maps["target on source, layer 1"][:3], atol=1e-3)
+    stdin(b"zwei hunde\n")
+    assert all(
+        text["tokens"][:1] == ["two"]
+        for text in chainrule("translate", mt, "--begin", "two", "--sample", "--seed", 1, "--json").json["texts"]
+    )
+    stdin(b"zwei hunde\n")
+    refused = chainrule("translate", mt, "--begin", "zebra").error
+    assert refused == "texts must begin with 'zebra', but the vocabulary lacks a word of it; choose other words"
+
+
+def test_translations_are_measured_against_references(chainrule, mt: Path, pairs: list[Path], tmp_path: Path) -> None:
+    arguments = ["translate", mt, pairs[0], "--beam", 1, "--max-tokens", 5]
+    plain = chainrule(*arguments)
+    measured = chainrule(*arguments, "--references", pairs[1])
+    assert measured.out == plain.out
+    assert "20 lines measured" in measured.err
+    assert "BLEU" in measured.err
+    *_, last = chainrule(*arguments, "--references", pairs[1], "--json").lines
+    scores = json.loads(last)["scores"]
+    assert scores["BLEU"] == pytest.approx(sacrebleu.corpus_bleu(plain.lines, [TARGETS]).score, abs=1e-9)
+    assert scores["chrF"] == pytest.approx(sacrebleu.corpus_chrf(plain.lines, [TARGETS]).score, abs=1e-9)
+    assert scores["BLEU_low"] <= scores["BLEU"] <= scores["BLEU_high"]
+    assert "version:" in scores["variants"]["BLEU"]
+    gaps = tmp_path / "gaps.en"
+    gaps.write_text("\n" + "".join(line + "\n" for line in TARGETS[1:]))
+    assert "note: 1 line not measured" in chainrule(*arguments, "--references", gaps).err
+    short = tmp_path / "short.en"
+    short.write_text("a dog runs\n")
+    refused = chainrule(*arguments, "--references", short)
+    assert (refused.out, refused.status) == ("", 1)
+    assert "short.en: has 1 line, but the source has 20; expected a reference for each line" in refused.error
+
+
+def test_references_of_standard_input_are_counted_as_it_comes(chainrule, mt: Path, stdin, tmp_path: Path) -> None:
+    (tmp_path / "two.en").write_text("a dog\na cat\n")
+    arguments = ["translate", mt, "--max-tokens", 3, "--references", tmp_path / "two.en"]
+    stdin(b"ein hund\n")
+    assert "two.en: has 2 lines, but the source has 1; expected" in chainrule(*arguments).err
+    stdin(b"ein hund\neine katze\nein mann\n")
+    assert "two.en: has 2 lines, but the source has more; expected" in chainrule(*arguments).err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--sample --beam 3", "--beam has no effect with --sample, which does not search."),
+        ("--sample --alignments", "--alignments has no effect with --sample, which does not search."),
+        ("--sample --tree t.svg", "--tree has no effect with --sample, which does not search."),
+        ("--tree t.png", "its name must end in .json, .svg or .html."),
+        ("--temperature 0.5", "--temperature needs --sample."),
+        ("--seed 3", "--seed needs --sample."),
+        ("--alpha 0.3", "--alpha needs --rank-by wu."),
+    ],
+)
+def test_options_that_contradict_each_other_are_wrong_usage(arguments: str, message: str, chainrule, mt: Path) -> None:
+    result = chainrule("translate", mt, *arguments.split())
+    assert result.status == 2
+    assert message in result.error
+
+
+def test_a_model_without_attention_writes_json(chainrule, pairs: list[Path], stdin, tmp_path: Path) -> None:
+    parts = ["--encoder", "gru", "--decoder", "gru", "--attention", "none"]
+    arguments = ["--source", pairs[0], "--target", pairs[1], "-o", tmp_path / "mt", *QUICK, *parts]
+    assert chainrule("train", "translation", *arguments).status == 0
+    stdin(b"zwei hunde\n")
+    [found] = chainrule("translate", tmp_path / "mt", "--json", "--max-tokens", 3).json["texts"]
+    assert found["attention"] is None
+
+
+def test_the_tree_of_a_translation_has_the_text_that_is_printed(chainrule, mt: Path, stdin, tmp_path: Path) -> None:
+    stdin(b"\nzwei hunde\n")
+    tree = tmp_path / "tree.json"
+    result = chainrule("translate", mt, "--beam", 2, "--max-tokens", 4, "--tree", tree)
+    assert result.status == 0, result.err
+    drawn = json.loads(tree.read_text())
+    nodes = drawn["nodes"]
+    model = package.load_pairs(mt)
+    [[best]] = model.write(["zwei hunde"], package.BeamConfig(size=2, rank_by="mean", stop="likely"), max_tokens=4)
+    assert result.lines == ["", best.text]
+    path = [nodes[i] for i in drawn["best"]]
+    ended = ["</s>"] if best.ending == "end" else []
+    assert [node["token"] for node in path] == [*best.tokens, *ended]
+    assert path[-1]["total"] == pytest.approx(best.log_prob, abs=1e-5)
+    assert path[-1]["total"] == pytest.approx(sum(node["log_prob"] for node in path), abs=1e-4)
+    greedy = model.sample(["zwei hunde"], 1, package.SamplingConfig(temperature=0), max_tokens=4)[0][0]
+    way = [nodes[i] for i in drawn["greedy"]]
+    assert [node["token"] for node in way if node["token"] != "</s>"] == greedy.tokens
+    assert way[-1]["total"] == pytest.approx(greedy.log_prob, abs=1e-4)
+    stdin(b"ein hund\nzwei hunde\n")
+    assert "is that of one search" in chainrule("translate", mt, "--tree", tmp_path / "b.svg").error
+
+
+def test_lists_are_rescored_by_a_model_that_reads_their_sources(chainrule, mt: Path, tmp_path: Path) -> None:
+    hypotheses = [["a dog runs", "two dogs", "a cat"], ["a man reads", "a"]]
+    sources = ["ein hund rennt", "ein mann liest"]
+    rows = [f"{i} ||| {text} ||| x ||| 0" for i, texts in enumerate(hypotheses) for text in texts]
+    (tmp_path / "lists").write_text("".join(row + "\n" for row in rows))
+    (tmp_path / "sources").write_text("".join(source + "\n" for source in sources))
+    lists = ["rescore", tmp_path / "lists", "--model", f"mt={mt}"]
+    result = chainrule(*lists, "--sources", tmp_path / "sources", "--nbest-out", tmp_path / "out.jsonl")
+    assert result.status == 0, result.err
+    model = package.load_pairs(mt)
+    for line, source, texts, best in zip(
+        (tmp_path / "out.jsonl").read_text().splitlines(), sources, hypotheses, result.lines, strict=True
+    ):
+        expected = {text: float(model.given(source).score([text])[0]) for text in texts}
+        record = json.loads(line)
+        assert record["source"] == source
+        for each in record["hypotheses"]:
+            assert each["scores"]["mt"] == pytest.approx(expected[each["text"]], abs=1e-3)
+        assert best == max(expected, key=lambda text: expected[text])
+    again = chainrule("rescore", tmp_path / "out.jsonl", "--model", f"model={mt}", "--weight", "mt=0", "total=0")
+    assert again.lines == result.lines  # JSON lists have their sources themselves
+    from_python = package.rescore(str(tmp_path / "lists"), model, sources=str(tmp_path / "sources"))
+    assert from_python.best == result.lines
+    assert "which the lists lack; name a file of sources" in chainrule(*lists).error
+    (tmp_path / "sources").write_text("ein hund\n")
+    assert "there are more lists" in chainrule(*lists, "--sources", tmp_path / "sources").error
+
+
+def test_models_of_pairs_are_compared_on_the_same_pairs(chainrule, mt: Path, pairs: list[Path], tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    arguments = ["--source", pairs[0], "--target", pairs[1]]
+    assert chainrule("train", "translation", *arguments, "-o", other, *QUICK, "--seed", 5).status == 0
+    options = [*arguments, "--beam", 2, "--max-tokens", 5]
+    rows = json.loads(chainrule("compare", mt, other, *options, "--json").out)
+    for row, model in zip(rows, (mt, other), strict=True):
+        alone = json.loads(chainrule("evaluate", model, *options, "--json").out)
+        assert row["model"] == str(model)
+        assert {name: row[name] for name in alone} == alone
+    assert sorted(row["p_value"] is None for row in rows) == [False, True]
+    assert all(row["p_value"] is None or 0 < row["p_value"] <= 1 for row in rows)
+    table = chainrule("compare", mt, other, *options)
+    assert "20 pairs; p: a paired test of BLEU against the best" in table.out
+    assert "perplexity" in table.lines[0]
+    assert "--target is missing" in chainrule("compare", mt, "--source", pairs[0]).err
+    assert "go with models of pairs" in chainrule("compare", mt, *options, "--order", 3).err

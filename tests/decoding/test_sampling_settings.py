@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from sampled_texts import NOTHING, PROBS, Fixed, chi_square, sampled, samples
 
-from chainrule.decoding.candidates import Rules, all_candidates
+from chainrule.decoding.candidates import History, Rules, all_candidates
 from chainrule.decoding.constraints import Constraints
 from chainrule.decoding.sampling import GREEDY, SamplingConfig, sample
 from chainrule.errors import SettingError
@@ -97,8 +97,8 @@ def test_no_repeat_lets_no_tokens_follow_each_other_twice_the_prefix_included(tr
 
 def test_the_repetition_penalty_multiplies_log_probabilities_of_what_was_there() -> None:
     model = Fixed([0, 0, 0, 0.5, 0.3, 0.2])
-    rules = Rules(Constraints(), 1, [[3, 3, 5]], 2.0)
-    candidates = all_candidates(model, model.start([NOTHING]), rules)
+    rules = Rules(config=SamplingConfig(repetition_penalty=2.0))
+    candidates = all_candidates(model, model.start([NOTHING]), rules, [History([3, 3, 5])])
     expected = [-np.inf, -np.inf, -np.inf, 2 * np.log(0.5), np.log(0.3), 2 * np.log(0.2)]
     np.testing.assert_allclose(candidates.weights[0], expected, rtol=1e-6)
     # Greedy: 3 first; then 0.25 against 0.3, so 4; then 0.25 against 0.09 and 0.2, so 3 again.

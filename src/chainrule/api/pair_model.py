@@ -8,25 +8,25 @@ model.save("mt/")
 from __future__ import annotations
 
 import json
+import secrets
 import unicodedata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from chainrule import __version__
+from chainrule.api.beam_tree import BeamTree
 from chainrule.api.causal_model import CausalModel
 from chainrule.api.load_model import open_checkpoint
 from chainrule.api.model_info import info_of_pairs, size_of
+from chainrule.api.pair_generator import BEAM, PairGenerator, Written
 from chainrule.api.pair_measurement import PairMeasurement, measure_pairs
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.api.search_sources import score_targets
 from chainrule.api.tokenizers import tokenizer_from
-from chainrule.decoding.beam import BeamConfig, search
-from chainrule.decoding.constraints import Constraints
+from chainrule.decoding.sampling import SamplingConfig
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.neural.config import settings_of
 from chainrule.open_models.importing_pairs import import_pair, is_pair
-from chainrule.protocol import UNKNOWN
 from chainrule.report.model_card import model_card
 from chainrule.storage.config_json import CONFIG, TokenizerEntry
 from chainrule.storage.hugging_face import is_hugging_face, read_json
@@ -44,12 +44,11 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
 
-    from jaxtyping import Float32, Float64, Int32
+    from jaxtyping import Float64, Int32
     from numpy import ndarray
 
     from chainrule.base.progress import Progress
-    from chainrule.decoding.beam import Hypothesis
-    from chainrule.decoding.sampling import Ending
+    from chainrule.decoding.beam import BeamConfig
     from chainrule.neural.conditional_model import ConditionalModel
     from chainrule.storage.hugging_face import Checkpoint
     from chainrule.text.pairs import Pairs
@@ -58,25 +57,6 @@ if TYPE_CHECKING:
 
 FAMILY = "conditional"
 SOURCE = "source."  # before the names of the source vocabulary's arrays
-BATCH = 64  # sources that are searched for at once
-_PREFIX = np.empty(0, np.int32)
-
-
-class Written(NamedTuple):
-    """A text that was written from a source.
-
-    log_prob: in nats. score: what hypotheses are ranked by. ending: end, if </s> was written, which log_prob then
-    includes; length, if the text was cut at the limit. tokens, source_tokens: as the tokenizers mark them. attention:
-    the weights of each token, and of </s> if it was written, over the source's tokens and its </s>.
-    """
-
-    text: str
-    log_prob: float
-    score: float
-    ending: Ending
-    tokens: list[str]
-    source_tokens: list[str]
-    attention: Float32[ndarray, "tokens source"] | None
 
 
 class TextPairModel:
@@ -106,22 +86,24 @@ class TextPairModel:
 
     def sources(self, texts: Sequence[str]) -> list[Int32[ndarray, " tokens"]]:
         """The ids of source texts; none for white space alone. Raises MarkerError."""
-        return documents_of(self.source.encode_texts([text if text.strip() else "" for text in texts]).ids)
+        return self.generator.encode(texts)
+
+    @property
+    def has_attention(self) -> bool:
+        """Whether targets attend to their sources."""
+        return self.model.network.config.attention != "none"
+
+    @property
+    def generator(self) -> PairGenerator:
+        """All ways to get texts out of the model."""
+        return PairGenerator(self.model, self.source, self.target)
 
     @shows_progress
     def score(self, pairs: Pairs, *, progress: ProgressOption = None) -> Float64[ndarray, " pairs"]:
         """log P of each target with its </s>, given its source, in nats. Raises as `given`."""
         progress = callback(progress)
         sources, targets = self.sources(pairs.sources), documents_of(self.target.encode_texts(pairs.targets).ids)
-        scores = np.zeros(len(pairs))
-        order = sorted(range(len(pairs)), key=lambda i: (sources[i].size, targets[i].size))
-        for first in range(0, len(order), BATCH):
-            progress("scoring", first, len(order))
-            chosen = order[first : first + BATCH]
-            given = self.model.given([sources[i] for i in chosen])
-            token_scores = given.score([targets[i] for i in chosen])
-            scores[chosen] = [log_probs.sum(dtype=np.float64) for log_probs in token_scores]
-        return scores
+        return score_targets(self.model, sources, targets, progress)
 
     @shows_progress
     def write(
@@ -129,38 +111,71 @@ class TextPairModel:
         texts: Sequence[str],
         beam: BeamConfig | None = None,
         *,
+        begin: str = "",
         alignments: bool = False,
         max_tokens: int | None = None,
         progress: ProgressOption = None,
     ) -> list[list[Written]]:
         """The likeliest texts for each source, best first; none for a source without tokens.
 
-        beam: by default, 5 hypotheses, ranked by mean log-probability, until a better one is unlikely. alignments:
-        whether to keep attention weights. max_tokens: of a text; by default 20 more than twice the source's. Raises
-        MarkerError; SettingError if a source is too long.
+        beam: by default, 5 hypotheses, ranked by mean log-probability, until a better one is unlikely. begin: what
+        each text begins with; it is scored, too. alignments: whether to keep attention weights. max_tokens: of a text;
+        by default 20 more than twice the source's. Raises MarkerError; SettingError if a source is too long, or the
+        vocabulary lacks a word of `begin`.
+
+        good:  model.write(["ein Hund"], begin="the")[0][0].text
         """
-        progress = callback(progress)
         if isinstance(texts, str):
             raise TypeError("write takes several texts; put a single one in a list")
-        beam = beam or BeamConfig(size=5, rank_by="mean", stop="likely")
-        sources = self.sources(texts)
-        written: list[list[Written]] = [[] for _ in texts]
-        order = sorted((i for i, source in enumerate(sources) if source.size), key=lambda i: sources[i].size)
-        for first in range(0, len(order), BATCH):
-            progress("writing", first, len(order))
-            chosen = order[first : first + BATCH]
-            given = self.model.given([sources[i] for i in chosen], alignments=alignments)
-            longest = max_tokens or 2 * sources[chosen[-1]].size + 20
-            searches = search(
-                given,
-                [_PREFIX] * len(chosen),
-                beam,
-                Constraints(max_tokens=longest, banned=[UNKNOWN]),
-                attention=given.attention if alignments else None,
-            )
-            for i, result in zip(chosen, searches, strict=True):
-                written[i] = [self._written(hypothesis, sources[i]) for hypothesis in result.hypotheses]
-        return written
+        return self.generator.search(
+            texts, beam or BEAM, callback(progress), begin=begin, alignments=alignments, max_tokens=max_tokens
+        )
+
+    def beam_tree(
+        self, text: str, beam: BeamConfig | None = None, *, begin: str = "", max_tokens: int | None = None
+    ) -> BeamTree:
+        """All that the search of `write` considers for a source, with the way of greedy search. Raises as `write`.
+
+        good:  model.beam_tree("ein Hund", BeamConfig(size=2)).save("tree.html")
+        """
+        tree = self.generator.search_tree(text, beam or BEAM, begin=begin, max_tokens=max_tokens)
+        return BeamTree(f"Beam search given “{text}”", text, tree, self.target)
+
+    @shows_progress
+    def sample(
+        self,
+        texts: Sequence[str],
+        n: int = 1,
+        sampling: SamplingConfig | None = None,
+        *,
+        seed: int | None = None,
+        first: int = 0,
+        begin: str = "",
+        max_tokens: int | None = None,
+        progress: ProgressOption = None,
+    ) -> list[list[Written]]:
+        """n sampled texts for each source; none for a source without tokens.
+
+        seed: the same one gives the same texts; without one, each call gives others. first: the number of the first
+        source among all that are sampled for: a text depends on the seed, its source and their numbers only. begin,
+        max_tokens and errors: as in `write`.
+
+        good:  model.sample(["ein Hund"], 5, chainrule.SamplingConfig(temperature=0.7, top_p=0.9), seed=1)
+        """
+        if isinstance(texts, str):
+            raise TypeError("sample takes several texts; put a single one in a list")
+        if n < 1:
+            raise SettingError(f"n is {n}; expected 1 or more")
+        return self.generator.sample(
+            texts,
+            n,
+            sampling or SamplingConfig(),
+            callback(progress),
+            seed=secrets.randbits(32) if seed is None else seed,
+            first=first,
+            begin=begin,
+            max_tokens=max_tokens,
+        )
 
     @shows_progress
     def evaluate(
@@ -180,18 +195,6 @@ class TextPairModel:
         written = self.write(pairs.sources, beam, max_tokens=max_tokens, progress=progress)
         texts = [several[0].text if several else "" for several in written]
         return measure_pairs(pairs.targets, log_probs, texts, self.target)
-
-    def _written(self, hypothesis: Hypothesis, source: Int32[ndarray, " tokens"]) -> Written:
-        attention = hypothesis.attention
-        return Written(
-            self.target.decode(hypothesis.tokens),
-            hypothesis.log_prob,
-            hypothesis.score,
-            hypothesis.ending,
-            [self.target.vocabulary.token(token) for token in hypothesis.tokens.tolist()],
-            [self.source.vocabulary.token(token) for token in source.tolist()],
-            None if attention is None else attention[:, : source.size + 1],
-        )
 
     @shows_progress
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False, progress: ProgressOption = None) -> None:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from chainrule.applications.chat.chat_model import ChatModel
+    from chainrule.decoding.batch import Ending
     from chainrule.decoding.limits import Limits
-    from chainrule.decoding.sampling import Ending
 
 HELP = """\
 /system TEXT      set the message that comes before all others; without TEXT, remove it

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import CycloptsError, Group, Parameter
@@ -10,6 +11,8 @@ from cyclopts import CycloptsError, Group, Parameter
 from chainrule.cli.arguments import WholeNumber
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from chainrule.decoding.beam import BeamConfig
     from chainrule.decoding.limits import Limits
     from chainrule.decoding.sampling import SamplingConfig
@@ -114,22 +117,41 @@ class BeamOptions:
 
         given = _given(self)
         if self.beam is None:
-            _refuse(given, "needs --beam")
+            refuse(given, "needs --beam")
             return None
         size = given.pop("beam")
         if self.rank_by != "wu":
-            _refuse({name: value for name, value in given.items() if name == "alpha"}, "needs --rank-by wu")
+            refuse({name: value for name, value in given.items() if name == "alpha"}, "needs --rank-by wu")
         if self.groups is None:
-            _refuse({name: value for name, value in given.items() if name == "diversity"}, "needs --groups")
+            refuse({name: value for name, value in given.items() if name == "diversity"}, "needs --groups")
         return BeamConfig(size=size, best=best, **given)
 
 
-def refuse_sampling(options: SamplingOptions) -> None:
-    """Raises CycloptsError where an option of sampling was given."""
-    _refuse(_given(options), "has no effect with --beam, which does not sample")
+TreeFile = Annotated[
+    Path | None,
+    Parameter(
+        help="Write everything the beam considered, and the way of greedy search: a picture, .svg; a page with a "
+        "slider through the steps, .html; or .json."
+    ),
+]
 
 
-def _refuse(given: dict[str, Any], why: str) -> None:
+def check_tree(tree: Path, *, overwrite: bool) -> None:
+    """Checks, before the search, that its tree may be written. Raises CycloptsError, OutputError."""
+    from chainrule.base.files import check_new_file
+
+    check_new_file(tree, overwrite=overwrite)
+    if tree.suffix.lower() not in (".json", ".svg", ".html"):
+        raise CycloptsError(msg=f"--tree {tree}: its name must end in .json, .svg or .html.")
+
+
+def refuse_sampling(options: SamplingOptions, why: str = "has no effect with --beam, which does not sample") -> None:
+    """Raises CycloptsError where an option of sampling was given. why: after its name."""
+    refuse(_given(options), why)
+
+
+def refuse(given: Iterable[str], why: str) -> None:
+    """Raises CycloptsError for the first of the options given, by the names of their parameters, if any."""
     for name in given:
         raise CycloptsError(msg=f"--{name.replace('_', '-')} {why}.")
 

@@ -3,26 +3,74 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
-from cyclopts import Parameter
+from cyclopts import CycloptsError, Group, Parameter
 
 from chainrule.base.progress import silent
-from chainrule.cli.arguments import Json, TextFile, WholeNumber
-from chainrule.cli.screen import count_of, note, print_json, progress_bar
-from chainrule.cli.texts import DEFAULT_READING, TextOptions, note_repairs
+from chainrule.cli.arguments import Json, Overwrite, Seed, TextFile, WholeNumber
+from chainrule.cli.decoding_options import SamplingOptions, TreeFile, check_tree, refuse, refuse_sampling
+from chainrule.cli.screen import count_of, note, progress_bar
+from chainrule.cli.texts import DEFAULT_READING, TextOptions, check_read_once, note_repairs
+from chainrule.cli.translation_output import References, print_texts
 from chainrule.errors import SettingError
-from chainrule.report.tables import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
-    from chainrule.api.pair_model import TextPairModel, Written
+    from chainrule.api.pair_generator import Written
     from chainrule.decoding.beam import BeamConfig
     from chainrule.text.block import Block
 
+    Generate = Callable[[list[str], int], list[list[Written]]]  # lines, and the number of the first
+
 _AT_ONCE = 1024  # lines, which are sorted by length
+_BEAM = Group("Beam search", sort_key=3)
+
+
+@Parameter(name="*", group=_BEAM)
+@dataclass(frozen=True, kw_only=True)
+class _SearchOptions:
+    beam: Annotated[
+        int | None,
+        WholeNumber,
+        Parameter(help="How many hypotheses to keep; 1 picks the likeliest token. By default 5."),
+    ] = None
+    rank_by: Annotated[
+        Literal["total", "mean", "wu"] | None,
+        Parameter(
+            help="Rank texts by log-probability, its mean over the tokens (the default), or the rule of Wu et al. 2016."
+        ),
+    ] = None
+    alpha: Annotated[float | None, Parameter(help="The exponent in the rule of Wu et al. By default 0.6.")] = None
+    alignments: Annotated[
+        bool,
+        Parameter(
+            negative=(),
+            help="Print, after a tab, the source token that each token attended to most: target-source, from 0.",
+        ),
+    ] = False
+
+    @property
+    def given(self) -> list[str]:
+        """The options that were given, by name."""
+        return [name for name in ("beam", "rank_by", "alpha", "alignments") if getattr(self, name) not in (None, False)]
+
+    def config(self, nbest: int) -> BeamConfig:
+        """Raises SettingError."""
+        from chainrule.decoding.beam import BeamConfig
+
+        size = 5 if self.beam is None else self.beam
+        return BeamConfig(
+            size=max(size, nbest) if size > 1 else size,
+            best=nbest,
+            rank_by=self.rank_by or "mean",
+            alpha=0.6 if self.alpha is None else self.alpha,
+            stop="likely",
+        )
 
 
 def translate(
@@ -30,25 +78,24 @@ def translate(
     text: TextFile = "-",
     /,
     *,
-    beam: Annotated[int, WholeNumber, Parameter(help="How many hypotheses to keep; 1 picks the likeliest token.")] = 5,
-    rank_by: Annotated[
-        Literal["total", "mean", "wu"],
-        Parameter(help="Rank texts by log-probability, its mean over the tokens, or the rule of Wu et al. 2016."),
-    ] = "mean",
-    alpha: Annotated[float, Parameter(help="The exponent in the rule of Wu et al.")] = 0.6,
     nbest: Annotated[
         int, WholeNumber, Parameter(help="Print this many texts for each line, as Moses does: line ||| text ||| score.")
     ] = 1,
-    alignments: Annotated[
-        bool,
-        Parameter(
-            negative=(),
-            help="Print, after a tab, the source token that each token attended to most: target-source, from 0.",
-        ),
-    ] = False,
+    references: Annotated[
+        str | None, Parameter(help="The right texts, a line for each line: BLEU and chrF are printed at the end.")
+    ] = None,
+    begin: Annotated[
+        str, Parameter(help="What every text begins with; included in scores.", allow_leading_hyphen=True)
+    ] = "",
     max_tokens: Annotated[
         int | None, WholeNumber, Parameter(help="The longest text, in tokens; by default twice the source's plus 20.")
     ] = None,
+    sample: Annotated[bool, Parameter(negative=(), help="Sample texts, instead of searching for likely ones.")] = False,
+    seed: Seed = None,
+    sampling: SamplingOptions = SamplingOptions(),  # noqa: B008
+    search: _SearchOptions = _SearchOptions(),
+    tree: TreeFile = None,
+    overwrite: Overwrite = False,
     reading: TextOptions = DEFAULT_READING,
     json: Json = False,
 ) -> None:
@@ -58,88 +105,128 @@ def translate(
 
     Prints a line for each line read, in order; an empty line gives an empty
     line. With --json, each text with its tokens, scores and attention over the
-    source's tokens and, last, its end.
+    source's tokens and, last, its end. --references prints BLEU, chrF and the
+    length ratio with their intervals: to standard error, or as a last line of
+    JSON; of several texts of a line, the first is measured.
     """
     from chainrule.api.pair_model import load_pairs
-    from chainrule.decoding.beam import BeamConfig
     from chainrule.protocol import UNKNOWN
 
+    _check(search, sampling, nbest, max_tokens, is_sampled=sample, has_seed=seed is not None, json=json)
+    if tree is not None and sample:
+        raise CycloptsError(msg="--tree has no effect with --sample, which does not search.")
+    check_read_once(text, references)
     source = reading.corpus(text)
-    if alignments and nbest > 1 and not json:
-        raise SettingError("--alignments needs one text a line, or --json; leave out --nbest or add --json")
-    if max_tokens is not None and max_tokens < 1:
-        raise SettingError(f"max_tokens is {max_tokens}; expected 1 or more")
-    config = BeamConfig(
-        size=max(beam, nbest) if beam > 1 else beam, best=nbest, rank_by=rank_by, alpha=alpha, stop="likely"
-    )
+    drawn = _seed(seed) if sample else 0
+    if tree is not None:
+        check_tree(tree, overwrite=overwrite)
     with progress_bar() as progress:
+        judged = None
+        if references is not None:
+            judged = References(reading.corpus(references), None if text == "-" else reading.corpus(text), progress)
         loaded = load_pairs(model, progress=progress)
+        loaded.generator.constraints(begin, max_tokens)  # wrong ones are no line's fault
+        if sample:
+            config = sampling.config()
+
+            def generate(lines: list[str], first: int) -> list[list[Written]]:
+                return loaded.sample(lines, nbest, config, seed=drawn, first=first, begin=begin, max_tokens=max_tokens)
+        else:
+            beam, alignments = search.config(nbest), search.alignments or (json and loaded.has_attention)
+
+            def generate(lines: list[str], first: int) -> list[list[Written]]:
+                return loaded.write(lines, beam, begin=begin, alignments=alignments, max_tokens=max_tokens)
+
         shown = silent if sys.stdout.isatty() else progress
         number = unknown = 0
+        sources: list[str] = []  # for the tree
         for block in source.blocks_as_they_come(shown, "translating"):
-            for first, lines in _lines(block):
+            for first, lines in _parts(block):
+                if tree is not None:
+                    sources += [line for line in lines if line.strip()]
+                    _check_single(sources)
                 unknown += sum(int((ids == UNKNOWN).sum()) for ids in loaded.sources(lines))
-                for texts in _written(loaded, block, first, lines, config, alignments or json, max_tokens):
-                    _print(number, texts, nbest, alignments=alignments, json=json)
+                for texts in _generated(generate, lines, number, partial(_place, block, first)):
+                    print_texts(number, texts, nbest, alignments=search.alignments, json=json)
+                    if judged is not None:
+                        judged.add(texts)
                     number += 1
                 sys.stdout.flush()
+        for line in sources:
+            loaded.beam_tree(line, search.config(nbest), begin=begin, max_tokens=max_tokens).save(
+                cast("Path", tree), overwrite=overwrite
+            )
     note_repairs(source)
     if unknown:
         note(f"the model does not know {count_of(unknown, 'token')} of the sources; each counts as <unk>")
+    if sample and seed is None:
+        note(f"--seed {drawn} gives these texts again")
+    if judged is not None:
+        judged.print_scores(json=json)
 
 
-def _lines(block: Block) -> Iterator[tuple[int, list[str]]]:
-    """The documents in parts, each with the number of its first in the block."""
+def _check(
+    search: _SearchOptions,
+    sampling: SamplingOptions,
+    nbest: int,
+    max_tokens: int | None,
+    *,
+    is_sampled: bool,
+    has_seed: bool,
+    json: bool,
+) -> None:
+    """Raises CycloptsError, SettingError."""
+    if is_sampled:
+        refuse(search.given, "has no effect with --sample, which does not search")
+    else:
+        refuse_sampling(sampling, "needs --sample")
+        refuse(["seed"] if has_seed else [], "needs --sample")
+    if search.alpha is not None and search.rank_by != "wu":
+        raise CycloptsError(msg="--alpha needs --rank-by wu.")
+    if search.alignments and nbest > 1 and not json:
+        raise SettingError("--alignments needs one text a line, or --json; leave out --nbest or add --json")
+    if nbest < 1:
+        raise SettingError(f"nbest is {nbest}; expected 1 or more")
+    if max_tokens is not None and max_tokens < 1:
+        raise SettingError(f"max_tokens is {max_tokens}; expected 1 or more")
+
+
+def _check_single(sources: Sequence[str]) -> None:
+    """Raises SettingError."""
+    if len(sources) > 1:
+        raise SettingError("a tree is that of one search, but there are several lines to translate; give one")
+
+
+def _seed(seed: int | None) -> int:
+    import secrets
+
+    return secrets.randbelow(10**6) if seed is None else seed
+
+
+def _parts(block: Block) -> Iterator[tuple[int, list[str]]]:
+    """The documents, as many at once as are sorted by length, each time with the number of the first in the block."""
     documents = block.documents()
     for first in range(0, len(documents), _AT_ONCE):
         yield first, documents[first : first + _AT_ONCE]
 
 
-def _written(
-    loaded: TextPairModel,
-    block: Block,
-    first: int,
-    lines: list[str],
-    config: BeamConfig,
-    alignments: bool,
-    max_tokens: int | None,
+def _place(block: Block, first: int, i: int) -> str:
+    return block.locate(first + i + 1)
+
+
+def _generated(
+    generate: Generate, lines: list[str], number: int, place: Callable[[int], str]
 ) -> Iterator[list[Written]]:
-    """Generates the texts of each line. Raises SettingError, which names the line, after yielding those before it."""
+    """Generates the texts of each line. Raises SettingError, which names the line, after yielding those before it.
+
+    number: of the first line among all. place: of the line with an index, for messages.
+    """
     try:
-        yield from loaded.write(lines, config, alignments=alignments, max_tokens=max_tokens)
+        yield from generate(lines, number)
     except SettingError:
-        for number, line in enumerate(lines, first + 1):
+        for i, line in enumerate(lines):
             try:
-                [texts] = loaded.write([line], config, alignments=alignments, max_tokens=max_tokens)
+                [texts] = generate([line], number + i)
             except SettingError as error:
-                raise SettingError(f"{block.locate(number)}: {error}") from error
+                raise SettingError(f"{place(i)}: {error}") from error
             yield texts
-
-
-def _print(number: int, texts: list[Written], nbest: int, *, alignments: bool, json: bool) -> None:
-    if json:
-        print_json({"line": number, "texts": [_as_json(text) for text in texts]})
-        return
-    if nbest > 1:
-        for text in texts:
-            print(f"{number} ||| {printable(text.text)} ||| log_prob= {text.log_prob:.4f} ||| {text.score:.4f}")
-        if not texts:  # an empty line has one empty text, so that no list is missing
-            print(f"{number} |||  ||| log_prob= 0.0000 ||| 0.0000")
-        return
-    line = printable(texts[0].text) if texts else ""
-    print(f"{line}\t{_alignment(texts[0]) if texts else ''}" if alignments else line)
-
-
-def _alignment(written: Written) -> str:
-    if written.attention is None:
-        return ""
-    best = written.attention[: len(written.tokens), : len(written.source_tokens)].argmax(1)
-    return " ".join(f"{target}-{source}" for target, source in enumerate(best.tolist()))
-
-
-def _as_json(written: Written) -> dict[str, object]:
-    attention = written.attention
-    return {
-        **{name: value for name, value in written._asdict().items() if name != "attention"},
-        "attention": None if attention is None else [[round(float(x), 4) for x in row] for row in attention],
-    }

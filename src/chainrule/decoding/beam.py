@@ -18,8 +18,9 @@ import numpy as np
 
 from chainrule.base.progress import Progress, silent
 from chainrule.base.token_checks import as_tokens
-from chainrule.decoding.candidates import Candidates, Rules, best_candidates
+from chainrule.decoding.candidates import Candidates, History, best_candidates
 from chainrule.decoding.constraints import Constraints
+from chainrule.decoding.sampling_config import SamplingConfig
 from chainrule.errors import SettingError
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float32, Int32
     from numpy import ndarray
 
-    from chainrule.decoding.sampling import Ending
+    from chainrule.decoding.batch import Ending
     from chainrule.protocol import LanguageModel
 
 MAX_SIZE = 4096  # open hypotheses
@@ -106,7 +107,7 @@ class Hypothesis(NamedTuple):
 
 
 class TreeNode(NamedTuple):
-    """A hypothesis that the search considered.
+    """A hypothesis that the search considered, or, with the fate greedy, that greedy search alone did.
 
     log_prob: of its last token. total: of all its tokens after the prefix. score: what it is ranked by, if finished.
     """
@@ -115,7 +116,7 @@ class TreeNode(NamedTuple):
     token: int
     log_prob: float
     total: float
-    fate: Fate
+    fate: Fate | Literal["greedy"]
     score: float | None = None
 
 
@@ -192,9 +193,9 @@ def search(
         )
     if config.coverage and attention is None:
         raise SettingError("coverage needs a model that attends to a source; set it to 0")
-    beams = _roots(model, prefixes, config, constraints, keep_tree=keep_tree)
-    starts = [np.array([*beam.prefix, *constraints.begin], np.int32) for beam in beams]
-    state = model.select(model.start(starts), np.repeat(np.arange(len(starts), dtype=np.int32), config.groups))
+    state, attended_first = _begun(model, prefixes, constraints.begin, attention)
+    beams = _roots(model, prefixes, config, constraints, attended_first, keep_tree=keep_tree)
+    state = model.select(state, np.repeat(np.arange(len(prefixes), dtype=np.int32), config.groups))
     for length in range(len(constraints.begin), constraints.max_tokens + config.must_end):
         progress("searching", length, constraints.max_tokens)
         candidates = _candidates(model, state, config, constraints, length, beams)
@@ -224,23 +225,45 @@ def search(
     return [SearchResult(_best_hypotheses(beam, config), beam.tree) for beam in beams]
 
 
+def _begun(
+    model: LanguageModel[Any],
+    prefixes: Sequence[Int32[ndarray, " prefix"]],
+    begin: Sequence[int],
+    attention: Callable[[Any], Float32[ndarray, "B source"]] | None,
+) -> tuple[Any, list[Float32[ndarray, "B source"]]]:
+    """The state after the tokens that texts begin with, and the attention when each of them was predicted."""
+    if attention is None:
+        return model.start([np.array([*as_tokens(prefix), *begin], np.int32) for prefix in prefixes]), []
+    state, attended = model.start(prefixes), []
+    for token in begin:
+        attended.append(attention(state))
+        state = model.advance(state, np.full(len(prefixes), token, np.int32))
+    return state, attended
+
+
 def _roots(
     model: LanguageModel[Any],
     prefixes: Sequence[Int32[ndarray, " prefix"]],
     config: BeamConfig,
     constraints: Constraints,
+    attended: Sequence[Float32[ndarray, "B source"]],
     *,
     keep_tree: bool,
 ) -> list[_Beam]:
-    """The beams before the first step. The tokens that texts must begin with are scored here."""
+    """The beams before the first step. The tokens that texts must begin with are scored here.
+
+    attended: when each of these tokens was predicted; empty if the model does not attend to a source.
+    """
     begin = np.array(constraints.begin, np.int32)
     scores = model.score([begin] * len(prefixes), prefixes=prefixes, end=False)
     beams = []
-    for prefix, row in zip(prefixes, scores, strict=True):
+    for i, (prefix, row) in enumerate(zip(prefixes, scores, strict=True)):
         beam = _Beam(as_tokens(prefix).tolist(), [], [])
         node = _Node(None, -1, 0.0, 0, -1)
-        for token, log_prob in zip(begin.tolist(), row.tolist(), strict=True):
-            child = _Node(node, token, node.total + log_prob, node.length + 1, len(beam.tree) if keep_tree else -1)
+        rows = [step[i] for step in attended] or [None] * begin.size
+        for token, log_prob, weights in zip(begin.tolist(), row.tolist(), rows, strict=True):
+            total, tree_index = node.total + log_prob, len(beam.tree) if keep_tree else -1
+            child = _Node(node, token, total, node.length + 1, tree_index, weights)
             if keep_tree:
                 beam.tree.append(TreeNode(node.tree_index, token, log_prob, child.total, "kept"))
             node = child
@@ -264,10 +287,12 @@ def _candidates(
     if length == constraints.max_tokens:  # only </s> may follow
         log_probs = model.next_log_probs(state)[:, model.end : model.end + 1]
         return Candidates(np.full(log_probs.shape, model.end, np.int32), log_probs, log_probs.astype(np.float64))
-    texts: list[list[int]] = []
+    histories: list[History] = []
     if constraints.no_repeat:
-        texts = [[*beam.prefix, *node.tokens()] for beam in beams for group in beam.groups for node in group.open]
-    return best_candidates(model, state, config.size + 1, Rules(constraints, length, texts))
+        open_nodes = [(beam, node) for beam in beams for group in beam.groups for node in group.open]
+        histories = [History([*beam.prefix, *node.tokens()], len(beam.prefix)) for beam, node in open_nodes]
+    rules = constraints.rules(length, model.end, SamplingConfig())
+    return best_candidates(model, state, config.size + 1, rules, histories)
 
 
 class _Child(NamedTuple):

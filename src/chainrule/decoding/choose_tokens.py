@@ -1,6 +1,6 @@
 """One step of sampling: a token for each row, drawn from the model's distribution as modified by the settings.
 
-In this order: constraints, repetition penalty, temperature, top-k, typical, top-p, min-p, draw. Temperature 0 takes
+In this order: bans, penalties and biases, temperature, top-k, typical, top-p, min-p, draw. Temperature 0 takes
 the most probable token instead. Whole distributions are computed only if a setting needs them.
 """
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule.base.distributions import NOTHING_TO_DRAW_MESSAGE, sample_columns
-from chainrule.decoding.candidates import Candidates, Rules, all_candidates, best_candidates
+from chainrule.decoding.candidates import Candidates, History, Rules, all_candidates, best_candidates, change_of
 from chainrule.decoding.warpers import min_p, nucleus, tempered, typical
 from chainrule.errors import SettingError
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float32, Float64, Int32
     from numpy import ndarray
 
-    from chainrule.decoding.constraints import Constraints
     from chainrule.decoding.sampling_config import SamplingConfig
     from chainrule.protocol import LanguageModel
 
@@ -31,46 +30,57 @@ LIST_SIZES = (64, 1024)  # numbers of candidates to try before the whole distrib
 DRAWS = (1, 1, 1, 2, 2, 4, 4, 8, 8)
 
 
-def needs_rows(config: SamplingConfig, constraints: Constraints) -> bool:
+def needs_rows(rules: Rules) -> bool:
     """Whether a step needs whole distributions: if it draws from all tokens, but not as the model itself would."""
-    if constraints.allowed is not None:
+    config = rules.config
+    if rules.allowed is not None or config.raises_weights:
         return True
     if config.temperature == 0 or config.top_k is not None:
         return False
-    is_unchanged = config.temperature == config.repetition_penalty == 1 and not constraints.no_repeat
-    return config.typical is not None or not (is_unchanged or _only_sharpens(config, constraints))
+    return config.typical is not None or not (_is_as_the_model(rules) or _only_lowers(rules))
 
 
-def _only_sharpens(config: SamplingConfig, constraints: Constraints) -> bool:
-    """Whether a temperature below 1, beside banned tokens, is all that changes the distribution."""
-    cuts = (config.top_k, config.top_p, config.min_p, config.typical, constraints.allowed)
-    is_plain = all(cut is None for cut in cuts) and config.repetition_penalty == 1 and not constraints.no_repeat
-    return 0 < config.temperature < 1 and is_plain
+def _is_as_the_model(rules: Rules) -> bool:
+    """Whether nothing but cuts and bans changes the distribution."""
+    config = rules.config
+    is_penalised = config.repetition_penalty != 1 or config.counts_tokens or config.logit_bias
+    return config.temperature == 1 and not is_penalised and not rules.no_repeat
+
+
+def _only_lowers(rules: Rules) -> bool:
+    """Whether a temperature up to 1, penalties and biases that lower weights, and bans are all that changes the
+    distribution.
+    """
+    config = rules.config
+    has_cuts = any(cut is not None for cut in (config.top_k, config.top_p, config.min_p, config.typical, rules.allowed))
+    is_lower = 0 < config.temperature <= 1 and config.repetition_penalty == 1 and not config.raises_weights
+    return is_lower and not has_cuts and not rules.no_repeat and not _is_as_the_model(rules)
 
 
 def choose(
     model: LanguageModel[Any],
     state: Any,
-    config: SamplingConfig,
     rules: Rules,
+    histories: Sequence[History],
     generators: Sequence[np.random.Generator],
 ) -> tuple[Float32[ndarray, " B"], Int32[ndarray, " B"]]:
-    """A token for each row: the model's own log-probability of it, and its id."""
+    """A token for each row: the model's own log-probability of it, and its id. Raises SettingError if none is left."""
+    config = rules.config
     if config.temperature == 0:
-        candidates = best_candidates(model, state, 1, rules)
+        candidates = best_candidates(model, state, 1, rules, histories)
         if not np.isfinite(candidates.weights).all():
             raise SettingError(NOTHING_TO_DRAW_MESSAGE)
         return candidates.log_probs[:, 0], candidates.tokens[:, 0]
-    if _only_sharpens(config, rules.constraints):
-        return _draw_sharpened(model, state, config, rules, generators)
+    if _only_lowers(rules):
+        return _draw_lowered(model, state, rules, histories, generators)
     uniforms = _uniforms(generators)
     if config.top_k is not None:
-        return _draw(_warp(best_candidates(model, state, config.top_k, rules), config), uniforms)
-    if needs_rows(config, rules.constraints):
-        return _draw(_warp(all_candidates(model, state, rules), config), uniforms)
+        return _draw(_warp(best_candidates(model, state, config.top_k, rules, histories), config), uniforms)
+    if needs_rows(rules):
+        return _draw(_warp(all_candidates(model, state, rules, histories), config), uniforms)
     if config.top_p is None and config.min_p is None:
-        return model.draw(state, uniforms, rules.constraints.banned_at(rules.length, model.end))
-    return _draw_from_lists(model, state, config, rules, uniforms)
+        return model.draw(state, uniforms, rules.banned)
+    return _draw_from_lists(model, state, rules, histories, uniforms)
 
 
 def _draw(
@@ -100,27 +110,32 @@ def _uniforms(generators: Sequence[np.random.Generator]) -> Float64[ndarray, " B
     return np.array([generator.random() for generator in generators], np.float64)
 
 
-def _draw_sharpened(
+def _draw_lowered(
     model: LanguageModel[Any],
     state: Any,
-    config: SamplingConfig,
     rules: Rules,
+    histories: Sequence[History],
     generators: Sequence[np.random.Generator],
 ) -> tuple[Float32[ndarray, " B"], Int32[ndarray, " B"]]:
-    """Draws from P^(1/T) for T < 1 by rejection: a token drawn from P is kept with probability (P / max P)^(1/T - 1).
+    """Draws from (P e^-c)^(1/T), where T <= 1 and c >= 0 are the penalties of a token, by rejection.
 
-    That is exact and needs no whole distributions; only a row that keeps none of its draws gets its own.
+    A token drawn from P is kept with probability (P / max P)^(1/T - 1) e^(-c/T). That is exact and needs no whole
+    distributions; only a row that keeps none of its draws gets its own.
     """
+    config = rules.config
     log_probs, tokens = np.empty(len(generators), np.float32), np.empty(len(generators), np.int32)
-    banned = rules.constraints.banned_at(rules.length, model.end)
-    best = best_candidates(model, state, 1, rules).weights[:, 0]
+    best = model.top(state, 1 + len(rules.banned))
+    highest = np.where(np.isin(best[1], rules.banned), -np.inf, best[0].astype(np.float64)).max(axis=1)
     rows = np.arange(len(generators))
     for draws in DRAWS:
         uniforms = np.array([generators[row].random((2, draws)) for row in rows.tolist()])
         repeated = model.select(state, rows.astype(np.int32).repeat(draws))
-        drawn, ids = (part.reshape(-1, draws) for part in model.draw(repeated, uniforms[:, 0].ravel(), banned))
-        below = np.minimum(drawn.astype(np.float64) - best[rows, None], 0)
+        drawn, ids = (part.reshape(-1, draws) for part in model.draw(repeated, uniforms[:, 0].ravel(), rules.banned))
+        below = np.minimum(drawn.astype(np.float64) - highest[rows, None], 0)
         chances = np.multiply(1 / config.temperature - 1, below, out=np.zeros_like(below), where=below < 0)
+        if config.counts_tokens or config.logit_bias:
+            changes = [change_of(ids[i], config, histories[row]) for i, row in enumerate(rows.tolist())]
+            chances += np.array(changes) / config.temperature
         is_kept = np.log1p(-uniforms[:, 1]) <= chances
         first, is_done = is_kept.argmax(axis=1), is_kept.any(axis=1)
         log_probs[rows[is_done]], tokens[rows[is_done]] = drawn[is_done, first[is_done]], ids[is_done, first[is_done]]
@@ -129,14 +144,19 @@ def _draw_sharpened(
             return log_probs, tokens
     batch = max(1, MAX_PROBS // model.vocabulary_size)
     for part in (rows[low : low + batch] for low in range(0, rows.size, batch)):
-        whole = all_candidates(model, model.select(state, part.astype(np.int32)), rules)
+        own = [histories[row] for row in part.tolist()]
+        whole = all_candidates(model, model.select(state, part.astype(np.int32)), rules, own)
         uniforms = _uniforms([generators[row] for row in part.tolist()])
         log_probs[part], tokens[part] = _draw(_warp(whole, config), uniforms)
     return log_probs, tokens
 
 
 def _draw_from_lists(
-    model: LanguageModel[Any], state: Any, config: SamplingConfig, rules: Rules, uniforms: Float64[ndarray, " B"]
+    model: LanguageModel[Any],
+    state: Any,
+    rules: Rules,
+    histories: Sequence[History],
+    uniforms: Float64[ndarray, " B"],
 ) -> tuple[Float32[ndarray, " B"], Int32[ndarray, " B"]]:
     """Draws from the model's own distribution, truncated by top-p and min-p: exactly, but mostly from short lists.
 
@@ -144,28 +164,30 @@ def _draw_from_lists(
     """
     log_probs, tokens = np.empty(uniforms.size, np.float32), np.empty(uniforms.size, np.int32)
     rows = np.arange(uniforms.size)
-    banned = rules.constraints.banned_at(rules.length, model.end)
     for k in (k for k in LIST_SIZES if k < model.vocabulary_size):
-        candidates, is_enough = _list_candidates(model, model.select(state, rows.astype(np.int32)), config, banned, k)
+        candidates, is_enough = _list_candidates(model, model.select(state, rows.astype(np.int32)), rules, k)
         done = rows[is_enough]
         complete = Candidates(*(column[is_enough] for column in candidates))
         log_probs[done], tokens[done] = _draw(complete, uniforms[done])
         rows = rows[~is_enough]
     batch = max(1, MAX_PROBS // model.vocabulary_size)
     for part in (rows[low : low + batch] for low in range(0, rows.size, batch)):
-        candidates = _warp(all_candidates(model, model.select(state, part.astype(np.int32)), rules), config)
+        own = [histories[row] for row in part.tolist()]
+        whole = all_candidates(model, model.select(state, part.astype(np.int32)), rules, own)
+        candidates = _warp(whole, rules.config)
         log_probs[part], tokens[part] = _draw(candidates, uniforms[part])
     return log_probs, tokens
 
 
 def _list_candidates(
-    model: LanguageModel[Any], state: Any, config: SamplingConfig, banned: list[int], k: int
+    model: LanguageModel[Any], state: Any, rules: Rules, k: int
 ) -> tuple[Candidates, Bool[ndarray, " B"]]:
     """The k most probable tokens, truncated by top-p and min-p, and for which rows no other token passes.
 
     The mass of the tokens outside the list is one minus that of the list. Of a banned token outside it, only a bound is
     known: it is no more probable than the last token of the list.
     """
+    config, banned = rules.config, rules.banned
     log_probs, tokens = model.top(state, k + len(banned))
     is_banned = np.isin(tokens, banned)
     weights = np.where(is_banned, -np.inf, log_probs.astype(np.float64))

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule.base.token_checks import check_tokens
+from chainrule.decoding.candidates import Rules
 from chainrule.errors import SettingError
 from chainrule.protocol import BEGIN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from chainrule.decoding.sampling_config import SamplingConfig
     from chainrule.protocol import LanguageModel
 
 
@@ -60,7 +62,7 @@ class Constraints:
             check_tokens(np.array(tokens, np.int64), model.vocabulary_size)
         if model.end in self.begin:
             raise SettingError(f"begin has the token {model.end}, which ends a text; leave it out")
-        forbidden = {BEGIN, *self.banned_at(0, model.end)}
+        forbidden = {BEGIN, *self.banned, *([model.end] if self.min_tokens else [])}
         if self.allowed is None:
             left = model.vocabulary_size - len(forbidden)
         else:
@@ -68,14 +70,7 @@ class Constraints:
         if not left and self.max_tokens:
             raise SettingError("there is no token to choose from: every one is banned or not allowed; ban fewer")
 
-    def banned_at(self, length: int, end: int) -> list[int]:
-        """The ids that may not follow `length` tokens of any text. end: the id of </s>."""
-        return [*self.banned, end] if length < self.min_tokens else [*self.banned]
-
-    def repeats_after(self, text: Sequence[int]) -> set[int]:
-        """The ids that would complete an n-gram of length `no_repeat` that the text already has."""
-        n = self.no_repeat
-        if not n:
-            return set()
-        last = list(text[len(text) - n + 1 :])
-        return {text[i + n - 1] for i in range(len(text) - n + 1) if list(text[i : i + n - 1]) == last}
+    def rules(self, length: int, end: int, config: SamplingConfig) -> Rules:
+        """The rules for the token after `length` tokens of a text. end: the id of </s>."""
+        banned = (*self.banned, end) if length < self.min_tokens else tuple(self.banned)
+        return Rules(banned, None if self.allowed is None else tuple(self.allowed), self.no_repeat, config)

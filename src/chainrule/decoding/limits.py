@@ -120,7 +120,7 @@ def _ids_to_begin_with(begin: str, tokenizer: Tokenizer, prompt: str) -> list[in
         raise SettingError(f"{begin!r} cannot follow {prompt!r}: it would change the prompt's last token; put it there")
     if UNKNOWN in both[len(before) :]:
         raise SettingError(
-            f"texts must begin with {begin!r}, but the vocabulary lacks a word of it; put it in the prompt"
+            f"texts must begin with {begin!r}, but the vocabulary lacks a word of it; choose other words"
         )
     return both[len(before) :]
 

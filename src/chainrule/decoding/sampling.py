@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from chainrule.base.progress import Progress, silent
 from chainrule.base.token_checks import as_tokens
-from chainrule.decoding.candidates import Rules
-from chainrule.decoding.choose_tokens import MAX_PROBS, choose, needs_rows
+from chainrule.decoding.batch import Batch, Ending, Row
+from chainrule.decoding.choose_tokens import MAX_PROBS, needs_rows
 from chainrule.decoding.constraints import Constraints
 from chainrule.decoding.sampling_config import GREEDY as GREEDY
 from chainrule.decoding.sampling_config import SamplingConfig as SamplingConfig
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from chainrule.protocol import LanguageModel
 
 MIN_BATCH = 64  # texts generated together if no whole distributions are needed
-
-Ending = Literal["end", "length", "stop"]  # </s>; max_tokens; the caller's `until`
 
 
 class Sample(NamedTuple):
@@ -45,7 +44,7 @@ class Sample(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One more token for some texts. is_open: whether the text continues."""
+    """One more token for some texts. is_open: whether the text continues, or was cut after max_tokens."""
 
     texts: Int64[ndarray, " B"]  # the indices of the texts
     tokens: Int32[ndarray, " B"]
@@ -61,19 +60,24 @@ def sample(
     *,
     seed: int,
     texts_per_prefix: int = 1,
+    first: int = 0,
     until: Callable[[int, Sequence[int]], bool] | None = None,
     progress: Progress = silent,
 ) -> list[Sample]:
     """Samples texts for each prefix, `texts_per_prefix` in a row. Arguments: see `steps`. Raises SettingError."""
+    count = len(prefixes) * texts_per_prefix
+    grown = steps(
+        model, prefixes, config, constraints, seed=seed, texts_per_prefix=texts_per_prefix, first=first, until=until
+    )
     tokens: dict[int, list[int]] = defaultdict(list)
     log_probs: dict[int, list[float]] = defaultdict(list)
     closed: set[int] = set()
-    for step in steps(model, prefixes, config, constraints, seed=seed, texts_per_prefix=texts_per_prefix, until=until):
+    for step in grown:
         for text, token, log_prob in zip(step.texts.tolist(), step.tokens.tolist(), step.log_probs, strict=True):
             tokens[text].append(token)
             log_probs[text].append(log_prob)
         closed.update(step.texts[~step.is_open].tolist())
-        progress("generating", len(closed), len(prefixes) * texts_per_prefix)
+        progress("generating", len(closed), count)
 
     def sample_of(text: int) -> Sample:
         drawn = tokens[text]
@@ -81,7 +85,7 @@ def sample(
         ending: Ending = "end" if ended else "stop" if text in closed else "length"
         return Sample(np.array(drawn[:-1] if ended else drawn, np.int32), np.array(log_probs[text], np.float32), ending)
 
-    return [sample_of(text) for text in range(len(prefixes) * texts_per_prefix)]
+    return [sample_of(text) for text in range(first, first + count)]
 
 
 def steps(
@@ -111,7 +115,8 @@ def steps(
     begin_scores = model.score([begin] * len(prefixes), prefixes=prefixes, end=False) if begin.size else []
     all_rows = model.start(whole_prefixes)
     room = MAX_PROBS // model.vocabulary_size
-    batch = max(1, room) if needs_rows(config, constraints) else max(MIN_BATCH, room)
+    is_wide = needs_rows(constraints.rules(constraints.min_tokens, model.end, config))
+    batch = max(1, room) if is_wide else max(MIN_BATCH, room)
     for low in range(0, len(prefixes) * texts_per_prefix, batch):
         rows = (
             np.arange(low, min(low + batch, len(prefixes) * texts_per_prefix)) // texts_per_prefix
@@ -121,9 +126,8 @@ def steps(
             log_probs = np.array([begin_scores[row][i] for row in rows], np.float32)
             yield Step(numbers, np.full(rows.size, token, np.int32), log_probs, np.ones(rows.size, np.bool_))
         texts = [whole_prefixes[row].tolist() for row in rows]
-        generators = [np.random.default_rng([seed, number]) for number in numbers.tolist()]
         state = model.select(all_rows, rows.astype(np.int32))
-        yield from _grow(model, state, config, constraints, numbers, texts, generators, until)
+        yield from _grow(model, state, config, constraints, seed, numbers, texts, until)
 
 
 def steps_from(
@@ -147,10 +151,9 @@ def steps_from(
     if len(constraints.begin):
         raise SettingError("texts after a state cannot begin with given tokens; let the state read them")
     numbers = first + np.arange(len(prefixes))
-    generators = [np.random.default_rng([seed, number]) for number in numbers.tolist()]
     rows = model.select(state, np.arange(len(prefixes), dtype=np.int32))
     texts = [as_tokens(prefix).tolist() for prefix in prefixes]
-    yield from _grow(model, rows, config, constraints, numbers, texts, generators, until)
+    yield from _grow(model, rows, config, constraints, seed, numbers, texts, until)
 
 
 def _check(model: LanguageModel[Any], constraints: Constraints, seed: int) -> None:
@@ -165,29 +168,23 @@ def _grow(
     state: Any,
     config: SamplingConfig,
     constraints: Constraints,
+    seed: int,
     numbers: Int64[ndarray, " B"],
     texts: list[list[int]],
-    generators: list[np.random.Generator],
     until: Callable[[int, Sequence[int]], bool] | None,
 ) -> Iterator[Step]:
     """The steps of one batch; finished texts leave it."""
-    prefix_lengths = [len(text) - len(constraints.begin) for text in texts]
-    for length in range(len(constraints.begin), constraints.max_tokens):
-        if not texts:
-            return
-        rules = Rules(constraints, length, texts, config.repetition_penalty)
-        log_probs, tokens = choose(model, state, config, rules, generators)
-        for text, token in zip(texts, tokens.tolist(), strict=True):
-            text.append(token)
-        is_open = tokens != model.end
-        if until is not None:
-            for row in np.flatnonzero(is_open).tolist():
-                is_open[row] = not until(int(numbers[row]), texts[row][prefix_lengths[row] :])
-        yield Step(numbers, tokens, log_probs, is_open)
-        if not is_open.all():
-            rows = np.flatnonzero(is_open)
-            state, tokens, numbers = model.select(state, rows.astype(np.int32)), tokens[rows], numbers[rows]
-            texts = [texts[row] for row in rows]
-            generators = [generators[row] for row in rows]
-            prefix_lengths = [prefix_lengths[row] for row in rows]
-        state = model.advance(state, tokens)
+    if len(constraints.begin) >= constraints.max_tokens:
+        return
+    number_of = {}
+    for number, text in zip(numbers.tolist(), texts, strict=True):
+        row_until = None if until is None else partial(until, number)
+        prefix_length = len(text) - len(constraints.begin)
+        row = Row(text, config, constraints, np.random.default_rng([seed, number]), prefix_length, row_until)
+        number_of[row] = number
+    batch = Batch(model)
+    batch.add(state, list(number_of))
+    while batch.rows:
+        step = batch.step()
+        is_open = np.array([row.ending in (None, "length") for row in step.rows], np.bool_)
+        yield Step(np.array([number_of[row] for row in step.rows]), step.tokens, step.log_probs, is_open)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-
-import numpy as np
 
 from chainrule.errors import SettingError
 
@@ -18,6 +17,9 @@ class SamplingConfig:
     min_p: only tokens with this share of the best token's probability.
     typical: only the tokens whose surprisal is nearest to the entropy, until they have this mass.
     repetition_penalty: multiplies the log-probabilities of tokens that the text or its prefix already has.
+    presence_penalty, frequency_penalty: subtracted from the log-probabilities of tokens that the text has after its
+    prefix, the second one as often as it has them; below 0, they make repetition likelier.
+    logit_bias: pairs of a token id and what is added to its log-probability; -inf bans it.
 
     Raises SettingError if a setting is out of range.
     """
@@ -28,9 +30,12 @@ class SamplingConfig:
     min_p: float | None = None
     typical: float | None = None
     repetition_penalty: float = 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    logit_bias: tuple[tuple[int, float], ...] = ()
 
     def __post_init__(self) -> None:
-        if not 0 <= self.temperature < np.inf:
+        if not 0 <= self.temperature < math.inf:
             raise SettingError(
                 f"temperature is {self.temperature}; expected 0 (the most probable token) or more; 1 changes nothing"
             )
@@ -40,11 +45,29 @@ class SamplingConfig:
             share = getattr(self, name)
             if share is not None and not 0 < share <= 1:
                 raise SettingError(f"{name} is {share}; expected more than 0 and at most 1")
-        if not 1 <= self.repetition_penalty < np.inf:
+        if not 1 <= self.repetition_penalty < math.inf:
             raise SettingError(f"repetition_penalty is {self.repetition_penalty}; expected 1 (none) or more")
+        for name in ("presence_penalty", "frequency_penalty"):
+            if not math.isfinite(getattr(self, name)):
+                raise SettingError(f"{name} is {getattr(self, name)}; expected a finite number; 0 changes nothing")
+        for token, bias in self.logit_bias:
+            if not bias < math.inf:
+                raise SettingError(
+                    f"logit_bias of token {token} is {bias}; expected a finite number, or -inf to ban it"
+                )
         cuts = [name for name in ("top_k", "top_p", "min_p", "typical") if getattr(self, name) is not None]
         if self.temperature == 0 and cuts:
             raise SettingError(f"temperature 0 takes the most probable token, so {cuts[0]} does nothing; leave one out")
+
+    @property
+    def counts_tokens(self) -> bool:
+        """Whether weights depend on how often a text has each token."""
+        return self.presence_penalty != 0 or self.frequency_penalty != 0
+
+    @property
+    def raises_weights(self) -> bool:
+        """Whether it makes some token likelier than the model says, before the temperature."""
+        return min(self.presence_penalty, self.frequency_penalty) < 0 or any(bias > 0 for _, bias in self.logit_bias)
 
 
 GREEDY = SamplingConfig(temperature=0)

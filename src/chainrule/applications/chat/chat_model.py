@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.applications.chat.rendering import ChatFormat
-    from chainrule.decoding.sampling import Ending
+    from chainrule.decoding.batch import Ending
     from chainrule.decoding.text_decoder import Piece, TextDecoder
     from chainrule.protocol import LanguageModel
 
