@@ -157,6 +157,7 @@ VERBS = {
     | {"--temperature", "--top-k", "--top-p", "--min-p", "--typical", "--repetition-penalty"}
     | READING,
     "attend": {"MODEL", "TEXT", "TARGET", "--output", "--overwrite"},
+    "draw": {"MODELS", "--output", "--show", "--overwrite"},
     "inspect": {"MODEL", "PICTURES", "--output", "--picture", "--units", "--patches", "--overwrite"},
     "chat": {"MODEL", "--system", "--template", "--max-tokens", "--stop", "--seed", "--json"}
     | {"--temperature", "--top-k", "--top-p", "--min-p", "--typical", "--repetition-penalty"},

@@ -39,6 +39,7 @@ VERBS = {
     "map": ("map:draw_map", "Draw a searchable two-dimensional map of word vectors, as a page."),
     "translate": ("translate:translate", "Generate texts from source texts: translations, summaries, corrections."),
     "attend": ("attend:attend", "Draw where a network attends, or what it makes of each node of a tree."),
+    "draw": ("draw:draw", "Draw the layers of a network, with their shapes and numbers of parameters."),
     "inspect": ("inspect:inspect", "Draw the inside of a network that reads pictures."),
     "compare": ("compare:compare", "Compare models in one table."),
     "experiment": (
@@ -75,7 +76,7 @@ GROUPS = {
         *("prompt", "rank", "detect", "classify"),
     ),
     "Vectors": ("embed", "nearest", "analogy", "odd", "map"),
-    "Look inside": ("info", "attend", "inspect"),
+    "Look inside": ("info", "draw", "attend", "inspect"),
     "Files": ("data", "split", "filter", "pixels", "count", "convert", "verify", "lmplz"),
 }
 
