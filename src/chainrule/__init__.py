@@ -69,6 +69,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.api.cooccurrence_matrix import Together as Together, read_together as read_together
     from chainrule.api.train import train as train
     from chainrule.api.train_channel import train_channel as train_channel, train_grammar as train_grammar
+    from chainrule.api.train_captions import train_captions as train_captions
     from chainrule.api.train_classifier import train_classifier as train_classifier
     from chainrule.api.train_pairs import train_pairs as train_pairs
     from chainrule.api.train_vectors import train_vectors as train_vectors
@@ -128,6 +129,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
         TwoSidedConfig as TwoSidedConfig,
         preset as preset,
     )
+    from chainrule.neural.config.caption import CaptionConfig as CaptionConfig
     from chainrule.neural.config.conditional import ConditionalConfig as ConditionalConfig
     from chainrule.neural.config.tree import TreeConfig as TreeConfig
     from chainrule.ngram.config import NGramConfig as NGramConfig
@@ -138,6 +140,10 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
         as_picture as as_picture,
     )
     from chainrule.pictures.pixel_labels import read_pixel_labels as read_pixel_labels
+    from chainrule.pictures.read_captions import (
+        CaptionedPicture as CaptionedPicture,
+        read_captions as read_captions,
+    )
     from chainrule.pictures.read_pictures import read_pictures as read_pictures
     from chainrule.structures.graph import Edge as Edge, Graph as Graph, LabelledGraph as LabelledGraph
     from chainrule.structures.read_graphs import read_graphs as read_graphs
@@ -171,6 +177,10 @@ _HOMES = {
     "BeamTree": "api.beam_tree",
     "BilinearConfig": "neural.config",
     "CacheConfig": "mixture.config",
+    "Caption": "api.caption_model",
+    "CaptionConfig": "neural.config.caption",
+    "CaptionModel": "api.caption_model",
+    "CaptionedPicture": "pictures.read_captions",
     "CausalModel": "api.causal_model",
     "CausalNetwork": "api.causal_model",
     "ChainruleError": "errors",
@@ -298,6 +308,7 @@ _HOMES = {
     "prune_by_entropy": "api.prune",
     "prune_to_text": "api.prune",
     "prune_to_vocabulary": "api.prune",
+    "read_captions": "pictures.read_captions",
     "read_pictures": "pictures.read_pictures",
     "read_graphs": "structures.read_graphs",
     "read_pixel_labels": "pictures.pixel_labels",
@@ -311,6 +322,7 @@ _HOMES = {
     "split": "text.splits",
     "train": "api.train",
     "train_channel": "api.train_channel",
+    "train_captions": "api.train_captions",
     "train_classifier": "api.train_classifier",
     "train_counts": "api.counts",
     "train_grammar": "api.train_channel",
