@@ -25,6 +25,7 @@ from chainrule.neural.config import (
     palm,
     vaswani,
 )
+from chainrule.neural.config.caption import CaptionConfig
 from chainrule.neural.config.conditional import ConditionalConfig
 from chainrule.neural.config.tree import TreeConfig
 from chainrule.neural.language_model import NeuralModel
@@ -82,6 +83,9 @@ DOCUMENT_NETWORKS: dict[str, NetworkConfig] = {
     "feed-forward, of documents": FeedforwardConfig(width=12, embedding_width=6, window=4, memory="document"),
     "convolution, of documents": ConvolutionConfig(width=12, layers=2, kernel=2, memory="document"),
     "LSTM of documents": RecurrentConfig(width=12, layers=2, memory="document"),
+    "LSTM of documents, with intra-attention": RecurrentConfig(
+        width=12, embedding_width=8, layers=2, tied=True, intra_attention=5, memory="document"
+    ),
     "LSTM over pictures": GridConfig(width=12, columns=3, layers=2),
     "Grid LSTM over pictures": GridConfig(width=12, columns=2, cell="grid", embedding_width=8, tied=True),
 }
@@ -109,6 +113,7 @@ STREAM_NETWORKS: dict[str, NetworkConfig] = {
     "feed-forward, deep, tied": FeedforwardConfig(width=12, embedding_width=6, layers=2, window=2, tied=True),
     "convolution, dilated": ConvolutionConfig(width=12, layers=3, kernel=3, output="adaptive"),
     "convolution without gates": ConvolutionConfig(width=12, layers=2, kernel=4, dilation=1, gate="none"),
+    "LSTM with intra-attention": RecurrentConfig(width=12, intra_attention=3, residual=True),
     "LSTM, tied": RecurrentConfig(width=12, embedding_width=8, tied=True, output="nce"),
 }
 
@@ -159,7 +164,27 @@ PAIRS: dict[str, ConditionalConfig] = {
     "GRU with hard attention, summed over": pair(decoder="gru", attention="hard", input_feeding=False),
     "LSTM with hard attention that goes on": pair(decoder="lstm", attention="hard"),
     "convolutions given a source": pair(encoder="convolution", decoder="convolution"),
+    "GRU given the tokens themselves, gated, with deep output": pair(
+        encoder="none", decoder="gru", attends="before", gate=True, deep_output=True
+    ),
 }
+
+
+def caption(**settings: object) -> CaptionConfig:
+    """Of few numbers, for pictures of 2 x 3 places with 5 numbers each."""
+    small = {"width": 16, "heads": 2, "max_source": 6, "source_grid": (2, 3), "source_width": 5}
+    return CaptionConfig(**{**small, **settings})  # type: ignore[arg-type]
+
+
+CAPTIONERS: dict[str, CaptionConfig] = {
+    "LSTM given a picture": caption(),
+    "GRU of Xu given a picture": caption(decoder="gru", attends="before", gate=True, deep_output=True),
+    "LSTM given a picture, hard": caption(attention="hard", gate=True, soft_share=0.5, entropy=0.01),
+    "LSTM given a picture, hard, fed": caption(attention="hard", input_feeding=True, placed=False),
+    "LSTM given a picture's mean": caption(attention="none"),
+    "Transformer given a picture": caption(decoder="transformer", decoder_layers=2),
+}
+PICTURE = np.random.default_rng(3).normal(size=(6, 5)).astype(np.float32)
 
 
 def random_pair(config: ConditionalConfig, vocabulary_size: int = VOCABULARY_SIZE, seed: int = 1) -> ConditionalModel:
@@ -174,7 +199,8 @@ def random_pair(config: ConditionalConfig, vocabulary_size: int = VOCABULARY_SIZ
 
 
 def given_a_source(config: ConditionalConfig) -> Given:
-    return random_pair(config).given([np.array([5, 9, 3, 17, 5], np.int32)])
+    source = PICTURE if config.reads_vectors else np.array([5, 9, 3, 17, 5], np.int32)
+    return random_pair(config).given([source])
 
 
 def refuse_lstm_in_bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,14 +6,12 @@ weights as numbers. Tokens are always escaped.
 
 from __future__ import annotations
 
-import base64
-import struct
-import zlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from chainrule.drawing.png import png_address
 from chainrule.drawing.rendering import render
 
 if TYPE_CHECKING:
@@ -31,17 +29,24 @@ _WHITE, _DARK = (255, 255, 255), (8, 48, 107)
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionMap:
-    """The maps of all heads of a layer. rows, columns: the tokens of queries and keys."""
+    """The maps of all heads of a layer. rows, columns: the tokens of queries and keys.
+
+    is_reading: each token attends to those before it only; the page then also shows the text as it is read.
+    """
 
     title: str
     rows: Sequence[str]
     columns: Sequence[str]
     weights: Float32[ndarray, "heads rows columns"]
+    is_reading: bool = False
 
 
 def attention_page(heading: str, maps: Sequence[AttentionMap]) -> str:
     """A self-contained HTML page without scripts."""
-    layers = [{"title": layer.title, "heads": _heads(layer)} for layer in maps]
+    layers = [
+        {"title": layer.title, "heads": _heads(layer), "lines": _reading(layer) if layer.is_reading else []}
+        for layer in maps
+    ]
     return render("attention.html.j2", title=heading, layers=layers)
 
 
@@ -59,6 +64,26 @@ def attention_svg(heading: str, maps: Sequence[AttentionMap]) -> str:
 
 def _heads(layer: AttentionMap) -> list[dict[str, Any]]:
     return [_drawn(layer, head) for head in range(len(layer.weights))]
+
+
+class _Seen(NamedTuple):
+    """A token in the colour of the weight that a later token gives it."""
+
+    text: str
+    colour: str
+    is_dark: bool
+    weight: str
+
+
+def _reading(layer: AttentionMap) -> list[tuple[str, list[_Seen]]]:
+    """Each token, and those before it in the colours of their mean weights over heads."""
+    weights = layer.weights.mean(0)
+    lines = []
+    for i, (now, colours, row) in enumerate(zip(layer.rows, _colours(weights).tolist(), weights.tolist(), strict=True)):
+        before = zip(layer.columns[:i], colours, row, strict=False)
+        seen = [_Seen(token, f"rgb{tuple(rgb)}", weight > 0.5, f"{weight:.2f}") for token, rgb, weight in before]
+        lines.append((now, seen))
+    return lines
 
 
 def _cell(layer: AttentionMap) -> float:
@@ -97,7 +122,7 @@ def _drawn(layer: AttentionMap, head: int) -> dict[str, Any]:
         "cells_width": cell * len(layer.columns),
         "cells_height": cell * len(layer.rows),
         "font": font,
-        "image": _png(_colours(weights)),
+        "image": png_address(_colours(weights)),
         "row_labels": [
             _label(left - 5, top + y + font / 3, token) for y, token in zip(middle, layer.rows, strict=False)
         ],
@@ -131,16 +156,3 @@ def _colours(weights: Float32[ndarray, "rows columns"]) -> UInt8[ndarray, "rows 
     white, dark = np.array(_WHITE, np.float64), np.array(_DARK, np.float64)
     share = np.clip(weights, 0, 1)[:, :, None] ** 0.7  # makes small weights visible
     return np.asarray(white + share * (dark - white)).round().astype(np.uint8)
-
-
-def _png(pixels: UInt8[ndarray, "rows columns 3"]) -> str:
-    """A PNG as a data URL."""
-
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    rows, columns, _ = pixels.shape
-    header = struct.pack(">IIBBBBB", columns, rows, 8, 2, 0, 0, 0)  # eight bits, RGB
-    lines = b"".join(b"\0" + row.tobytes() for row in pixels)  # no filter
-    data = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(lines, 9)) + chunk(b"IEND", b"")
-    return "data:image/png;base64," + base64.b64encode(data).decode()
