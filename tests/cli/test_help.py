@@ -155,6 +155,7 @@ VERBS = {
     | READING,
     "attend": {"MODEL", "TEXT", "TARGET", "--output", "--overwrite"},
     "inspect": {"MODEL", "PICTURES", "--output", "--picture", "--units", "--patches", "--overwrite"},
+    "serve": {"MODELS", "--host", "--port", "--api-key-file", "--no-key", "--memory", "--max-tokens", "--log-requests"},
     "chat": {"MODEL", "--system", "--template", "--max-tokens", "--stop", "--seed", "--json"}
     | {"--temperature", "--top-k", "--top-p", "--min-p", "--typical", "--repetition-penalty"},
     "detect": {"MODEL", "TEXT", "--machine", "--masked", "--perturbations", "--output", "--quiz", "--plot", "--number"}

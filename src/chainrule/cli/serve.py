@@ -12,7 +12,7 @@ from cyclopts import CycloptsError, Parameter
 
 from chainrule.cli.arguments import WholeNumber
 from chainrule.cli.screen import note
-from chainrule.errors import SettingError, TextError
+from chainrule.errors import TextError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,72 +60,52 @@ def serve(
     first asked for, and again when their files change. Ctrl-C lets running
     answers end. Needs FastAPI: pip install 'chainrule[serve]'.
     """
+    from chainrule.serving.limits import ServerLimits
+    from chainrule.serving.serve import serve as serve_models
+
     if not models:
         raise CycloptsError(msg="A model to serve is missing.")
-    try:
-        import fastapi  # noqa: F401
-        import uvicorn  # noqa: F401
-    except ModuleNotFoundError:
-        raise SettingError("serve needs FastAPI and uvicorn: pip install 'chainrule[serve]'") from None
-    import asyncio
-
-    from chainrule.serving.guard import is_loopback
-    from chainrule.serving.limits import ServerLimits
-    from chainrule.serving.model_table import ModelTable
-    from chainrule.serving.server import bind, build_server
-
-    key = None if api_key_file is None else _key_in(api_key_file)
-    if key is None and not no_key and not is_loopback(host):
-        raise CycloptsError(
-            msg=f"--host {host} lets other machines in: give --api-key-file, or --no-key to let everybody in."
-        )
     if memory is not None and not memory > 0:
         raise CycloptsError(msg=f"--memory is {memory}; give a number of gigabytes above 0.")
     if not 0 <= port < 1 << 16:
         raise CycloptsError(msg=f"--port is {port}; give 0 to 65535.")
+    key = None if api_key_file is None else _key_in(api_key_file)
+    if key is None and not no_key and host not in ("localhost", "::1") and not host.startswith("127."):
+        raise CycloptsError(
+            msg=f"--host {host} lets other machines in: give --api-key-file, or --no-key to let everybody in."
+        )
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("chainrule.serving").setLevel(logging.INFO if log_requests else logging.WARNING)
-    limits = ServerLimits(max_tokens=max_tokens)
-    table = ModelTable(
-        _named(models), limits, memory=None if memory is None else int(memory * 1e9), on_event=_note_event
+    named = _named(models)
+
+    def print_address(address: str) -> None:
+        print(f"serving {', '.join(named)} on {address}/v1; Ctrl-C stops", flush=True)
+
+    serve_models(
+        named,
+        host=host,
+        port=port,
+        key=key,
+        open_to_all=no_key,
+        memory=None if memory is None else int(memory * 1e9),
+        limits=ServerLimits(max_tokens=max_tokens),
+        on_start=print_address,
+        on_event=_note_event,
     )
-    listening = bind(host, port)
-    address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
-
-    def on_start() -> None:
-        print(f"serving {', '.join(table.names)} on {address}/v1; Ctrl-C stops", flush=True)
-
-    server = build_server(table, limits, host=host, key=key, on_start=on_start)
-    try:
-        asyncio.run(_serve_first_opened(server, table, listening))
-    except KeyboardInterrupt:  # uvicorn has let running answers end
-        note("stopped")
-    finally:
-        listening.close()
-    if not server.started:
-        raise SettingError(f"the server on {address} did not start")
+    note("stopped")
 
 
-async def _serve_first_opened(server, table, listening) -> None:  # type: ignore[no-untyped-def]
-    """Serves; the default model is opened first, so that a wrong path shows at once. Raises SettingError."""
-    from chainrule.serving.api_error import ApiError
-
-    try:
-        await table.get(None)
-    except ApiError as error:
-        cause = error.__cause__
-        raise cause if cause is not None else SettingError(error.message) from None
-    await server.serve(sockets=[listening])
-
-
-def _named(models: Sequence[str]) -> list[tuple[str, Path]]:
-    """Names and paths. Raises CycloptsError."""
-    named = []
+def _named(models: Sequence[str]) -> dict[str, Path]:
+    """Paths by name. Raises CycloptsError."""
+    named: dict[str, Path] = {}
     for model in models:
         name, equals, path = model.partition("=")
         if not equals or os.sep in name:
             name, path = "", model
-        named.append((name or Path(os.path.abspath(path)).name, Path(path)))
+        name = name or Path(os.path.abspath(path)).name
+        if name in named:
+            raise CycloptsError(msg=f"Two models are called {name}: name one of them, as in other={path}.")
+        named[name] = Path(path)
     return named
 
 

@@ -92,11 +92,8 @@ class CompletionAnswer:
     async def chunks(self) -> AsyncIterator[Json]:
         """The answer, piece by piece. Raises what the work raised."""
         try:
-            if self.scoring is not None or self._is_empty:
-                while self.scoring is not None and len(self.scoring.log_probs) < len(self._prompts):
-                    if self.ticket.is_done:
-                        await self.ticket.wait_until_done()
-                    await self.ticket.wait()
+            while self.scoring is not None and not self.scoring.is_done:
+                await self.ticket.wait()
             used = 0
             open_choices = {
                 i * self._n + k: choice for i, choices in enumerate(self._choices) for k, choice in enumerate(choices)

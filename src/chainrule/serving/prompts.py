@@ -86,8 +86,8 @@ def _checked_ids(ids: list[Any], tokenizer: Tokenizer, param: str) -> Int32[ndar
         if not 0 <= token < tokenizer.vocabulary_size:
             raise ApiError(
                 400,
-                f"{param} has token id {token}, but the vocabulary has {tokenizer.vocabulary_size:,}, from 0. The client "
-                "uses another tokenizer: send texts, or ids from /tokenize",
+                f"{param} has token id {token}, but the vocabulary has {tokenizer.vocabulary_size:,}, from 0. The "
+                "client uses another tokenizer: send texts, or ids from /tokenize",
                 param=param,
                 code="token_out_of_vocabulary",
             )

@@ -314,8 +314,10 @@ class Scheduler:
         if last < len(part.sequences):
             self._scoring.append((part, last))
         else:
+            part.is_done = True
             self._release(part.cost)
             self._finish(part.ticket)
+            self._woken.add(part.ticket)  # a stream begins with its prompt's scores
 
     def _step(self) -> None:
         step = self._batch.step()

@@ -28,9 +28,10 @@ class Ticket:
         return self.error is not None or self.open_parts <= 0
 
     async def wait(self) -> None:
-        """Waits until something is new. Raises the request's error."""
-        await self._event.wait()
-        self._event.clear()
+        """Waits until something is new, or all is done. Raises the request's error."""
+        if not self.is_done:
+            await self._event.wait()
+            self._event.clear()
         if self.error is not None:
             raise self.error
 

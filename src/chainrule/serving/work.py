@@ -58,6 +58,7 @@ class Scoring:
     top: int = 0
     log_probs: list[Float32[ndarray, " T"]] = field(default_factory=list)
     tops: list[tuple[Float32[ndarray, "T k"], Int32[ndarray, "T k"]]] = field(default_factory=list)
+    is_done: bool = False
 
     @property
     def cost(self) -> int:
