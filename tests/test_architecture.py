@@ -23,6 +23,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "text": GROUND,
     "structures": {*GROUND, "text"},
     "pictures": {*GROUND, "text"},
+    "datasets": {*GROUND, "text", "pictures"},
     "drawing": {"errors", "base"},
     "storage": {"errors", "base"},
     "uniform": GROUND,

@@ -8,11 +8,21 @@ import numpy as np
 import pytest
 import torch
 
+from chainrule.applications.retrieval.query_likelihood import DocumentIndex, RankConfig
 from chainrule.errors import TextError
+from chainrule.experiments.agreement import AGREEING, agreement, draw_sentence
+from chainrule.experiments.balance import balance, unseen_share
 from chainrule.experiments.cost import KINDS, cost, growth_of
 from chainrule.experiments.gradients import build_network, gradients, norms_by_distance
 from chainrule.experiments.memory import A, B, accuracy, draw, memory
+from chainrule.experiments.order import moved_probability, order
+from chainrule.experiments.paths import KINDS as KINDS_OF_PATHS
+from chainrule.experiments.paths import paths, sequential_steps
 from chainrule.experiments.positions import in_groups, losses_by_position, positions
+from chainrule.experiments.radius import radius, spectral
+from chainrule.experiments.retrieval import mean_reciprocal_rank, retrieval
+from chainrule.experiments.saturation import saturation
+from chainrule.experiments.shots import draw_document, shots
 from chainrule.neural.build_network import build
 from chainrule.neural.config import FeedforwardConfig, RecurrentConfig, TransformerConfig
 from chainrule.ngram.config import NGramConfig
@@ -112,3 +122,116 @@ def test_losses_by_position_are_those_of_each_row_alone() -> None:
     places, perplexities = in_groups(found, 5)
     assert places == [5, 10]
     assert perplexities[0] == pytest.approx(math.exp(found[:5].mean()))
+
+
+def test_a_slope_is_that_of_the_function() -> None:
+    lines = {line.label: line for line in saturation(points=25).lines}
+    x = np.array(lines["tanh"].x)
+    step = 1e-6
+    for name, function in (("tanh", np.tanh), ("sigmoid", lambda x: 1 / (1 + np.exp(-x)))):
+        np.testing.assert_allclose(lines[name].y, function(x), atol=1e-12)
+        by_differences = (function(x + step) - function(x - step)) / (2 * step)
+        np.testing.assert_allclose(lines[f"{name}'"].y, by_differences, atol=1e-8)
+    assert max(lines["sigmoid'"].y) == 0.25
+    assert "to 0.07 at 2" in saturation().finding
+
+
+def test_singular_values_bound_a_step_and_the_radius_decides_in_the_end() -> None:
+    below, above, mixed = (line.y for line in radius(steps=80).lines)
+    np.testing.assert_allclose(below, 0.9 ** np.arange(81))
+    np.testing.assert_allclose(above, 1.1 ** np.arange(81))
+    assert max(mixed) > 4
+    assert mixed[-1] < 1e-3
+    assert spectral(np.array([[0.0, 4.0], [1.0, 0.0]])) == pytest.approx(2)  # eigenvalues 2 and -2
+
+
+def test_paths_are_those_of_the_formulas() -> None:
+    lines = {line.label: dict(zip(line.x, line.y, strict=True)) for line in paths(lengths=(4, 9, 27, 57)).lines}
+    assert set(lines["self-attention"].values()) == {1}
+    assert lines["recurrence"] == {4: 4, 9: 9, 27: 27, 57: 57}
+    assert lines["attention in a window of 8"] == {4: 1, 9: 2, 27: 4, 57: 8}  # (n - 1) / 7, rounded up
+    assert lines["dilated convolution of 3"] == {4: 2, 9: 2, 27: 3, 57: 4}  # log_3 n, rounded up
+    steps = {label: sequential_steps(kind.reads, 9) for label, kind in KINDS_OF_PATHS.items()}
+    assert sorted(steps.values()) == [1, 1, 1, 9]
+    assert steps["recurrence"] == 9
+
+
+def test_only_sets_are_blind_to_order() -> None:
+    findings = order(rows=8)
+    changes = dict(zip(findings.x.categories, findings.lines[0].y, strict=True))
+    blind = {"bag", "attention, no positions", "two-sided, 4 layers, no positions"}
+    assert {label for label, change in changes.items() if change < 1e-4} == blind
+    assert min(change for label, change in changes.items() if label not in blind) > 0.05
+    assert findings.finding == f"Blind to order, whatever their weights: {'; '.join(sorted(blind, key=changes_order))}."
+    assert str(findings).splitlines()[2].split()[0] == "bag"
+
+
+def changes_order(label: str) -> int:
+    return ["bag", "attention, no positions", "two-sided, 4 layers, no positions"].index(label)
+
+
+def test_distance_is_the_probability_that_moved() -> None:
+    p, q = torch.tensor([[0.5, 0.5, 0.0]]), torch.tensor([[0.25, 0.5, 0.25]])
+    assert moved_probability(p, q) == 0.25
+
+
+def test_a_longer_context_fits_its_own_text_and_no_other() -> None:
+    rng = np.random.default_rng(1)
+    words = ["the", "a", "dog", "cat", "man", "sees", "bites", "near", "old", "big"]
+    lines = [" ".join(words[i] for i in rng.integers(len(words), size=6)) for _ in range(400)]
+    findings = balance(lines=lines, orders=(1, 2, 4))
+    fits, misses, _ = (line.y for line in findings.lines)
+    assert fits[0] > fits[1] > fits[2]
+    assert misses[2] > misses[0]
+    assert unseen_share(["a b c"], ["a b d"], 2) == pytest.approx(2 / 4)  # <s> a, a b, b d, d </s>
+
+
+def test_documents_are_found_by_the_words_that_they_share_with_a_query() -> None:
+    pairs = [
+        (f"query of word{i} and thing{i}", f"word{i} thing{i} " + "the other words of a text " * 4) for i in range(8)
+    ]
+    findings = retrieval(pairs=pairs, shares=(0.1, 0.5))
+    assert [line.y for line in findings.lines] == [[1.0, 1.0]]
+    index = DocumentIndex([np.array([3, 4], np.int32), np.array([3, 3], np.int32)], 6)
+    config = RankConfig(smoothing="jelinek-mercer", share=0.5)
+    queries = [np.array([3], np.int32), np.array([3], np.int32)]
+    assert mean_reciprocal_rank(index, queries, [0, 1], config) == pytest.approx((1 / 2 + 1) / 2)
+
+
+def test_agreement_is_out_of_the_reach_of_an_n_gram() -> None:
+    compared = {"5-gram": NGramConfig(order=5, smoothing="witten-bell")}
+    [line] = agreement(compared=compared, phrases=(0, 4), sentences=1500, tested=100).lines
+    assert list(line.x) == [0, 12]
+    assert line.y[0] == 1.0
+    assert line.y[1] < 0.6  # half of the tests have two endings, half have four: 0.375 by guessing
+
+
+def test_sentences_agree() -> None:
+    rng = np.random.default_rng(1)
+    for phrases in (0, 2):
+        for _ in range(20):
+            first, second, *between, end = draw_sentence(rng, phrases)
+            assert len(between) == 3 * phrases
+            assert (second, end) in {(row[-2], row[-1]) for group in AGREEING for row in group}, first
+
+
+def test_an_n_gram_learns_nothing_from_examples_and_a_perfect_reader_all() -> None:
+    compared = {"3-gram": NGramConfig(order=3, smoothing="witten-bell")}
+    findings = shots(compared=compared, documents=300, tested=200, examples=10)
+    trigram, perfect = (line.y for line in findings.lines)
+    assert max(trigram) < 0.5
+    assert perfect[:2] == [0.25, pytest.approx(1 / 4 + 1 / 4)]
+    rng = np.random.default_rng(2)
+    guesses = [by_memory(draw_document(rng, 10), rng) for _ in range(4000)]
+    np.testing.assert_allclose(perfect, np.mean(guesses, 0), atol=0.03)
+
+
+def by_memory(document: np.ndarray, rng: np.random.Generator) -> list[bool]:
+    """Whether each code is right of a reader who looks every letter up, and guesses among the unused codes."""
+    known: dict[int, int] = {}
+    right = []
+    for letter, code in document.reshape(-1, 2).tolist():
+        left = [other for other in range(7, 11) if other not in known.values()]
+        right.append(known.get(letter, left[rng.integers(len(left))] if left else -1) == code)
+        known[letter] = code
+    return right

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has for run time
     from chainrule.api.adapt import adapt as adapt
     from chainrule.api.attend import AttentionMaps as AttentionMaps, attend as attend
+    from chainrule.api.beam_tree import BeamTree as BeamTree
     from chainrule.api.causal_model import CausalModel as CausalModel, CausalNetwork as CausalNetwork
     from chainrule.api.classifier_model import ClassifierModel as ClassifierModel
     from chainrule.api.convert import convert as convert, convert_vectors as convert_vectors
@@ -26,6 +27,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.api.counts import count_text as count_text, train_counts as train_counts
     from chainrule.api.draw_trees import TreeDrawings as TreeDrawings, draw_trees as draw_trees
     from chainrule.api.embedding_model import EmbeddingModel as EmbeddingModel
+    from chainrule.api.data import data as data
     from chainrule.api.detect import (
         DetectedText as DetectedText,
         DetectionMeasurement as DetectionMeasurement,
@@ -42,6 +44,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.api.harness import harness as harness
     from chainrule.api.info import info as info
     from chainrule.api.inspect import Inspection as Inspection, inspect as inspect
+    from chainrule.api.inspect_text import TextInspection as TextInspection
     from chainrule.api.load import load as load
     from chainrule.api.load_vectors import load_vectors as load_vectors
     from chainrule.api.map_vectors import map_vectors as map_vectors
@@ -66,6 +69,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.api.cooccurrence_matrix import Together as Together, read_together as read_together
     from chainrule.api.train import train as train
     from chainrule.api.train_channel import train_channel as train_channel, train_grammar as train_grammar
+    from chainrule.api.train_captions import train_captions as train_captions
     from chainrule.api.train_classifier import train_classifier as train_classifier
     from chainrule.api.train_pairs import train_pairs as train_pairs
     from chainrule.api.train_vectors import train_vectors as train_vectors
@@ -87,6 +91,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
         compare_smoothings as compare_smoothings,
     )
     from chainrule.comparison.labels import LabelComparison as LabelComparison, compare_labels as compare_labels
+    from chainrule.comparison.pairs import PairComparison as PairComparison, compare_pairs as compare_pairs
     from chainrule.comparison.smoothing_table import SmoothingTable as SmoothingTable
     from chainrule.decoding.beam import BeamConfig as BeamConfig
     from chainrule.decoding.limits import Limits as Limits
@@ -124,6 +129,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
         TwoSidedConfig as TwoSidedConfig,
         preset as preset,
     )
+    from chainrule.neural.config.caption import CaptionConfig as CaptionConfig
     from chainrule.neural.config.conditional import ConditionalConfig as ConditionalConfig
     from chainrule.neural.config.tree import TreeConfig as TreeConfig
     from chainrule.ngram.config import NGramConfig as NGramConfig
@@ -134,6 +140,10 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
         as_picture as as_picture,
     )
     from chainrule.pictures.pixel_labels import read_pixel_labels as read_pixel_labels
+    from chainrule.pictures.read_captions import (
+        CaptionedPicture as CaptionedPicture,
+        read_captions as read_captions,
+    )
     from chainrule.pictures.read_pictures import read_pictures as read_pictures
     from chainrule.serving.limits import ServerLimits as ServerLimits
     from chainrule.serving.serve import serve as serve
@@ -166,8 +176,13 @@ _HOMES = {
     "AttentionMaps": "api.attend",
     "BagConfig": "neural.config",
     "BeamConfig": "decoding.beam",
+    "BeamTree": "api.beam_tree",
     "BilinearConfig": "neural.config",
     "CacheConfig": "mixture.config",
+    "Caption": "api.caption_model",
+    "CaptionConfig": "neural.config.caption",
+    "CaptionModel": "api.caption_model",
+    "CaptionedPicture": "pictures.read_captions",
     "CausalModel": "api.causal_model",
     "CausalNetwork": "api.causal_model",
     "ChainruleError": "errors",
@@ -218,6 +233,7 @@ _HOMES = {
     "OutputError": "errors",
     "Pair": "applications.labelled_pairs",
     "Pairs": "text.pairs",
+    "PairComparison": "comparison.pairs",
     "Picture": "pictures.picture",
     "Reading": "text.reading",
     "RecurrentConfig": "neural.config",
@@ -230,6 +246,7 @@ _HOMES = {
     "SmoothingTable": "comparison.smoothing_table",
     "Spoilt": "api.noise",
     "TextError": "errors",
+    "TextInspection": "api.inspect_text",
     "TextPairModel": "api.pair_model",
     "TextScores": "evaluation.text_scores",
     "Together": "api.cooccurrence_matrix",
@@ -254,6 +271,7 @@ _HOMES = {
     "compare": "comparison.compare",
     "compare_families": "comparison.compare",
     "compare_labels": "comparison.labels",
+    "compare_pairs": "comparison.pairs",
     "compare_smoothings": "comparison.compare",
     "convert": "api.convert",
     "convert_vectors": "api.convert",
@@ -268,6 +286,7 @@ _HOMES = {
     "count_text": "api.counts",
     "count_together": "api.cooccurrences",
     "draw_trees": "api.draw_trees",
+    "data": "api.data",
     "detect": "api.detect",
     "evaluate_vectors": "api.evaluate_vectors",
     "experiment": "experiments.run_by_name",
@@ -292,6 +311,7 @@ _HOMES = {
     "prune_by_entropy": "api.prune",
     "prune_to_text": "api.prune",
     "prune_to_vocabulary": "api.prune",
+    "read_captions": "pictures.read_captions",
     "read_pictures": "pictures.read_pictures",
     "read_graphs": "structures.read_graphs",
     "read_pixel_labels": "pictures.pixel_labels",
@@ -306,6 +326,7 @@ _HOMES = {
     "split": "text.splits",
     "train": "api.train",
     "train_channel": "api.train_channel",
+    "train_captions": "api.train_captions",
     "train_classifier": "api.train_classifier",
     "train_counts": "api.counts",
     "train_grammar": "api.train_channel",

@@ -52,6 +52,21 @@ def test_every_count_is_the_naive_one() -> None:
             assert found.count(*ngram) == naive[ngram]
 
 
+def test_followers_of_growing_contexts() -> None:
+    lines = ["i want to go to bed", "i have to go to work", "you want to go to work"]
+    text = frequencies(lines, 5)
+    assert text.followers("to") == {"go": 3, "work": 2, "bed": 1}
+    assert text.followers("go", "to") == {"work": 2, "bed": 1}
+    assert text.followers("want", "to", "go", "to") == {"bed": 1, "work": 1}
+    assert text.followers("bed") == {"</s>": 1}
+    assert frequencies(lines, 5, count_markers=False).followers("bed") == {}
+    assert text.followers("banana") == {}
+    assert text.followers()["to"] == 6
+    assert "<s>" not in text.followers()
+    with pytest.raises(SettingError, match="5 words of context; expected at most 4, order - 1"):
+        text.followers("i", "want", "to", "go", "to")
+
+
 def test_what_was_not_seen_has_no_probability() -> None:
     found = frequencies(POTATO)
     assert found.prob("banana") == found.prob("like", "banana") == found.prob("banana", "like") == 0

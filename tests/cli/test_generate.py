@@ -71,6 +71,9 @@ def test_the_tree_of_a_beam_is_written_as_json_or_as_a_picture(chainrule, model:
     assert {node["parent"] for node in tree["nodes"]} <= {None, *range(len(tree["nodes"]))}
     assert chainrule(*arguments, "--tree", tmp_path / "tree.svg") == plain
     assert (tmp_path / "tree.svg").read_text(encoding="utf-8").startswith("<svg")
+    assert chainrule(*arguments, "--tree", tmp_path / "tree.html") == plain
+    assert 'type="range"' in (tmp_path / "tree.html").read_text(encoding="utf-8")
+    assert "exists already" in chainrule(*arguments, "--tree", tmp_path / "tree.svg").error
     for target, message in ((tmp_path / "none" / "tree.json", "there is no folder"), (tmp_path, "this is a folder")):
         assert message in chainrule(*arguments, "--tree", target).error
 
@@ -150,7 +153,7 @@ def test_no_line_is_lost_where_a_text_is_empty(chainrule, impossible: Path) -> N
 def test_a_tree_has_a_name_that_says_how_it_is_drawn(chainrule, model: Path, tmp_path: Path) -> None:
     done = chainrule("generate", model, "", "--beam", "2", "--tree", tmp_path / "tree.png")
     assert done.status == 2
-    assert "its name must end in .json or .svg" in done.error
+    assert "its name must end in .json, .svg or .html" in done.error
     assert not list(tmp_path.iterdir())
 
 

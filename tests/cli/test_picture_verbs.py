@@ -83,6 +83,6 @@ def test_a_texts_classifier_is_not_inspected(chainrule: Callable[..., Result], t
     file.write_text("a\tx\nb\ty\n" * 4)
     assert chainrule("train", "classifier", file, "-o", tmp_path / "m", "--network", "bag", "--epochs", 1).status == 0
     failed = chainrule("inspect", tmp_path / "m", tmp_path, "-o", tmp_path / "p.html")
-    assert "labels texts; inspect takes one of pictures" in failed.err
+    assert "this network has no gates to show; expected a recurrent language model" in failed.err
     with pytest.raises(library.SettingError, match="inspect takes one of pictures"):
         library.inspect(library.load(tmp_path / "m"), [])

@@ -55,6 +55,7 @@ def test_every_setting_reaches_the_model(chainrule, corpus: Path, tmp_path: Path
         "prune": [0, 1, 2],
         "discount": [],
         "pseudocount": 0.5,
+        "weights": [],
         "weights_by": "count",
         "backoff_weight": 0.4,
         "open_vocabulary": True,

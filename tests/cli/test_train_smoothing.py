@@ -39,7 +39,7 @@ def test_tuned_values_are_printed_and_recorded(chainrule, corpus, heldout, tmp_p
     weights = chainrule(*train, "--smoothing", "jelinek-mercer", "--weights-by", "level", "--json").json["weights"]
     assert [len(row) for row in weights] == [1, 1]
     table = chainrule(*train, "--smoothing", "jelinek-mercer", "--tune", heldout).lines
-    assert "weight of the order" in table[1]
+    assert "weight over lower orders" in table[1]
     tuned = chainrule(*train, "--tune", heldout, "--json").json
     assert all(row["estimated"] for row in tuned["discounts"])
     assert "leaves nothing for unseen words" in chainrule(*train, "--tune", corpus).err
@@ -54,6 +54,10 @@ def test_tuned_values_are_printed_and_recorded(chainrule, corpus, heldout, tmp_p
         (["--smoothing", "absolute", "--discount", "2"], "discount is 2.0; expected numbers from 0 to 1"),
         (["--no-open-vocabulary", "--no-interpolate-unigrams"], "choose one of the two"),
         (["--smoothing", "absolute", "--discount", "0.5", "--tune", "HELDOUT"], "choose one of the two"),
+        (
+            ["--smoothing", "jelinek-mercer", "--weights", "0.7"],
+            "weights is 0.7; expected 2 numbers, one for each order",
+        ),
         (["--tune", "STRANGE", "--smoothing", "absolute"], "not one word in common with the vocabulary"),
     ],
 )

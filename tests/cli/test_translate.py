@@ -379,6 +379,8 @@ def test_references_of_standard_input_are_counted_as_it_comes(chainrule, mt: Pat
     [
         ("--sample --beam 3", "--beam has no effect with --sample, which does not search."),
         ("--sample --alignments", "--alignments has no effect with --sample, which does not search."),
+        ("--sample --tree t.svg", "--tree has no effect with --sample, which does not search."),
+        ("--tree t.png", "its name must end in .json, .svg or .html."),
         ("--temperature 0.5", "--temperature needs --sample."),
         ("--seed 3", "--seed needs --sample."),
         ("--alpha 0.3", "--alpha needs --rank-by wu."),
@@ -397,3 +399,73 @@ def test_a_model_without_attention_writes_json(chainrule, pairs: list[Path], std
     stdin(b"zwei hunde\n")
     [found] = chainrule("translate", tmp_path / "mt", "--json", "--max-tokens", 3).json["texts"]
     assert found["attention"] is None
+
+
+def test_the_tree_of_a_translation_has_the_text_that_is_printed(chainrule, mt: Path, stdin, tmp_path: Path) -> None:
+    stdin(b"\nzwei hunde\n")
+    tree = tmp_path / "tree.json"
+    result = chainrule("translate", mt, "--beam", 2, "--max-tokens", 4, "--tree", tree)
+    assert result.status == 0, result.err
+    drawn = json.loads(tree.read_text())
+    nodes = drawn["nodes"]
+    model = package.load_pairs(mt)
+    [[best]] = model.write(["zwei hunde"], package.BeamConfig(size=2, rank_by="mean", stop="likely"), max_tokens=4)
+    assert result.lines == ["", best.text]
+    path = [nodes[i] for i in drawn["best"]]
+    ended = ["</s>"] if best.ending == "end" else []
+    assert [node["token"] for node in path] == [*best.tokens, *ended]
+    assert path[-1]["total"] == pytest.approx(best.log_prob, abs=1e-5)
+    assert path[-1]["total"] == pytest.approx(sum(node["log_prob"] for node in path), abs=1e-4)
+    greedy = model.sample(["zwei hunde"], 1, package.SamplingConfig(temperature=0), max_tokens=4)[0][0]
+    way = [nodes[i] for i in drawn["greedy"]]
+    assert [node["token"] for node in way if node["token"] != "</s>"] == greedy.tokens
+    assert way[-1]["total"] == pytest.approx(greedy.log_prob, abs=1e-4)
+    stdin(b"ein hund\nzwei hunde\n")
+    assert "is that of one search" in chainrule("translate", mt, "--tree", tmp_path / "b.svg").error
+
+
+def test_lists_are_rescored_by_a_model_that_reads_their_sources(chainrule, mt: Path, tmp_path: Path) -> None:
+    hypotheses = [["a dog runs", "two dogs", "a cat"], ["a man reads", "a"]]
+    sources = ["ein hund rennt", "ein mann liest"]
+    rows = [f"{i} ||| {text} ||| x ||| 0" for i, texts in enumerate(hypotheses) for text in texts]
+    (tmp_path / "lists").write_text("".join(row + "\n" for row in rows))
+    (tmp_path / "sources").write_text("".join(source + "\n" for source in sources))
+    lists = ["rescore", tmp_path / "lists", "--model", f"mt={mt}"]
+    result = chainrule(*lists, "--sources", tmp_path / "sources", "--nbest-out", tmp_path / "out.jsonl")
+    assert result.status == 0, result.err
+    model = package.load_pairs(mt)
+    for line, source, texts, best in zip(
+        (tmp_path / "out.jsonl").read_text().splitlines(), sources, hypotheses, result.lines, strict=True
+    ):
+        expected = {text: float(model.given(source).score([text])[0]) for text in texts}
+        record = json.loads(line)
+        assert record["source"] == source
+        for each in record["hypotheses"]:
+            assert each["scores"]["mt"] == pytest.approx(expected[each["text"]], abs=1e-3)
+        assert best == max(expected, key=lambda text: expected[text])
+    again = chainrule("rescore", tmp_path / "out.jsonl", "--model", f"model={mt}", "--weight", "mt=0", "total=0")
+    assert again.lines == result.lines  # JSON lists have their sources themselves
+    from_python = package.rescore(str(tmp_path / "lists"), model, sources=str(tmp_path / "sources"))
+    assert from_python.best == result.lines
+    assert "which the lists lack; name a file of sources" in chainrule(*lists).error
+    (tmp_path / "sources").write_text("ein hund\n")
+    assert "there are more lists" in chainrule(*lists, "--sources", tmp_path / "sources").error
+
+
+def test_models_of_pairs_are_compared_on_the_same_pairs(chainrule, mt: Path, pairs: list[Path], tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    arguments = ["--source", pairs[0], "--target", pairs[1]]
+    assert chainrule("train", "translation", *arguments, "-o", other, *QUICK, "--seed", 5).status == 0
+    options = [*arguments, "--beam", 2, "--max-tokens", 5]
+    rows = json.loads(chainrule("compare", mt, other, *options, "--json").out)
+    for row, model in zip(rows, (mt, other), strict=True):
+        alone = json.loads(chainrule("evaluate", model, *options, "--json").out)
+        assert row["model"] == str(model)
+        assert {name: row[name] for name in alone} == alone
+    assert sorted(row["p_value"] is None for row in rows) == [False, True]
+    assert all(row["p_value"] is None or 0 < row["p_value"] <= 1 for row in rows)
+    table = chainrule("compare", mt, other, *options)
+    assert "20 pairs; p: a paired test of BLEU against the best" in table.out
+    assert "perplexity" in table.lines[0]
+    assert "--target is missing" in chainrule("compare", mt, "--source", pairs[0]).err
+    assert "go with models of pairs" in chainrule("compare", mt, *options, "--order", 3).err

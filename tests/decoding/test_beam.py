@@ -13,6 +13,7 @@ from oracles import BEGIN, END, UNKNOWN, random_backoff_grams, table_of
 from chainrule.decoding.beam import BeamConfig, search
 from chainrule.decoding.constraints import Constraints
 from chainrule.decoding.sampling import GREEDY, sample
+from chainrule.decoding.search_tree import with_greedy
 from chainrule.errors import SettingError
 from chainrule.ngram.models.ngram_model import NGramModel
 from chainrule.uniform import UniformModel
@@ -259,3 +260,25 @@ def test_impossible_settings_are_errors_that_name_them(settings: dict[str, Any],
 def test_coverage_needs_attention() -> None:
     with pytest.raises(SettingError, match="coverage needs a model that attends"):
         search(UniformModel(5), [NOTHING], BeamConfig(coverage=0.2))
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("rank_by", ["total", "mean"])
+def test_the_way_of_greedy_search_is_in_the_tree(seed: int, rank_by: Any) -> None:
+    model, constraints = model_of(seed), Constraints(begin=[4], max_tokens=5)
+    config = BeamConfig(size=2, rank_by=rank_by)
+    [found] = search(model, [NOTHING], config, constraints, keep_tree=True)
+    tree = with_greedy(model, NOTHING, found.tree, config, constraints)
+    [likeliest] = sample(model, [NOTHING], GREEDY, constraints, seed=0)
+    way = [tree.nodes[i] for i in tree.greedy]
+    ended = [END] if likeliest.ending == "end" else []
+    assert [node.token for node in way] == [*likeliest.tokens, *ended]
+    assert [node.parent for node in way] == [-1, *tree.greedy[:-1]]
+    assert way[-1].total == pytest.approx(likeliest.log_prob, abs=1e-4)
+    assert tree.greedy_score == pytest.approx(way[-1].total / config.divisor(len(way)))
+    assert [tree.nodes[i].token for i in tree.best if tree.nodes[i].token != END] == found.hypotheses[0].tokens.tolist()
+    assert tree.score == found.hypotheses[0].score
+    assert list(tree.nodes[: len(found.tree)]) == found.tree
+    assert all(node.fate == "greedy" for node in tree.nodes[len(found.tree) :])
+    same = [a == b for a, b in zip(tree.best, tree.greedy, strict=False)]
+    assert tree.fork == (None if tree.best == tree.greedy else [*same, False].index(False))

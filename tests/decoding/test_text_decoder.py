@@ -165,10 +165,10 @@ def test_stop_strings_that_the_tokenizer_can_write_are_accepted(words: Model, st
 
 def test_a_tree_names_its_tokens(words: Model) -> None:
     found = words.decoder.search("ka", BeamConfig(size=3, best=2), Limits(max_tokens=3), keep_tree=True)
-    best = max((node for node in found.tree if node.score is not None), key=lambda node: node.score or -math.inf)
+    best = max((node for node in found.tree.nodes if node.score is not None), key=lambda node: node.score or -math.inf)
     path, node = [best], best
     while node.parent >= 0:
-        node = found.tree[node.parent]
+        node = found.tree.nodes[node.parent]
         path.append(node)
     names = [words.decoder.token(node.token) for node in path[::-1]]
     assert [name for name in names if name != "</s>"] == found.texts[0].tokens

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from chainrule.evaluation import resampling
-from chainrule.evaluation.resampling import Documents, difference, interval, interval_of_sums
+from chainrule.evaluation.resampling import Documents, difference, interval, interval_of_sums, p_value_of_sums
 
 
 def documents(nats: list[float], sizes: list[int] | None = None) -> Documents:
@@ -44,6 +44,23 @@ def test_what_is_impossible_or_single_has_no_interval() -> None:
     assert found.bits_per_byte == math.inf
     assert math.isnan(found.p_value)
     assert math.isnan(difference(documents([1.0]), documents([2.0])).p_value)
+
+
+def test_the_p_value_of_a_ratio_of_sums_is_the_share_of_all_swaps_that_differ_as_much() -> None:
+    rng = np.random.default_rng(3)
+    ours, theirs = rng.integers(1, 9, (6, 2)), rng.integers(1, 9, (6, 2))
+
+    def ratio(sums: np.ndarray) -> np.ndarray:
+        return sums[..., 0] / sums[..., 1]
+
+    gaps = []
+    for swaps in itertools.product([False, True], repeat=6):
+        swapped = np.array(swaps)[:, None]
+        one, other = np.where(swapped, theirs, ours), np.where(swapped, ours, theirs)
+        gaps.append(abs(ratio(one.sum(0)) - ratio(other.sum(0))))
+    exact = np.mean([gap >= gaps[0] - 1e-12 for gap in gaps])
+    assert p_value_of_sums(ours, theirs, ratio) == pytest.approx(exact, abs=0.02)
+    assert math.isnan(p_value_of_sums(ours[:1], theirs[:1], ratio))
 
 
 def test_the_p_value_is_the_share_of_all_swaps_that_differ_as_much() -> None:

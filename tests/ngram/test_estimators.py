@@ -244,6 +244,14 @@ def test_unknown_has_the_whole_mass_where_only_the_unseen_are_backed_off_to() ->
         ({"smoothing": "lidstone", "pseudocount": math.inf}, "above 0"),
         ({"smoothing": "stupid-backoff", "backoff_weight": 0.0}, "above 0 and up to 1"),
         ({"smoothing": "jelinek-mercer", "weights_by": "word"}, "choose one of count, level"),
+        ({"smoothing": "kneser-ney", "order": 2, "weights": (0.3, 0.7)}, "has no weights; only jelinek-mercer has it"),
+        ({"smoothing": "jelinek-mercer", "order": 2, "weights": (0.3, 0.6)}, r"0\.3 0\.6 sum to 0\.9; they must"),
+        ({"smoothing": "jelinek-mercer", "order": 1, "weights": (1.5,)}, "from 0 to 1"),
+        ({"smoothing": "jelinek-mercer", "order": 3, "weights": (0.5, 0.5)}, "expected 3 numbers, one for each order"),
+        (
+            {"smoothing": "jelinek-mercer", "order": 1, "weights": (1.0,), "weights_by": "level"},
+            "choose one of the two",
+        ),
         ({"smoothing": "good-turing", "interpolate_unigrams": False}, "has no interpolate_unigrams"),
         ({"begins": "two"}, "choose one of one, all"),
         ({"open_vocabulary": False, "interpolate_unigrams": False}, "choose one of the two"),
@@ -253,6 +261,30 @@ def test_unknown_has_the_whole_mass_where_only_the_unseen_are_backed_off_to() ->
 def test_settings_that_cannot_be_are_reported(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(SettingError, match=message):
         NGramConfig(**settings)
+
+
+def test_given_weights_are_the_shares_of_the_orders() -> None:
+    """Eight tokens are predicted: A twice, B three times, C once, </s> twice."""
+    config = NGramConfig(order=3, smoothing="jelinek-mercer", weights=(0.1, 0.3, 0.6))
+    model, record = train_ngram(stream_of([[A, B, B], [A, B, C]]), SIZE, config)
+    [row] = rows_of(model, [(A, B)])
+    bigram = {A: 0, B: 1 / 3, C: 1 / 3, END: 1 / 3}
+    unigram = {A: 2 / 8, B: 3 / 8, C: 1 / 8, END: 2 / 8}
+    trigram = {A: 0, B: 0.5, C: 0.5, END: 0}
+    for word in (A, B, C, END):
+        assert row[word] == pytest.approx(0.6 * trigram[word] + 0.3 * bigram[word] + 0.1 * unigram[word], abs=1e-6)
+    assert row[UNKNOWN] == 0
+    assert record["weights"] == [[1.0], [pytest.approx(0.75)], [0.6]]
+
+
+def test_one_weight_more_is_that_of_the_uniform_distribution() -> None:
+    config = NGramConfig(order=1, smoothing="jelinek-mercer", weights=(0.2, 0.8))
+    model, _ = train_ngram(stream_of([[A, A], [B]]), SIZE, config)
+    [row] = rows_of(model, [()])
+    assert row[A] == pytest.approx(0.8 * 2 / 5 + 0.2 / (SIZE - 1), abs=1e-6)
+    assert row[UNKNOWN] == pytest.approx(0.2 / (SIZE - 1), abs=1e-6)
+    with pytest.raises(SettingError, match="both weights and a text to tune them on"):
+        train_ngram(stream_of([[A]]), SIZE, config, heldout=stream_of([[A]]))
 
 
 @pytest.mark.parametrize("begins", ["one", "all"])

@@ -5,8 +5,9 @@ from __future__ import annotations
 import secrets
 import warnings
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
+from chainrule.api.beam_tree import BeamTree
 from chainrule.api.chat import chat_model
 from chainrule.api.embedding_model import EmbeddingModel
 from chainrule.api.predict import next_tokens
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from chainrule.decoding.beam import BeamConfig
     from chainrule.decoding.limits import Limits
     from chainrule.decoding.sampling import SamplingConfig
+    from chainrule.decoding.search_tree import SearchTree
     from chainrule.evaluation.measurement import Measurement
     from chainrule.text.corpus import Paths, Source
 
@@ -184,6 +186,14 @@ class CausalModel(ScoringModel):
         """The likeliest texts that begin with the prompt, with their scores, best first. Raises SettingError."""
         progress = callback(progress)
         return self.decoder.search(prompt, search, limits, progress=progress).texts
+
+    def beam_tree(self, prompt: str = "", search: BeamConfig | None = None, limits: Limits | None = None) -> BeamTree:
+        """All that the search of `beam` considers, with the way of greedy search. Raises SettingError.
+
+        good:  model.beam_tree("I visited", BeamConfig(size=2)).save("tree.html")
+        """
+        tree = self.decoder.search(prompt, search, limits, keep_tree=True).tree
+        return BeamTree(f"Beam search after “{prompt or '<s>'}”", prompt, cast("SearchTree", tree), self.tokenizer)
 
     def complete(self, text: str, n: int = 5, *, corrector: LastWordCorrector | None = None) -> list[Completion]:
         """The likeliest completions of the last word of a text, or of its next words after a space.

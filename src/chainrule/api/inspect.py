@@ -1,14 +1,15 @@
-"""A network that reads pictures, from the inside: filters, maps, receptive fields, and what excites its units."""
+"""A network from the inside: filters, maps and receptive fields of one that reads pictures; gates of recurrent ones."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
 from chainrule.api.classifier_model import ClassifierModel
+from chainrule.api.inspect_text import TextInspection, inspect_text
 from chainrule.api.model import as_kind
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.base.files import check_new_file, replace_file
@@ -60,8 +61,64 @@ def check_page(path: Path, *, overwrite: bool) -> None:
     check_new_file(path, overwrite=overwrite)
 
 
-@shows_progress
+@overload
+def inspect(model: Model, inputs: str, *, units: int | None = None, only: Sequence[int] = ...) -> TextInspection: ...
+
+
+@overload
 def inspect(
+    model: Model,
+    inputs: Iterable[Any],
+    *,
+    picture: Any = None,
+    units: int | None = None,
+    patches: int | None = None,
+    progress: ProgressOption = None,
+) -> Inspection: ...
+
+
+def inspect(
+    model: Model,
+    inputs: str | Iterable[Any],
+    *,
+    picture: Any = None,
+    units: int | None = None,
+    only: Sequence[int] = (),
+    patches: int | None = None,
+    progress: ProgressOption = None,
+) -> Inspection | TextInspection:
+    """A network from the inside: a recurrent one at each token of a text, or one that reads pictures.
+
+    inputs: a text, for a recurrent language model or a classifier of texts with recurrent layers: what its gates, cells
+    and hidden units compute at each token. Otherwise pictures, each a Picture, the path of one, or pixels: a
+    classifier's first filters, and by layer the maps of a picture, the receptive field of the strongest unit, and the
+    patches that excite the strongest units most (Zeiler and Fergus 2014).
+    units: shown of each layer; of a text by default 24, those whose hidden values vary most; of pictures 8, those that
+    answer most strongly. only: the numbers of units to show in their place, of a text. picture: whose maps are shown;
+    by default the first. patches: of each unit, by default 10, at most one of a picture. Raises SettingError,
+    TextError.
+
+    good:  chainrule.inspect(lstm, "the movie was not great").save("gates.html")
+    good:  chainrule.inspect(classifier, ["a.jpg", "b.jpg"]).save("inside.html")
+    """
+    if isinstance(inputs, str):
+        if picture is not None or patches is not None:
+            raise SettingError("picture and patches are for networks that read pictures; leave them out for a text")
+        return inspect_text(model, inputs, units=24 if units is None else units, only=only)
+    if len(only):
+        raise SettingError("only is for the units along a text; leave it out for pictures")
+    return inspect_pictures(
+        model,
+        inputs,
+        picture=picture,
+        units=8 if units is None else units,
+        patches=10 if patches is None else patches,
+        progress=progress,
+    )
+
+
+@shows_progress
+def inspect_pictures(
     model: Model,
     pictures: Iterable[Any],
     *,
@@ -76,8 +133,6 @@ def inspect(
     pictures: to look for patches in, each a Picture, the path of one, or pixels. picture: whose maps are shown; by
     default the first. units: shown of each layer, those that answer the picture most strongly. patches: of each unit,
     at most one of a picture. Raises SettingError, TextError.
-
-    good:  chainrule.inspect(model, ["a.jpg", "b.jpg"]).save("inside.html")
     """
     from chainrule.neural.labelling.inside import excitements, first_filters, layer_names, maps_of
     from chainrule.neural.labelling.receptive_fields import ReceptiveFields

@@ -9,10 +9,12 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chainrule.api.model import Model, check_model
+from chainrule.api.pair_model import TextPairModel
+from chainrule.api.pair_scorer import PairScorer
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.applications.nbest.kaldi import ScoreFiles
 from chainrule.applications.nbest.reading import KEYED, format_of, holds_json, read_lists
-from chainrule.applications.nbest.references import ReferenceFile, with_own_references, with_references
+from chainrule.applications.nbest.references import ReferenceFile, with_own_references, with_references, with_sources
 from chainrule.applications.rescoring.features import IMPOSSIBLE, SpelledScorer
 from chainrule.applications.rescoring.rescoring import STAGES, Chooser, Judge, TuningData, scored
 from chainrule.applications.rescoring.tuning import TuningConfig
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 
     from chainrule.applications.nbest.lists import NBestList
     from chainrule.applications.nbest.reading import ListFormat
-    from chainrule.applications.rescoring.features import TextScorer
+    from chainrule.applications.rescoring.features import HypothesisScorer
     from chainrule.applications.rescoring.rescoring import Figure, Objective, Scored
     from chainrule.evaluation.error_rates import CorpusMeasure
 
@@ -71,10 +73,11 @@ class Rescored(NamedTuple):
 @shows_progress
 def rescore(
     lists: str,
-    models: Model | Mapping[str, Model],
+    models: Model | TextPairModel | Mapping[str, Model | TextPairModel],
     *,
     weights: Mapping[str, float] | None = None,
     references: str | None = None,
+    sources: str | None = None,
     tune: str | None = None,
     objective: Objective = "wer",
     restarts: int = 8,
@@ -92,7 +95,8 @@ def rescore(
     lists: a file of JSON lines, or of Moses', Kaldi's or SRILM's; a folder of ESPnet's or SRILM's. models: by name,
     for weights and results; a single one is called lm. The sum is of the list's own scores, log P under each model
     in nats, and the number of words. weights: by name; by default 1, and 0 for words and for priors that a model stands
-    in for. references: a file, a line a list, or with the lists' ids before. tune: lists with references, or a file of
+    in for. references: a file, a line a list, or with the lists' ids before. sources: the same, for models of pairs,
+    which score a hypothesis given its source. tune: lists with references, or a file of
     references for these, on which the weights are tuned for the objective. scores, costs: the files beside a text of
     Kaldi's, by name. spelling: whether an unknown word costs its spelling, too. share: whether what hypotheses begin
     with alike is read once; by default for all but n-gram models. bleu: whether to measure it, where sacrebleu is
@@ -102,10 +106,10 @@ def rescore(
     """
     named = dict(models) if isinstance(models, Mapping) else {"lm": models}
     for model in named.values():
-        check_model(model)
-    scorers = {name: scorer_of(model, spelling=spelling, share=share) for name, model in named.items()}
+        check_model(model, Model, TextPairModel)
+    scorers = {name: hypothesis_scorer(model, spelling=spelling, share=share) for name, model in named.items()}
     files = ScoreFiles(scores or {}, costs or {})
-    source = ListSource(lists, format or format_of(lists, files), files, references)
+    source = ListSource(lists, format or format_of(lists, files), files, references, sources)
     tuning = None if tune is None else Tuning(tune, objective, TuningConfig(restarts=restarts, seed=seed))
     run = Rescoring(source, scorers, Weights(weights or {}), tuning=tuning, bleu=bleu, progress=callback(progress))
     ids: list[str] = []
@@ -117,27 +121,40 @@ def rescore(
     return Rescored(ids, best, run)
 
 
-def scorer_of(model: Model, *, spelling: bool = True, share: bool | None = None) -> SpelledScorer:
+def hypothesis_scorer(
+    model: Model | TextPairModel, *, spelling: bool = True, share: bool | None = None
+) -> HypothesisScorer:
     """A scorer of hypotheses. Raises SettingError if the model does not continue texts."""
+    if isinstance(model, TextPairModel):
+        return PairScorer(model)
+    return scorer_of(model, spelling=spelling, share=share)
+
+
+def scorer_of(model: Model, *, spelling: bool = True, share: bool | None = None) -> SpelledScorer:
+    """A scorer of texts by themselves. Raises SettingError if the model does not continue texts."""
     shares = model.family not in _SCORED_WHOLE if share is None else share
     return SpelledScorer(model.language_model, model.tokenizer, model.speller if spelling else None, shares)
 
 
 @dataclass(frozen=True)
 class ListSource:
-    """A file or folder of lists, and their references."""
+    """A file or folder of lists, and the files of their references and sources, if there are any."""
 
     name: str
     format: ListFormat
     files: ScoreFiles
     references: str | None = None
+    sources: str | None = None
 
     def lists(self, progress: Progress = silent) -> Iterator[NBestList]:
         """Raises TextError."""
         lists = read_lists(self.name, self.format, self.files, progress)
+        always_keyed = self.format in KEYED
+        if self.sources is not None:
+            lists = with_sources(lists, ReferenceFile(self.sources, always_keyed=always_keyed, what="source"))
         if self.references is None:
             return with_own_references(lists)
-        return with_references(lists, ReferenceFile(self.references, always_keyed=self.format in KEYED))
+        return with_references(lists, ReferenceFile(self.references, always_keyed=always_keyed))
 
 
 @dataclass(frozen=True)
@@ -155,7 +172,7 @@ class Rescoring:
     def __init__(
         self,
         source: ListSource,
-        scorers: Mapping[str, TextScorer],
+        scorers: Mapping[str, HypothesisScorer],
         given: Weights,
         *,
         before: Weights | None = None,
@@ -269,7 +286,7 @@ class Rescoring:
 
 
 def _tuned(
-    source: ListSource, tuning: Tuning, scorers: dict[str, TextScorer], given: Weights, progress: Progress
+    source: ListSource, tuning: Tuning, scorers: dict[str, HypothesisScorer], given: Weights, progress: Progress
 ) -> tuple[ListSource, Weights, TuningData | None]:
     """The source, perhaps with references now; the weights; and what tuning kept of the source."""
     if holds_json(tuning.name):

@@ -22,6 +22,7 @@ from chainrule.cli.arguments import (
     WholeNumber,
     file_or_dash,
 )
+from chainrule.cli.evaluate_pairs import NO_PAIRS, PairsOptions, compare_pairs
 from chainrule.cli.models import open_model
 from chainrule.cli.plot_option import check_plot_option
 from chainrule.cli.screen import note, print_json, progress_bar
@@ -99,6 +100,7 @@ def compare(
         str | None,
         Parameter(help="With --labels: word vectors, to compare tuned and fixed ones with those learned from nothing."),
     ] = None,
+    pairs: PairsOptions = NO_PAIRS,
     tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
     markers: ModelMarkerRule = None,
     reading: TextOptions = DEFAULT_READING,
@@ -122,6 +124,8 @@ def compare(
     --vectors each of them three times: with word vectors learned from nothing,
     tuned and fixed.
 
+    With --source and --target, compares models of pairs on the same pairs.
+
     p: a paired test against the best model, by approximate randomisation of
     the documents' bits, 10,000 times. ±95 %: half the width of the bootstrap
     interval.
@@ -133,6 +137,12 @@ def compare(
         return
     if networks or vectors is not None:
         raise CycloptsError(msg="--networks and --vectors are for --labels.")
+    if pairs != NO_PAIRS:
+        others = (text, output, plot, heldout, order, minutes, smoothing or None)
+        if others != (None,) * 7 or reading != DEFAULT_READING or tokenizer != DEFAULT_TOKENIZER:
+            raise CycloptsError(msg="--source and --target go with models of pairs, --beam and --max-tokens alone.")
+        compare_pairs(texts, pairs, json=json)
+        return
     if output is not None:
         _check_report_folder(output, overwrite=overwrite)
     if plot is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import CycloptsError, Group, Parameter
@@ -124,6 +125,24 @@ class BeamOptions:
         if self.groups is None:
             refuse({name: value for name, value in given.items() if name == "diversity"}, "needs --groups")
         return BeamConfig(size=size, best=best, **given)
+
+
+TreeFile = Annotated[
+    Path | None,
+    Parameter(
+        help="Write everything the beam considered, and the way of greedy search: a picture, .svg; a page with a "
+        "slider through the steps, .html; or .json."
+    ),
+]
+
+
+def check_tree(tree: Path, *, overwrite: bool) -> None:
+    """Checks, before the search, that its tree may be written. Raises CycloptsError, OutputError."""
+    from chainrule.base.files import check_new_file
+
+    check_new_file(tree, overwrite=overwrite)
+    if tree.suffix.lower() not in (".json", ".svg", ".html"):
+        raise CycloptsError(msg=f"--tree {tree}: its name must end in .json, .svg or .html.")
 
 
 def refuse_sampling(options: SamplingOptions, why: str = "has no effect with --beam, which does not sample") -> None:

@@ -1,4 +1,4 @@
-"""What `chainrule evaluate` does with models of pairs."""
+"""What `chainrule evaluate` and `chainrule compare` do with models of pairs."""
 
 from __future__ import annotations
 
@@ -12,6 +12,10 @@ from chainrule.cli.screen import count_of, note, print_json, progress_bar
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from chainrule.base.progress import Progress
+    from chainrule.decoding.beam import BeamConfig
+    from chainrule.text.pairs import Pairs
 
 _FILE = Parameter(allow_leading_hyphen=True, validator=file_or_dash)
 
@@ -27,7 +31,9 @@ class PairsOptions:
         int | None, WholeNumber, Parameter(help="How many hypotheses to keep for each source; by default 5.")
     ] = None
     max_tokens: Annotated[
-        int | None, WholeNumber, Parameter(help="The longest text, in tokens; by default twice the source's plus 20.")
+        int | None,
+        WholeNumber,
+        Parameter(help="The longest text, in tokens; by default twice the source's plus 20; 60 of a caption."),
     ] = None
 
 
@@ -40,24 +46,51 @@ def evaluate_pairs(model: Path, options: PairsOptions, *, json: bool) -> None:
     Raises CycloptsError, SettingError, TextError, ModelFormatError.
     """
     from chainrule.api.pair_model import load_pairs
+
+    with progress_bar() as progress:
+        pairs, beam = _read(options, progress)
+        measurement = load_pairs(model, progress=progress).evaluate(
+            pairs, beam, max_tokens=options.max_tokens, progress=progress
+        )
+    _note_left_out(pairs)
+    if json:
+        print_json(measurement.as_json())
+    else:
+        print(measurement)
+
+
+def compare_pairs(models: tuple[str, ...], options: PairsOptions, *, json: bool) -> None:
+    """Measures models of pairs and prints a table. Raises as `evaluate_pairs`."""
+    from chainrule.base.files import describe_duplicate
+    from chainrule.comparison.pairs import compare_pairs as compare
+
+    if not models:
+        raise CycloptsError(msg="MODELS are missing; give the folders of models of pairs to compare.")
+    twice = describe_duplicate(models)
+    if twice is not None:
+        raise CycloptsError(msg=f"MODELS name {twice}; a model is compared with others.")
+    with progress_bar() as progress:
+        pairs, beam = _read(options, progress)
+        table = compare(models, pairs, beam, max_tokens=options.max_tokens, progress=progress)
+    _note_left_out(pairs)
+    if json:
+        print_json(table.as_json())
+    else:
+        print(table)
+
+
+def _read(options: PairsOptions, progress: Progress) -> tuple[Pairs, BeamConfig]:
+    """The pairs, and how texts are searched for. Raises CycloptsError, TextError, SettingError."""
     from chainrule.decoding.beam import BeamConfig
     from chainrule.text.pairs import parallel
 
     if options.source is None or options.target is None:
         missing = "--source" if options.source is None else "--target"
         raise CycloptsError(msg=f"{missing} is missing: a model of pairs is measured on --source and --target.")
-    size = 5 if options.beam is None else options.beam
-    with progress_bar() as progress:
-        pairs = parallel(options.source, options.target, progress)
-        measurement = load_pairs(model, progress=progress).evaluate(
-            pairs,
-            BeamConfig(size=size, rank_by="mean", stop="likely"),
-            max_tokens=options.max_tokens,
-            progress=progress,
-        )
+    beam = BeamConfig(size=5 if options.beam is None else options.beam, rank_by="mean", stop="likely")
+    return parallel(options.source, options.target, progress), beam
+
+
+def _note_left_out(pairs: Pairs) -> None:
     if pairs.left_out:
         note(f"{count_of(pairs.left_out, 'pair')} left out, since one side is empty")
-    if json:
-        print_json(measurement.as_json())
-    else:
-        print(measurement)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
 from chainrule.cli.arguments import Json, Overwrite, WholeNumber
 from chainrule.cli.plot_option import check_plot_option
 from chainrule.cli.screen import note, print_json, progress_bar
+from chainrule.experiments.names import Name
 
 if TYPE_CHECKING:
     from chainrule.experiments.findings import Findings
-
-Name = Literal["memory", "cost", "gradients", "positions"]
 
 
 def experiment(
@@ -28,14 +27,22 @@ def experiment(
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
-    """Measure memory, cost, gradients or length extrapolation of networks.
+    """Measure what textbooks claim of language models, with a table and a plot.
 
         $ chainrule experiment gradients
 
-    memory: carrying one letter through longer and longer strings, by family.
-    cost: the time of one layer, by length and width.
+    balance: bias and variance: perplexity by order, parameters, unseen n-grams.
+    retrieval: finding documents by the probability of a query.
+    saturation: tanh, the sigmoid and their slopes.
+    radius: singular values and the spectral radius, over many steps.
     gradients: how the norm of the gradient changes with distance.
+    memory: carrying one letter through longer and longer strings, by family.
+    agreement: flights ... were, France ... French, by the words between.
+    order: which networks notice that words were shuffled.
+    paths: sequential steps and longest paths, counted on the graph.
+    cost: the time of one layer, by length and width.
     positions: perplexity beyond the trained length, by position encoding.
+    shots: learning from the examples in a prompt.
     """
     from chainrule.cli.texts import check_text_target
     from chainrule.drawing.plots import check_matplotlib, has_matplotlib, write_plot
@@ -68,5 +75,6 @@ def _as_json(findings: Findings) -> dict[str, Any]:
         "x": findings.x.label,
         "y": findings.y.label,
         "lines": lines,
+        "finding": findings.finding,
         "says": list(findings.says),
     }

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import CycloptsError, Parameter
 
 from chainrule.cli.arguments import Json, ModelMarkerRule, ModelPath, ModelTokenizerName, Overwrite, Seed, WholeNumber
-from chainrule.cli.decoding_options import BeamOptions, LimitOptions, SamplingOptions, refuse_sampling
+from chainrule.cli.decoding_options import (
+    BeamOptions,
+    LimitOptions,
+    SamplingOptions,
+    TreeFile,
+    check_tree,
+    refuse_sampling,
+)
 from chainrule.cli.models import open_model
 from chainrule.cli.screen import finite, note, print_json, progress_bar
 from chainrule.report.tables import printable
@@ -33,9 +40,7 @@ def generate(
     ] = 1,
     seed: Seed = None,
     stream: Annotated[bool, Parameter(negative=(), help="Print each text as it is sampled.")] = False,
-    tree: Annotated[
-        Path | None, Parameter(help="Write everything the beam considered: .json, or a picture, .svg.")
-    ] = None,
+    tree: TreeFile = None,
     overwrite: Overwrite = False,
     limits: LimitOptions = LimitOptions(),  # noqa: B008
     sampling: SamplingOptions = SamplingOptions(),  # noqa: B008
@@ -61,8 +66,8 @@ def generate(
         if given:
             raise CycloptsError(msg=f"{name} has no effect with --beam, which does not sample.")
     if tree is not None:
-        _check_tree(tree, overwrite=overwrite)
-    _search(model, prompt, search, limits.limits(), tree, tokenizer, markers, json=json)
+        check_tree(tree, overwrite=overwrite)
+    _search(model, prompt, search, limits.limits(), tree, tokenizer, markers, overwrite=overwrite, json=json)
 
 
 def _check_without_beam(tree: Path | None, *, stream: bool, json: bool) -> None:
@@ -123,35 +128,23 @@ def _search(
     tokenizer: ModelTokenizerName,
     markers: ModelMarkerRule,
     *,
+    overwrite: bool,
     json: bool,
 ) -> None:
     from chainrule.api.causal_model import CausalModel
-    from chainrule.base.files import replace_file
-    from chainrule.report.beam_tree import tree_json, tree_svg
 
     with progress_bar() as progress:
         model = open_model(path, tokenizer, markers, progress, kind=CausalModel)
         _note_unknown_words(model, prompt)
-        result = model.decoder.search(prompt, config, limits, keep_tree=tree is not None, progress=progress)
+        result = model.decoder.search(prompt, config, limits, progress=progress)
+        if tree is not None:
+            model.beam_tree(prompt, config, limits).save(tree, overwrite=overwrite)
     for text in result.texts:
         _print(text, json=json, scored=True)
     if prompt and limits.max_tokens and result.texts and not result.texts[0].tokens:
         note(_why_no_continuation(model))
     if len(result.texts) < config.best:
         note(f"the beam found {len(result.texts)} of {config.best} texts; widen it, or change --max-tokens")
-    if tree is not None:
-        draw = tree_svg if tree.suffix.lower() == ".svg" else tree_json
-        with replace_file(tree) as file:
-            file.write(draw(prompt, result.tree, model.decoder.token).encode())
-
-
-def _check_tree(tree: Path, *, overwrite: bool) -> None:
-    """Checks, before the search, that its tree may be written. Raises CycloptsError, OutputError."""
-    from chainrule.base.files import check_new_file
-
-    check_new_file(tree, overwrite=overwrite)
-    if tree.suffix.lower() not in (".json", ".svg"):
-        raise CycloptsError(msg=f"--tree {tree}: its name must end in .json or .svg.")
 
 
 def _print(text: Text, *, json: bool, scored: bool = False) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from chainrule.applications.nbest.kaldi import ScoreFiles
-    from chainrule.applications.rescoring.features import TextScorer
+    from chainrule.applications.rescoring.features import HypothesisScorer
     from chainrule.applications.rescoring.weights import Weights
     from chainrule.base.progress import Progress
     from chainrule.text.vocabulary import Markers
@@ -94,7 +94,7 @@ def rescore(
     model: Annotated[
         tuple[str, ...],
         Parameter(
-            help="A model folder or ARPA file, also NAME=PATH; repeat it for several.",
+            help="A model folder, also of pairs, or ARPA file, also NAME=PATH; repeat it for several.",
             negative=(),
             show_default=False,
         ),
@@ -105,6 +105,10 @@ def rescore(
         Parameter(
             help="The correct texts, a line for each list, or after the lists' ids; JSON lists may have their own."
         ),
+    ] = None,
+    sources: Annotated[
+        str | None,
+        Parameter(help="What the lists translate, a line for each list: for models of pairs; JSON lists may have it."),
     ] = None,
     output: Annotated[
         Path | None,
@@ -144,6 +148,9 @@ def rescore(
     --weight, even where other weights are loaded or tuned. Tuning keeps the
     first weight fixed. A text that is impossible for a model counts as
     -1,000,000 nats; a note says so, and it is written as null or -inf.
+
+    A model of pairs scores each hypothesis given its source: --sources, or the
+    "source" of JSON lists.
     """
     from chainrule.api.rescore import ListSource, Rescoring, Tuning
     from chainrule.applications.nbest.reading import format_of
@@ -151,10 +158,10 @@ def rescore(
     from chainrule.cli.rescoring_output import open_outputs
     from chainrule.evaluation.bleu import has_bleu
 
-    inputs = [name for name in (lists, weighing.tune, references) if name is not None]
+    inputs = [name for name in (lists, weighing.tune, references, sources) if name is not None]
     _check(inputs, weighing, output, nbest_out, json=json, overwrite=overwrite)
     given = _all_weights(weighing)
-    source = ListSource(lists, reading.format or format_of(lists, reading.files), reading.files, references)
+    source = ListSource(lists, reading.format or format_of(lists, reading.files), reading.files, references, sources)
     config = TuningConfig(restarts=weighing.restarts, seed=weighing.seed)
     tuning = None if weighing.tune is None else Tuning(weighing.tune, weighing.objective, config)
     with progress_bar() as progress:
@@ -208,12 +215,13 @@ def _scorers(
     *,
     spelled: bool,
     share: bool | None,
-) -> dict[str, TextScorer]:
+) -> dict[str, HypothesisScorer]:
     """Opens the models and returns their scorers by name. Raises ModelFormatError, SettingError."""
-    from chainrule.api.rescore import scorer_of
+    from chainrule.api.pair_model import holds_pairs, load_pairs
+    from chainrule.api.rescore import hypothesis_scorer
     from chainrule.ngram.arpa.lines import ARPA_SUFFIXES
 
-    scorers: dict[str, TextScorer] = {}
+    scorers: dict[str, HypothesisScorer] = {}
     for given in models:
         name, _, rest = given.partition("=")
         path = Path(rest if rest and not Path(given).exists() else given)
@@ -223,7 +231,8 @@ def _scorers(
         if name in scorers:
             raise SettingError(f"two models are named {name!r}; rename one with --model NAME=PATH")
         with prefix_errors(str(path)):
-            scorers[name] = scorer_of(open_model(path, tokenizer, markers, progress), spelling=spelled, share=share)
+            opened = load_pairs(path) if holds_pairs(path) else open_model(path, tokenizer, markers, progress)
+            scorers[name] = hypothesis_scorer(opened, spelling=spelled, share=share)
     return scorers
 
 

@@ -46,6 +46,16 @@ class SmoothingOptions:
     pseudocount: Annotated[float, Parameter(help="For lidstone: the constant to add to each count.")] = (
         _DEFAULTS.pseudocount
     )
+    weights: Annotated[
+        tuple[float, ...],
+        Parameter(
+            help="For jelinek-mercer: the share of each order, unigrams first; they sum to 1, as 0.3 0.7. One number "
+            "more, in front, is the share of the uniform distribution. By default they are estimated.",
+            show_default=False,
+            consume_multiple=True,
+            negative=(),
+        ),
+    ] = _DEFAULTS.weights
     weights_by: Annotated[
         WeightsBy, Parameter(help="For jelinek-mercer: a weight for each order, or for each order and size of count.")
     ] = _DEFAULTS.weights_by
@@ -76,6 +86,7 @@ class SmoothingOptions:
             prune=tuple(self.prune),
             discount=tuple(self.discount),
             pseudocount=self.pseudocount,
+            weights=tuple(self.weights),
             weights_by=self.weights_by,
             backoff_weight=self.backoff_weight,
             open_vocabulary=self.open_vocabulary,
@@ -100,7 +111,7 @@ def estimates_table(record: dict[str, Any]) -> str:
         values += [""] * (width - len(values))
         fallback = "" if row.get("estimated", True) else "fallback"
         rows.append([str(order), f"{size:,}", *values, *([_weight_range(own)] if own else []), fallback])
-    header = ["order", "n-grams", *_discount_names(width), *(["weight of the order"] if any(weights) else []), ""]
+    header = ["order", "n-grams", *_discount_names(width), *(["weight over lower orders"] if any(weights) else []), ""]
     return text_table(header, rows)
 
 

@@ -6,20 +6,20 @@ import sys
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 from cyclopts import CycloptsError, Group, Parameter
 
 from chainrule.base.progress import silent
-from chainrule.cli.arguments import Json, Seed, TextFile, WholeNumber
-from chainrule.cli.decoding_options import SamplingOptions, refuse, refuse_sampling
+from chainrule.cli.arguments import Json, Overwrite, Seed, TextFile, WholeNumber
+from chainrule.cli.decoding_options import SamplingOptions, TreeFile, check_tree, refuse, refuse_sampling
 from chainrule.cli.screen import count_of, note, progress_bar
 from chainrule.cli.texts import DEFAULT_READING, TextOptions, check_read_once, note_repairs
 from chainrule.cli.translation_output import References, print_texts
 from chainrule.errors import SettingError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from chainrule.api.pair_generator import Written
     from chainrule.decoding.beam import BeamConfig
@@ -94,6 +94,8 @@ def translate(
     seed: Seed = None,
     sampling: SamplingOptions = SamplingOptions(),  # noqa: B008
     search: _SearchOptions = _SearchOptions(),
+    tree: TreeFile = None,
+    overwrite: Overwrite = False,
     reading: TextOptions = DEFAULT_READING,
     json: Json = False,
 ) -> None:
@@ -111,9 +113,13 @@ def translate(
     from chainrule.protocol import UNKNOWN
 
     _check(search, sampling, nbest, max_tokens, is_sampled=sample, has_seed=seed is not None, json=json)
+    if tree is not None and sample:
+        raise CycloptsError(msg="--tree has no effect with --sample, which does not search.")
     check_read_once(text, references)
     source = reading.corpus(text)
     drawn = _seed(seed) if sample else 0
+    if tree is not None:
+        check_tree(tree, overwrite=overwrite)
     with progress_bar() as progress:
         judged = None
         if references is not None:
@@ -133,8 +139,12 @@ def translate(
 
         shown = silent if sys.stdout.isatty() else progress
         number = unknown = 0
+        sources: list[str] = []  # for the tree
         for block in source.blocks_as_they_come(shown, "translating"):
             for first, lines in _parts(block):
+                if tree is not None:
+                    sources += [line for line in lines if line.strip()]
+                    _check_single(sources)
                 unknown += sum(int((ids == UNKNOWN).sum()) for ids in loaded.sources(lines))
                 for texts in _generated(generate, lines, number, partial(_place, block, first)):
                     print_texts(number, texts, nbest, alignments=search.alignments, json=json)
@@ -142,6 +152,10 @@ def translate(
                         judged.add(texts)
                     number += 1
                 sys.stdout.flush()
+        for line in sources:
+            loaded.beam_tree(line, search.config(nbest), begin=begin, max_tokens=max_tokens).save(
+                cast("Path", tree), overwrite=overwrite
+            )
     note_repairs(source)
     if unknown:
         note(f"the model does not know {count_of(unknown, 'token')} of the sources; each counts as <unk>")
@@ -175,6 +189,12 @@ def _check(
         raise SettingError(f"nbest is {nbest}; expected 1 or more")
     if max_tokens is not None and max_tokens < 1:
         raise SettingError(f"max_tokens is {max_tokens}; expected 1 or more")
+
+
+def _check_single(sources: Sequence[str]) -> None:
+    """Raises SettingError."""
+    if len(sources) > 1:
+        raise SettingError("a tree is that of one search, but there are several lines to translate; give one")
 
 
 def _seed(seed: int | None) -> int:

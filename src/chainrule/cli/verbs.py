@@ -38,14 +38,19 @@ VERBS = {
     "odd": ("odd:odd", "Find the word that does not belong with the others, by word vectors."),
     "map": ("map:draw_map", "Draw a searchable two-dimensional map of word vectors, as a page."),
     "translate": ("translate:translate", "Generate texts from source texts: translations, summaries, corrections."),
+    "caption": ("caption:caption", "Write captions of pictures."),
     "attend": ("attend:attend", "Draw where a network attends, or what it makes of each node of a tree."),
-    "inspect": ("inspect:inspect", "Draw the inside of a network that reads pictures."),
+    "inspect": ("inspect:inspect", "Draw the inside of a recurrent network, or of one that reads pictures."),
     "compare": ("compare:compare", "Compare models in one table."),
-    "experiment": ("experiment:experiment", "Measure memory, cost, gradients or length extrapolation of networks."),
+    "experiment": (
+        "experiment:experiment",
+        "Measure what textbooks claim of language models, with a table and a plot.",
+    ),
     "filter": ("filter:filter_texts", "Keep the documents of a corpus that a model finds likeliest."),
     "rescore": ("rescore:rescore", "Choose the best hypotheses, by their own scores plus a language model's."),
     "correct": ("correct:correct", "Correct texts: spelling, spaces, words that do not fit, grammar."),
     "noise": ("noise:noise", "Corrupt a text with errors, and propose corrections."),
+    "data": ("data:data", "Write a small data set made by rule, to try commands without a download."),
     "split": ("split:split", "Divide a text into parts, the same on every machine."),
     "pixels": ("pixels:pixels", "Write pictures as text for language models, or draw such text."),
     "count": ("count:count", "Count the n-grams of a text, or with --window its co-occurring words."),
@@ -68,12 +73,12 @@ GROUPS = {
     "Train": ("train", "adapt", "finetune", "mix", "prune"),
     "Measure": ("evaluate", "compare", "score", "experiment", "harness"),
     "Use": (
-        *("next", "generate", "complete", "chat", "fill", "rescore", "correct", "noise", "translate"),
+        *("next", "generate", "complete", "chat", "fill", "rescore", "correct", "noise", "translate", "caption"),
         *("prompt", "rank", "detect", "classify", "serve"),
     ),
     "Vectors": ("embed", "nearest", "analogy", "odd", "map"),
     "Look inside": ("info", "attend", "inspect"),
-    "Files": ("split", "filter", "pixels", "count", "convert", "verify", "lmplz"),
+    "Files": ("data", "split", "filter", "pixels", "count", "convert", "verify", "lmplz"),
 }
 
 # The same for the models of `chainrule train`.
@@ -100,6 +105,7 @@ FAMILIES = {
         "train_translation:translation",
         "An encoder-decoder for pairs of texts: translations, summaries, corrections.",
     ),
+    "caption": ("train_caption:caption", "A model that captions pictures, by attention to their places."),
     "classifier": (
         "train_classifier:classifier",
         "A network that labels texts, words, trees, graphs or pairs, from scratch.",

@@ -107,7 +107,7 @@ class Hypothesis(NamedTuple):
 
 
 class TreeNode(NamedTuple):
-    """A hypothesis that the search considered.
+    """A hypothesis that the search considered, or, with the fate greedy, that greedy search alone did.
 
     log_prob: of its last token. total: of all its tokens after the prefix. score: what it is ranked by, if finished.
     """
@@ -116,7 +116,7 @@ class TreeNode(NamedTuple):
     token: int
     log_prob: float
     total: float
-    fate: Fate
+    fate: Fate | Literal["greedy"]
     score: float | None = None
 
 

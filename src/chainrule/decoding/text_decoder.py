@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from chainrule.base.progress import Progress, silent
-from chainrule.decoding.beam import BeamConfig, Hypothesis, TreeNode, search
+from chainrule.decoding.beam import BeamConfig, Hypothesis, search
 from chainrule.decoding.growing_text import GrowingText, first_stop
 from chainrule.decoding.limits import Limits, constraints_for
 from chainrule.decoding.sampling import Sample, SamplingConfig, Step, sample, steps, steps_from
+from chainrule.decoding.search_tree import SearchTree, with_greedy
 from chainrule.errors import SettingError
 from chainrule.protocol import UNKNOWN
 
@@ -58,10 +59,10 @@ class Piece(NamedTuple):
 
 
 class SearchedTexts(NamedTuple):
-    """texts: distinct, best first. tree: the hypotheses that the search considered, if keep_tree."""
+    """texts: distinct, best first. tree: all that the search considered, if keep_tree."""
 
     texts: list[Text]
-    tree: list[TreeNode]
+    tree: SearchTree | None
 
 
 class TextDecoder:
@@ -200,14 +201,10 @@ class TextDecoder:
         def is_stopped(tokens: Sequence[int]) -> bool:
             return first_stop(self._after(start, self._surfaces(tokens)), limits.stop) >= 0
 
+        config, constraints = config or BeamConfig(), constraints_for(limits, self.tokenizer, prompt)
+        until = is_stopped if limits.stop else None
         [result] = search(
-            self.model,
-            [start.tokens],
-            config,
-            constraints_for(limits, self.tokenizer, prompt),
-            until=is_stopped if limits.stop else None,
-            keep_tree=keep_tree,
-            progress=progress,
+            self.model, [start.tokens], config, constraints, until=until, keep_tree=keep_tree, progress=progress
         )
         if not result.hypotheses:
             raise SettingError("the beam found no text within the limits; widen it, or raise max_tokens")
@@ -215,7 +212,10 @@ class TextDecoder:
             self._text(start, limits, hypothesis, self._surfaces(hypothesis.tokens)) for hypothesis in result.hypotheses
         ]
         texts = {text.text: text for text in reversed(output)}  # two paths to one text: the better one stays
-        return SearchedTexts(sorted(texts.values(), key=output.index), result.tree)
+        tree = None
+        if keep_tree:
+            tree = with_greedy(self.model, start.tokens, result.tree, config, constraints, until)
+        return SearchedTexts(sorted(texts.values(), key=output.index), tree)
 
     def token(self, token: int) -> str:
         """A token's name in lists and trees."""

@@ -20,30 +20,43 @@ _COLUMNS = 8  # of the table: values of x
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Findings:
-    """Lines that share their values of x, but may end early. says: sentences, with figures."""
+    """Lines that share their values of x, but may end early.
+
+    finding: in a sentence, what the experiment shows. says: more sentences, with figures.
+    """
 
     title: str
     x: Axis
     y: Axis
     lines: Sequence[Line]
     says: Sequence[str] = ()
+    finding: str = ""
 
     def __repr__(self) -> str:
         return f"<Findings of {len(self.lines)} lines>\n{self}"
 
     def __str__(self) -> str:
         """The title, a table of some points, and the sentences."""
-        return "\n".join([self.title, text_table(*self.table()), *self.says])
+        return "\n".join([self.title, text_table(*self.table()), *self.sentences])
+
+    @property
+    def sentences(self) -> list[str]:
+        """The finding, if there is one, and the other sentences."""
+        return [*([self.finding] if self.finding else []), *self.says]
 
     def _repr_html_(self) -> str:
         """The plot, or the table if matplotlib is missing."""
         if not has_matplotlib():
             header, rows = self.table()
-            return html_table(self.title, header, rows, self.says)
+            return html_table(self.title, header, rows, self.sentences)
         return svg_of(self.plot())
 
     def table(self) -> tuple[list[str], list[list[str]]]:
-        """The header, and a row for each line with some of its points."""
+        """The header, and a row for each line with some of its points; with categories, a row for each of them."""
+        if self.x.categories:
+            columns = [[f"{value:.3g}" for value in line.y] for line in self.lines]
+            rows = [list(row) for row in zip(self.x.categories, *columns, strict=True)]
+            return [f"{self.x.label}: {self.y.label}", *(line.label for line in self.lines)], rows
         positions = max((line.x for line in self.lines), key=len)
         chosen = positions[:: -(-len(positions) // _COLUMNS)]
         rows = []

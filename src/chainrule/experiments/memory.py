@@ -14,7 +14,7 @@ import numpy as np
 from chainrule.base.progress import Progress, silent
 from chainrule.drawing.plots import Axis, Line
 from chainrule.experiments.findings import Findings
-from chainrule.families import FAMILIES, family_of
+from chainrule.experiments.train_small import train_small
 from chainrule.neural.config import (
     BagConfig,
     BilinearConfig,
@@ -24,9 +24,6 @@ from chainrule.neural.config import (
     TransformerConfig,
 )
 from chainrule.ngram.config import NGramConfig
-from chainrule.protocol import END
-from chainrule.training.config import TrainingConfig
-from chainrule.training.options import StreamOptions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,15 +68,12 @@ def memory(
     each length. Raises SettingError.
     """
     rng = np.random.default_rng(seed)
-    stream = np.concatenate([with_end(string) for string in draw(rng, rng.integers(2, trained_to + 1, strings))])
+    documents = draw(rng, rng.integers(2, trained_to + 1, strings))
     tests = [draw(rng, np.full(tested, length)) for length in lengths]
-    training = TrainingConfig(steps=steps, optimiser="adamw", batch=16, seed=seed, compile="no", learning_rate=5e-3)
     lines = []
     for i, (label, config) in enumerate(compared.items()):
         progress(f"memory: {label}", i, len(compared))
-        family = FAMILIES[family_of(config)]
-        more = {"options": StreamOptions(training=training)} if family.trains_in_steps else {}
-        model, _ = family.train(stream, _VOCABULARY, config, silent, **more)
+        model = train_small(documents, _VOCABULARY, config, steps=steps, seed=seed)
         lines.append(
             Line(label=label, x=list(lengths), y=[accuracy(model, strings_of_length) for strings_of_length in tests])
         )
@@ -102,11 +96,6 @@ def draw(rng: np.random.Generator, lengths: Sequence[int] | ndarray) -> list[Int
             string[int(rng.integers(length - 1))] = string[-1] = B
         strings.append(string)
     return strings
-
-
-def with_end(string: Int32[ndarray, " length"]) -> Int32[ndarray, " tokens"]:
-    """The string and </s>."""
-    return np.append(string, np.int32(END))
 
 
 def accuracy(model: LanguageModel[Any], strings: Sequence[Int32[ndarray, " length"]]) -> float:

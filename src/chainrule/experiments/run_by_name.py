@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.errors import SettingError
@@ -11,29 +11,44 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from chainrule.experiments.findings import Findings
-
-Name = Literal["memory", "cost", "gradients", "positions"]
+    from chainrule.experiments.names import Name
 
 
 @shows_progress
 def experiment(name: Name, *, seed: int = 0, progress: ProgressOption = None) -> Findings:
-    """What networks remember and cost, how far gradients reach, and how positions extrapolate; as lines and sentences.
+    """Measures what textbooks claim of language models; gives lines, a finding and other sentences.
 
     seed: of all random numbers. Each experiment is also a function with more arguments, such as
     `chainrule.experiments.memory.memory`. Raises SettingError for an unknown name.
 
     good:  print(chainrule.experiment("gradients"))
     """
+    from chainrule.experiments.agreement import agreement
+    from chainrule.experiments.balance import balance
     from chainrule.experiments.cost import cost
     from chainrule.experiments.gradients import gradients
     from chainrule.experiments.memory import memory
+    from chainrule.experiments.order import order
+    from chainrule.experiments.paths import paths
     from chainrule.experiments.positions import positions
+    from chainrule.experiments.radius import radius
+    from chainrule.experiments.retrieval import retrieval
+    from chainrule.experiments.saturation import saturation
+    from chainrule.experiments.shots import shots
 
     functions: dict[str, Callable[..., Findings]] = {
         "memory": memory,
         "cost": cost,
         "gradients": gradients,
         "positions": positions,
+        "saturation": saturation,
+        "radius": radius,
+        "paths": paths,
+        "order": order,
+        "balance": balance,
+        "retrieval": retrieval,
+        "agreement": agreement,
+        "shots": shots,
     }
     if name not in functions:
         raise SettingError(f"there is no experiment {name!r}; expected one of {', '.join(functions)}")

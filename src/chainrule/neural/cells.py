@@ -45,12 +45,17 @@ def gru(x: Float[Tensor, "B E"], h: Float[Tensor, "B D"], weights: Weights) -> F
     n = tanh(W_n x + b_n + r * (U_n h + c_n))           candidate
     h' = (1 - z) * n + z * h
     """
+    return gru_gates(x, h, weights)["h"]
+
+
+def gru_gates(x: Float[Tensor, "B E"], h: Float[Tensor, "B D"], weights: Weights) -> dict[str, Float[Tensor, "B D"]]:
+    """All that a step of `gru` computes: r, z, n and h'."""
     w, u, b, c = weights
     input_r, input_z, input_n = (x @ w.T + b).chunk(3, 1)
     state_r, state_z, state_n = (h @ u.T + c).chunk(3, 1)
     r, z = torch.sigmoid(input_r + state_r), torch.sigmoid(input_z + state_z)
     n = torch.tanh(input_n + r * state_n)
-    return (1 - z) * n + z * h
+    return {"r": r, "z": z, "n": n, "h": (1 - z) * n + z * h}
 
 
 def lstm(
@@ -65,7 +70,16 @@ def lstm(
 
     The gates are stacked in the order i, f, g, o.
     """
+    step = lstm_gates(x, h, memory, weights)
+    return step["h"], step["c"]
+
+
+def lstm_gates(
+    x: Float[Tensor, "B E"], h: Float[Tensor, "B D"], memory: Float[Tensor, "B D"], weights: Weights
+) -> dict[str, Float[Tensor, "B D"]]:
+    """All that a step of `lstm` computes: i, f, o, g, c (the memory) and h'."""
     w, u, b, c = weights
     i, f, g, o = (x @ w.T + b + h @ u.T + c).chunk(4, 1)
-    memory = torch.sigmoid(f) * memory + torch.sigmoid(i) * torch.tanh(g)
-    return torch.sigmoid(o) * torch.tanh(memory), memory
+    i, f, o, g = torch.sigmoid(i), torch.sigmoid(f), torch.sigmoid(o), torch.tanh(g)
+    cell = f * memory + i * g
+    return {"i": i, "f": f, "o": o, "g": g, "c": cell, "h": o * torch.tanh(cell)}

@@ -32,11 +32,13 @@ BACKING_OFF = ("good-turing", "kneser-ney-backoff", "modified-kneser-ney-backoff
 ONE_DISCOUNT = ("absolute", "kneser-ney", "kneser-ney-backoff")
 DISCOUNTING = (*ONE_DISCOUNT, "modified-kneser-ney", "modified-kneser-ney-backoff", "good-turing")
 TUNABLE = ("lidstone", "jelinek-mercer", "absolute", "kneser-ney", "modified-kneser-ney")
+_ROUNDING = 1e-6  # how far the sum of weights may be from one
 _NOT_PRUNED = ("maximum-likelihood", "laplace", "lidstone")  # no lower order could receive the mass of pruned n-grams
 # The settings that apply to some smoothings only.
 _ONLY_FOR = {
     "discount": ONE_DISCOUNT,
     "pseudocount": ("lidstone",),
+    "weights": ("jelinek-mercer",),
     "weights_by": ("jelinek-mercer",),
     "backoff_weight": ("stupid-backoff",),
     "interpolate_unigrams": ("jelinek-mercer", "witten-bell", "absolute", "kneser-ney", "modified-kneser-ney"),
@@ -56,6 +58,9 @@ class NGramConfig:
     discount: for absolute and Kneser-Ney, a constant for each order, from unigrams up; the last one repeats. If empty,
     discounts are estimated.
     pseudocount: what Lidstone adds to every count.
+    weights: for Jelinek-Mercer, the share of each order in the probability, from unigrams up; they sum to one. One
+    number more, at the beginning, is the share of the uniform distribution, without which unseen words have no
+    probability. If empty, weights are estimated.
     weights_by: `level`: one Jelinek-Mercer weight for each order; `count`: one for each order and range of the
     context's count. backoff_weight: the factor of stupid backoff. open_vocabulary: whether <unk> gets a share of the
     mass for unseen words; if not, <unk> has a probability only where the training text contains it. begins: whether a
@@ -72,6 +77,7 @@ class NGramConfig:
     prune: tuple[int, ...] = (0,)
     discount: tuple[float, ...] = ()
     pseudocount: float = 0.5
+    weights: tuple[float, ...] = ()
     weights_by: WeightsBy = "count"
     backoff_weight: float = 0.4
     open_vocabulary: bool = True
@@ -144,6 +150,7 @@ class NGramConfig:
                 f"discount has {len(self.discount)} numbers for a model of order {self.order}; give at most one for "
                 "each order"
             )
+        self._check_weights()
         if not _is_between(self.pseudocount, 0, 1e6) or self.pseudocount == 0:
             raise SettingError(f"pseudocount is {self.pseudocount!r}; expected a number above 0 and up to a million")
         if not _is_between(self.backoff_weight, 0, 1) or self.backoff_weight == 0:
@@ -152,6 +159,25 @@ class NGramConfig:
             raise SettingError(
                 "interpolate_unigrams=False gives <unk> all unseen mass, but open_vocabulary=False gives it none; "
                 "choose one of the two"
+            )
+
+    def _check_weights(self) -> None:
+        if not isinstance(self.weights, tuple) or not all(_is_between(value, 0, 1) for value in self.weights):
+            raise SettingError(
+                f"weights is {_listed(self.weights)}; expected numbers from 0 to 1 for the orders, such as 0.3 0.7"
+            )
+        if not self.weights:
+            return
+        if len(self.weights) not in (self.order, self.order + 1):
+            raise SettingError(
+                f"weights is {_listed(self.weights)}; expected {self.order} numbers, one for each order, unigrams "
+                "first; or one more, in front of them, for the uniform distribution"
+            )
+        if abs(sum(self.weights) - 1) > _ROUNDING:
+            raise SettingError(f"weights {_listed(self.weights)} sum to {sum(self.weights):g}; they must sum to 1")
+        if self.weights_by != NGramConfig.weights_by:
+            raise SettingError(
+                "weights_by says how weights are estimated, and weights are given; choose one of the two"
             )
 
     @property
@@ -187,6 +213,8 @@ def check_tunable(config: object) -> None:
         raise SettingError(
             f"{config.smoothing} has nothing to tune; {', '.join(TUNABLE)} have weights, discounts or a constant"
         )
+    if config.weights:
+        raise SettingError("both weights and a text to tune them on are given; choose one of the two")
     if config.discount:
         raise SettingError("both a discount and a text to tune it on are given; choose one of the two")
 

@@ -6,14 +6,12 @@ weights as numbers. Tokens are always escaped.
 
 from __future__ import annotations
 
-import base64
-import struct
-import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from chainrule.drawing.png import png_address
 from chainrule.drawing.rendering import render
 
 if TYPE_CHECKING:
@@ -97,7 +95,7 @@ def _drawn(layer: AttentionMap, head: int) -> dict[str, Any]:
         "cells_width": cell * len(layer.columns),
         "cells_height": cell * len(layer.rows),
         "font": font,
-        "image": _png(_colours(weights)),
+        "image": png_address(_colours(weights)),
         "row_labels": [
             _label(left - 5, top + y + font / 3, token) for y, token in zip(middle, layer.rows, strict=False)
         ],
@@ -131,16 +129,3 @@ def _colours(weights: Float32[ndarray, "rows columns"]) -> UInt8[ndarray, "rows 
     white, dark = np.array(_WHITE, np.float64), np.array(_DARK, np.float64)
     share = np.clip(weights, 0, 1)[:, :, None] ** 0.7  # makes small weights visible
     return np.asarray(white + share * (dark - white)).round().astype(np.uint8)
-
-
-def _png(pixels: UInt8[ndarray, "rows columns 3"]) -> str:
-    """A PNG as a data URL."""
-
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    rows, columns, _ = pixels.shape
-    header = struct.pack(">IIBBBBB", columns, rows, 8, 2, 0, 0, 0)  # eight bits, RGB
-    lines = b"".join(b"\0" + row.tobytes() for row in pixels)  # no filter
-    data = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(lines, 9)) + chunk(b"IEND", b"")
-    return "data:image/png;base64," + base64.b64encode(data).decode()

@@ -114,7 +114,6 @@ class Scheduler:
                 self._cancelled = set()
             try:
                 self._work(new, cancelled)
-                self._failures = 0
             except Exception as error:
                 self._fail(error)
             wake_all(self._woken)
@@ -321,6 +320,7 @@ class Scheduler:
 
     def _step(self) -> None:
         step = self._batch.step()
+        self._failures = 0
         log_probs, tokens = step.log_probs.tolist(), step.tokens.tolist()
         self.generated_tokens += len(tokens)
         for i, row in enumerate(step.rows):

@@ -1,10 +1,10 @@
 """N-best lists as JSON lines, one list on each line:
 
     {"id": "utt-1", "hypotheses": [{"text": "a text", "score": -3.1}, {"text": "attacks", "score": -4.0}],
-     "reference": "a text"}
+     "reference": "a text", "source": "ein Text"}
 
 A hypothesis has either one `score` or several named `scores`: {"acoustic": -3.1, "language": -9.2}; higher is better.
-`id` (by default the number of the line) and `reference` may be left out; other fields are kept for writing.
+`id` (by default the number of the line), `reference` and `source` may be left out; other fields are kept for writing.
 `priors` may name the scores of a weaker language model, which a given model replaces.
 A score of -inf is written as null, which is an error when a list is read.
 """
@@ -40,6 +40,8 @@ def write_json_list(
     record: dict[str, Any] = {"id": nbest.id, "hypotheses": [{"text": text} for text in nbest.texts]}
     if nbest.reference is not None:
         record["reference"] = nbest.reference
+    if nbest.source is not None:
+        record["source"] = nbest.source
     if nbest.line:
         record |= json.loads(nbest.line)
     hypotheses = record["hypotheses"]
@@ -69,9 +71,10 @@ def _parsed(line: Line) -> NBestList:
     hypotheses = record["hypotheses"]
     if not hypotheses:
         raise line.error("the list has no hypothesis; leave the list out, or give it one, even with an empty text")
-    reference = record.get("reference")
-    if reference is not None:
-        reference = _text(reference, line, "the reference")
+    reference, source = (
+        None if record.get(name) is None else _text(record[name], line, f"the {name}")
+        for name in ("reference", "source")
+    )
     texts, rows = [], []
     for i, hypothesis in enumerate(hypotheses, 1):
         if not isinstance(hypothesis, dict) or "text" not in hypothesis:
@@ -84,7 +87,7 @@ def _parsed(line: Line) -> NBestList:
             raise line.error(f"hypothesis {lacks} has no score {missing!r}, which hypothesis {has} has; give it to all")
     scores = {name: tuple(row[name] for row in rows) for name in rows[0]}
     priors = _priors(record, line, scores)
-    return NBestList(_id(record, line), tuple(texts), scores, line.place, reference, priors, line=line.text)
+    return NBestList(_id(record, line), tuple(texts), scores, line.place, reference, source, priors, line=line.text)
 
 
 def _priors(record: dict[str, Any], line: Line, scores: Mapping[str, object]) -> tuple[str, ...]:
@@ -101,6 +104,10 @@ def _id(record: dict[str, Any], line: Line) -> str:
     if not isinstance(key, str) or not key or any(character.isspace() for character in key):
         raise line.error(f"the id is {key!r}; expected a text without white space, or a whole number")
     return key
+
+
+def _optional_text(record: dict[str, Any], name: str, line: Line) -> str | None:
+    return None if record.get(name) is None else _text(record[name], line, f"the {name}")
 
 
 def _text(value: object, line: Line, what: str) -> str:

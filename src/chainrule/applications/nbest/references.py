@@ -1,9 +1,9 @@
-"""The references of lists: in a text, line by line or keyed by the lists' ids, or in the lists themselves."""
+"""The references and the sources of lists: in a text, line by line or keyed by the lists' ids, or in the lists."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from chainrule.applications.nbest.lists import lines_of
 from chainrule.base.progress import silent
@@ -35,42 +35,49 @@ def with_references(lists: Iterable[NBestList], references: ReferenceFile) -> It
     references.finish()
 
 
-class ReferenceFile:
-    """The references of a text, all in memory."""
+def with_sources(lists: Iterable[NBestList], sources: ReferenceFile) -> Iterator[NBestList]:
+    """The lists with their sources. Raises as `with_references`."""
+    for nbest in lists:
+        yield replace(nbest, source=sources.of(nbest))
+    sources.finish()
 
-    def __init__(self, name: str, *, always_keyed: bool) -> None:
+
+class ReferenceFile:
+    """The references, or the sources, of a text, all in memory."""
+
+    def __init__(self, name: str, *, always_keyed: bool, what: Literal["reference", "source"] = "reference") -> None:
         """always_keyed: every line begins with the id of its list; otherwise, only if the first line does.
 
-        Raises TextError.
+        what: each line is, for messages. Raises TextError.
         """
-        self._name = name
+        self._name, self._what = name, what
         self._lines = list(lines_of(name, silent))
         self._next = 0
         self._by_key = self._keyed() if always_keyed else None
         if not self._lines:
-            raise TextError(f"{name}: has no reference; expected one for each list")
+            raise TextError(f"{name}: has no {what}; expected one for each list")
 
     def of(self, nbest: NBestList) -> str:
-        """The reference of the next list. Raises TextError if there is none."""
+        """The reference or source of the next list. Raises TextError if there is none."""
         if not self._next and self._by_key is None and self._first_key() == nbest.id and not nbest.id.isdecimal():
             self._by_key = self._keyed()
         self._next += 1
         if self._by_key is not None:
             if nbest.id not in self._by_key:
-                raise TextError(f"{self._name}: has no reference for {nbest.id}, the list at {nbest.place}")
+                raise TextError(f"{self._name}: has no {self._what} for {nbest.id}, the list at {nbest.place}")
             return "".join(self._by_key.pop(nbest.id).text.split(maxsplit=1)[1:])
         if self._next > len(self._lines):
             raise TextError(
                 f"{self._name}: has {len(self._lines):,} lines, but there are more lists: {nbest.place} has no "
-                "reference; expected a line for each list"
+                f"{self._what}; expected a line for each list"
             )
         return self._lines[self._next - 1].text
 
     def finish(self) -> None:
-        """To be called after the last list. Raises TextError if references are left over."""
+        """To be called after the last list. Raises TextError if lines are left over."""
         if self._by_key:
             key, line = next(iter(self._by_key.items()))
-            raise line.error(f"no list has the id {key}; expected references of the lists alone")
+            raise line.error(f"no list has the id {key}; expected {self._what}s of the lists alone")
         if self._by_key is None and self._next < len(self._lines):
             raise TextError(
                 f"{self._name}: has {len(self._lines):,} lines for {self._next:,} lists; expected a line for each list"

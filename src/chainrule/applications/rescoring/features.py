@@ -33,10 +33,17 @@ _CHARACTERS_AT_ONCE = 1 << 19
 
 
 class TextScorer(Protocol):
-    """What rescoring needs from a language model."""
+    """Scores texts by themselves."""
 
     def log_probs(self, texts: Sequence[str]) -> Float64[ndarray, " texts"]:
         """log P of each text with its end, in nats."""
+
+
+class HypothesisScorer(Protocol):
+    """What rescoring needs from a model: a model of pairs reads the source of each text, others do not."""
+
+    def log_probs(self, texts: Sequence[str], sources: Sequence[str | None]) -> Float64[ndarray, " texts"]:
+        """log P of each text with its end, in nats. sources: what each is a translation of."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +60,8 @@ class SpelledScorer:
     speller: Speller | None = None  # without one, an unknown token costs P(<unk> | context) alone
     shares: bool = False  # whether common prefixes of texts are read once: faster for slow models
 
-    def log_probs(self, texts: Sequence[str]) -> Float64[ndarray, " texts"]:
+    def log_probs(self, texts: Sequence[str], sources: Sequence[str | None] = ()) -> Float64[ndarray, " texts"]:
+        """As `TextScorer.log_probs`, whatever the sources."""
         encoded = self.tokenizer.encode_texts(texts)
         sequences = documents_of(encoded.ids)
         if self.shares:
@@ -128,17 +136,20 @@ def names_of(own: Iterable[str], models: Iterable[str]) -> tuple[str, ...]:
     return names
 
 
-def features_of(lists: Sequence[NBestList], models: dict[str, TextScorer]) -> Features:
-    """The features of some lists; equal texts are scored once. Raises SettingError if names collide, MarkerError."""
+def features_of(lists: Sequence[NBestList], models: dict[str, HypothesisScorer]) -> Features:
+    """The features of some lists; equal texts of equal sources are scored once.
+
+    Raises SettingError if names collide, or a model needs sources that lists lack; MarkerError.
+    """
     own = tuple(lists[0].scores)
-    rows: dict[str, int] = {}
-    where = np.array([rows.setdefault(text, len(rows)) for nbest in lists for text in nbest.texts])
-    texts = list(rows)
+    rows: dict[tuple[str, str | None], int] = {}
+    where = np.array([rows.setdefault((text, nbest.source), len(rows)) for nbest in lists for text in nbest.texts])
+    texts, sources = [text for text, _ in rows], [source for _, source in rows]
     values = np.empty((where.size, len(own) + len(models) + 1))
     for column, name in enumerate(own):
         values[:, column] = [score for nbest in lists for score in nbest.scores[name]]
     for column, model in enumerate(models.values(), len(own)):
-        values[:, column] = np.maximum(model.log_probs(texts), IMPOSSIBLE)[where]
+        values[:, column] = np.maximum(model.log_probs(texts, sources), IMPOSSIBLE)[where]
     values[:, -1] = np.array([len(text.split()) for text in texts])[where]
     offsets = np.concatenate([[0], np.cumsum([len(nbest) for nbest in lists])])
     return Features(names_of(own, models), values, offsets, lists[0].priors if models else ())

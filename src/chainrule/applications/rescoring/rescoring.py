@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.applications.nbest.lists import NBestList
-    from chainrule.applications.rescoring.features import TextScorer
+    from chainrule.applications.rescoring.features import HypothesisScorer
     from chainrule.evaluation.error_rates import CorpusMeasure
 
 Objective = Literal["wer", "cer", "bleu", "likelihood"]
@@ -54,7 +54,7 @@ class Scored:
         return [nbest.reference or "" for nbest in self.lists for _ in nbest.texts]
 
 
-def scored(lists: Iterable[NBestList], models: dict[str, TextScorer]) -> Iterator[Scored]:
+def scored(lists: Iterable[NBestList], models: dict[str, HypothesisScorer]) -> Iterator[Scored]:
     """The lists batch by batch, on threads: memory holds a few batches. Raises SettingError, MarkerError."""
 
     def with_features(batch: list[NBestList]) -> Scored:

@@ -51,21 +51,40 @@ def jelinek_mercer(
     """p(w|h) = l(h) c(hw) / c(h) + (1 - l(h)) p(w|h'), with a weight l for each order and size of c(h), or each order.
 
     Pruned mass goes to the lower order, too. The weights maximise the likelihood of `heldout`, a stream; without it,
-    that of the training text, each word left out of the counts when it is predicted. Raises EstimationError where the
-    stream shares no word with the vocabulary.
+    that of the training text, each word left out of the counts when it is predicted. config.weights are taken as they
+    are. Raises EstimationError where the stream shares no word with the vocabulary.
     """
+    if config.weights:
+        return _interpolate(counts, config, _weights_of_shares(config.weights, config.order), progress)
     heldout_chains = None if heldout is None else _chains(counts, config, heldout_events(counts, config, heldout))
     weights = _fit_weights(_chains(counts, config, training_events(counts, config)), config, progress)
     if heldout_chains is not None:
         tuned = _fit_weights(heldout_chains, config, progress)
         if heldout_chains.expect(tuned).log_likelihood > heldout_chains.expect(weights).log_likelihood:
             weights = tuned  # otherwise the held-out text is too small to tune on
+    return _interpolate(counts, config, weights, progress)
+
+
+def _interpolate(
+    counts: Counts, config: NGramConfig, weights: Float64[ndarray, "order buckets"], progress: Progress
+) -> Estimates:
+    """The pass with these weights, which go into the record."""
 
     def weights_of(contexts: Contexts) -> Float64[ndarray, " contexts"]:
         return weights[contexts.order - 1][_buckets(contexts.totals, weights.shape[1])]
 
     estimates = interpolate_by_weights(counts, config, weights_of, progress)
     return replace(estimates, record={"weights": [_without_repeats(row) for row in weights.tolist()]})
+
+
+def _weights_of_shares(shares: tuple[float, ...], order: int) -> Float64[ndarray, "order 1"]:
+    """The weight l of each order against those below it: its share of what it and they have together.
+
+    shares: of the orders, from unigrams up; or first that of the uniform distribution.
+    """
+    together = np.cumsum(shares)[-order:]
+    own = np.array(shares[-order:])
+    return np.divide(own, together, out=np.zeros(order), where=together > 0)[:, None]
 
 
 class _Expected(NamedTuple):

@@ -1,0 +1,63 @@
+"""chainrule data NAME -o FOLDER: small data sets made by rule, to try every command without a download."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from chainrule.cli.arguments import Json, Overwrite, WholeNumber
+from chainrule.cli.screen import print_json
+from chainrule.datasets.names import Name
+from chainrule.report.tables import text_table
+
+# What to do with each set next; {0} is the folder.
+_NEXT: dict[str, str] = {
+    "text": "chainrule train ngram {0}/train.txt -o lm/",
+    "pairs": "chainrule train translation --source {0}/train.en --target {0}/train.fr -o mt/ --minutes 2",
+    "labels": "chainrule train classifier {0}/train.tsv -o labels/ --network lstm --test {0}/test.tsv",
+    "trees": "chainrule train classifier {0}/train.txt -o labels/ --network tree --unit node",
+    "pictures": "chainrule train classifier {0}/train -o shapes/ --network lenet --test {0}/test",
+    "minimal-pairs": "chainrule train ngram {0}/train.txt -o lm/, and evaluate lm/ --minimal-pairs {0}/pairs.jsonl",
+    "dates": "chainrule train translation --pairs {0}/train.tsv -o dates/ --tokenizer character --minutes 2",
+}
+
+
+def data(
+    name: Annotated[Name, Parameter(help="The data set, as above.")],
+    /,
+    *,
+    output: Annotated[Path, Parameter(name=("--output", "-o"), help="The folder to write.")],
+    examples: Annotated[
+        int | None,
+        WholeNumber,
+        Parameter(help="How many examples to train on; for validation and testing, a tenth each."),
+    ] = None,
+    seed: Annotated[int, WholeNumber, Parameter(help="The seed of all random choices.")] = 0,
+    overwrite: Overwrite = False,
+    json: Json = False,
+) -> None:
+    """Write a small data set made by rule, to try commands without a download.
+
+        $ chainrule data pairs -o pairs/
+
+    text: Python's own documentation, 2 MB, a line a document.
+    pairs: English sentences and their French translations.
+    labels: reviews, positive or negative, with "not" and "but".
+    trees: such reviews in brackets, each phrase with its label.
+    pictures: circles, squares and triangles, in a folder for each.
+    minimal-pairs: sentences, and pairs of a right and a wrong one.
+    dates: dates as people write them, with their ISO form.
+
+    The same seed gives the same files on every machine; only the text differs
+    between versions of Python.
+    """
+    from chainrule.api.data import data as write_data
+
+    counts = write_data(name, output, examples=examples, seed=seed, overwrite=overwrite)
+    if json:
+        print_json([{"file": file, "examples": count} for file, count in counts.items()])
+        return
+    print(text_table(["file", "examples"], [[file, f"{count:,}"] for file, count in counts.items()]))
+    print(f"next: {_NEXT[name].format(str(output).rstrip('/'))}")

@@ -1,0 +1,167 @@
+"""Models of pairs, measured on the same pairs, in one table."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from chainrule.api.pair_measurement import PairMeasurement, measure_pairs
+from chainrule.api.pair_model import TextPairModel, load_pairs
+from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.base.plain_tables import text_table
+from chainrule.drawing.rendering import html_table
+from chainrule.errors import SettingError, prefix_errors
+from chainrule.evaluation.bleu import Bleu
+from chainrule.evaluation.resampling import p_value_of_sums
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from jaxtyping import Int64
+    from numpy import ndarray
+
+    from chainrule.decoding.beam import BeamConfig
+    from chainrule.text.pairs import Pairs
+
+    AnyPairModel = TextPairModel | str | os.PathLike[str]
+
+
+@dataclass(frozen=True)
+class PairRow:
+    """A model of pairs, what it was measured to do, and what that took.
+
+    p_value: of a paired test of its BLEU against the best, by approximate randomisation of whole texts (Riezler and
+    Maxwell 2005); None for the best itself.
+    """
+
+    name: str
+    measurement: PairMeasurement
+    p_value: float | None
+    parameters: int | None
+    train_seconds: float | None
+    seconds: float
+
+
+@dataclass(frozen=True, repr=False)
+class PairComparison:
+    """Models of pairs on the same pairs, in the order given; `str` is a table."""
+
+    rows: tuple[PairRow, ...]
+
+    def __repr__(self) -> str:
+        return f"<PairComparison of {len(self.rows)} models>\n{self}"
+
+    def __str__(self) -> str:
+        return "\n".join([text_table(*self.table()), "", *self.notes()])
+
+    def _repr_html_(self) -> str:
+        return html_table("", *self.table(), self.notes())
+
+    def table(self) -> tuple[list[str], list[list[str]]]:
+        """The header and the cells, for people. Perplexity is shown where all models cut the targets alike."""
+        are_alike = len({row.measurement.signature for row in self.rows}) == 1
+        perplexity = ["perplexity"] if are_alike else []
+        header = ["model", *perplexity, "bits/byte", "BLEU", "95 %", "p", "chrF", "95 %", "length ratio"]
+        cells = []
+        for row in self.rows:
+            scores = {score.name: score for score in row.measurement.scores.scores}
+            bits = "unknown tokens" if row.measurement.unknown else f"{row.measurement.bits_per_byte:.4f}"
+            figures = [f"{row.measurement.perplexity:,.2f}", bits] if are_alike else [bits]
+            bleu, chrf = scores["BLEU"].row()[1:], scores["chrF"].row()[1:]
+            p = "best" if row.p_value is None else f"{row.p_value:.4f}"
+            length = f"{scores['length ratio'].value:.3f}"
+            cost = [_cell(row.parameters, ","), _cell(row.train_seconds, ".1f"), f"{row.seconds:.1f}"]
+            cells.append([row.name, *figures, *bleu, p, *chrf, length, *cost])
+        return [*header, "parameters", "train s", "eval s"], cells
+
+    def notes(self) -> list[str]:
+        """The lines below the table: how many pairs there were, and the variants of the scores."""
+        scores = self.rows[0].measurement.scores
+        variants = [f"{score.name}  {score.variant}" for score in scores.scores if score.name in ("BLEU", "chrF")]
+        return [f"{scores.texts:,} pairs; p: a paired test of BLEU against the best", *variants]
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """A row for each model, of numbers, strings and None: for pandas.DataFrame."""
+        return [{**_about(row), **row.measurement.to_dict()} for row in self.rows]
+
+    def as_json(self) -> list[dict[str, Any]]:
+        """A row for each model for JSON."""
+        return [{**_about(row), **row.measurement.as_json()} for row in self.rows]
+
+
+@shows_progress
+def compare_pairs(
+    models: Mapping[str, AnyPairModel] | Iterable[AnyPairModel],
+    pairs: Pairs,
+    beam: BeamConfig | None = None,
+    *,
+    max_tokens: int | None = None,
+    progress: ProgressOption = None,
+) -> PairComparison:
+    """Measures models of pairs on the same pairs, in one table, with paired tests of BLEU against the best.
+
+    models: by the names that the table shows; or models and paths, with the paths as names. beam, max_tokens: as for
+    `TextPairModel.write`. Raises SettingError, also if there is no model or sacrebleu is not installed;
+    ModelFormatError.
+
+    good:  print(chainrule.compare_pairs(["lstm/", "transformer/"], chainrule.parallel("test.de", "test.en")))
+    """
+    progress = callback(progress)
+    bleu = Bleu()
+    measured: list[tuple[str, TextPairModel, PairMeasurement, Int64[ndarray, "pairs statistics"], float]] = []
+    for name, model in _opened(models):
+        with prefix_errors(name):
+            started = time.perf_counter()
+            log_probs = model.score(pairs, progress=progress)
+            written = model.write(pairs.sources, beam, max_tokens=max_tokens, progress=progress)
+            texts = [several[0].text if several else "" for several in written]
+            measurement = measure_pairs(pairs.targets, log_probs, texts, model.target)
+            seconds = time.perf_counter() - started
+            measured.append((name, model, measurement, bleu.statistics(texts, pairs.targets), seconds))
+    if not measured:
+        raise SettingError("there is no model to compare; name one or more")
+    best = max(measured, key=lambda one: float(bleu.value(one[3].sum(axis=0))))[3]
+    return PairComparison(
+        tuple(
+            PairRow(
+                name,
+                measurement,
+                None if statistics is best else p_value_of_sums(statistics, best, bleu.value),
+                model.record.get("parameters"),
+                model.record.get("seconds"),
+                seconds,
+            )
+            for name, model, measurement, statistics, seconds in measured
+        )
+    )
+
+
+def _opened(models: Mapping[str, AnyPairModel] | Iterable[AnyPairModel]) -> Iterator[tuple[str, TextPairModel]]:
+    """Each model with its name, opened when it is needed."""
+    items: Sequence[tuple[str, AnyPairModel]]
+    if isinstance(models, Mapping):
+        items = list(models.items())
+    else:
+        items = [
+            (f"model {i}" if isinstance(one, TextPairModel) else os.fspath(one), one) for i, one in enumerate(models, 1)
+        ]
+    for name, one in items:
+        yield name, one if isinstance(one, TextPairModel) else load_pairs(Path(one))
+
+
+def _about(row: PairRow) -> dict[str, Any]:
+    return {
+        "model": row.name,
+        "p_value": row.p_value,
+        "parameters": row.parameters,
+        "train_seconds": row.train_seconds,
+        "seconds": row.seconds,
+    }
+
+
+def _cell(number: float | None, how: str) -> str:
+    return "" if number is None else format(number, how)

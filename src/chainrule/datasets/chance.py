@@ -1,0 +1,27 @@
+"""Random choices that are the same in all versions of Python and NumPy, and on all machines."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+T = TypeVar("T")
+
+
+class Chance:
+    """A random generator of which only `random()` is used: Python guarantees its numbers."""
+
+    def __init__(self, seed: int, name: str) -> None:
+        """name: of what is made, so that two sets with one seed differ."""
+        self._random = random.Random(f"{name} {seed}")
+
+    def below(self, limit: int) -> int:
+        """A whole number from 0 to limit - 1."""
+        return int(self._random.random() * limit)
+
+    def choice(self, options: Sequence[T]) -> T:
+        """One of the options, each as likely."""
+        return options[self.below(len(options))]

@@ -1,0 +1,157 @@
+"""The data sets by name: each is a function that gives the files of a folder."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from chainrule.datasets import minimal_pairs as acceptability
+from chainrule.datasets.chance import Chance
+from chainrule.datasets.dates import written_date
+from chainrule.datasets.grammar import sentence
+from chainrule.datasets.reviews import review
+from chainrule.datasets.shapes import SHAPES, shape
+from chainrule.errors import SettingError
+from chainrule.pictures.decoding import encoded_png
+from chainrule.text.sample import sample_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from chainrule.datasets.names import Name
+
+T = TypeVar("T")
+
+FEWEST, MOST = 20, 20_000
+_HELD_OUT = 10  # of so many examples, one is for validation and one for testing, in addition
+_PAIRS_OF_A_SET = 50
+
+
+class File(NamedTuple):
+    """name: within the folder. examples: how many it holds."""
+
+    name: str
+    content: bytes
+    examples: int
+
+
+def make_data(name: Name, examples: int | None = None, seed: int = 0) -> list[File]:
+    """The files of a data set. examples: how many to train on; by default as many as the set usually has.
+
+    The text is Python's own documentation, whole, so that it takes neither number nor seed. Raises SettingError, and
+    TextError where this Python has no documentation.
+    """
+    if name not in DATASETS:
+        raise SettingError(f"there is no data set {name!r}; expected one of {', '.join(DATASETS)}")
+    dataset = DATASETS[name]
+    if dataset.examples is None:
+        if examples is not None:
+            raise SettingError("the text is Python's documentation, of a given size; leave the number of examples out")
+        return dataset.make(Chance(seed, name), 0)
+    wanted = dataset.examples if examples is None else examples
+    if not FEWEST <= wanted <= MOST:
+        raise SettingError(f"examples is {wanted}; expected {FEWEST} to {MOST:,}")
+    return dataset.make(Chance(seed, name), wanted)
+
+
+def _text(chance: Chance, examples: int) -> list[File]:
+    lines = sample_lines()
+    runs = [lines[i : i + 50] for i in range(0, len(lines), 50)]  # a line's neighbours stay with it
+    test = [line for i, run in enumerate(runs) if i % 20 == 19 for line in run]
+    train = [line for i, run in enumerate(runs) if i % 20 != 19 for line in run]
+    return [_lines("train.txt", train), _lines("test.txt", test)]
+
+
+def _pairs(chance: Chance, examples: int) -> list[File]:
+    return [
+        _lines(f"{part}.{language}", [getattr(phrase, field) for phrase in phrases])
+        for part, phrases in _parts(lambda: sentence(chance), examples)
+        for language, field in (("en", "english"), ("fr", "french"))
+    ]
+
+
+def _labels(chance: Chance, examples: int) -> list[File]:
+    return [
+        _lines(f"{part}.tsv", [f"{tree.text()}\t{tree.label}" for tree in trees])
+        for part, trees in _parts(lambda: review(chance), examples)
+    ]
+
+
+def _trees(chance: Chance, examples: int) -> list[File]:
+    return [
+        _lines(f"{part}.txt", [tree.brackets() for tree in trees])
+        for part, trees in _parts(lambda: review(chance), examples)
+    ]
+
+
+def _pictures(chance: Chance, examples: int) -> list[File]:
+    return [
+        File(f"{part}/{name}/{i + 1}.png", encoded_png(shape(chance, name)), 1)
+        for part, count in _sizes(examples).items()
+        for name in SHAPES
+        for i in range(-(-count // len(SHAPES)))
+    ]
+
+
+def _minimal_pairs(chance: Chance, examples: int) -> list[File]:
+    """Sentences to train on, and pairs; no sentence of a pair is among the former."""
+    each = min(_PAIRS_OF_A_SET, examples // _HELD_OUT)
+    pairs = [pair for make in acceptability.KINDS for pair in _distinct(partial(make, chance), each)]
+    held_out = {pair.good for pair in pairs}
+    lines: list[str] = []
+    while len(lines) < examples:
+        good = chance.choice(acceptability.KINDS)(chance).good
+        if good not in held_out:
+            lines.append(good)
+    records = [{"sentence_good": pair.good, "sentence_bad": pair.bad, "UID": pair.set} for pair in pairs]
+    return [_lines("train.txt", lines), _lines("pairs.jsonl", [json.dumps(record) for record in records])]
+
+
+def _dates(chance: Chance, examples: int) -> list[File]:
+    return [
+        _lines(f"{part}.tsv", [f"{text}\t{iso}" for text, iso in dates])
+        for part, dates in _parts(lambda: written_date(chance), examples)
+    ]
+
+
+def _parts(make: Callable[[], T], examples: int) -> Iterator[tuple[str, Sequence[T]]]:
+    """Training, validation and test examples, none of them twice."""
+    sizes = _sizes(examples)
+    drawn = _distinct(make, sum(sizes.values()))
+    for part, size in sizes.items():
+        yield part, drawn[:size]
+        drawn = drawn[size:]
+
+
+def _sizes(examples: int) -> dict[str, int]:
+    return {"train": examples, "valid": examples // _HELD_OUT, "test": examples // _HELD_OUT}
+
+
+def _distinct(make: Callable[[], T], count: int) -> list[T]:
+    distinct: dict[T, None] = {}
+    while len(distinct) < count:
+        distinct[make()] = None
+    return list(distinct)
+
+
+def _lines(name: str, lines: Sequence[str]) -> File:
+    return File(name, "".join(f"{line}\n" for line in lines).encode(), len(lines))
+
+
+class Dataset(NamedTuple):
+    """make: its files, with a generator and a number of training examples. examples: the usual number; None: fixed."""
+
+    make: Callable[[Chance, int], list[File]]
+    examples: int | None
+
+
+DATASETS: dict[str, Dataset] = {
+    "text": Dataset(_text, None),
+    "pairs": Dataset(_pairs, 4000),
+    "labels": Dataset(_labels, 2000),
+    "trees": Dataset(_trees, 2000),
+    "pictures": Dataset(_pictures, 600),
+    "minimal-pairs": Dataset(_minimal_pairs, 2000),
+    "dates": Dataset(_dates, 4000),
+}

@@ -1,0 +1,138 @@
+"""A page of what a recurrent network computes at each token: heat maps of its gates, single units along the text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from chainrule.drawing.png import png_address
+from chainrule.drawing.rendering import render
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from jaxtyping import Float32, Float64, UInt8
+    from numpy import ndarray
+
+NAMES = {
+    "i": "input gate i",
+    "f": "forget gate f",
+    "o": "output gate o",
+    "g": "candidate g",
+    "c": "cell c",
+    "r": "reset gate r",
+    "z": "update gate z",
+    "n": "candidate n",
+    "h": "hidden h",
+}
+_GATES = "iforz"  # from 0 to 1; the others may be negative
+_PAPER, _HIGH, _LOW = (255, 255, 255), (180, 60, 0), (8, 72, 150)
+_ROW, _FONT, _HEAD = 12.0, 11.0, 26
+_WIDEST, _COLUMN = 420, (6, 26)  # pixels of a map, and of a column
+_LONGEST = 16  # letters of a token
+
+
+@dataclass(frozen=True, kw_only=True)
+class InsideLayer:
+    """What a layer computes at each token. values: by name. units: those that are shown."""
+
+    name: str
+    values: Mapping[str, Float32[ndarray, "T D"]]
+    units: Sequence[int]
+
+
+class Span(NamedTuple):
+    """A token in the colour of a unit's value."""
+
+    text: str
+    colour: str
+    is_dark: bool
+    value: str
+
+
+def inside_text_page(heading: str, tokens: Sequence[str], layers: Sequence[InsideLayer], along: int) -> str:
+    """A self-contained HTML page without scripts. along: how many units of a layer are shown along the text."""
+    shown = [
+        {
+            "name": layer.name,
+            "width": next(iter(layer.values.values())).shape[1],
+            "maps": [_map(layer, name, tokens) for name in layer.values],
+            "units": [_along(layer, unit, tokens) for unit in layer.units[:along]],
+        }
+        for layer in layers
+    ]
+    return render("inside_texts.html.j2", title=heading, layers=shown, low=_css(_LOW), high=_css(_HIGH))
+
+
+def _map(layer: InsideLayer, name: str, tokens: Sequence[str]) -> dict[str, Any]:
+    """The values that the template of attention maps needs: a row for each unit, a column for each token."""
+    values = layer.values[name][:, list(layer.units)].T
+    scale = _scale(layer.values[name], name)
+    column = min(_COLUMN[1], max(_COLUMN[0], _WIDEST / max(len(tokens), 1)))
+    left, top = 0.66 * _FONT * max(len(str(unit)) for unit in layer.units) + 10, _HEAD + _above(tokens)
+    width, height = column * len(tokens), _ROW * len(layer.units)
+    return {
+        "title": layer.name,
+        "name": f"{NAMES[name]}, {'0 to 1' if name in _GATES else f'−{scale:.2g} to {scale:.2g}'}",
+        "width": max(left + width + 8, 210),
+        "height": top + height + 8,
+        "left": left,
+        "top": top,
+        "cells_width": width,
+        "cells_height": height,
+        "font": _FONT,
+        "image": png_address(_colours(values / scale)),
+        "row_labels": [
+            {"x": left - 5, "y": top + (i + 0.75) * _ROW, "text": str(unit), "hint": ""}
+            for i, unit in enumerate(layer.units)
+        ],
+        "column_labels": [
+            {"x": left + (i + 0.5) * column + _FONT / 3, "y": top - 5, "text": _short(token), "hint": token}
+            for i, token in enumerate(tokens)
+        ],
+        "numbers": [],
+    }
+
+
+def _along(layer: InsideLayer, unit: int, tokens: Sequence[str]) -> dict[str, Any]:
+    """The text in the colours of a unit, once for each of what it computes."""
+    rows = []
+    for name, values in layer.values.items():
+        column = values[:, unit]
+        shares = column / _scale(values, name)
+        spans = [
+            Span(token, _css(colour), abs(share) > 0.55, f"{value:.3f}")
+            for token, colour, share, value in zip(
+                tokens, _colours(shares).tolist(), shares.tolist(), column.tolist(), strict=True
+            )
+        ]
+        rows.append({"name": NAMES[name], "spans": spans})
+    return {"number": unit, "rows": rows}
+
+
+def _scale(values: Float32[ndarray, "T D"], name: str) -> float:
+    """The value with the full colour: 1, and of cells, which have no bound, and of ReLU the largest."""
+    return max(1.0, float(np.abs(values).max(initial=0.0))) if name in "ch" else 1.0
+
+
+def _colours(shares: Float32[ndarray, "*rows T"]) -> UInt8[ndarray, "*rows T 3"]:
+    """White at 0, one colour towards 1, another towards -1."""
+    white, high, low = (np.array(colour, np.float64) for colour in (_PAPER, _HIGH, _LOW))
+    share: Float64[ndarray, "*rows T 1"] = np.clip(shares.astype(np.float64), -1, 1)[..., None]
+    mixed = white + np.abs(share) * (np.where(share > 0, high, low) - white)
+    return mixed.round().astype(np.uint8)
+
+
+def _above(tokens: Sequence[str]) -> float:
+    """The height of the tokens above a map."""
+    return 0.66 * _FONT * max((len(_short(token)) for token in tokens), default=1) + 8
+
+
+def _short(token: str) -> str:
+    return token if len(token) <= _LONGEST else token[: _LONGEST - 1] + "…"
+
+
+def _css(colour: Sequence[int]) -> str:
+    return f"rgb({', '.join(map(str, colour))})"
