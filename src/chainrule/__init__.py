@@ -15,6 +15,8 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.api.adapt import adapt as adapt
     from chainrule.api.attend import AttentionMaps as AttentionMaps, attend as attend
     from chainrule.api.beam_tree import BeamTree as BeamTree
+    from chainrule.api.attend_pictures import PictureAttention as PictureAttention, attend_picture as attend_picture
+    from chainrule.api.caption_model import Caption as Caption, CaptionModel as CaptionModel
     from chainrule.api.causal_model import CausalModel as CausalModel, CausalNetwork as CausalNetwork
     from chainrule.api.classifier_model import ClassifierModel as ClassifierModel
     from chainrule.api.convert import convert as convert, convert_vectors as convert_vectors
@@ -235,6 +237,7 @@ _HOMES = {
     "Pairs": "text.pairs",
     "PairComparison": "comparison.pairs",
     "Picture": "pictures.picture",
+    "PictureAttention": "api.attend_pictures",
     "Reading": "text.reading",
     "RecurrentConfig": "neural.config",
     "Rescored": "api.rescore",
@@ -267,6 +270,7 @@ _HOMES = {
     "WordVectors": "api.word_vectors",
     "adapt": "api.adapt",
     "as_picture": "pictures.picture",
+    "attend_picture": "api.attend_pictures",
     "attend": "api.attend",
     "compare": "comparison.compare",
     "compare_families": "comparison.compare",
