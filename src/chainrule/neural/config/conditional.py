@@ -16,6 +16,7 @@ PairPositions = Literal["sinusoidal", "rotary", "relative", "none"]
 Looks = Literal["soft", "local", "hard", "none"]
 ScoreName = Literal["dot", "scaled_dot", "general", "additive", "content", "location"]
 Estimator = Literal["reinforce", "straight_through"]
+LongSources = Literal["refuse", "end", "front", "sentences"]
 Shared = Literal["all", "target", "inputs", "none"]
 
 
@@ -78,6 +79,11 @@ class ConditionalConfig:
         "target do",
     )
     max_source: int = setting(512, "the longest source, in tokens with its </s>", least=2, below=MAX_CONTEXT)
+    long_sources: LongSources = setting(
+        "refuse",
+        "longer sources; refuse: training leaves them out, and to write from one is an error; end, front: that side is "
+        "cut off; sentences: the most central sentences are read (Nenkova 2005)",
+    )
     dropout: float = setting(0.1, "share of numbers dropped: of token vectors and of each layer", least=0, below=1)
     attention_dropout: float = setting(0.0, "share of attention weights dropped", least=0, below=1)
     feed_forward: FeedForward | None = setting(
