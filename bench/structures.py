@@ -33,7 +33,7 @@ from chainrule.neural.config.labelling import (
     TreeLabelling,
 )
 from chainrule.structures.encoded import encoded_trees
-from chainrule.structures.listops import as_tokens, listops
+from chainrule.structures.listops import as_binary, as_tokens, listops
 from chainrule.structures.read_trees import read_unlabelled
 from chainrule.structures.tree import Tree, labelled
 from chainrule.structures.tree_text import CLOSE, HEAD, OPEN, tree_text
@@ -119,20 +119,24 @@ def measure_phrases(options: argparse.Namespace) -> None:
 
 
 def measure_listops(options: argparse.Namespace) -> None:
-    train, test = listops(20_000, 1), listops(2_000, 2)
+    train, test = listops(options.expressions, 1), listops(2_000, 2)
     training = LabelTraining(batch=64, learning_rate=3e-3, epochs=12, patience=4)
-    tree = TreeLabelling(width=128, embedding_width=32, dropout=0.0)
+    binary = TreeLabelling(cell="binary", width=128, embedding_width=32, dropout=0.0)
+    child_sum = replace(binary, cell="child-sum")
     lstm = LSTMLabelling(width=160, embedding_width=32, dropout=0.0)
-    measure("ListOps: Child-Sum, labels at roots", train, test, tree, options.seeds, training=training)
-    nodes = [labelled(each.input, "node", each.place) for each in train]
-    roots = [labelled(_only_root(each.input), "node", each.place) for each in test]
-    measure("ListOps: Child-Sum, labels at nodes", nodes, roots, tree, options.seeds, training=training, unit="node")
+    for name, config, form in (
+        ("binary Tree-LSTM, argument by argument", binary, as_binary),
+        ("Child-Sum", child_sum, lambda tree: tree),
+    ):
+        nodes = [labelled(form(each.input), "node", each.place) for each in train]
+        roots = [labelled(_only_root(form(each.input)), "node", each.place) for each in test]
+        measure(f"ListOps: {name}", nodes, roots, config, options.seeds, training=training, unit="node")
     texts, tests = ([Labelled(as_tokens(each.input), each.labels) for each in examples] for examples in (train, test))
     measure("ListOps: LSTM", texts, tests, lstm, options.seeds, training=training, tokenizer="whitespace")
 
 
 def measure_batching(options: argparse.Namespace) -> None:
-    """100 trees at once against one node at a time, forward and back."""
+    """25, 100 and 400 trees at once against one node at a time, forward and back."""
     import torch
 
     from chainrule.neural.labelling.build import build_classifier
@@ -140,11 +144,9 @@ def measure_batching(options: argparse.Namespace) -> None:
 
     torch.set_num_threads(1)
     train, _ = sst(options.sst, binary=False)
-    trees = train[:100]
     tokenizer = Tokenizer.untrained("whitespace")
-    text = "\n".join(each.input.text() for each in trees) + "\n"
+    text = "\n".join(each.input.text() for each in train[:400]) + "\n"
     tokenizer.encode(np.frombuffer(text.encode(), np.uint8).copy(), grow=True)
-    inputs = encoded_trees(tokenizer.with_markers("keep"), trees, "node")
     torch.manual_seed(0)
     body = build_classifier(TREE, ["a", "b"], "node", tokenizer.vocabulary_size).body.eval()
 
@@ -157,14 +159,17 @@ def measure_batching(options: argparse.Namespace) -> None:
             best = min(best, time.perf_counter() - began)
         return best, found
 
-    together, batched = timed(lambda: body(inputs))
-    alone, one = timed(lambda: torch.cat([_node_by_node(body, tree) for tree in inputs]))
-    nodes = sum(len(each.input) for each in trees)
-    print(
-        f"{len(trees)} trees of SST, {nodes:,} nodes: {1e3 * together:.0f} ms batched, "
-        f"{1e3 * alone:.0f} ms node by node, {alone / together:.0f} times; greatest difference "
-        f"{float((batched - one).detach().abs().max()):.1e}"
-    )
+    for count in (25, 100, 400):
+        inputs = encoded_trees(tokenizer.with_markers("keep"), train[:count], "node")
+        together, batched = timed(lambda inputs=inputs: body(inputs))
+        alone, one = timed(lambda inputs=inputs: torch.cat([_node_by_node(body, tree) for tree in inputs]))
+        nodes = sum(len(tree.tokens) for tree in inputs)
+        apart = float((batched - one).detach().abs().max())
+        print(
+            f"{count} trees of SST, {nodes:,} nodes: {1e3 * together:.0f} ms batched, {1e3 * alone:.0f} ms node by "
+            f"node, {alone / together:.0f} times; greatest difference {apart:.1e}",
+            flush=True,
+        )
 
 
 def _node_by_node(body: Any, tree: Any) -> Any:
@@ -288,6 +293,7 @@ def main() -> None:
     parser.add_argument("--trec", type=Path)
     parser.add_argument("--ewt", type=Path)
     parser.add_argument("--sentences", type=int, help="of EWT, at most so many of each part")
+    parser.add_argument("--expressions", type=int, default=20_000, help="of ListOps, to learn from")
     parser.add_argument("--sick", type=Path, nargs=2, help="JSON lines of pairs of trees: to train on, and to test on")
     parser.add_argument("--epochs", type=int, default=4, help="of the language models")
     parser.add_argument("--vectors")

@@ -138,21 +138,38 @@ def peers(part: str, options: argparse.Namespace, folder: Path, seed: int = 1) -
 
 
 def together(options: argparse.Namespace, folder: Path) -> None:
-    """Whole commands: from a text to the file that GloVe's programs read."""
-    command = [*chainrule_command(options), "count", options.text, "-o", folder / "ours.bin", "--window", "15"]
+    """Counting, from a text to the file that GloVe's programs read; and whole commands, with start and vocabulary."""
+    target = folder / "ours.bin"
+    command = [*chainrule_command(options), "count", options.text, "-o", target, "--window", "15"]
     command += ["--tokenizer", "whitespace", "--markers", "skip", "--overwrite"]
-    output(command)
-    seconds = {"chainrule": [timed(command) for _ in range(options.runs)]}
+
+    def count() -> None:
+        config = chainrule.CooccurrenceConfig(window=15)
+        counted = chainrule.count_together(options.text, config, tokenizer=WORDS, markers="skip", progress=False)
+        counted.save(target, overwrite=True, progress=False)
+
+    programs: dict[str, dict[str, Callable[[], Any]]] = {
+        "counting": {"chainrule": count},
+        "counting, whole commands": {"chainrule": lambda: output(command)},
+    }
     if options.glove:
-        seconds["GloVe"] = [timed_shell(cooccur(options, folder)) for _ in range(options.runs)]
-    report("co-occurrences", {name: statistics.median(values) for name, values in seconds.items()}, "s", inverse=True)
+        vocabulary, counting = cooccur(options, folder)
+        programs["counting"]["GloVe"] = lambda: timed_shell(counting)
+        programs["counting, whole commands"]["GloVe"] = lambda: timed_shell(f"{vocabulary} && {counting}")
+        timed_shell(vocabulary)
+    count()
+    for what, works in programs.items():
+        medians = {name: statistics.median(elapsed(work) for _ in range(options.runs)) for name, work in works.items()}
+        report(what, medians, "s", inverse=True)
 
 
-def cooccur(options: argparse.Namespace, folder: Path) -> str:
+def cooccur(options: argparse.Namespace, folder: Path) -> tuple[str, str]:
+    """The commands that write GloVe's vocabulary, and its co-occurrences."""
     tools, vocabulary = options.glove, folder / "vocab.txt"
     return (
-        f"{tools}/vocab_count -min-count 5 < {options.text} > {vocabulary} 2> /dev/null && {tools}/cooccur -memory 4 "
-        f"-vocab-file {vocabulary} -window-size 15 < {options.text} > {folder}/cooccur.bin 2> /dev/null"
+        f"{tools}/vocab_count -min-count 5 < {options.text} > {vocabulary} 2> /dev/null",
+        f"{tools}/cooccur -memory 4 -vocab-file {vocabulary} -window-size 15 < {options.text} "
+        f"> {folder}/cooccur.bin 2> /dev/null",
     )
 
 
@@ -168,29 +185,14 @@ def glove(options: argparse.Namespace, folder: Path) -> None:
     rates = {"chainrule": statistics.median(record["words_per_second"] for record in records)}
     print("cost by pass, chainrule:", ", ".join(f"{cost:.6f}" for cost in records[0]["losses"]))
     if options.glove:
-        timed_shell(cooccur(options, folder))
+        timed_shell(" && ".join(cooccur(options, folder)))
         tools, shuffled = options.glove, folder / "shuffled.bin"
         timed_shell(f"{tools}/shuffle -memory 4 < {folder}/cooccur.bin > {shuffled} 2> /dev/null")
         pairs = shuffled.stat().st_size / 16
-        command = [
-            f"{tools}/glove",
-            "-input-file",
-            shuffled,
-            "-vocab-file",
-            folder / "vocab.txt",
-            "-vector-size",
-            "100",
-        ]
-        command += [
-            "-threads",
-            str(options.threads),
-            "-iter",
-            str(passes),
-            "-save-file",
-            folder / "glove",
-            "-seed",
-            "1",
-        ]
+        command = (
+            f"{tools}/glove -input-file {shuffled} -vocab-file {folder}/vocab.txt -save-file {folder}/glove "
+            f"-vector-size 100 -threads {options.threads} -iter {passes} -seed 1"
+        ).split()
         seconds = statistics.median(timed(command) for _ in range(options.runs))
         rates["GloVe"] = passes * pairs / seconds  # with reading the vocabulary and writing the vectors
         print("cost by pass, GloVe:", ", ".join(re.findall(r"cost: ([\d.]+)", output(command))))
@@ -213,7 +215,9 @@ def quality(options: argparse.Namespace, folder: Path) -> None:
     """Correlations and analogies of ours, seed by seed, and of the peers'."""
     print("| what | words/s | MEN | WS-353 | SimVerb | grammar | family |\n|---|---:|---:|---:|---:|---:|---:|")
     for part, seed in itertools.product(options.methods, options.seeds):
-        programs = {"chainrule": partial(ours, part, options, folder / "ours", seed=seed)}
+        programs: dict[str, Callable[[], float]] = {
+            "chainrule": partial(ours, part, options, folder / "ours", seed=seed)
+        }
         programs |= peers(part, options, folder, seed)
         for name in [name for name in options.programs if name in programs]:
             if name == "word2vec.c" and seed != options.seeds[0]:  # it has one seed, and takes long

@@ -25,6 +25,7 @@ from chainrule.neural.config import (
     palm,
     vaswani,
 )
+from chainrule.neural.config.caption import CaptionConfig
 from chainrule.neural.config.conditional import ConditionalConfig
 from chainrule.neural.config.tree import TreeConfig
 from chainrule.neural.language_model import NeuralModel
@@ -163,7 +164,27 @@ PAIRS: dict[str, ConditionalConfig] = {
     "GRU with hard attention, summed over": pair(decoder="gru", attention="hard", input_feeding=False),
     "LSTM with hard attention that goes on": pair(decoder="lstm", attention="hard"),
     "convolutions given a source": pair(encoder="convolution", decoder="convolution"),
+    "GRU given the tokens themselves, gated, with deep output": pair(
+        encoder="none", decoder="gru", attends="before", gate=True, deep_output=True
+    ),
 }
+
+
+def caption(**settings: object) -> CaptionConfig:
+    """Of few numbers, for pictures of 2 x 3 places with 5 numbers each."""
+    small = {"width": 16, "heads": 2, "max_source": 6, "source_grid": (2, 3), "source_width": 5}
+    return CaptionConfig(**{**small, **settings})  # type: ignore[arg-type]
+
+
+CAPTIONERS: dict[str, CaptionConfig] = {
+    "LSTM given a picture": caption(),
+    "GRU of Xu given a picture": caption(decoder="gru", attends="before", gate=True, deep_output=True),
+    "LSTM given a picture, hard": caption(attention="hard", gate=True, soft_share=0.5, entropy=0.01),
+    "LSTM given a picture, hard, fed": caption(attention="hard", input_feeding=True, placed=False),
+    "LSTM given a picture's mean": caption(attention="none"),
+    "Transformer given a picture": caption(decoder="transformer", decoder_layers=2),
+}
+PICTURE = np.random.default_rng(3).normal(size=(6, 5)).astype(np.float32)
 
 
 def random_pair(config: ConditionalConfig, vocabulary_size: int = VOCABULARY_SIZE, seed: int = 1) -> ConditionalModel:
@@ -178,7 +199,8 @@ def random_pair(config: ConditionalConfig, vocabulary_size: int = VOCABULARY_SIZ
 
 
 def given_a_source(config: ConditionalConfig) -> Given:
-    return random_pair(config).given([np.array([5, 9, 3, 17, 5], np.int32)])
+    source = PICTURE if config.reads_vectors else np.array([5, 9, 3, 17, 5], np.int32)
+    return random_pair(config).given([source])
 
 
 def refuse_lstm_in_bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from oracles import BEGIN, END, UNKNOWN, random_backoff_grams, table_of
-from random_networks import DOCUMENT_NETWORKS, PAIRS, STREAM_NETWORKS, given_a_source, random_model, random_tree_model
+from random_networks import (
+    CAPTIONERS,
+    DOCUMENT_NETWORKS,
+    PAIRS,
+    STREAM_NETWORKS,
+    given_a_source,
+    random_model,
+    random_tree_model,
+)
 
 import chainrule
 from chainrule import CacheConfig, NGramConfig, UniformConfig
@@ -120,7 +128,7 @@ MODELS: dict[str, Callable[[Path], LanguageModel[Any]]] = {
 for name, config in {**DOCUMENT_NETWORKS, **STREAM_NETWORKS}.items():
     MODELS[name] = lambda text, config=config: random_model(config)
 MODELS["LSTM of trees"] = lambda text: random_tree_model()
-for name, pair in PAIRS.items():
+for name, pair in (PAIRS | CAPTIONERS).items():
     MODELS[name] = lambda text, pair=pair: given_a_source(pair)
 for kind in ("linear", "log-linear"):
     MODELS[f"{kind} mixture with a stream"] = lambda text, kind=kind: with_a_stream(kind)

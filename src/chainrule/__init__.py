@@ -15,6 +15,8 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.api.adapt import adapt as adapt
     from chainrule.api.attend import AttentionMaps as AttentionMaps, attend as attend
     from chainrule.api.beam_tree import BeamTree as BeamTree
+    from chainrule.api.attend_pictures import PictureAttention as PictureAttention, attend_picture as attend_picture
+    from chainrule.api.caption_model import Caption as Caption, CaptionModel as CaptionModel
     from chainrule.api.causal_model import CausalModel as CausalModel, CausalNetwork as CausalNetwork
     from chainrule.api.classifier_model import ClassifierModel as ClassifierModel
     from chainrule.api.convert import convert as convert, convert_vectors as convert_vectors
@@ -69,6 +71,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.api.cooccurrence_matrix import Together as Together, read_together as read_together
     from chainrule.api.train import train as train
     from chainrule.api.train_channel import train_channel as train_channel, train_grammar as train_grammar
+    from chainrule.api.train_captions import train_captions as train_captions
     from chainrule.api.train_classifier import train_classifier as train_classifier
     from chainrule.api.train_pairs import train_pairs as train_pairs
     from chainrule.api.train_vectors import train_vectors as train_vectors
@@ -128,6 +131,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
         TwoSidedConfig as TwoSidedConfig,
         preset as preset,
     )
+    from chainrule.neural.config.caption import CaptionConfig as CaptionConfig
     from chainrule.neural.config.conditional import ConditionalConfig as ConditionalConfig
     from chainrule.neural.config.tree import TreeConfig as TreeConfig
     from chainrule.ngram.config import NGramConfig as NGramConfig
@@ -138,6 +142,10 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
         as_picture as as_picture,
     )
     from chainrule.pictures.pixel_labels import read_pixel_labels as read_pixel_labels
+    from chainrule.pictures.read_captions import (
+        CaptionedPicture as CaptionedPicture,
+        read_captions as read_captions,
+    )
     from chainrule.pictures.read_pictures import read_pictures as read_pictures
     from chainrule.structures.graph import Edge as Edge, Graph as Graph, LabelledGraph as LabelledGraph
     from chainrule.structures.read_graphs import read_graphs as read_graphs
@@ -171,6 +179,10 @@ _HOMES = {
     "BeamTree": "api.beam_tree",
     "BilinearConfig": "neural.config",
     "CacheConfig": "mixture.config",
+    "Caption": "api.caption_model",
+    "CaptionConfig": "neural.config.caption",
+    "CaptionModel": "api.caption_model",
+    "CaptionedPicture": "pictures.read_captions",
     "CausalModel": "api.causal_model",
     "CausalNetwork": "api.causal_model",
     "ChainruleError": "errors",
@@ -223,6 +235,7 @@ _HOMES = {
     "Pairs": "text.pairs",
     "PairComparison": "comparison.pairs",
     "Picture": "pictures.picture",
+    "PictureAttention": "api.attend_pictures",
     "Reading": "text.reading",
     "RecurrentConfig": "neural.config",
     "Rescored": "api.rescore",
@@ -254,6 +267,7 @@ _HOMES = {
     "WordVectors": "api.word_vectors",
     "adapt": "api.adapt",
     "as_picture": "pictures.picture",
+    "attend_picture": "api.attend_pictures",
     "attend": "api.attend",
     "compare": "comparison.compare",
     "compare_families": "comparison.compare",
@@ -298,6 +312,7 @@ _HOMES = {
     "prune_by_entropy": "api.prune",
     "prune_to_text": "api.prune",
     "prune_to_vocabulary": "api.prune",
+    "read_captions": "pictures.read_captions",
     "read_pictures": "pictures.read_pictures",
     "read_graphs": "structures.read_graphs",
     "read_pixel_labels": "pictures.pixel_labels",
@@ -311,6 +326,7 @@ _HOMES = {
     "split": "text.splits",
     "train": "api.train",
     "train_channel": "api.train_channel",
+    "train_captions": "api.train_captions",
     "train_classifier": "api.train_classifier",
     "train_counts": "api.counts",
     "train_grammar": "api.train_channel",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from chainrule.errors import ChainruleError, ModelFormatError, SettingError
 from chainrule.mixture.config import CacheConfig, MixtureConfig
 from chainrule.neural.config import NETWORKS, TWO_SIDED, TextEncoderConfig
+from chainrule.neural.config.caption import CaptionConfig
 from chainrule.neural.config.conditional import ConditionalConfig
 from chainrule.neural.config.tree import TreeConfig
 from chainrule.ngram.config import COMPACT, NGramConfig
@@ -363,6 +364,22 @@ FAMILIES: dict[str, Family] = {
         put_together=_refuse(
             ModelFormatError,
             "is a model of pairs and needs a source: chainrule translate, or chainrule.load(path).write",
+        ),
+        trains_in_steps=True,
+    ),
+    # The same, once it is given a picture: chainrule.api.caption_model.
+    "caption": Family(
+        CaptionConfig,
+        token_bytes=0,
+        train=_refuse(
+            SettingError, "a captioner learns from pictures: chainrule train caption, or chainrule.train_captions"
+        ),
+        take_apart=_refuse(
+            SettingError, "a captioner is not saved together with its picture; save the caption model itself"
+        ),
+        put_together=_refuse(
+            ModelFormatError,
+            "captions pictures and needs one: chainrule caption, or chainrule.load(path).caption",
         ),
         trains_in_steps=True,
     ),

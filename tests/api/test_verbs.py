@@ -54,7 +54,7 @@ def printed(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
 def test_the_table_has_every_verb() -> None:
     verbs = {name for name in app if not name.startswith("-")}
     assert len(verbs) > 25
-    assert TABLE.keys() == verbs | {"train channel", "train classifier", "train translation"}
+    assert TABLE.keys() == verbs | {"train caption", "train channel", "train classifier", "train translation"}
     assert {name for name in train if not name.startswith("-")} > {"translation"}  # the others are `train`, by settings
 
 

@@ -157,13 +157,25 @@ def test_channels_learn_from_the_words_that_differ_in_texts(tmp_path: Path) -> N
     assert wrong_words("He said: tbe d0g", "he said the dog.") == [("tbe", "the"), ("d0g", "dog")]
     assert wrong_words("he _ saw | dog", "he saw I dog") == [("|", "i")]
     assert marks_around("'It is: _", "it is.") == [("_", ""), ("'", ""), ("", ""), ("", ""), (":", ".")]
-    assert wrong_words("he went awayand slept", "he went away and slept") == []  # no word for a word
+    assert wrong_words("he went awayand slept", "he went away and slept") == [("awayand", "away and")]
+    assert wrong_words("Tsaw a wind mill", "I saw a windmill") == [("tsaw", "i saw"), ("wind mill", "windmill")]
     assert wrong_words("he xyzzy slept", "he quickly slept") == []  # another word, not its spelling
     (tmp_path / "pairs.tsv").write_text("He saw tbe dog\tHe saw the dog\t3\nthe same\tthe same\nteh\tthe\n")
     read = read_error_pairs(tmp_path / "pairs.tsv")
     assert (read.pairs, read.counts, read.left_out) == ([("tbe", "the"), ("teh", "the")], [3.0, 1.0], 1)
     lines = chainrule.train_channel(tmp_path / "pairs.tsv")
     assert lines.rules == learn_channel(read.pairs, weights=read.counts).rules
+
+
+def test_the_share_of_lost_spaces_is_learned() -> None:
+    channel = learn_channel([("tsaw", "i saw"), ("teh", "the"), ("tit", "iit"), ("frmo", "from")])
+    [share] = [rule.prob for rule in channel.rules if rule.source == " "]
+    assert share == pytest.approx(1 / 4)
+    assert all(" " not in rule.source + rule.observed for rule in channel.rules if rule.source != " ")
+    errors = RateOfWords(channel, 0.1)
+    without = RateOfWords(learn_channel([("tsaw", "isaw"), ("teh", "the"), ("tit", "iit"), ("frmo", "from")]), 0.1)
+    gained = errors.log_probs(["awayand"], ["away and"]) - without.log_probs(["awayand"], ["away and"])
+    np.testing.assert_allclose(gained, np.log(0.25 / 0.02))  # 2 % of errors where the pairs have none
 
 
 def test_a_channel_file_is_read_as_it_was_written(tmp_path: Path) -> None:

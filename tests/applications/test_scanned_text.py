@@ -35,6 +35,7 @@ def channel() -> Channel:
         ("so-now", "so--now"),
         ("he; she", "he: she"),
         ("I: he", "I; he"),
+        ("Twent", "I went"),
     ]
     return chainrule.train_channel(pairs * 3, prior="ocr")
 
@@ -55,6 +56,7 @@ def corrector(lm: chainrule.Model, channel: Channel) -> Corrector:
         ("| recieved the leter; and I left.", "I received the letter, and I left."),
         ("He saw her-it was 1ate.", "He saw her--it was late."),
         ("He went away; she stayed here. Ileft.", "He went away; she stayed here. I left."),
+        ("He went away; she stayed here. Tleft.", "He went away; she stayed here. I left."),
         ("_ There is a dog in the house, and a man.", "There is a dog in the house, and a man."),
         ("There is a dog in the house, and a man. _", "There is a dog in the house, and a man."),
     ],

@@ -54,6 +54,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / "colours" / colour).mkdir(parents=True)
         Image.new("RGB", (8, 8), colour).save(tmp_path / "colours" / colour / "1.png")
     Image.new("RGB", (8, 8), "teal").save(tmp_path / "pictures" / "1.png")
+    (tmp_path / "captions.jsonl").write_text('{"image": "pictures/1.png", "captions": ["a teal square"]}\n' * 40)
     (tmp_path / "queries.txt").write_text("the river\n")
     (tmp_path / "documents.jsonl").write_text('{"text": "the bank of the river"}\n{"text": "the dog bit the man"}\n')
     (tmp_path / "talk.jinja").write_text("{% for message in messages %}{{ message.content }} {% endfor %}")

@@ -16,8 +16,10 @@ from chainrule.base.settings import is_rare
 from chainrule.cli import verbs as cli_verbs
 from chainrule.cli.main import app, train
 from chainrule.neural.config import NETWORKS, TWO_SIDED
+from chainrule.neural.config.caption import CaptionConfig
 from chainrule.neural.config.conditional import ConditionalConfig
 from chainrule.neural.config.labelling import LABELLING
+from chainrule.neural.config.pictures import ResNetLabelling, ViTLabelling
 from chainrule.neural.config.tree import TreeConfig
 from chainrule.training.config import TrainingConfig
 from chainrule.training.finetuning_config import FineTuningConfig
@@ -72,6 +74,17 @@ VERBS = {
     | TOKENIZER
     | TRAINING
     | {flag(each.name) for each in fields(ConditionalConfig) if not is_rare(each)},
+    "train caption": {"--pictures", "--encoder", "--tuned", "--features", "--valid", "--output", "--resume"}
+    | {"--overwrite", "--json"}
+    | TOKENIZER
+    | TRAINING
+    | {flag(each.name) for each in fields(CaptionConfig) if not is_rare(each)}
+    | {
+        f"--encoder-{each.name.replace('_', '-')}"
+        for config in (ResNetLabelling, ViTLabelling)
+        for each in fields(config)
+        if not is_rare(each) and each.name not in ("flip", "shift")
+    },
     "train classifier": {"DATA", "--output", "--network", "--unit", "--test", "--strict", "--resume"}
     | {"--vectors", "--fixed-vectors", "--overwrite", "--json"}
     | TOKENIZER
@@ -84,7 +97,7 @@ VERBS = {
     | READING
     | MIXING,
     "evaluate": {"MODEL", "TEXTS", "--minimal-pairs", "--pseudo", "--strict", "--tokenizer", "--markers", "--ends"}
-    | {"--source", "--target", "--beam", "--max-tokens"}
+    | {"--source", "--target", "--pictures", "--vectors", "--beam", "--max-tokens"}
     | {"--similarity", "--analogies", "--restrict", "--rule", "--unknown", "--json"}
     | READING,
     "score": {"MODEL", "TEXT", "--tokens", "--words", "--characters", "--tokenizer", "--markers", "--json"} | READING,
@@ -137,6 +150,8 @@ VERBS = {
     | {"--max-tokens", "--min-tokens", "--begin", "--stop", "--allow", "--ban", "--no-repeat", "--unknown"}
     | {"--temperature", "--top-k", "--top-p", "--min-p", "--typical", "--repetition-penalty"}
     | {"--beam", "--rank-by", "--alpha", "--groups", "--diversity", "--must-end"},
+    "caption": {"MODEL", "PICTURES", "--beam", "--rank-by", "--alpha", "--nbest", "--max-tokens", "--tree"}
+    | {"--overwrite", "--json"},
     "translate": {
         "MODEL",
         "TEXT",
@@ -156,7 +171,7 @@ VERBS = {
     }
     | {"--temperature", "--top-k", "--top-p", "--min-p", "--typical", "--repetition-penalty"}
     | READING,
-    "attend": {"MODEL", "TEXT", "TARGET", "--output", "--overwrite"},
+    "attend": {"MODEL", "TEXT", "TARGET", "--output", "--beside", "--overwrite"},
     "inspect": {"MODEL", "INPUT", "--output", "--units", "--unit", "--picture", "--patches", "--overwrite"},
     "chat": {"MODEL", "--system", "--template", "--max-tokens", "--stop", "--seed", "--json"}
     | {"--temperature", "--top-k", "--top-p", "--min-p", "--typical", "--repetition-penalty"},
@@ -325,7 +340,8 @@ def test_the_command_alone_lists_every_verb_with_a_line(arguments: list[str], ch
 def test_the_verb_train_alone_lists_every_family(chainrule) -> None:
     result = chainrule("train")
     assert (result.status, result.err) == (0, "")
-    families = {"ngram", "translation", "vectors", "classifier", "channel", "uniform", "tree", *NETWORKS, *TWO_SIDED}
+    others = {"ngram", "translation", "caption", "vectors", "classifier", "channel", "uniform", "tree"}
+    families = {*others, *NETWORKS, *TWO_SIDED}
     listed = re.findall(r"^│ ([a-z-]+) +\S", result.out, re.M)
     assert listed == list(cli_verbs.FAMILIES)  # the commonest first
     assert set(listed) == families

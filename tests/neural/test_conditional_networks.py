@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 import torch
-from random_networks import PAIRS, VOCABULARY_SIZE, pair, random_pair
+from random_networks import CAPTIONERS, PAIRS, PICTURE, VOCABULARY_SIZE, caption, pair, random_pair
 
 from chainrule.decoding.beam import BeamConfig, search
 from chainrule.decoding.constraints import Constraints
@@ -102,6 +102,46 @@ def test_bahdanau_step_by_step() -> None:
         logits = hidden @ network.output.weight.T + network.output.shift
         expected.append(logits.log_softmax(1)[0, wanted].item())
     np.testing.assert_allclose(given.score([np.array(target, np.int32)])[0], expected, atol=1e-5)
+
+
+@torch.no_grad()
+def test_show_attend_and_tell_step_by_step() -> None:
+    """z = b sum_i a_i h_i, h_i = W norm(f_i) + p_i, b = sigmoid(w s); s' = GRU([x; z], s); o = tanh(W [x; s'; z])."""
+    model = random_pair(CAPTIONERS["GRU of Xu given a picture"])
+    network, decoder = model.network, model.network.decoder
+    given, target = model.given([PICTURE]), [6, 3, 20]
+    own = network.source_embedding
+    mean, deviation = PICTURE.mean(1, keepdims=True), PICTURE.std(1, keepdims=True)
+    normed = torch.from_numpy((PICTURE - mean) / np.sqrt(deviation**2 + 1e-5)) * own.norm.weight + own.norm.bias
+    memory = normed @ own.project.weight.T + own.project.bias + own.places
+    score, cell = decoder.glance.score, decoder.cells.layers[0]
+    s = torch.tanh(decoder.begin(memory.mean(0, keepdim=True)))
+    expected = []
+    for token, wanted in zip([END, *target], [*target, END], strict=True):
+        energies = torch.tanh(s @ score.of_query[0].T + memory @ score.of_key[0].T) @ score.weights[0, 0, 0]
+        beta = torch.sigmoid(s[0] @ decoder.glance.gate.weight[0] + decoder.glance.gate.bias)
+        context = beta * (energies.softmax(0) @ memory)
+        x = network.embedding(torch.tensor([[token]]))[0]
+        s = cell(torch.cat((x, context[None]), 1)[None], s[None])[0][0]
+        logits = torch.tanh(decoder.out(torch.cat((x, s, context[None]), 1))) @ network.output.weight.T
+        expected.append((logits + network.output.shift).log_softmax(1)[0, wanted].item())
+    np.testing.assert_allclose(given.score([np.array(target, np.int32)])[0], expected, atol=1e-5)
+
+
+@torch.no_grad()
+def test_half_of_the_hard_steps_may_be_soft() -> None:
+    """With soft_share near 1, training attends as soft attention does, and nothing is left to REINFORCE."""
+    hard = caption(attention="hard", soft_share=0.999999, dropout=0.0, entropy=0.0)
+    model, soft = random_pair(hard), random_pair(caption(dropout=0.0))
+    source, everywhere = torch.from_numpy(PICTURE)[None], torch.ones(1, 6, dtype=torch.bool)
+    soft.network.load_state_dict(
+        {name.replace("full.", ""): x for name, x in model.network.state_dict().items()}, False
+    )
+    inputs = torch.tensor([[END, 4, 9]])
+    hidden = model.network.train()(source, everywhere, inputs)
+    assert hidden.shape == (1, 3, 1, 17)
+    assert hidden[..., -1].tolist() == [[[0.0], [0.0], [0.0]]]
+    torch.testing.assert_close(hidden[:, :, 0, :-1], soft.network(source, everywhere, inputs))
 
 
 @torch.no_grad()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 
-from chainrule.structures.listops import OPERATORS, as_tokens, listops
+from chainrule.structures.listops import OPERATORS, as_binary, as_tokens, listops
 
 
 def evaluated(tokens: list[str]) -> int:
@@ -36,3 +36,21 @@ def test_an_expression_has_its_value_as_label() -> None:
         assert int(example.input.depths.max()) <= 7
     assert len({as_tokens(example.input) for example in examples}) > 190
     assert [e.input for e in listops(5, 3, depth=6)] == [e.input for e in examples[:5]]
+
+
+def test_argument_by_argument() -> None:
+    """Each inner node reads one more argument; the one that has read all has the value of the expression."""
+    for example in listops(50, 4, depth=6):
+        tree = as_binary(example.input)
+        assert tree.labels[tree.root] == example.labels[0]
+        read: list[tuple[str, list[int]]] = []
+        for node, children in enumerate(tree.children):  # children stand before their parents
+            if not children:
+                read.append((str(tree.words[node]), []))
+                assert (tree.labels[node] is None) == (tree.words[node] in OPERATORS)
+                continue
+            (operator, values), (word, others) = (read[child] for child in children)
+            values = [*values, OPERATORS[word](others) if others else int(word)]
+            read.append((operator, values))
+            assert tree.labels[node] in (None, str(OPERATORS[operator](values)))
+        assert sum(label is not None for label in tree.labels) == len(example.input)

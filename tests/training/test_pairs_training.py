@@ -23,7 +23,7 @@ from chainrule.protocol import END
 from chainrule.text.pairs import Pairs
 from chainrule.training.config import TrainingConfig
 from chainrule.training.options import TrainingRun
-from chainrule.training.pairs import Buckets, TokenPairs, pairs_job
+from chainrule.training.pairs import Buckets, Part, TokenPairs, attention_penalty, pairs_job
 from chainrule.training.run import run_job
 
 if TYPE_CHECKING:
@@ -160,6 +160,18 @@ def test_a_network_learns(config: ConditionalConfig) -> None:
     _, record, told = run_of(config, replace(QUICK, steps=60, learning_rate=1e-2, validate_every=30))
     first = next(report.loss for report in told)
     assert record["validation"]["loss"] < first - 0.15
+
+
+def test_the_penalty_on_attention_by_hand() -> None:
+    """Two steps over three places, of which the second step is padding in the second pair."""
+    weights = torch.tensor([[[0.5, 0.5, 0.0], [0.2, 0.3, 0.5]], [[1.0, 0.0, 0.0], [0.3, 0.3, 0.4]]])
+    recorded = [weights[:, None, :1], weights[:, None, 1:]]  # a piece for each step
+    mask = torch.tensor([[True, True], [True, False]])
+    part = Part(weights, torch.ones(2, 3, dtype=torch.bool), mask, mask, mask)
+    sums = (1 - 0.7) ** 2 + (1 - 0.8) ** 2 + (1 - 0.5) ** 2 + 0 + 1 + 1
+    entropies = np.log(2) - sum(p * np.log(p) for p in (0.2, 0.3, 0.5))
+    both = ConditionalConfig(decoder="lstm", attention="hard", doubly_stochastic=2.0, entropy=0.1)
+    assert attention_penalty(recorded, part, both).item() == pytest.approx(2 * sums - 0.1 * entropies)
 
 
 def test_no_pairs_and_settings_that_do_not_go_together_are_errors() -> None:

@@ -6,9 +6,10 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from chainrule.api.caption_model import CaptionModel
 from chainrule.api.load import load
 from chainrule.api.load_vectors import is_vectors_folder, load_vectors
-from chainrule.api.model_info import ModelInfo, info_of_model, info_of_pairs, info_of_vectors
+from chainrule.api.model_info import ModelInfo, info_of_captioner, info_of_model, info_of_pairs, info_of_vectors
 from chainrule.api.pair_model import TextPairModel
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.storage.hugging_face import is_hugging_face, open_folder
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
 
 
 @shows_progress
-def info(model: Model | TextPairModel | str | os.PathLike[str], *, progress: ProgressOption = None) -> ModelInfo:
+def info(
+    model: Model | TextPairModel | CaptionModel | str | os.PathLike[str], *, progress: ProgressOption = None
+) -> ModelInfo:
     """What is known of a model, of any family: its size, settings, data, training and validation.
 
     model: or where it is: a folder, an ARPA file, or a binary of KenLM's. Raises ModelFormatError.
@@ -33,6 +36,8 @@ def info(model: Model | TextPairModel | str | os.PathLike[str], *, progress: Pro
             return info_of_vectors(load_vectors(path))
         model = load(path, progress=callback(progress))
         size = path.stat().st_size if path.is_file() else _bytes_of(path)
+    if isinstance(model, CaptionModel):
+        return info_of_captioner(model.tokenizer, model.record, size=size)
     if isinstance(model, TextPairModel):
         return info_of_pairs(model.target, model.source, model.record, size=size)
     return info_of_model(model.parts, size=size)

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, cast, overload
 
+from chainrule.api.caption_model import CaptionModel, captions_pictures, load_captioner
 from chainrule.api.load_model import load as load_model
 from chainrule.api.load_vectors import is_vectors_folder
 from chainrule.api.model import Kind, Model, as_kind
@@ -26,6 +27,15 @@ def load(
     *,
     progress: ProgressOption = None,
 ) -> TextPairModel: ...
+
+
+@overload
+def load(
+    path: str | os.PathLike[str],
+    kind: type[CaptionModel],
+    *,
+    progress: ProgressOption = None,
+) -> CaptionModel: ...
 
 
 @overload
@@ -57,19 +67,20 @@ def load(
 @shows_progress
 def load(
     path: str | os.PathLike[str],
-    kind: type[Model] | type[TextPairModel] | None = None,
+    kind: type[Model] | type[TextPairModel] | type[CaptionModel] | None = None,
     *,
     tokenizer: TokenizerConfig | str | None = None,
     markers: Markers | None = None,
     copy: bool = False,
     allow_pickle: bool = False,
     progress: ProgressOption = None,
-) -> Model | TextPairModel:
+) -> Model | TextPairModel | CaptionModel:
     """Opens any model: a folder, with what it holds; an ARPA file; or a binary of KenLM's.
 
     What comes back has the verbs of its kind: CausalModel continues texts (CausalNetwork gives vectors, too),
     MaskedModel fills gaps, ClassifierModel labels, EmbeddingModel gives vectors, TextPairModel writes texts from
-    others. An editor that reads types alone sees the first; name the kind where it is another.
+    others, CaptionModel from pictures. An editor that reads types alone sees the first; name the kind where it is
+    another.
 
     kind: what the model must be; by default what is there. tokenizer: how text is cut for an ARPA file or a binary,
     which do not say; by default as the marks in its tokens show. Pieces of a subword tokenizer need the path of its
@@ -84,11 +95,17 @@ def load(
     good:  chainrule.load("bert/", chainrule.MaskedModel).fill("the [MASK] bit the man")
     good:  chainrule.load("mt/", chainrule.TextPairModel).write(["ein Hund"])
     """
-    if kind is not None and not (isinstance(kind, type) and issubclass(kind, Model | TextPairModel)):
+    if kind is not None and not (isinstance(kind, type) and issubclass(kind, Model | TextPairModel | CaptionModel)):
         raise SettingError(f"kind is {kind!r}; expected a class of models, such as MaskedModel, or nothing")
     folder = Path(path)
     if is_vectors_folder(folder):
         raise ModelFormatError(f"{path}: holds word vectors, not a model of texts; open it with load_vectors")
+    if kind is CaptionModel or captions_pictures(folder):
+        if kind not in (None, CaptionModel):
+            raise ModelFormatError(f"{path}: is a model that captions pictures, a CaptionModel")
+        if (tokenizer, markers, copy) != (None, None, False):
+            raise SettingError(f"{path}: a model that captions takes no tokenizer, markers or copy; leave them out")
+        return load_captioner(path, progress=callback(progress))
     is_pairs = holds_pairs(folder)
     if is_pairs:
         if kind not in (None, TextPairModel):

@@ -108,6 +108,20 @@ def info_of_pairs(
     )
 
 
+def info_of_captioner(tokenizer: Tokenizer, record: dict[str, Any], *, size: int | None = None) -> ModelInfo:
+    """Of a model that captions pictures. size: bytes on disk, where they are known."""
+    return ModelInfo(
+        family="caption",
+        tokenizer=tokenizer.name,
+        vocabulary_size=tokenizer.vocabulary_size,
+        parameters=_parameters(record),
+        ngrams=None,
+        bytes=size,
+        signature=None,
+        record=record,
+    )
+
+
 def info_of_vectors(vectors: WordVectors) -> ModelInfo:
     """Of word vectors, which are not a model of texts and have no signature."""
     return ModelInfo(

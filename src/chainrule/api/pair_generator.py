@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from chainrule.api.search_sources import BATCH, search_sources
 from chainrule.decoding.beam import BeamConfig, Hypothesis, search
 from chainrule.decoding.limits import Limits, constraints_for
 from chainrule.decoding.sampling import Sample, SamplingConfig, sample
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
     Tokens = Int32[ndarray, " T"]
 
-BATCH = 64  # sources that are read at once
 BEAM = BeamConfig(size=5, rank_by="mean", stop="likely")
 MAX_TOKENS = 1 << 20  # of a target
 _PREFIX = np.empty(0, np.int32)
@@ -70,22 +70,14 @@ class PairGenerator:
     ) -> list[list[Written]]:
         """As `TextPairModel.write`."""
         sources = self.encode(texts)
-        written: list[list[Written]] = [[] for _ in texts]
-        order = sorted((i for i, source in enumerate(sources) if source.size), key=lambda i: sources[i].size)
-        for first in range(0, len(order), BATCH):
-            progress("writing", first, len(order))
-            chosen = order[first : first + BATCH]
-            given = self.model.given([sources[i] for i in chosen], alignments=alignments)
-            searches = search(
-                given,
-                [_PREFIX] * len(chosen),
-                beam,
-                self.constraints(begin, max_tokens or longest_target(sources[chosen[-1]])),
-                attention=given.attention if alignments else None,
-            )
-            for i, result in zip(chosen, searches, strict=True):
-                written[i] = [self._written(hypothesis, sources[i]) for hypothesis in result.hypotheses]
-        return written
+
+        def constraints(longest: Tokens) -> Constraints:
+            return self.constraints(begin, max_tokens or longest_target(longest))
+
+        searched = search_sources(self.model, sources, beam, constraints, progress, alignments=alignments)
+        return [
+            [self._written(one, source) for one in several] for source, several in zip(sources, searched, strict=True)
+        ]
 
     def search_tree(self, text: str, beam: BeamConfig, *, begin: str = "", max_tokens: int | None = None) -> SearchTree:
         """All that a search considers, with the way of greedy search. Raises SettingError, also of an empty source."""

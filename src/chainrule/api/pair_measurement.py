@@ -36,6 +36,7 @@ class PairMeasurement:
     documents: Documents
     scores: TextScores
     signature: str
+    of: str = "pair"  # what has a text that is measured by scores: a pair of texts, or a picture
 
     @property
     def perplexity(self) -> float:
@@ -60,7 +61,7 @@ class PairMeasurement:
         if self.unknown:
             bits = f"not measured; target tokens that the model does not know: {self.unknown:,}"
         return (
-            f"{self.scores.texts:,} pair{'s' * (self.scores.texts != 1)}, {self.tokens:,} target tokens\n"
+            f"{self.scores.texts:,} {self.of}{'s' * (self.scores.texts != 1)}, {self.tokens:,} target tokens\n"
             f"perplexity     {self.perplexity:,.4f}  per target token, </s> counted\n"
             f"bits per byte  {bits}\n\n{self.scores}\n\nsignature  {self.signature}"
         )
@@ -69,7 +70,7 @@ class PairMeasurement:
         """The figures by name: a row for pandas."""
         low, high = self.interval
         return {
-            "pairs": self.scores.texts,
+            f"{self.of}s": self.scores.texts,
             "tokens": self.tokens,
             "unknown": self.unknown,
             "perplexity": self.perplexity,
@@ -96,14 +97,28 @@ def measure_pairs(
 
     tokenizer: of the targets. Raises SettingError if sacrebleu is not installed.
     """
-    encoded = tokenizer.encode_texts(targets)
-    stops = tokenizer.align(encoded).stops[encoded.ids == END]
     translations = measure_translations(texts, targets)
     summaries = measure_summaries(texts, [[target] for target in targets])
+    scores = TextScores(len(targets), translations.scores + summaries.scores)
+    return measure_targets(targets, log_probs, tokenizer, scores)
+
+
+def measure_targets(
+    targets: Sequence[str],
+    log_probs: Float64[ndarray, " pairs"],
+    tokenizer: Tokenizer,
+    scores: TextScores,
+    *,
+    of: str = "pair",
+) -> PairMeasurement:
+    """As `measure_pairs`, with scores that were computed already."""
+    encoded = tokenizer.encode_texts(targets)
+    stops = tokenizer.align(encoded).stops[encoded.ids == END]
     return PairMeasurement(
         tokens=int(encoded.ids.size),
         unknown=int(np.count_nonzero(encoded.ids == UNKNOWN)),
         documents=Documents(-log_probs, np.diff(stops, prepend=0)),
-        scores=TextScores(len(targets), translations.scores + summaries.scores),
+        scores=scores,
         signature=f"{token_signature(tokenizer)}|v:{__version__}",
+        of=of,
     )

@@ -14,17 +14,16 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from chainrule import __version__
 from chainrule.api.beam_tree import BeamTree
 from chainrule.api.causal_model import CausalModel
 from chainrule.api.load_model import open_checkpoint
 from chainrule.api.model_info import info_of_pairs, size_of
 from chainrule.api.pair_chat import PairChat
-from chainrule.api.pair_generator import BATCH, BEAM, PairGenerator, Written
+from chainrule.api.pair_generator import BEAM, PairGenerator, Written
 from chainrule.api.pair_measurement import PairMeasurement, measure_pairs
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.api.search_sources import score_targets
 from chainrule.api.tokenizers import tokenizer_from
 from chainrule.decoding.sampling import SamplingConfig
 from chainrule.errors import ModelFormatError, SettingError
@@ -107,15 +106,7 @@ class TextPairModel:
         """log P of each target with its </s>, given its source, in nats. Raises as `given`."""
         progress = callback(progress)
         sources, targets = self.sources(pairs.sources), documents_of(self.target.encode_texts(pairs.targets).ids)
-        scores = np.zeros(len(pairs))
-        order = sorted(range(len(pairs)), key=lambda i: (sources[i].size, targets[i].size))
-        for first in range(0, len(order), BATCH):
-            progress("scoring", first, len(order))
-            chosen = order[first : first + BATCH]
-            given = self.model.given([sources[i] for i in chosen])
-            token_scores = given.score([targets[i] for i in chosen])
-            scores[chosen] = [log_probs.sum(dtype=np.float64) for log_probs in token_scores]
-        return scores
+        return score_targets(self.model, sources, targets, progress)
 
     @shows_progress
     def write(

@@ -93,7 +93,8 @@ def _error_pairs(texts: Sequence[tuple[str, str]], counts: Sequence[float]) -> E
 def wrong_words(wrong: str, right: str) -> list[tuple[str, str]]:
     """The words of a text that went wrong, with what they should be, in lower case.
 
-    Of texts of several words, those that replace as many others and are like them, without the marks around them.
+    Of texts of several words, those that replace as many others and are like them, without the marks around them; and
+    one that replaces two, or two that replace one, whose space was lost or inserted.
 
     good:  wrong_words("He saw, tbe dog", "he saw the dog") == [("tbe", "the")]
     """
@@ -123,6 +124,8 @@ def _aligned(wrong: str, right: str) -> Iterator[tuple[tuple[str, str, str], tup
     written, meant = wrong.lower().split(), right.lower().split()
     for _, i, j, a, b in SequenceMatcher(None, written, meant, autojunk=False).get_opcodes():
         ours, theirs = written[i:j], meant[a:b]
+        if sorted((len(ours), len(theirs))) == [1, 2] and all(map(_LETTER.search, ours + theirs)):
+            ours, theirs = [" ".join(ours)], [" ".join(theirs)]  # a space was lost or inserted
         if len(ours) > len(theirs):
             yield from (((signs, "", ""), ("", "", "")) for signs in ours if not _LETTER.search(signs))
             ours = [word for word in ours if _LETTER.search(word)]

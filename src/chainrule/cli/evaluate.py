@@ -9,6 +9,7 @@ from cyclopts import CycloptsError, Parameter
 from chainrule.cli.arguments import Json, ModelMarkerRule, ModelPath, ModelTokenizerName, TextFiles
 from chainrule.cli.bad_records import Strict, bad_records
 from chainrule.cli.classify import show_accuracy
+from chainrule.cli.evaluate_captions import NO_CAPTIONS, CaptionsOptions, evaluate_captions
 from chainrule.cli.evaluate_pairs import NO_PAIRS, PairsOptions, evaluate_pairs
 from chainrule.cli.evaluate_vectors import NO_VECTORS, VectorsOptions, evaluate_vectors, holds_vectors
 from chainrule.cli.models import labels_inputs, open_model
@@ -55,6 +56,7 @@ def evaluate(
     strict: Strict = False,
     words: VectorsOptions = NO_VECTORS,
     pairs: PairsOptions = NO_PAIRS,
+    captions: CaptionsOptions = NO_CAPTIONS,
     tokenizer: ModelTokenizerName = None,
     markers: ModelMarkerRule = None,
     ends: Annotated[bool, Parameter(help="Predict and count the end of each line or sentence, as is usual.")] = True,
@@ -82,6 +84,8 @@ def evaluate(
 
     A model of pairs is measured on --source and --target: the perplexity of the
     targets, and BLEU, chrF, length ratio and ROUGE of the texts that it writes.
+    One that captions is measured on --pictures: the same of their captions, and
+    BLEU-1 to 4, METEOR, ROUGE-L and CIDEr-D of those that it writes.
     """
     from chainrule.api.causal_model import CausalModel
 
@@ -92,14 +96,18 @@ def evaluate(
             )
         evaluate_vectors(model, words, json=json)
         return
-    if pairs != NO_PAIRS:
+    if pairs != NO_PAIRS or captions != NO_CAPTIONS:
         if texts or minimal_pairs is not None or pseudo is not None or strict or reading != DEFAULT_READING or not ends:
             raise CycloptsError(
-                msg="--source and --target measure a model of pairs; leave out texts and their options."
+                msg="--source and --target measure a model of pairs, --pictures one that captions; leave out texts and "
+                "their options."
             )
         if tokenizer is not None or markers is not None:
             raise CycloptsError(msg="A model of pairs has its own tokenizers; leave out --tokenizer and --markers.")
-        evaluate_pairs(model, pairs, json=json)
+        if captions != NO_CAPTIONS:
+            evaluate_captions(model, captions, pairs, json=json)
+        else:
+            evaluate_pairs(model, pairs, json=json)
         return
     if minimal_pairs is not None:
         if not minimal_pairs:

@@ -31,7 +31,9 @@ class PairsOptions:
         int | None, WholeNumber, Parameter(help="How many hypotheses to keep for each source; by default 5.")
     ] = None
     max_tokens: Annotated[
-        int | None, WholeNumber, Parameter(help="The longest text, in tokens; by default twice the source's plus 20.")
+        int | None,
+        WholeNumber,
+        Parameter(help="The longest text, in tokens; by default twice the source's plus 20; 60 of a caption."),
     ] = None
 
 

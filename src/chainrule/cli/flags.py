@@ -22,8 +22,11 @@ if TYPE_CHECKING:
 _FLAGS = {"output": "--output-layer"}  # fields whose name is that of another flag
 
 
-def flags_of(config: type[DataclassInstance]) -> Any:
-    """A class of flags for cyclopts: the fields of a configuration, each with its help, all omitted by default."""
+def flags_of(config: type[DataclassInstance], prefix: str = "") -> Any:
+    """A class of flags for cyclopts: the fields of a configuration, each with its help, all omitted by default.
+
+    prefix: of the flags, without their dashes.
+    """
     hints = get_type_hints(config)
     flags = []
     for setting in own_fields_first(config):
@@ -33,7 +36,7 @@ def flags_of(config: type[DataclassInstance]) -> Any:
         kind = hints[setting.name]
         is_several = get_origin(kind) is tuple
         parameter = Parameter(
-            name=_FLAGS.get(setting.name),
+            name=f"--{prefix}{setting.name.replace('_', '-')}" if prefix else _FLAGS.get(setting.name),
             help=_sentence(setting.metadata["help"]),
             show_default=False if default is None or is_several else partial(_shown, default),
             consume_multiple=is_several or None,
@@ -49,9 +52,10 @@ def flags_of(config: type[DataclassInstance]) -> Any:
     return Parameter(name="*")(flag_class)
 
 
-def flags_of_any(configs: Sequence[type[DataclassInstance]]) -> Any:
+def flags_of_any(configs: Sequence[type[DataclassInstance]], prefix: str = "", without: Sequence[str] = ()) -> Any:
     """As `flags_of`, of several configurations of which one will be chosen: the fields of all, each once.
 
+    without: fields that are no flags.
     A default is shown where it is the same in all that have the field; a choice is one of the values of all.
     """
     every: dict[str, tuple[str, Any, Any]] = {}
@@ -59,6 +63,8 @@ def flags_of_any(configs: Sequence[type[DataclassInstance]]) -> Any:
     for config in configs:
         hints = get_type_hints(config)
         for own in own_fields_first(config):
+            if own.name in without:
+                continue
             defaults.setdefault(own.name, set()).add(own.default)
             shared = own.default if len(defaults[own.name]) == 1 else None
             _, kind, known = every.get(own.name, (own.name, hints[own.name], own))
@@ -68,7 +74,7 @@ def flags_of_any(configs: Sequence[type[DataclassInstance]]) -> Any:
                 if own.metadata["help"] not in metadata["help"]:
                     metadata["help"] = f"{metadata['help']}; {own.metadata['help']}"
             every[own.name] = (own.name, kind, field(default=shared, metadata=metadata))
-    return flags_of(make_dataclass("AnyConfig", every.values(), kw_only=True))
+    return flags_of(make_dataclass("AnyConfig", every.values(), kw_only=True), prefix)
 
 
 def given_settings(flags: Any) -> dict[str, Any]:

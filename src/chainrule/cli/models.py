@@ -10,6 +10,7 @@ from chainrule.cli.screen import note
 from chainrule.errors import OutputError, SettingError
 
 if TYPE_CHECKING:
+    from chainrule.api.caption_model import CaptionModel
     from chainrule.api.model import Kind, Model
     from chainrule.api.pair_model import TextPairModel
     from chainrule.base.progress import Progress
@@ -83,7 +84,9 @@ def labels_inputs(model: Path) -> bool:
     return saved_family(model) == "classifier"
 
 
-def save_or_keep(model: Model | TextPairModel, target: Path, *, overwrite: bool, progress: Progress) -> None:
+def save_or_keep(
+    model: Model | TextPairModel | CaptionModel, target: Path, *, overwrite: bool, progress: Progress
+) -> None:
     """Saves a model after the work; if `target` can no longer be written, under a new name next to it.
 
     Raises OutputError, which says where the model is.

@@ -38,6 +38,7 @@ VERBS = {
     "odd": ("odd:odd", "Find the word that does not belong with the others, by word vectors."),
     "map": ("map:draw_map", "Draw a searchable two-dimensional map of word vectors, as a page."),
     "translate": ("translate:translate", "Generate texts from source texts: translations, summaries, corrections."),
+    "caption": ("caption:caption", "Write captions of pictures."),
     "attend": ("attend:attend", "Draw where a network attends, or what it makes of each node of a tree."),
     "inspect": ("inspect:inspect", "Draw the inside of a recurrent network, or of one that reads pictures."),
     "compare": ("compare:compare", "Compare models in one table."),
@@ -71,7 +72,7 @@ GROUPS = {
     "Train": ("train", "adapt", "finetune", "mix", "prune"),
     "Measure": ("evaluate", "compare", "score", "experiment", "harness"),
     "Use": (
-        *("next", "generate", "complete", "chat", "fill", "rescore", "correct", "noise", "translate"),
+        *("next", "generate", "complete", "chat", "fill", "rescore", "correct", "noise", "translate", "caption"),
         *("prompt", "rank", "detect", "classify"),
     ),
     "Vectors": ("embed", "nearest", "analogy", "odd", "map"),
@@ -103,6 +104,7 @@ FAMILIES = {
         "train_translation:translation",
         "An encoder-decoder for pairs of texts: translations, summaries, corrections.",
     ),
+    "caption": ("train_caption:caption", "A model that captions pictures, by attention to their places."),
     "classifier": (
         "train_classifier:classifier",
         "A network that labels texts, words, trees, graphs or pairs, from scratch.",

@@ -6,6 +6,7 @@ Legend: M sources, S their tokens, B rows of the decoder, T time, D width.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -21,15 +22,16 @@ from chainrule.neural.hard_attention_output import ChoiceSoftmax
 from chainrule.neural.layers import Embedding, Scaled
 from chainrule.neural.output import FullSoftmax
 from chainrule.neural.source_encoders import build_reader
+from chainrule.neural.source_vectors import VectorInput
 from chainrule.protocol import BEGIN, END
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from jaxtyping import Bool, Float, Int64
+    from jaxtyping import Bool, Float, Int64, Shaped
 
     from chainrule.neural.config.conditional import ConditionalConfig
-    from chainrule.neural.encoded_source import KeysAndValues
+    from chainrule.neural.encoded_source import KeysAndValues, WeightLists
     from chainrule.neural.encoder_states import State
     from chainrule.neural.source_encoders import Reader
 
@@ -55,12 +57,12 @@ class Decoder(Protocol):
 
 
 class ConditionalNetwork(nn.Module):
-    """A source ends with </s>; the input of the decoder begins with it, or with what `begins_with` names."""
+    """A source of tokens ends with </s>; the input of the decoder begins with it, or with what `begins_with` names."""
 
     def __init__(
         self,
         config: ConditionalConfig,
-        source_embedding: Embedding,
+        source_embedding: Embedding | VectorInput,
         reader: Reader,
         embedding: Embedding,
         decoder: Decoder,
@@ -70,20 +72,32 @@ class ConditionalNetwork(nn.Module):
         self.config, self.output = config, output
         self.source_embedding, self.reader = source_embedding, reader
         self.embedding, self.decoder = embedding, decoder
-        self.vocabulary_size, self.source_vocabulary_size = len(embedding.weight), len(source_embedding.weight)
+        self.vocabulary_size = len(embedding.weight)
+        self.source_vocabulary_size = 0 if isinstance(source_embedding, VectorInput) else len(source_embedding.weight)
 
     def read(
-        self, tokens: Int64[Tensor, "M S"], is_token: Bool[Tensor, "M S"], weights_out: list[Tensor] | None = None
+        self, sources: Shaped[Tensor, "M S *_"], is_token: Bool[Tensor, "M S"], weights_out: list[Tensor] | None = None
     ) -> Source:
-        """Encodes sources, each with its </s>. is_token: False at padding. weights_out: as for `Reader`."""
-        encoding = self.reader(self.source_embedding(tokens), is_token, weights_out)
+        """Encodes sources: tokens, each with its </s>, or vectors or pixels, as `VectorInput` takes them.
+
+        is_token: False at padding. weights_out: as for `Reader`.
+        """
+        encoding = self.reader(self.source_embedding(sources), is_token, weights_out)
         return Source.of(is_token, *encoding, self.decoder.keys_and_values(encoding.vectors))
 
     def forward(
-        self, tokens: Int64[Tensor, "M S"], is_token: Bool[Tensor, "M S"], inputs: Int64[Tensor, "M T"]
+        self,
+        sources: Shaped[Tensor, "M S *_"],
+        is_token: Bool[Tensor, "M S"],
+        inputs: Int64[Tensor, "M T"],
+        weights_out: WeightLists | None = None,
     ) -> Float[Tensor, "M T *choices D"]:
-        """Hidden states for `output`. inputs: </s> or <s>, then the target. tokens, is_token: as for `read`."""
-        return self.decoder(self.embed(inputs), None, None, self.read(tokens, is_token))[0]
+        """Hidden states for `output`. inputs: </s> or <s>, then the target. sources, is_token: as for `read`.
+
+        weights_out: where the decoder records its attention weights.
+        """
+        source = replace(self.read(sources, is_token), weights_out=weights_out)
+        return self.decoder(self.embed(inputs), None, None, source)[0]
 
     def embed(self, inputs: Int64[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
         """The vectors of what the decoder reads; the </s> before a target becomes <s> where targets begin with that."""
@@ -104,7 +118,8 @@ class ConditionalNetwork(nn.Module):
 def build_conditional(config: ConditionalConfig, source_size: int, size: int) -> ConditionalNetwork:
     """A network with initial weights, drawn from torch's random generator.
 
-    source_size, size: of the two vocabularies. Raises SettingError if they differ but share vectors.
+    source_size, size: of the two vocabularies; the first is not used where sources are vectors. Raises SettingError if
+    they differ but share vectors.
     """
     if config.shared in ("all", "inputs") and source_size != size:
         raise SettingError(
@@ -115,10 +130,13 @@ def build_conditional(config: ConditionalConfig, source_size: int, size: int) ->
     is_scaled = config.scaled_embedding and adds_positions
     scale = math.sqrt(config.width) if is_scaled else 1.0
     embedding = Embedding(size, config.width, scale=scale)
-    source_embedding = Embedding(source_size, config.width, scale=scale)
+    source_embedding = (
+        VectorInput(config) if config.reads_vectors else Embedding(source_size, config.width, scale=scale)
+    )
     std = config.width**-0.5 if is_scaled or config.shared != "none" else 1.0
     for vectors in (embedding, source_embedding):
-        nn.init.normal_(vectors.weight, std=std)
+        if isinstance(vectors, Embedding):
+            nn.init.normal_(vectors.weight, std=std)
     if config.shared in ("all", "inputs"):
         source_embedding.weight = embedding.weight
     reader, decoder = build_reader(config), _build_decoder(config)

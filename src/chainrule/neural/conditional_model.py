@@ -17,12 +17,14 @@ from chainrule.errors import SettingError
 from chainrule.neural.encoded_source import WeightLists
 from chainrule.neural.language_model import NeuralModel, Reading
 from chainrule.neural.scoring_batches import padded
+from chainrule.neural.source_batches import batch_sources
+from chainrule.neural.source_vectors import VectorInput, check_vectors
 from chainrule.protocol import END, UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtyping import Bool, Float, Float32, Float64, Int32, Int64
+    from jaxtyping import Bool, Float, Float32, Float64, Int32, Int64, Shaped
     from numpy import ndarray
 
     from chainrule.neural.conditional import ConditionalNetwork
@@ -45,28 +47,35 @@ class ConditionalModel:
         self.vocabulary_size = network.vocabulary_size
 
     @torch.inference_mode()
-    def given(self, sources: Sequence[Tokens], *, alignments: bool = False) -> Given:
+    def given(self, sources: Sequence[Shaped[ndarray, "*shape"]], *, alignments: bool = False) -> Given:
         """The language model of the targets of some sources, which are encoded once.
 
+        sources: tokens, (S,); or where the model reads vectors, these, (S, F), or the pixels of pictures, (H, W, C).
         alignments: whether to record attention weights for `Given.attention`. Raises SettingError if a source is too
         long or an id is outside the vocabulary, or if there is no attention to record.
         """
-        config = self.network.config
-        for i, source in enumerate(sources, 1):
-            check_tokens(as_tokens(source), self.network.source_vocabulary_size)
-            if len(source) >= config.max_source:
-                which = f"source {i}" if len(sources) > 1 else "the source"
-                raise SettingError(
-                    f"{which} has {len(source):,} tokens; the model reads at most {config.max_source - 1:,}: "
-                    "cut it, or train with a larger max_source"
-                )
+        config, source_input = self.network.config, self.network.source_embedding
+        if isinstance(source_input, VectorInput):
+            check_vectors(sources, config, source_input.body)
+        else:
+            self._check_tokens(sources)
         if alignments and config.attention == "none":
             raise SettingError("a model without attention has no alignments; expected alignments=False")
-        rows = [np.append(as_tokens(source), np.int32(END)) for source in sources]
-        tokens = torch.from_numpy(padded(rows, END)).to(self.network.device)
-        lengths = torch.tensor([len(row) for row in rows], device=tokens.device)
-        is_token = torch.arange(tokens.shape[1], device=tokens.device) < lengths[:, None]
-        return Given(Bound(self.network, self.network.read(tokens, is_token), alignments=alignments))
+        batch = batch_sources(sources, config)
+        inputs, is_token = (torch.from_numpy(array).to(self.network.device) for array in batch)
+        return Given(Bound(self.network, self.network.read(inputs, is_token), alignments=alignments))
+
+    def _check_tokens(self, sources: Sequence[Tokens]) -> None:
+        """Raises SettingError."""
+        longest = self.network.config.max_source - 1
+        for i, source in enumerate(sources, 1):
+            check_tokens(as_tokens(source), self.network.source_vocabulary_size)
+            if len(source) > longest:
+                which = f"source {i}" if len(sources) > 1 else "the source"
+                raise SettingError(
+                    f"{which} has {len(source):,} tokens; the model reads at most {longest:,}: "
+                    "cut it, or train with a larger max_source"
+                )
 
 
 class Bound:

@@ -83,7 +83,9 @@ class SingleHeadAttention(nn.Module):
         super().__init__()
         self.kind, self.window, self.feeds = config.attention, config.window, config.feeds
         self.estimator, self.dropout = config.estimator, config.attention_dropout
+        self.soft_share = config.soft_share
         self.score = build_score(config.score, 1, config.width, config.max_source)
+        self.gate = nn.Linear(config.width, 1) if config.gate else None
         self.center: nn.Module | None = None
         if config.attention == "local" and config.center == "predicted":
             self.center = nn.Sequential(
@@ -96,6 +98,12 @@ class SingleHeadAttention(nn.Module):
 
     def forward(self, x: Float[Tensor, "B T D"], positions: Int64[Tensor, "B T"], source: Source) -> ContextVectors:
         """What each query, x, takes from its source. positions: of the queries in the target."""
+        contexts = self._attended(x, positions, source)
+        if self.gate is None:
+            return contexts
+        return contexts._replace(values=torch.sigmoid(self.gate(x)).unsqueeze(2) * contexts.values)
+
+    def _attended(self, x: Float[Tensor, "B T D"], positions: Int64[Tensor, "B T"], source: Source) -> ContextVectors:
         (keys, values), times = source.keys_and_values[0], x.shape[1]
         query = source.grouped(self.score.query(x[:, None]))  # (M, 1, G T, d)
         if self.kind == "soft" and source.weights_out is None:
@@ -147,6 +155,9 @@ class SingleHeadAttention(nn.Module):
         if self.training and self.estimator == "straight_through":
             return _without_choice((one_hot + weights - weights.detach()) @ memory)
         log_prob = log_probs.gather(2, chosen) if self.training else torch.zeros_like(log_probs[..., :1])
+        if self.training and self.soft_share:
+            softly = torch.rand_like(log_prob) < self.soft_share
+            one_hot, log_prob = torch.where(softly, weights, one_hot), log_prob.masked_fill(softly, 0)
         return ContextVectors((one_hot @ memory).unsqueeze(2), log_prob)
 
 

@@ -126,8 +126,25 @@ class ConvolutionReader(nn.Module):
         return Encoding(x, _mean(x, is_token))
 
 
-def build_reader(config: ConditionalConfig) -> TransformerReader | ConvolutionReader | RecurrentReader:
+class PlainReader(nn.Module):
+    """Vectors as they are: those of a picture's places, which its own encoder computed, or of single tokens."""
+
+    def __init__(self, config: ConditionalConfig) -> None:
+        super().__init__()
+        self.dropout = config.dropout
+
+    def forward(
+        self, x: Float[Tensor, "M S D"], is_token: Bool[Tensor, "M S"], weights_out: list[Tensor] | None = None
+    ) -> Encoding:
+        """As `Reader`."""
+        x = dropped(x, self.dropout, self.training)
+        return Encoding(x, _mean(x, is_token))
+
+
+def build_reader(config: ConditionalConfig) -> TransformerReader | ConvolutionReader | RecurrentReader | PlainReader:
     """The reader that `config.encoder` names."""
+    if config.encoder == "none":
+        return PlainReader(config)
     if config.encoder == "transformer":
         return TransformerReader(config)
     return ConvolutionReader(config) if config.encoder == "convolution" else RecurrentReader(config)

@@ -70,16 +70,28 @@ def read_unlabelled(
 ) -> list[Picture]:
     """The pictures of a folder, at any depth, of a file of JSON lines, or a single one. Raises TextError."""
     name = os.fspath(name)
-    if os.path.isdir(name):
-        paths = [PicturePath(os.fspath(path), None, os.fspath(path)) for path in _files_in(Path(name), raise_error)]
-    elif FORMATS.get(text_suffix(name)) == "json":
-        paths = [_of_record(name, place, record, False) for place, record in json_objects(name)]
-    else:
-        paths = [PicturePath(name, None, name)]
+    paths = _unlabelled_paths(name)
     pictures = [picture for _, picture in _opened(paths, frame, raise_error, progress)]
     if not pictures:
         raise TextError(f"{name}: there is no picture in it; expected {_EXPECTED} files")
     return pictures
+
+
+def picture_paths(name: str | os.PathLike[str]) -> list[str]:
+    """The paths of the pictures that `read_unlabelled` reads. Raises TextError."""
+    name = os.fspath(name)
+    paths = [path.path for path in _unlabelled_paths(name)]
+    if not paths:
+        raise TextError(f"{name}: there is no picture in it; expected {_EXPECTED} files")
+    return paths
+
+
+def _unlabelled_paths(name: str) -> list[PicturePath]:
+    if os.path.isdir(name):
+        return [PicturePath(os.fspath(path), None, os.fspath(path)) for path in _files_in(Path(name), raise_error)]
+    if FORMATS.get(text_suffix(name)) == "json":
+        return [_of_record(name, place, record, False) for place, record in json_objects(name)]
+    return [PicturePath(name, None, name)]
 
 
 def check_pictures(examples: Iterable[Any], unit: str = "picture") -> list[LabelledPicture]:
@@ -143,7 +155,7 @@ def _in_json_lines(name: str, on_bad: OnBad) -> Iterator[PicturePath]:
 
 def _of_record(name: str, place: str, record: dict[str, Any], is_labelled: bool) -> PicturePath:
     """Raises TextError."""
-    path = read_field(record, "picture", place)
+    path = read_field(record, "image" if "image" in record else "picture", place)
     if not isinstance(path, str) or not path:
         raise TextError(f"{place}: picture is {path!r}; expected the path of a picture")
     if not is_labelled:

@@ -83,3 +83,35 @@ def as_tokens(tree: Tree) -> str:
         if children:
             todo += ["]", *reversed(children)]
     return " ".join(pieces)
+
+
+def as_binary(tree: Tree) -> Tree:
+    """An expression read argument by argument, as binary networks need it: MAX 2 9 becomes ((MAX 2) 9).
+
+    The node that has read all arguments keeps the label of the expression; those before it have none.
+    """
+    words: list[str | None] = []
+    labels: list[str | None] = []
+    parents: list[int] = []
+    read: list[int] = []  # nodes without a parent yet
+
+    def add(word: str | None, label: str | None, *children: int) -> None:
+        for child in children:
+            parents[child] = len(words)
+        read.append(len(words))
+        words.append(word)
+        labels.append(label)
+        parents.append(-1)
+
+    todo: list[tuple[int, bool, str | None]] = [(tree.root, False, None)]  # a node, or its parent after it
+    while todo:
+        node, is_read, label = todo.pop()
+        if is_read:
+            argument, before = read.pop(), read.pop()
+            add(None, label, before, argument)
+            continue
+        children = tree.children[node]
+        add(tree.words[node], None if children else tree.labels[node])
+        for child in reversed(children):
+            todo += [(child, True, tree.labels[node] if child == children[-1] else None), (child, False, None)]
+    return Tree(tuple(words), tuple(labels), tuple(parents))

@@ -15,7 +15,10 @@ from chainrule.errors import SettingError, TextError
 from chainrule.neural.conditional import ConditionalNetwork, build_conditional
 from chainrule.neural.conditional_model import Bound
 from chainrule.neural.config import settings_of
+from chainrule.neural.encoded_source import WeightLists
 from chainrule.neural.scoring_batches import padded, rounded_up
+from chainrule.neural.source_batches import batch_sources, source_length
+from chainrule.neural.source_vectors import VectorInput
 from chainrule.protocol import END
 from chainrule.training.defaults import conditional_recipe, with_pair_defaults
 from chainrule.training.initial_vectors import set_rows
@@ -27,11 +30,12 @@ from chainrule.training.validation import unigram_loss
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from jaxtyping import Bool, Int32, Int64
+    from jaxtyping import Bool, Int32, Int64, Shaped
     from numpy import ndarray
     from torch import Tensor
 
     from chainrule.neural.config.conditional import ConditionalConfig
+    from chainrule.neural.labelling.pictures import PictureBody
     from chainrule.training.config import TrainingConfig
     from chainrule.training.job import Setup
     from chainrule.training.options import InitialVectors
@@ -53,14 +57,18 @@ NO_VECTORS = SideVectors()
 
 
 class TokenPairs(NamedTuple):
-    """Sources and their targets, as ids without markers."""
+    """Sources and their targets, as ids without markers; or sources as vectors, (S, F), or pixels, (H, W, C)."""
 
-    sources: Sequence[Tokens]
+    sources: Sequence[Shaped[ndarray, "*shape"]]
     targets: Sequence[Tokens]
 
     def predicted(self) -> int:
         """The number of tokens in all targets, </s> included."""
         return sum(len(target) + 1 for target in self.targets)
+
+    def chosen(self, positions: Sequence[int]) -> TokenPairs:
+        """The pairs at some positions."""
+        return TokenPairs([self.sources[i] for i in positions], [self.targets[i] for i in positions])
 
     def first(self, tokens: int) -> TokenPairs:
         """The first pairs with at most this many tokens to predict; at least one, if there are any."""
@@ -74,20 +82,23 @@ class TokenPairs(NamedTuple):
         if tokens >= whole:
             return self
         chosen = np.arange(max(1, count * tokens // whole))
-        positions = (chosen * count // chosen.size).tolist()
-        return TokenPairs([self.sources[i] for i in positions], [self.targets[i] for i in positions])
+        return self.chosen((chosen * count // chosen.size).tolist())
 
     def digest(self) -> str:
-        """A digest that identifies these pairs."""
+        """A digest that identifies the tokens of these pairs; a job's origin identifies sources of other kinds."""
         digest = hashlib.sha256()
         for side in self:
             for row in side:
-                digest.update(np.append(row, END).astype(np.int32).tobytes())
+                if row.ndim == 1:
+                    digest.update(np.append(row, END).astype(np.int32).tobytes())
         return digest.hexdigest()[:16]
 
 
 class Part(NamedTuple):
-    """Some pairs of a step: (B, S) for sources, (B, T) for targets; the masks are True where there is a token."""
+    """Some pairs of a step: (B, S) for sources, or what `VectorInput` takes, and (B, T) for targets.
+
+    The masks are True where there is a token.
+    """
 
     sources: Tensor
     source_mask: Tensor
@@ -162,11 +173,12 @@ def pairs_job(
     training: TrainingConfig,
     origin: dict[str, Any],
     vectors: SideVectors = NO_VECTORS,
+    tuned: Callable[[], PictureBody] | None = None,
 ) -> TrainingJob[ConditionalNetwork]:
     """Trains a conditional model on pairs. Raises TextError, SettingError.
 
     sizes: of the vocabularies of sources and targets. vectors: to initialise the embeddings with; if both sides share
-    one, those of the targets win.
+    one, those of the targets win. tuned: makes an encoder of pictures that is trained with the rest.
     """
     if not pairs.targets:
         raise TextError("there are no pairs to learn from; at least one is needed")
@@ -186,7 +198,7 @@ def pairs_job(
             "validation": None if validation is None else validation.digest(),
             "vocabulary": list(sizes),
         },
-        build=lambda: _with_vectors(build_conditional(config, *sizes), vectors),
+        build=lambda: _build(config, sizes, vectors, tuned),
         matrices=ConditionalNetwork.matrices,
         objective=lambda network, setup: GivenSource(network, setup, pairs, validation),
         step=f"about {recipe.batch} pairs",
@@ -194,8 +206,23 @@ def pairs_job(
     )
 
 
+def _build(
+    config: ConditionalConfig, sizes: tuple[int, int], vectors: SideVectors, tuned: Callable[[], PictureBody] | None
+) -> ConditionalNetwork:
+    """Raises SettingError."""
+    network = _with_vectors(build_conditional(config, *sizes), vectors)
+    if tuned is not None:
+        assert isinstance(network.source_embedding, VectorInput)
+        network.source_embedding.attach(tuned(), is_tuned=True)
+    return network
+
+
 def _with_vectors(network: ConditionalNetwork, vectors: SideVectors) -> ConditionalNetwork:
     """Raises SettingError."""
+    if isinstance(network.source_embedding, VectorInput):
+        if vectors.targets is not None:
+            set_rows(network.embedding.weight, vectors.targets, "width", scale=network.embedding.scale)
+        return network
     is_shared = network.source_embedding.weight is network.embedding.weight
     if is_shared and len({initial.name for initial in vectors if initial is not None}) > 1:
         raise SettingError(
@@ -218,7 +245,7 @@ class GivenSource:
         self, network: ConditionalNetwork, setup: Setup, pairs: TokenPairs, validation: TokenPairs | None
     ) -> None:
         self.network, self.setup, self.pairs, self.validation = network, setup, pairs, validation
-        sources, targets = (np.array([len(row) + 1 for row in side], np.int64) for side in pairs)
+        sources, targets = self._lengths(pairs)
         self.shares = setup.processes.number * setup.training.accumulate
         if len(targets) < self.shares:
             raise SettingError(f"{len(targets)} pairs cannot be divided into {self.shares} parts of a step; give more")
@@ -246,9 +273,20 @@ class GivenSource:
         training, inputs = self.setup.training, part.inputs
         if training.forcing != "teacher":
             inputs = self._own_guesses(part, 1.0 if training.forcing == "student" else done)
-        hidden = forward(part.sources, part.source_mask, inputs)
-        return self.network.output.loss(
+        config = self.network.config
+        weights = WeightLists([], None) if config.doubly_stochastic or config.entropy else None
+        hidden = forward(part.sources, part.source_mask, inputs, weights)
+        nats = self.network.output.loss(
             hidden[part.target_mask], part.targets[part.target_mask], label_smoothing=training.label_smoothing
+        )
+        return nats if weights is None else nats + attention_penalty(weights.source, part, config)
+
+    def _lengths(self, pairs: TokenPairs) -> tuple[Int64[ndarray, " pairs"], Int64[ndarray, " pairs"]]:
+        """Of sources and of targets, both with </s>."""
+        config = self.network.config
+        return (
+            np.array([source_length(source, config) for source in pairs.sources], np.int64),
+            np.array([len(target) + 1 for target in pairs.targets], np.int64),
         )
 
     @torch.no_grad()
@@ -275,7 +313,7 @@ class GivenSource:
     def validated(self, tokens: int) -> ValidationResult:
         assert self.validation is not None
         pairs = self.validation.sample(tokens)
-        sources, targets = (np.array([len(row) + 1 for row in side], np.int64) for side in pairs)
+        sources, targets = self._lengths(pairs)
         buckets, total = Buckets(sources, targets, _VALIDATION_BATCH, 1, 0), torch.zeros(1, dtype=torch.float64)
         for step in range(self.setup.processes.rank, len(buckets), self.setup.processes.number):
             part = self._part(pairs, buckets.pairs(step))
@@ -296,17 +334,16 @@ class GivenSource:
         return unigram_loss(np.bincount(training, minlength=self.network.vocabulary_size), validation)
 
     def _part(self, pairs: TokenPairs, chosen: Int64[ndarray, " pairs"]) -> Part:
-        sources = [np.append(pairs.sources[i], END) for i in chosen.tolist()]
+        config, sources = self.network.config, [pairs.sources[i] for i in chosen.tolist()]
         targets = [np.append(pairs.targets[i], END) for i in chosen.tolist()]
         inputs = [np.append([END], target[:-1]) for target in targets]
-        source_length = _padded_length(sources, self.network.config.max_source)
-        target_length = _padded_length(targets)
+        longest = _padded_length([source_length(source, config) for source in sources], config.max_source)
+        target_length = _padded_length([len(target) for target in targets])
         return Part(
             *(
                 torch.from_numpy(array).to(self.setup.machine.device, non_blocking=True)
                 for array in (
-                    padded(sources, END, length=source_length),
-                    _token_mask(sources, source_length),
+                    *batch_sources(sources, config, length=longest),
                     padded(inputs, END, length=target_length),
                     padded(targets, END, length=target_length),
                     _token_mask(targets, target_length),
@@ -315,9 +352,22 @@ class GivenSource:
         )
 
 
-def _padded_length(rows: Sequence[Tokens], most: int | None = None) -> int:
+def attention_penalty(recorded: list[Tensor], part: Part, config: ConditionalConfig) -> Tensor:
+    """What Xu et al. 2015 add to the loss of recurrent decoders, summed over the pairs of a part.
+
+    recorded: the weights of all steps, (B, 1, T, S), perhaps in pieces of time. doubly_stochastic: the squares of what
+    a position lacks to a sum of 1 over time (equation 14). entropy: minus the entropy of each step (section 4.1).
+    """
+    weights = torch.cat(recorded, 2)[:, 0] * part.target_mask[:, :, None]  # (B, T, S)
+    penalty = config.doubly_stochastic * ((1 - weights.sum(1)).square() * part.source_mask).sum()
+    if config.entropy:
+        penalty = penalty + config.entropy * torch.special.xlogy(weights, weights).sum()
+    return penalty
+
+
+def _padded_length(lengths: Sequence[int], most: int | None = None) -> int:
     """The length to pad rows to: at most `most`, unless a row is longer."""
-    longest = max(map(len, rows))
+    longest = max(lengths)
     return rounded_up(longest) if most is None else max(longest, min(rounded_up(longest), most))
 
 

@@ -8,6 +8,9 @@ keep a small probability, so that no word is impossible.
 
 A prior channel counts as some visits to each left side, in which its rules were used as often as it says: the maximum a
 posteriori under Dirichlet priors.
+
+A space that was lost or inserted is counted apart: the rule that loses it has the share of wrong words that differ in
+one, and EM sees words without it.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 
 
 BEGIN_MARK, END_MARK = "\x02", "\x03"
+SPACE = " "
 MARKS = "\x04"  # begins what stands before or after a word, to learn from as if it were one
 _FLOOR = 2e-5  # probability of a single edit that occurs in no pair
 _LEAST_USES = 0.3  # expected uses below which a rule of two characters is dropped
@@ -62,10 +66,15 @@ def learn_channel(
     """
     if rounds < 1:
         raise SettingError(f"rounds is {rounds}; expected 1 or more")
+    weights = [1.0] * len(pairs) if weights is None else weights
+    spaces = _share_with_spaces(pairs, weights)
+    pairs = [
+        (wrong.replace(SPACE, ""), right.replace(SPACE, "")) if spaces else (wrong, right) for wrong, right in pairs
+    ]
     kept = [i for i, (wrong, right) in enumerate(pairs) if wrong and right]
     observed = [marked(pairs[i][0]) for i in kept]
     sources = [marked(pairs[i][1]) for i in kept]
-    of_pairs = np.array([1.0 if weights is None else weights[i] for i in kept], np.float64)
+    of_pairs = np.array([weights[i] for i in kept], np.float64)
     counts: defaultdict[tuple[str, str], float] = defaultdict(float)
     for wrong, right, weight in zip(observed, sources, of_pairs.tolist(), strict=True):
         for rule in dict.fromkeys(_rules_around_edits(right, wrong)):
@@ -91,7 +100,19 @@ def learn_channel(
         progress("learning a channel", done, rounds)
         channel = Channel(name, _within_bounds(probs))
         probs = _reestimated(channel, texts, expected, added)
-    return Channel(name, _within_bounds(probs))
+    of_spaces = [Rule(SPACE, "", min(spaces, MOST_ERRORS))] if spaces else []
+    return Channel(name, _within_bounds(probs) + of_spaces)
+
+
+def _share_with_spaces(pairs: Sequence[tuple[str, str]], weights: Sequence[float]) -> float:
+    """The share of wrong words in which a space is lost or inserted."""
+    of_words = [
+        (weight, wrong.count(SPACE) != right.count(SPACE))
+        for (wrong, right), weight in zip(pairs, weights, strict=True)
+        if wrong != right and not right.startswith(MARKS)
+    ]
+    total = sum(weight for weight, _ in of_words)
+    return sum(weight for weight, differs in of_words if differs) / total if total else 0.0
 
 
 def _of_lower_case(channel: Channel) -> dict[tuple[str, str], float]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from chainrule.applications.channel.learning import MARKS, marked, marks_as_word
+from chainrule.applications.channel.learning import MARKS, SPACE, marked, marks_as_word
 from chainrule.errors import SettingError
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from chainrule.applications.channel.channel import Channel
 
 _SENTENCE_MARKS = frozenset(".,;:!?")
-SPACE_SHARE = 0.02  # of all errors lose or insert a space, if the pairs have no such errors
+_SPACE_SHARE = 0.02  # of all errors lose or insert a space, if the pairs have no such errors
 
 
 class ErrorModel(Protocol):
@@ -62,6 +62,8 @@ class RateOfWords:
             raise SettingError(f"rate is {rate}, the share of words that are wrong; expected above 0 and below 1")
         self.name, self._channel, self._rate = channel.name, channel, rate
         self.knows_marks = MARKS in channel.characters
+        learned = [rule.prob for rule in channel.rules if (rule.source, rule.observed) == (SPACE, "")]
+        self._space_share = learned[0] if learned else _SPACE_SHARE
         self._copied: dict[str, float] = {}  # log of the probability of anything but a copy, by word
 
     def log_probs_of_marks(self, observed: Sequence[str], meant: Sequence[str]) -> Float64[ndarray, " pairs"]:
@@ -80,5 +82,5 @@ class RateOfWords:
         changed = np.log(self._rate) - np.array([self._copied[text] for text in without])
         spaces = np.array([a.count(" ") != b.count(" ") for a, b in zip(observed, meant, strict=True)], np.bool_)
         same = np.array([a == b for a, b in zip(observed, meant, strict=True)], np.bool_)
-        log_probs = log_probs + np.where(spaces, np.log(self._rate * SPACE_SHARE), changed)
+        log_probs = log_probs + np.where(spaces, np.log(self._rate * self._space_share), changed)
         return np.where(same, np.log1p(-self._rate), log_probs)

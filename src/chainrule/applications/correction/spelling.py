@@ -118,12 +118,17 @@ class Spelling:
                 variants.setdefault(other, more)
 
     def _split(self, words: list[str]) -> dict[str, list[tuple[str, float]]]:
-        """Unknown words as two known ones whose space was lost, with log P(word | both)."""
+        """Unknown words as two known ones whose space was lost, with log P(word | both).
+
+        A first word of one letter may be misread, too: Thave -> I have.
+        """
         cuts = [
-            (word, f"{self._alone(word[:cut])} {self._alone(word[cut:])}")
+            (word, f"{self._alone(left)} {self._alone(word[cut:])}")
             for word in words
             for cut in range(1, len(word))
-            if word[:cut] in self._words and word[cut:] in self._words
+            if word[cut:] in self._words
+            for left in {word[:cut], *(self._words.of_a_letter if cut == 1 else ())}
+            if left in self._words
         ]
         log_probs = self._errors.log_probs([word for word, _ in cuts], [pair.lower() for _, pair in cuts]).tolist()
         split: dict[str, list[tuple[str, float]]] = {}

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _SILENT = re.compile(r"[aeiouyh'’-]|\W")
 _DOUBLED = re.compile(r"(.)\1+")
 _WITHIN = 10.0  # nats: a context rarely favours a word by more
+_LIKELY = 1e-3  # the least probability of a letter that counts as a word, as i and a do in English
 _SHORTEST_SKELETON = 3  # consonants; shorter skeletons must be equal
 
 
@@ -33,7 +34,10 @@ class Meant(NamedTuple):
 
 
 class WordIndex:
-    """Words in lower case, each with its likeliest spelling in the vocabulary and the probability of all spellings."""
+    """Words in lower case, each with its likeliest spelling in the vocabulary and the probability of all spellings.
+
+    of_a_letter: those of one letter, without rare ones.
+    """
 
     def __init__(self, log_priors: Mapping[str, float]) -> None:
         """log_priors: of words as they are written, in nats. Raises SettingError if there is no word."""
@@ -49,6 +53,10 @@ class WordIndex:
         self._usual = [max(forms)[1] for forms in by_lower.values()]
         self._priors = np.array([np.logaddexp.reduce([prior for prior, _ in forms]) for forms in by_lower.values()])
         self._known = {word: i for i, word in enumerate(self._lower)}
+        likely = self._priors > np.log(_LIKELY)
+        self.of_a_letter = tuple(
+            word for word, is_likely in zip(self._lower, likely, strict=True) if is_likely and len(word) == 1
+        )
         self._near = DeletionIndex(self._lower, 2)
         self._alike = DeletionIndex([skeleton(word) for word in self._lower], 1)
 

@@ -11,6 +11,7 @@ from chainrule.neural.config.network import MAX_CONTEXT, MAX_LAYERS, MAX_WIDTH, 
 from chainrule.neural.config.transformer import FeedForward  # noqa: TC001  # its hints are read
 
 Part = Literal["transformer", "lstm", "gru", "convolution"]
+Reads = Literal["transformer", "lstm", "gru", "convolution", "none"]
 Style = Literal["vaswani", "modern", "t5"]
 PairPositions = Literal["sinusoidal", "rotary", "relative", "none"]
 Looks = Literal["soft", "local", "hard", "none"]
@@ -28,7 +29,11 @@ class ConditionalConfig:
     attention to the source. Raises SettingError.
     """
 
-    encoder: Part = setting("transformer", "what reads the source; lstm and gru read it in both directions")
+    encoder: Reads = setting(
+        "transformer",
+        "what reads the source; lstm and gru read it in both directions; none: the decoder attends to the vectors of "
+        "tokens by themselves",
+    )
     decoder: Part = setting("transformer", "what writes the target")
     encoder_layers: int = setting(3, "layers of the encoder", least=1, below=MAX_LAYERS)
     decoder_layers: int = setting(3, "layers of the decoder", least=1, below=MAX_LAYERS)
@@ -120,6 +125,35 @@ class ConditionalConfig:
         (), "tokens that end a target, too: their probability counts as that of </s>", least=3, is_rare=True
     )
     banned: tuple[int, ...] = setting((), "tokens that have no probability, beside <s>", least=0, is_rare=True)
+    gate: bool = setting(
+        False, "lstm, gru: what attention gives is weighted by a gate, beta (Xu 2015, section 4.2.1)", is_rare=True
+    )
+    deep_output: bool = setting(
+        False, "lstm, gru: the output also reads the vector of the last token (Pascanu 2014)", is_rare=True
+    )
+    doubly_stochastic: float = setting(
+        0.0,
+        "lstm, gru: weight of the sum over positions of (1 - attention over all steps) squared (Xu 2015, equation 14)",
+        least=0,
+        is_rare=True,
+    )
+    soft_share: float = setting(
+        0.0,
+        "hard, reinforce: share of steps that attend softly in training",
+        least=0,
+        below=1,
+        is_rare=True,
+    )
+    entropy: float = setting(
+        0.0, "hard, reinforce: weight of the entropy of attention, which is maximised", least=0, is_rare=True
+    )
+    source_width: int | None = setting(
+        None, "numbers in each vector of a source; nothing: sources are tokens", least=1, below=1 << 20, is_rare=True
+    )
+    source_grid: tuple[int, ...] = setting(
+        (), "rows and columns of the vectors of a source", least=1, below=MAX_CONTEXT, is_rare=True
+    )
+    placed: bool = setting(False, "vectors of a source get a learned vector of their place", is_rare=True)
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -134,6 +168,8 @@ class ConditionalConfig:
             )
         if self.positions == "sinusoidal" and not self.interleaved_sinusoids and self.width % 2:
             raise SettingError(f"a width of {self.width} cannot be half sines and half cosines; make it even")
+        if self.source_width is not None:
+            self._check_vectors()
         if self.is_recurrent(self.encoder) and self.width % 2:
             raise SettingError(f"a width of {self.width} cannot be divided between two directions; make it even")
         if not self.is_recurrent(self.decoder):
@@ -147,8 +183,36 @@ class ConditionalConfig:
                 "the score location does not work with local attention; choose another score, or soft attention"
             )
 
+        if not self.is_recurrent(self.decoder) and (self.gate or self.deep_output or self.doubly_stochastic):
+            raise SettingError(
+                "gate, deep_output and doubly_stochastic are for recurrent decoders; set decoder to lstm or gru, or "
+                "leave them out"
+            )
+        if (self.gate or self.doubly_stochastic) and self.attention == "none":
+            raise SettingError("gate and doubly_stochastic need attention; leave them out, or set attention")
+        samples = self.attention == "hard" and self.estimator == "reinforce"
+        if (self.soft_share or self.entropy) and not samples:
+            raise SettingError(
+                "soft_share and entropy are for hard attention that learns by reinforce; set attention to hard, or "
+                "leave them out"
+            )
+
+    def _check_vectors(self) -> None:
+        """Raises SettingError where settings do not suit sources that are vectors."""
+        if len(self.source_grid) != 2 or self.source_grid[0] * self.source_grid[1] != self.max_source:
+            raise SettingError(
+                f"source_grid is {self.source_grid} for {self.max_source} vectors; expected rows and columns of them"
+            )
+        if self.shared in ("all", "inputs"):
+            raise SettingError(f"shared is {self.shared}, but sources are vectors, not tokens; expected target or none")
+
+    @property
+    def reads_vectors(self) -> bool:
+        """Whether sources are vectors, such as those of the places of a picture, in place of tokens."""
+        return self.source_width is not None
+
     @staticmethod
-    def is_recurrent(part: Part) -> bool:
+    def is_recurrent(part: Reads) -> bool:
         return part in ("lstm", "gru")
 
     @property

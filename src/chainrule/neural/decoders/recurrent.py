@@ -63,7 +63,9 @@ class RecurrentDecoder(nn.Module):
         self.fed_width = fed if not self.attends_before else 0
         vectors = sum(len(layer) for layer in self.cells.start(0))
         self.begin = nn.Linear(config.width, vectors * config.width)
-        self.out = nn.Linear(config.width * (1 if self.glance is None else 2), config.width)
+        self.reads_word = config.deep_output
+        parts = 1 + (self.glance is not None) + self.reads_word
+        self.out = nn.Linear(parts * config.width, config.width)
 
     def keys_and_values(self, memory: Float[Tensor, "M S D"]) -> tuple[KeysAndValues, ...]:
         """As `Decoder.keys_and_values`."""
@@ -99,7 +101,7 @@ class RecurrentDecoder(nn.Module):
         cells, layers = self.cells(x, state.layers)
         positions = state.positions[:, None] + torch.arange(x.shape[1], device=x.device)
         contexts = None if self.glance is None else self.glance(cells, positions, source)
-        return self._hidden(cells, contexts), (layers, state.fed, state.positions + x.shape[1])
+        return self._hidden(x, cells, contexts), (layers, state.fed, state.positions + x.shape[1])
 
     def _step(self, x: Float[Tensor, "B 1 D"], state: _State, source: Source) -> tuple[Tensor, _State]:
         positions = state.positions[:, None]
@@ -109,16 +111,23 @@ class RecurrentDecoder(nn.Module):
         if self.attends_before:
             contexts = self.glance(state.layers[-1][0][:, None], positions, source)
             cells, layers = self.cells(torch.cat((x, contexts.values[:, :, 0]), 2), state.layers)
-            hidden, fed = self._hidden(cells, contexts), state.fed
+            hidden, fed = self._hidden(x, cells, contexts), state.fed
         else:
             cells, layers = self.cells(torch.cat((x, state.fed[:, None]), 2), state.layers)
             contexts = self.glance(cells, positions, source)
-            hidden = self._hidden(cells, contexts)
+            hidden = self._hidden(x, cells, contexts)
             fed = hidden[:, 0, 0, :-1] if self.hard else hidden[:, 0]
         return hidden, _State(cast("tuple[LayerState, ...]", layers), fed, state.positions + 1)
 
-    def _hidden(self, cells: Float[Tensor, "B T D"], contexts: ContextVectors | None) -> Float[Tensor, "B T *C D"]:
-        """tanh(W [state; context vector]) (Luong 2015, equation 5); hard attention: (B, T, C, D + 1)."""
+    def _hidden(
+        self, words: Float[Tensor, "B T D"], cells: Float[Tensor, "B T D"], contexts: ContextVectors | None
+    ) -> Float[Tensor, "B T *C D"]:
+        """tanh(W [state; context vector]) (Luong 2015, equation 5); hard attention: (B, T, C, D + 1).
+
+        A deep output also reads the last token: tanh(W [token; state; context vector]) (Xu et al. 2015, equation 7).
+        """
+        if self.reads_word:
+            cells = torch.cat((words, cells), 2)
         if contexts is None:
             return dropped(torch.tanh(self.out(cells)), self.dropout, self.training)
         both = torch.cat((cells.unsqueeze(2).expand(-1, -1, contexts.values.shape[2], -1), contexts.values), 3)

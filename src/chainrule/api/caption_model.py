@@ -1,0 +1,310 @@
+"""Models that caption pictures: a conditional model, its encoder of pictures, a tokenizer, and the training record.
+
+model = chainrule.train_captions(chainrule.read_captions("train.jsonl"), encoder="resnet/")
+model.caption(["dog.jpg"])[0][0].text
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from chainrule.api.beam_tree import BeamTree
+from chainrule.api.causal_model import CausalModel
+from chainrule.api.model_info import info_of_captioner, size_of
+from chainrule.api.pair_generator import BEAM
+from chainrule.api.pair_measurement import PairMeasurement, measure_targets
+from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.api.search_sources import score_targets, search_sources
+from chainrule.api.tokenizers import tokenizer_from
+from chainrule.decoding.beam import search
+from chainrule.decoding.limits import Limits, constraints_for
+from chainrule.decoding.search_tree import with_greedy
+from chainrule.errors import ModelFormatError, SettingError
+from chainrule.evaluation.text_scores import measure_captions
+from chainrule.neural.config import settings_of
+from chainrule.neural.config.labelling import labelling_settings
+from chainrule.pictures.picture import as_picture, framed
+from chainrule.pictures.read_captions import CaptionedPicture, check_captions
+from chainrule.report.model_card import model_card
+from chainrule.storage.config_json import TokenizerEntry
+from chainrule.storage.model_folder import TOKENIZER, VOCABULARY_ARRAYS, open_model, save_model, saved_family
+from chainrule.text.tokenizer import documents_of
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable, Sequence
+
+    from jaxtyping import Float32, Float64, Shaped
+    from numpy import ndarray
+
+    from chainrule.decoding.batch import Ending
+    from chainrule.decoding.beam import BeamConfig, Hypothesis
+    from chainrule.decoding.constraints import Constraints
+    from chainrule.neural.conditional_model import ConditionalModel
+    from chainrule.neural.config.pictures import PictureLabelling
+    from chainrule.text.tokenizer import Tokenizer
+
+FAMILY = "caption"
+MAX_TOKENS = 60  # of a caption, unless another limit is set
+
+
+class Caption(NamedTuple):
+    """A caption of a picture.
+
+    log_prob: in nats. score: what hypotheses are ranked by. ending: end, if </s> was written, which log_prob then
+    includes; length, if the caption was cut at the limit. tokens: as the tokenizer marks them. attention: the weights
+    of each token, and of </s> if it was written, over the rows and columns of the picture's places.
+    """
+
+    text: str
+    log_prob: float
+    score: float
+    ending: Ending
+    tokens: list[str]
+    attention: Float32[ndarray, "tokens rows columns"] | None
+
+
+class CaptionModel:
+    """P(caption | picture)."""
+
+    def __init__(
+        self,
+        model: ConditionalModel,
+        encoder: PictureLabelling | None,
+        tokenizer: Tokenizer,
+        record: dict[str, Any] | None = None,
+    ) -> None:
+        """encoder: the settings of the encoder of pictures; None where the model is given vectors."""
+        self.model, self.encoder, self.tokenizer, self.record = model, encoder, tokenizer, record or {}
+
+    def __repr__(self) -> str:
+        size = size_of(self.record)
+        return f"<CaptionModel: {self.tokenizer.name} tokenizer, {self.tokenizer.vocabulary_size:,} tokens{size}>"
+
+    def _repr_html_(self) -> str:
+        return info_of_captioner(self.tokenizer, self.record)._repr_html_()
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """The rows and columns of a picture's places."""
+        rows, columns = self.model.network.config.source_grid
+        return rows, columns
+
+    def given(self, picture: Any) -> CausalModel:
+        """P(text | picture) as a language model, which can be used like any other.
+
+        picture: a Picture, the path of one, or pixels, bytes of height x width x 3; or its vectors, float32 of places x
+        numbers. Raises TextError, SettingError.
+        """
+        return CausalModel(FAMILY, self.model.given(self.sources([picture])), self.tokenizer, self.record)
+
+    def sources(self, pictures: Iterable[Any]) -> list[Shaped[ndarray, "S ..."]]:
+        """What the network reads of pictures, given as for `given`. Raises TextError, SettingError."""
+        return [self._source(picture) for picture in pictures]
+
+    @shows_progress
+    def vectors(self, pictures: Iterable[Any], *, progress: ProgressOption = None) -> list[Float32[ndarray, "L F"]]:
+        """The vectors of the places of pictures, by the model's encoder; they stand for the pictures in every call.
+
+        Raises TextError, SettingError.
+        """
+        return self._encoded(self.sources(pictures), callback(progress))
+
+    @shows_progress
+    def caption(
+        self,
+        pictures: Iterable[Any],
+        beam: BeamConfig | None = None,
+        *,
+        alignments: bool = False,
+        max_tokens: int = MAX_TOKENS,
+        progress: ProgressOption = None,
+    ) -> list[list[Caption]]:
+        """The likeliest captions of each picture, best first.
+
+        pictures: each as for `given`. beam: by default, 5 hypotheses, ranked by mean log-probability, until a better
+        one is unlikely. alignments: whether to keep attention weights. Raises TextError, SettingError.
+
+        good:  model.caption(["dog.jpg"])[0][0].text
+        """
+        progress = callback(progress)
+        if isinstance(pictures, str):
+            raise TypeError("caption takes several pictures; put a single one in a list")
+        sources = self._encoded(self.sources(pictures), progress)
+        searched = self._search(sources, beam, max_tokens, progress, alignments=alignments)
+        return [[self._caption(hypothesis) for hypothesis in several] for several in searched]
+
+    def beam_tree(self, picture: Any, beam: BeamConfig | None = None, *, max_tokens: int = MAX_TOKENS) -> BeamTree:
+        """All that the search of `caption` considers for a picture, with the way of greedy search.
+
+        Raises TextError, SettingError.
+
+        good:  model.beam_tree("dog.jpg").save("tree.html")
+        """
+        beam, constraints, prefix = beam or BEAM, self._constraints(max_tokens), np.empty(0, np.int32)
+        given = self.model.given(self.sources([picture]))
+        [result] = search(given, [prefix], beam, constraints, keep_tree=True)
+        tree = with_greedy(given, prefix, result.tree, beam, constraints)
+        return BeamTree("Beam search given a picture", "", tree, self.tokenizer)
+
+    @shows_progress
+    def score(
+        self, pictures: Sequence[CaptionedPicture], *, progress: ProgressOption = None
+    ) -> list[Float64[ndarray, " captions"]]:
+        """log P of each caption of each picture with its </s>, in nats. Raises TextError, SettingError."""
+        progress = callback(progress)
+        pictures = check_captions(pictures, with_pictures=self.encoder is not None)
+        return self._score(self._encoded(self._pictures(pictures), progress), pictures, progress)
+
+    @shows_progress
+    def evaluate(
+        self,
+        pictures: Sequence[CaptionedPicture],
+        beam: BeamConfig | None = None,
+        *,
+        vectors: Float32[ndarray, "N L F"] | None = None,
+        max_tokens: int = MAX_TOKENS,
+        progress: ProgressOption = None,
+    ) -> PairMeasurement:
+        """Perplexity and bits per byte of captions; BLEU, METEOR, ROUGE-L and CIDEr-D of those that the model writes.
+
+        vectors: of the pictures, for a model without an encoder of pictures. Raises TextError, SettingError.
+        """
+        progress = callback(progress)
+        pictures = check_captions(pictures, with_pictures=self.encoder is not None)
+        given = self._pictures(pictures) if vectors is None else list(vectors)
+        if len(given) != len(pictures):
+            raise SettingError(f"there are vectors of {len(given):,} pictures, but captions of {len(pictures):,}")
+        sources = self._encoded(self.sources(given), progress)
+        log_probs = self._score(sources, pictures, progress)
+        written = self._search(sources, beam, max_tokens, progress)
+        texts = [self.tokenizer.decode(several[0].tokens) if several else "" for several in written]
+        captions = [caption for item in pictures for caption in item.captions]
+        scores = measure_captions(texts, [item.captions for item in pictures])
+        return measure_targets(captions, np.concatenate(log_probs), self.tokenizer, scores, of="picture")
+
+    @shows_progress
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False, progress: ProgressOption = None) -> None:
+        """Writes a model folder, with the encoder of pictures. Raises OutputError."""
+        from chainrule.neural.saving import arrays_of
+
+        arrays = arrays_of(self.model.network)
+        arrays |= {VOCABULARY_ARRAYS + name: array for name, array in self.tokenizer.vocabulary.arrays().items()}
+        definition = self.tokenizer.splitter.definition
+        texts = {} if definition is None else {TOKENIZER: definition}
+        size = sum(array.nbytes for array in arrays.values()) + sum(map(len, texts.values()))
+        encoder = None if self.encoder is None else labelling_settings(self.encoder)
+        save_model(
+            Path(path),
+            family=FAMILY,
+            settings={"network": settings_of(self.model.network.config), "encoder": encoder},
+            tokenizer=TokenizerEntry(
+                kind=self.tokenizer.name,
+                markers=self.tokenizer.markers,
+                normalise=self.tokenizer.normaliser.steps,
+                unicode=unicodedata.unidata_version,
+            ),
+            arrays=arrays,
+            record=self.record,
+            card=model_card(info_of_captioner(self.tokenizer, self.record, size=size).rows()),
+            texts=texts,
+            overwrite=overwrite,
+            progress=callback(progress),
+        )
+
+    def _source(self, given: Any) -> Shaped[ndarray, "S ..."]:
+        if isinstance(given, np.ndarray) and given.dtype == np.float32:
+            return given.reshape(-1, given.shape[-1]) if given.ndim == 3 else given
+        if self.encoder is None:
+            raise SettingError(
+                "this model was trained on vectors, not on pictures; give it the vectors of its own encoder"
+            )
+        return framed(as_picture(given), self.encoder.frame)
+
+    def _pictures(self, pictures: Sequence[CaptionedPicture]) -> list[Any]:
+        """Raises SettingError."""
+        if self.encoder is None:
+            raise SettingError("this model was trained on vectors; give those of the pictures, too")
+        return self.sources(item.picture for item in pictures)
+
+    def _encoded(self, sources: list[Any], progress: Any) -> list[Any]:
+        """Sources as vectors, so that the encoder reads each picture once."""
+        from chainrule.neural.captioner_saving import attached_body
+        from chainrule.neural.source_vectors import check_vectors, vectors_of_pictures
+
+        body = attached_body(self.model)
+        check_vectors(sources, self.model.network.config, body)
+        encoded = list(sources)
+        pixels = [i for i, source in enumerate(sources) if source.dtype == np.uint8]
+        for first in range(0, len(pixels), 64):
+            progress("encoding pictures", first, len(pixels))
+            chosen = pixels[first : first + 64]
+            assert body is not None
+            for i, vectors in zip(chosen, vectors_of_pictures(body, [sources[i] for i in chosen]), strict=True):
+                encoded[i] = vectors
+        return encoded
+
+    def _constraints(self, max_tokens: int) -> Constraints:
+        """Raises SettingError."""
+        return constraints_for(Limits(max_tokens=max_tokens), self.tokenizer, "")
+
+    def _search(
+        self, sources: list[Any], beam: BeamConfig | None, max_tokens: int, progress: Any, *, alignments: bool = False
+    ) -> list[list[Hypothesis]]:
+        constraints = self._constraints(max_tokens)
+        return search_sources(
+            self.model, sources, beam or BEAM, lambda source: constraints, progress, alignments=alignments
+        )
+
+    def _score(
+        self, sources: Sequence[Any], pictures: Sequence[CaptionedPicture], progress: Any
+    ) -> list[Float64[ndarray, " captions"]]:
+        counts = [len(item.captions) for item in pictures]
+        targets = documents_of(
+            self.tokenizer.encode_texts([caption for item in pictures for caption in item.captions]).ids
+        )
+        repeated = [source for source, count in zip(sources, counts, strict=True) for _ in range(count)]
+        scores = score_targets(self.model, repeated, targets, progress)
+        return np.split(scores, np.cumsum(counts)[:-1])
+
+    def _caption(self, hypothesis: Hypothesis) -> Caption:
+        attention = hypothesis.attention
+        return Caption(
+            self.tokenizer.decode(hypothesis.tokens),
+            hypothesis.log_prob,
+            hypothesis.score,
+            "length" if hypothesis.ending == "stop" else hypothesis.ending,
+            [self.tokenizer.vocabulary.token(token) for token in hypothesis.tokens.tolist()],
+            None if attention is None else attention.reshape(len(attention), *self.grid),
+        )
+
+
+def captions_pictures(path: Path) -> bool:
+    """Whether a path is the folder of a model that captions pictures. Raises ModelFormatError."""
+    return saved_family(path) == FAMILY
+
+
+@shows_progress
+def load_captioner(path: str | os.PathLike[str], *, progress: ProgressOption = None) -> CaptionModel:
+    """Opens the folder of a model that captions pictures. Raises ModelFormatError."""
+    from chainrule.neural.captioner_saving import put_together_captioner
+
+    path = Path(path)
+    entry, arrays, texts, _ = open_model(path)
+    if entry.family != FAMILY:
+        raise ModelFormatError(f"{path}: is a model of family {entry.family!r}; expected one that captions pictures")
+    try:
+        tokenizer = tokenizer_from(entry.tokenizer, arrays, VOCABULARY_ARRAYS, texts.get(TOKENIZER))
+        weights = {name: array for name, array in arrays.items() if not name.startswith(VOCABULARY_ARRAYS)}
+        model, encoder = put_together_captioner(
+            entry.settings.get("network"), entry.settings.get("encoder"), weights, tokenizer.vocabulary_size
+        )
+    except KeyError as error:
+        raise ModelFormatError(f"{path}: the array {error} is missing; the model is incomplete") from error
+    except (ModelFormatError, SettingError, ValueError) as error:
+        raise ModelFormatError(f"{path}: {error}") from error
+    return CaptionModel(model, encoder, tokenizer, entry.record)

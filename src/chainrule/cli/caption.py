@@ -1,0 +1,131 @@
+"""chainrule caption MODEL PICTURES: writes captions of pictures."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from chainrule.cli.arguments import Json, Overwrite, WholeNumber
+from chainrule.cli.decoding_options import TreeFile, check_tree
+from chainrule.cli.screen import finite, note, print_json, progress_bar
+from chainrule.errors import SettingError
+from chainrule.report.tables import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from chainrule.api.caption_model import Caption, CaptionModel
+    from chainrule.base.progress import Progress
+
+_AT_ONCE = 64  # pictures
+
+
+def caption(
+    model: Annotated[Path, Parameter(help="A model folder that train caption wrote.")],
+    pictures: Annotated[
+        str,
+        Parameter(
+            help="A picture, a folder of them, or .jsonl: image (a path); vectors of pictures, .npy; or - for paths on "
+            "standard input, one a line.",
+            allow_leading_hyphen=True,
+        ),
+    ],
+    /,
+    *,
+    beam: Annotated[int, WholeNumber, Parameter(help="How many hypotheses to keep; 1 picks the likeliest token.")] = 5,
+    rank_by: Annotated[
+        Literal["total", "mean", "wu"],
+        Parameter(help="Rank captions by log-probability, its mean over the tokens, or the rule of Wu et al. 2016."),
+    ] = "mean",
+    alpha: Annotated[float, Parameter(help="The exponent in the rule of Wu et al.")] = 0.6,
+    nbest: Annotated[
+        int, WholeNumber, Parameter(help="Print this many captions of each picture: number ||| caption ||| score.")
+    ] = 1,
+    max_tokens: Annotated[int, WholeNumber, Parameter(help="The longest caption, in tokens.")] = 60,
+    tree: TreeFile = None,
+    overwrite: Overwrite = False,
+    json: Json = False,
+) -> None:
+    """Write captions of pictures.
+
+        $ chainrule caption captioner/ pictures/ --beam 5
+
+    Prints a line for each picture: its caption, a tab, and its path. With
+    --json, each caption with its tokens, scores and attention over the rows
+    and columns of the picture.
+    """
+    from chainrule.api.caption_model import load_captioner
+    from chainrule.decoding.beam import BeamConfig
+
+    if max_tokens < 1:
+        raise SettingError(f"max_tokens is {max_tokens}; expected 1 or more")
+    if tree is not None:
+        check_tree(tree, overwrite=overwrite)
+    config = BeamConfig(
+        size=max(beam, nbest) if beam > 1 else beam, best=nbest, rank_by=rank_by, alpha=alpha, stop="likely"
+    )
+    number = 0
+    with progress_bar() as progress:
+        captioner = load_captioner(model, progress=progress)
+        attends = json and captioner.model.network.config.attention != "none"
+        for chunk in _chunks(captioner, pictures, progress):
+            if tree is not None:
+                if number or len(chunk) > 1:
+                    raise SettingError("--tree draws the search of one picture; name a single one")
+                captioner.beam_tree(chunk[0][1], config, max_tokens=max_tokens).save(tree, overwrite=overwrite)
+            written = captioner.caption(
+                [given for _, given in chunk], config, alignments=attends, max_tokens=max_tokens, progress=progress
+            )
+            for (name, _), captions in zip(chunk, written, strict=True):
+                _print(number, name, captions, nbest, json=json)
+                number += 1
+            sys.stdout.flush()
+    if not number:
+        note("there was no picture to caption")
+
+
+def _chunks(captioner: CaptionModel, pictures: str, progress: Progress) -> Iterator[list[tuple[str, Any]]]:
+    """Pictures, or their vectors, with their names, some at a time. Raises TextError, SettingError."""
+    from chainrule.api.picture_encoder import read_vectors
+    from chainrule.pictures.picture import as_picture
+    from chainrule.pictures.read_pictures import picture_paths
+
+    if pictures == "-":
+        for line in sys.stdin:
+            if line.strip():
+                yield [(line.strip(), as_picture(line.strip()))]
+        return
+    if pictures.endswith(".npy"):
+        rows = read_vectors(pictures)
+        for first in range(0, len(rows), _AT_ONCE):
+            yield [(f"row {first + i}", row) for i, row in enumerate(rows[first : first + _AT_ONCE])]
+        return
+    paths = picture_paths(pictures)
+    for first in range(0, len(paths), _AT_ONCE):
+        progress("captioning", first, len(paths))
+        yield [(path, as_picture(path)) for path in paths[first : first + _AT_ONCE]]
+
+
+def _print(number: int, name: str, captions: list[Caption], nbest: int, *, json: bool) -> None:
+    if json:
+        print_json({"picture": name, "captions": [_as_json(one) for one in captions]})
+    elif nbest > 1:
+        for one in captions:
+            print(f"{number} ||| {printable(one.text)} ||| log_prob= {one.log_prob:.4f} ||| {one.score:.4f}")
+    else:
+        print(f"{printable(captions[0].text) if captions else ''}\t{printable(name)}")
+
+
+def _as_json(one: Caption) -> dict[str, Any]:
+    steps = None if one.attention is None else one.attention.tolist()
+    return {
+        "text": one.text,
+        "log_prob": finite(one.log_prob),
+        "score": finite(one.score),
+        "ending": one.ending,
+        "tokens": one.tokens,
+        "attention": steps and [[[round(weight, 4) for weight in row] for row in step] for step in steps],
+    }

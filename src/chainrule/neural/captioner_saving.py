@@ -1,0 +1,89 @@
+"""Takes models that caption pictures apart for a model folder, and puts them together again, as `saving` does."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any, cast
+
+from chainrule.base.settings import config_from_json
+from chainrule.errors import ModelFormatError, SettingError
+from chainrule.neural.conditional import build_conditional
+from chainrule.neural.conditional_model import ConditionalModel
+from chainrule.neural.config.caption import CaptionConfig
+from chainrule.neural.config.labelling import LABELLING, labelling_settings
+from chainrule.neural.config.pictures import PictureLabelling
+from chainrule.neural.labelling.build import build_classifier
+from chainrule.neural.saving import arrays_of, check_layers, filled_network
+
+if TYPE_CHECKING:
+    from numpy import ndarray
+
+    from chainrule.neural.conditional import ConditionalNetwork
+    from chainrule.neural.labelling.pictures import PictureBody
+    from chainrule.neural.source_vectors import VectorInput
+
+    Arrays = dict[str, ndarray]
+
+
+def new_body(config: PictureLabelling) -> PictureBody:
+    """An encoder of pictures with initial weights, drawn from torch's random generator. Raises SettingError."""
+    return cast("PictureBody", build_classifier(config, ["a", "b"], "picture", 0).body)
+
+
+def body_of(classifier: Any) -> PictureBody:
+    """A copy of the encoder of a classifier of pictures. Raises SettingError."""
+    if getattr(classifier, "reads", None) != "picture" or classifier.unit != "picture":
+        raise SettingError("the encoder is no classifier of whole pictures; name one that train classifier wrote")
+    return cast("PictureBody", copy.deepcopy(classifier.body).eval())
+
+
+def body_digest(config: PictureLabelling, body: PictureBody) -> str:
+    """The SHA-256 of what an encoder computes of a picture: its settings, those of the picture's size, its weights."""
+    digest = hashlib.sha256(json.dumps(labelling_settings(config), sort_keys=True).encode())
+    for name, array in sorted(arrays_of(body.layers).items()):
+        digest.update(name.encode() + array.tobytes())
+    return digest.hexdigest()
+
+
+def attach_body(network: ConditionalNetwork, body: PictureBody) -> None:
+    """Makes a frozen encoder of pictures a part of a trained network."""
+    cast("VectorInput", network.source_embedding).attach(body, is_tuned=False)
+
+
+def attached_body(model: ConditionalModel) -> PictureBody | None:
+    """The encoder of pictures of a model; None where its sources are vectors only."""
+    return cast("VectorInput", model.network.source_embedding).body
+
+
+def put_together_captioner(
+    settings: object, encoder: object, arrays: Arrays, vocabulary_size: int
+) -> tuple[ConditionalModel, PictureLabelling | None]:
+    """A model that captions, with the settings of its encoder of pictures, from settings and arrays.
+
+    encoder: as `labelling_settings`; None where sources are vectors. Raises ModelFormatError.
+    """
+    config: CaptionConfig = config_from_json(CaptionConfig, settings)
+    if not config.reads_vectors:
+        raise ModelFormatError("the network's setting source_width is missing; expected the numbers of a vector")
+    check_layers(config.encoder_layers + config.decoder_layers, arrays)
+    pictures = None if encoder is None else _picture_config(encoder)
+    check_layers(getattr(pictures, "layers", 0), arrays)
+
+    def build() -> ConditionalNetwork:
+        network = build_conditional(config, 0, vocabulary_size)
+        if pictures is not None:
+            attach_body(network, new_body(pictures))
+        return network
+
+    return ConditionalModel(filled_network(build, arrays)), pictures
+
+
+def _picture_config(settings: object) -> PictureLabelling:
+    """Raises ModelFormatError."""
+    name = settings.get("network") if isinstance(settings, dict) else None
+    if not isinstance(settings, dict) or name not in LABELLING or not issubclass(LABELLING[name], PictureLabelling):
+        raise ModelFormatError(f"the encoder is {name!r}, which is no network of pictures that this version knows")
+    values = {field: value for field, value in settings.items() if field != "network"}
+    return cast("PictureLabelling", config_from_json(LABELLING[name], values))

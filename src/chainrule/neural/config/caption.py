@@ -1,0 +1,57 @@
+"""Of models that caption pictures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from chainrule.base.settings import setting
+from chainrule.neural.config.conditional import ConditionalConfig, Part, Reads, ScoreName, Shared
+from chainrule.neural.config.network import MAX_CONTEXT, MAX_LAYERS, MAX_WIDTH
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaptionConfig(ConditionalConfig):
+    """A model that captions pictures: Show, Attend and Tell (Xu 2015).
+
+    The decoder attends to a vector for each place of a picture, which an
+    encoder of pictures computes. What is not Xu's by default is a setting:
+    attends before, gate, deep_output, doubly_stochastic 1. Raises SettingError.
+    """
+
+    encoder: Reads = setting("none", "what reads the vectors of a picture's places", is_rare=True)
+    encoder_layers: int = setting(1, "layers of what reads these vectors", least=1, below=MAX_LAYERS, is_rare=True)
+    decoder: Part = setting("lstm", "what writes the caption")
+    decoder_layers: int = setting(1, "layers of the decoder", least=1, below=MAX_LAYERS)
+    width: int = setting(256, "numbers in the vector of a token, and in a layer", least=1, below=MAX_WIDTH)
+    attention: Literal["soft", "hard", "none"] = setting(
+        "soft",
+        "soft: the weighted mean over the picture's places; hard: one place is drawn (Xu 2015); none: the decoder gets "
+        "only the mean of all places",
+    )
+    center: Literal["fixed", "predicted"] = setting("fixed", "for texts only", is_rare=True)
+    window: int = setting(5, "for texts only", least=1, below=MAX_CONTEXT, is_rare=True)
+    score: ScoreName = setting(
+        "additive",
+        "how well a state s matches a place h: dot: s h; scaled_dot: s h / root of the width; "
+        "general: s W h; additive: v tanh(W s + U h); content: their cosine, sharpened; location: W s, whatever h",
+    )
+    input_feeding: bool = setting(
+        False, "lstm, gru that attend after: the next step also reads the output of the last one (Luong 2015)"
+    )
+    gate: bool = setting(False, "lstm, gru: what attention gives is weighted by a gate, beta (Xu 2015, section 4.2.1)")
+    deep_output: bool = setting(False, "lstm, gru: the output also reads the vector of the last token (Pascanu 2014)")
+    doubly_stochastic: float = setting(
+        0.0,
+        "lstm, gru: weight of the sum over places of (1 - attention over all steps) squared (Xu 2015: 1)",
+        least=0,
+    )
+    soft_share: float = setting(
+        0.0, "hard, reinforce: share of training steps that attend softly (Xu 2015: 0.5)", least=0, below=1
+    )
+    entropy: float = setting(
+        0.0, "hard, reinforce: weight of the entropy of attention, which is maximised (Xu 2015: 0.002)", least=0
+    )
+    placed: bool = setting(True, "the vectors of places get a learned vector of where they are")
+    shared: Shared = setting("target", "target: the output shares the vectors of tokens; none: it does not")
+    max_source: int = setting(512, "the places of a picture", least=1, below=MAX_CONTEXT, is_rare=True)

@@ -1,0 +1,120 @@
+"""Sources that are no text: a set of vectors, such as those of the places of a picture.
+
+Legend: M sources, S vectors of a source, F numbers in each, H height and W width in pixels, C colours, D width.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from chainrule.errors import SettingError
+from chainrule.neural.labelling.pictures import PictureBody, annotation_vectors
+from chainrule.neural.labelling.vit import waves
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtyping import Float, Float32, Shaped, UInt8
+    from numpy import ndarray
+
+    from chainrule.neural.config.conditional import ConditionalConfig
+    from chainrule.neural.config.pictures import PictureLabelling
+
+
+class VectorInput(nn.Module):
+    """Vectors of sources, normalised and projected to the width of the decoder; those of pixels by a picture encoder.
+
+    body: the picture encoder; None where sources are vectors only. is_tuned: whether it is trained with the rest; else
+    it stays in evaluation mode, so that its batch normalisation does not change.
+    """
+
+    def __init__(self, config: ConditionalConfig) -> None:
+        super().__init__()
+        assert config.source_width is not None
+        self.norm = nn.LayerNorm(config.source_width)
+        self.project = nn.Linear(config.source_width, config.width)
+        nn.init.xavier_uniform_(self.project.weight)
+        nn.init.zeros_(self.project.bias)
+        rows, columns = config.source_grid
+        places = waves(config.width, rows, columns).flatten(1).mT.contiguous()  # as fused optimisers need it
+        self.places = nn.Parameter(places) if config.placed else None
+        self.body: PictureBody | None = None
+        self.is_tuned = False
+
+    def attach(self, body: PictureBody, *, is_tuned: bool) -> None:
+        """Gives it an encoder of pictures, which becomes a part of it.
+
+        In training, pictures are neither mirrored nor moved, since captions may say where something is.
+        """
+        body.pool, body.flip, body.shift = nn.Identity(), False, (0, 0)
+        self.body, self.is_tuned = body, is_tuned
+        body.requires_grad_(is_tuned)
+        self.train(self.training)
+
+    def train(self, mode: bool = True) -> VectorInput:
+        """As `nn.Module.train`; an encoder that is not tuned stays in evaluation mode."""
+        super().train(mode)
+        if self.body is not None and not self.is_tuned:
+            self.body.eval()
+        return self
+
+    def forward(self, sources: Float[Tensor, "M S F"] | UInt8[Tensor, "M H W C"]) -> Float[Tensor, "M S D"]:
+        """The vectors that the decoder attends to."""
+        if sources.dtype == torch.uint8:
+            assert self.body is not None
+            sources = annotation_vectors(self.body, list(sources.cpu().numpy()))
+        x = self.project(self.norm(sources))
+        return x if self.places is None else x + self.places
+
+
+def check_vectors(
+    sources: Sequence[Shaped[ndarray, "*shape"]], config: ConditionalConfig, body: PictureBody | None
+) -> None:
+    """Raises SettingError where a source is neither the vectors nor the pixels that a model reads."""
+    expected = (config.max_source, cast("int", config.source_width))
+    for number, source in enumerate(sources, 1):
+        if source.dtype == np.uint8:
+            if body is None:
+                raise SettingError("this model has no encoder of pictures; give it the vectors of its own encoder")
+            body.check(source)
+        elif source.dtype != np.float32 or source.shape != expected:
+            raise SettingError(
+                f"source {number} is {source.dtype} of the shape {source.shape}; expected float32 of {expected}, the "
+                "vectors of the encoder that the model was trained with"
+            )
+
+
+def grid_of(body: PictureBody) -> tuple[int, int, int]:
+    """The rows and columns of the places for which a picture encoder gives vectors, and the numbers in each."""
+    frame = body.frame
+    blank = np.zeros((frame.height, frame.width, frame.channels), np.uint8)
+    mode = body.training
+    with torch.no_grad():
+        _, width, rows, columns = body.eval().maps([blank]).shape
+    body.train(mode)
+    return rows, columns, width
+
+
+def body_for_size(body: PictureBody, config: PictureLabelling) -> PictureBody:
+    """A copy of an encoder for pictures of another size, those of `config`. Raises SettingError."""
+    other = copy.deepcopy(body)
+    other.frame, other.pool = config.frame, nn.Identity()
+    try:
+        grid_of(other)
+    except RuntimeError as error:
+        raise SettingError(
+            f"this encoder reads pictures of {body.frame.height} x {body.frame.width} pixels only; leave size out, or "
+            "choose a ConvNet"
+        ) from error
+    return other
+
+
+@torch.inference_mode()
+def vectors_of_pictures(body: PictureBody, pictures: Sequence[UInt8[ndarray, "H W C"]]) -> Float32[ndarray, "M S F"]:
+    """The vectors of pictures that have the encoder's own size. The encoder must be in evaluation mode."""
+    return annotation_vectors(body, pictures).float().cpu().numpy()

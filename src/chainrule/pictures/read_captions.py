@@ -1,0 +1,136 @@
+"""Pictures with captions: JSON lines of a path and one caption or several.
+
+{"image": "1.jpg", "captions": ["a dog runs", "the dog is running"]}   a path counts from the folder of this file
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from chainrule.base.progress import Progress, silent
+from chainrule.errors import TextError
+from chainrule.pictures.picture import Picture, as_picture, framed
+from chainrule.text.records import json_objects, raise_error
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from chainrule.pictures.picture import Frame
+    from chainrule.text.records import OnBad
+
+_EXAMPLE = '{"image": "1.jpg", "captions": ["a dog runs"]}'
+_PATHS, _TEXTS = ("image", "picture"), ("captions", "caption")  # the first of both is the usual one
+
+
+class CaptionedPicture(NamedTuple):
+    """A picture and its captions, one or more. picture: None where vectors stand for it.
+
+    good:  CaptionedPicture(chainrule.as_picture("dog.jpg"), ("a dog runs", "the dog is running"))
+    """
+
+    picture: Picture | None
+    captions: tuple[str, ...]
+    place: str = "a captioned picture"  # the line of its file, for messages
+
+
+def read_captions(
+    name: str | os.PathLike[str],
+    frame: Frame | None = None,
+    on_bad: OnBad = raise_error,
+    progress: Progress = silent,
+    *,
+    with_pictures: bool = True,
+) -> list[CaptionedPicture]:
+    """The captioned pictures of a file of JSON lines.
+
+    frame: the size that they are kept at; by default their own. on_bad: called with a TextError that names file and
+    line of each that has no caption, or whose picture cannot be read, which is left out. with_pictures: whether to read
+    the pictures; else only their captions, for vectors that stand for them. Raises TextError where there is none.
+
+    good:  chainrule.read_captions("train.jsonl")
+    """
+    name = os.fspath(name)
+    lines = list(_lines(name, on_bad, with_pictures))
+    captioned = []
+    for i, (place, path, captions) in enumerate(lines):
+        progress("reading pictures", i, len(lines))
+        if path is None:
+            captioned.append(CaptionedPicture(None, captions, place))
+            continue
+        try:
+            picture = as_picture(path)
+        except TextError as error:
+            on_bad(TextError(f"{place}: {error}"))
+            continue
+        if frame is not None:
+            picture = Picture(framed(picture, frame), picture.name)
+        captioned.append(CaptionedPicture(picture, captions, place))
+    if not captioned:
+        raise TextError(f"{name}: there is no captioned picture in it; expected lines such as {_EXAMPLE}")
+    return captioned
+
+
+def digest_of_captions(pictures: Sequence[CaptionedPicture]) -> str:
+    """The SHA-256 of pictures and their captions, whatever file they are from."""
+    rows = [(str(item.picture), item.captions) for item in pictures]
+    return hashlib.sha256(repr(rows).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def check_captions(pictures: Sequence[Any], *, with_pictures: bool = True) -> list[CaptionedPicture]:
+    """Checks captioned pictures given from Python. Raises TypeError, TextError."""
+    pictures = list(pictures)
+    if not pictures:
+        raise TextError("there are no captioned pictures; at least one is needed")
+    for item in pictures:
+        if not isinstance(item, CaptionedPicture):
+            raise TypeError(f"this takes captioned pictures, as read_captions gives them, not {type(item).__name__}")
+        if with_pictures and not isinstance(item.picture, Picture):
+            raise TypeError(f"{item.place}: picture is {item.picture!r}; expected a picture, as as_picture gives it")
+        _check_texts(item.captions, item.place)
+    return pictures
+
+
+def _lines(name: str, on_bad: OnBad, with_pictures: bool) -> Iterator[tuple[str, str | None, tuple[str, ...]]]:
+    """The place, the path and the captions of each line."""
+    for place, record in json_objects(name, on_bad):
+        try:
+            captions = _captions(record, place)
+            path = _path(record, place) if with_pictures else None
+        except TextError as error:
+            on_bad(error)
+            continue
+        yield place, None if path is None else os.path.join(os.path.dirname(name), path), captions
+
+
+def _captions(record: dict[str, Any], place: str) -> tuple[str, ...]:
+    """Raises TextError."""
+    field = next((field for field in _TEXTS if field in record), None)
+    if field is None:
+        raise TextError(f"{place}: the picture has no caption; expected a line such as {_EXAMPLE}")
+    given = record[field]
+    captions = (given,) if isinstance(given, str) else tuple(given) if isinstance(given, list) else given
+    _check_texts(captions, place)
+    return tuple(" ".join(caption.split()) for caption in captions)
+
+
+def _check_texts(captions: object, place: str) -> None:
+    """Raises TextError."""
+    is_texts = isinstance(captions, tuple) and all(isinstance(text, str) and text.strip() for text in captions)
+    if not is_texts or not captions:
+        shown = list(captions) if isinstance(captions, tuple) else captions
+        raise TextError(
+            f"{place}: the captions are {shown!r}; expected a list of at least one text, none of them empty"
+        )
+
+
+def _path(record: dict[str, Any], place: str) -> str:
+    """Raises TextError."""
+    field = next((field for field in _PATHS if field in record), None)
+    if field is None:
+        raise TextError(f"{place}: the captions have no picture; expected a line such as {_EXAMPLE}")
+    path = record[field]
+    if not isinstance(path, str) or not path:
+        raise TextError(f"{place}: {field} is {path!r}; expected the path of a JPEG or PNG file")
+    return path
