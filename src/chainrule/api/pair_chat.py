@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from jaxtyping import Int32
     from numpy import ndarray
 
-    from chainrule.api.pair_model import TextPairModel
+    from chainrule.api.pair_generator import PairGenerator
     from chainrule.decoding.limits import Limits
     from chainrule.decoding.sampling import SamplingConfig
 
@@ -28,9 +28,9 @@ _NOTHING = np.empty(0, np.int32)
 class PairChat:
     """Answers as a `ChatModel` does. It reads as many of the last messages as it can, at least the last."""
 
-    def __init__(self, model: TextPairModel) -> None:
-        self.model = model
-        self.longest = model.model.network.config.max_source - 1  # without </s>
+    def __init__(self, generator: PairGenerator) -> None:
+        self.generator = generator
+        self.longest = generator.model.network.config.max_source - 1  # without </s>
 
     def answer(
         self,
@@ -46,7 +46,7 @@ class PairChat:
         if limits.begin:
             raise SettingError("an answer cannot begin with given words; leave begin out")
         source, dropped = self.source(messages)
-        decoder = TextDecoder(self.model.model.given([source]), self.model.target, _no_speller)
+        decoder = TextDecoder(self.generator.model.given([source]), self.generator.target, _no_speller)
         state = decoder.model.start([_NOTHING])
         pieces = decoder.stream_from(state, _NOTHING, sampling or CHAT_SAMPLING, limits, seed=seed, number=number)
         return Answer(pieces, dropped)
@@ -59,7 +59,7 @@ class PairChat:
         given = as_messages(messages)
         system, turns = (given[:1], given[1:]) if given[0].role == "system" else ([], given)
         for first in exchanges(turns):
-            [tokens] = self.model.generator.encode_whole([source_of_turns([*system, *turns[first:]])])
+            [tokens] = self.generator.encode_whole([source_of_turns([*system, *turns[first:]])])
             if len(tokens) <= self.longest:
                 return tokens, first
         return tokens[len(tokens) - self.longest :], first

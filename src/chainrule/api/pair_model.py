@@ -194,7 +194,7 @@ class TextPairModel:
         good:  model.chat([{"role": "user", "content": "my name is Ann"}])
         """
         seed = secrets.randbits(32) if seed is None else seed
-        answer = PairChat(self).answer(messages, sampling, limits, seed=seed)
+        answer = PairChat(self.generator).answer(messages, sampling, limits, seed=seed)
         if answer.dropped:
             warn(f"the first {answer.dropped:,} messages were left out: the conversation is longer than max_source")
         return "".join(answer)

@@ -68,7 +68,7 @@ def chat(
         if holds_pairs(model):
             if template is not None:
                 raise CycloptsError(msg=f"--template is for models that continue texts; {model} reads conversations.")
-            answering = PairChat(load_pairs(model, progress=progress))
+            answering = PairChat(load_pairs(model, progress=progress).generator)
         else:
             loaded = open_model(model, None, None, progress, kind=CausalModel)
             answering = loaded.chat_model_with(None if template is None else _text_of(template))

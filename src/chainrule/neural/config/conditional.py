@@ -15,7 +15,7 @@ Reads = Literal["transformer", "lstm", "gru", "convolution", "none"]
 Style = Literal["vaswani", "modern", "t5"]
 PairPositions = Literal["sinusoidal", "rotary", "relative", "none"]
 Looks = Literal["soft", "local", "hard", "none"]
-ScoreName = Literal["dot", "scaled_dot", "general", "additive", "content", "location"]
+ScoreName = Literal["dot", "scaled_dot", "general", "additive", "content", "cosine", "location"]
 Estimator = Literal["reinforce", "straight_through"]
 LongSources = Literal["refuse", "end", "front", "sentences"]
 Shared = Literal["all", "target", "inputs", "none"]
@@ -63,7 +63,8 @@ class ConditionalConfig:
     score: ScoreName = setting(
         "scaled_dot",
         "how well a state s matches a position h of the source: dot: s h; scaled_dot: s h / root of the width; "
-        "general: s W h; additive: v tanh(W s + U h); content: their cosine, sharpened; location: W s, whatever h",
+        "general: s W h; additive: v tanh(W s + U h); content: their cosine, sharpened; cosine: as it "
+        "is; location: W s, whatever h",
     )
     center: Literal["fixed", "predicted"] = setting(
         "fixed", "local: the center of the window: the target's own position, or predicted from the state"
