@@ -32,7 +32,7 @@ def flag(name: str) -> str:
     return "--output-layer" if name == "output" else "--" + name.replace("_", "-")
 
 
-MIXING = {"--mix", "--mix-seed"}
+MIXING = {"--mix", "--mix-bytes", "--mix-seed"}
 READING = {"--document", "--field", "--encoding-errors", "--suffixes"}  # of all verbs that take texts
 TOKENIZER = {"--tokenizer", "--normalise", "--vocabulary", "--vocabulary-size", "--vocabulary-min-count", "--markers"}
 NETWORK = (
