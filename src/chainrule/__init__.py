@@ -15,6 +15,8 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.api.adapt import adapt as adapt
     from chainrule.api.attend import AttentionMaps as AttentionMaps, attend as attend
     from chainrule.api.beam_tree import BeamTree as BeamTree
+    from chainrule.api.attend_pictures import PictureAttention as PictureAttention, attend_picture as attend_picture
+    from chainrule.api.caption_model import Caption as Caption, CaptionModel as CaptionModel
     from chainrule.api.causal_model import CausalModel as CausalModel, CausalNetwork as CausalNetwork
     from chainrule.api.classifier_model import ClassifierModel as ClassifierModel
     from chainrule.api.convert import convert as convert, convert_vectors as convert_vectors
@@ -25,6 +27,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
         measure_correction as measure_correction,
     )
     from chainrule.api.counts import count_text as count_text, train_counts as train_counts
+    from chainrule.api.draw import Drawing as Drawing, draw as draw, draw_sizes as draw_sizes
     from chainrule.api.draw_trees import TreeDrawings as TreeDrawings, draw_trees as draw_trees
     from chainrule.api.embedding_model import EmbeddingModel as EmbeddingModel
     from chainrule.api.data import data as data
@@ -145,6 +148,8 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
         read_captions as read_captions,
     )
     from chainrule.pictures.read_pictures import read_pictures as read_pictures
+    from chainrule.serving.limits import ServerLimits as ServerLimits
+    from chainrule.serving.serve import serve as serve
     from chainrule.structures.graph import Edge as Edge, Graph as Graph, LabelledGraph as LabelledGraph
     from chainrule.structures.read_graphs import read_graphs as read_graphs
     from chainrule.structures.read_trees import read_trees as read_trees
@@ -195,6 +200,7 @@ _HOMES = {
     "CorrectionSettings": "applications.correction.settings",
     "DetectedText": "api.detect",
     "DetectionMeasurement": "api.detect",
+    "Drawing": "api.draw",
     "Edge": "structures.graph",
     "EmbeddingConfig": "applications.embedding_config",
     "EmbeddingModel": "api.embedding_model",
@@ -233,12 +239,14 @@ _HOMES = {
     "Pairs": "text.pairs",
     "PairComparison": "comparison.pairs",
     "Picture": "pictures.picture",
+    "PictureAttention": "api.attend_pictures",
     "Reading": "text.reading",
     "RecurrentConfig": "neural.config",
     "Rescored": "api.rescore",
     "SamplingConfig": "decoding.sampling",
     "Scorer": "protocol",
     "ScoringModel": "api.scoring_model",
+    "ServerLimits": "serving.limits",
     "SettingError": "errors",
     "SmoothingTable": "comparison.smoothing_table",
     "Spoilt": "api.noise",
@@ -264,6 +272,7 @@ _HOMES = {
     "WordVectors": "api.word_vectors",
     "adapt": "api.adapt",
     "as_picture": "pictures.picture",
+    "attend_picture": "api.attend_pictures",
     "attend": "api.attend",
     "compare": "comparison.compare",
     "compare_families": "comparison.compare",
@@ -282,6 +291,8 @@ _HOMES = {
     "measure_translations": "evaluation.text_scores",
     "count_text": "api.counts",
     "count_together": "api.cooccurrences",
+    "draw": "api.draw",
+    "draw_sizes": "api.draw",
     "draw_trees": "api.draw_trees",
     "data": "api.data",
     "detect": "api.detect",
@@ -318,6 +329,7 @@ _HOMES = {
     "read_together": "api.cooccurrence_matrix",
     "rescore": "api.rescore",
     "sample_lines": "text.sample",
+    "serve": "serving.serve",
     "set_threads": "base.threads",
     "split": "text.splits",
     "train": "api.train",

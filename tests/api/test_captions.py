@@ -20,6 +20,7 @@ from chainrule.neural.captioner_saving import attached_body, body_of
 from chainrule.neural.config.pictures import ResNetLabelling, ViTLabelling
 from chainrule.neural.saving import arrays_of
 from chainrule.neural.source_vectors import vectors_of_pictures
+from chainrule.report.picture_attention import lit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -96,6 +97,70 @@ def test_attention_is_a_distribution_over_the_places_for_each_token(frozen: chai
     assert caption.attention is not None
     assert caption.attention.shape == (len(caption.tokens) + 1, *frozen.grid)  # with </s>
     np.testing.assert_allclose(caption.attention.sum((1, 2)), 1, atol=1e-5)
+
+
+def test_attention_is_drawn_on_the_picture(
+    frozen: chainrule.CaptionModel, captioned: list[chainrule.CaptionedPicture], tmp_path: Path
+) -> None:
+    hard = chainrule.train_captions(
+        captioned, replace(SMALL, attention="hard"), encoder=NETWORK, training=QUICK, progress=False
+    )
+    picture = scene("red", "left")
+    drawn = chainrule.attend_picture({"soft": frozen, "<hard>": hard}, picture, "a red disc on the left")
+    assert drawn.picture.shape == (108, 216, 3)  # nine times what the network reads, without a change of shape
+    for caption, model in zip(drawn.captions, (frozen, hard), strict=True):
+        assert caption.tokens == ["a", "red", "disc", "on", "the", "left", "</s>"]
+        [[own]] = model.caption([picture], chainrule.BeamConfig(size=1), alignments=True, max_tokens=1)
+        assert own.attention is not None
+        np.testing.assert_allclose(own.attention[0], caption.attention[0], atol=1e-5)  # before its first token
+    for name in ("page.html", "panels.svg", "panels.png"):
+        drawn.save(tmp_path / name)
+    page = (tmp_path / "page.html").read_text()
+    assert page.count("<figure>") == 14
+    assert "&lt;hard&gt;" in page
+    assert "<script" not in page
+    assert "http" not in page.replace("http-equiv", "")
+    with Image.open(tmp_path / "panels.png") as shown:
+        assert shown.size[0] > 1000
+    written = chainrule.attend(frozen, picture)
+    assert written.captions[0].text == frozen.caption([picture])[0][0].text
+    with pytest.raises(SettingError, match=r"ends in \.html, \.svg or \.png"):
+        drawn.save(tmp_path / "page.pdf")
+    none = chainrule.train_captions(
+        captioned, replace(SMALL, attention="none"), encoder=NETWORK, training=QUICK, progress=False
+    )
+    with pytest.raises(SettingError, match="none: has no attention to draw"):
+        chainrule.attend_picture(none, picture)
+
+
+def test_a_place_of_attention_is_bright() -> None:
+    weights = np.zeros((2, 4), np.float32)
+    weights[1, 3] = 0.7
+    shown = lit(np.full((20, 40, 3), 200, np.uint8), weights)
+    assert shown[15:, 35:].min() > 180
+    assert shown[:8, :20].max() < 50  # a fifth is left
+    flat = lit(np.full((20, 40, 3), 200, np.uint8), np.full((2, 4), 0.125, np.float32))
+    assert flat.min() == 200
+
+
+def test_a_larger_picture_has_more_places(folder: Path) -> None:
+    """A ConvNet slides: the places of the left half of a wider picture are those of that half, but for the edge."""
+    encoder = open_encoder(folder / "network", silent)
+    wide = open_encoder(folder / "network", silent, size=(12, 48))
+    assert (encoder.grid(), wide.grid()) == ((6, 12, 8), (6, 24, 8))
+    assert encoder.digest() != wide.digest()
+    one = chainrule.as_picture(scene("red", "left"))
+    two = chainrule.as_picture(np.hstack([scene("red", "left"), scene("blue", "left")]))
+    [own], [both] = encode_pictures(encoder, [one], None, silent), encode_pictures(wide, [two], None, silent)
+    np.testing.assert_allclose(both.reshape(6, 24, 8)[:, :6], own.reshape(6, 12, 8)[:, :6], atol=1e-4)
+    vit = chainrule.train_classifier(
+        [chainrule.LabelledPicture(one, ("a",)), chainrule.LabelledPicture(two, ("b",))] * 6,
+        ViTLabelling(size=(12, 24), patch=6, width=8, heads=2, layers=1),
+        training=chainrule.LabelTraining(epochs=1),
+        progress=False,
+    )
+    with pytest.raises(SettingError, match="reads pictures of 12 x 24 pixels only"):
+        open_encoder(vit, silent, size=(24,))
 
 
 def test_an_encoder_that_is_kept_does_not_change_and_is_saved_with_the_rest(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, overload
 
+from chainrule.api.attend_pictures import PictureAttention, attend_picture
+from chainrule.api.caption_model import CaptionModel
 from chainrule.api.model import Model, check_model
 from chainrule.api.pair_model import TextPairModel
 from chainrule.base.files import check_new_file, replace_file
@@ -45,15 +47,27 @@ class AttentionMaps:
             file.write(_DRAWN[target.suffix.lower()](self.heading, self.maps).encode())
 
 
-def attend(model: Model | TextPairModel, text: str, target: str | None = None) -> AttentionMaps:
+@overload
+def attend(model: CaptionModel, text: Any, target: str | None = None) -> PictureAttention: ...
+
+
+@overload
+def attend(model: Model | TextPairModel, text: str, target: str | None = None) -> AttentionMaps: ...
+
+
+def attend(
+    model: Model | TextPairModel | CaptionModel, text: Any, target: str | None = None
+) -> AttentionMaps | PictureAttention:
     """The attention of a network while it reads a text: a row for each query token, a column for each key token.
 
-    model: a Transformer, or a model of pairs with attention. target: for a model of pairs; by default what the model
-    writes. Raises SettingError if the network has no attention, the source is empty or too long, or a target is given
-    to a model of single texts; MarkerError.
+    model: a Transformer, or a model of pairs with attention; of one that captions, text is a picture, see
+    `attend_picture`. target: for a model of pairs; by default what the model writes. Raises SettingError if the network
+    has no attention, the source is empty or too long, or a target is given to a model of single texts; MarkerError.
 
     good:  chainrule.attend(model, "the dog bit the man").save("maps.html")
     """
+    if isinstance(model, CaptionModel):
+        return attend_picture(model, text, target)
     check_model(model, Model, TextPairModel)
     if isinstance(model, TextPairModel):
         return _of_pair(model, text, target)
@@ -95,7 +109,7 @@ def _of_text(model: Model, text: str) -> AttentionMaps:
     tokens = model.tokenizer.shown(read.tolist())
     if isinstance(model.tokenizer.splitter, Subword):
         tokens[0] = name_before(model.record, model.tokenizer.splitter) or tokens[0]
-    return AttentionMaps(text, _titled(maps, {"text": (tokens, tokens)}))
+    return AttentionMaps(text, _titled(maps, {"text": (tokens, tokens), "own past": (tokens, tokens)}))
 
 
 def _titled(maps: list[Weights], sides: Mapping[str, tuple[Sequence[str], Sequence[str]]]) -> list[AttentionMap]:
@@ -105,6 +119,7 @@ def _titled(maps: list[Weights], sides: Mapping[str, tuple[Sequence[str], Sequen
             rows=sides[layer.sides][0],
             columns=sides[layer.sides][1],
             weights=layer.weights,
+            is_reading=layer.sides == "own past",
         )
         for layer in maps
     ]

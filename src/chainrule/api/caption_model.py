@@ -107,6 +107,14 @@ class CaptionModel:
         return [self._source(picture) for picture in pictures]
 
     @shows_progress
+    def vectors(self, pictures: Iterable[Any], *, progress: ProgressOption = None) -> list[Float32[ndarray, "L F"]]:
+        """The vectors of the places of pictures, by the model's encoder; they stand for the pictures in every call.
+
+        Raises TextError, SettingError.
+        """
+        return self._encoded(self.sources(pictures), callback(progress))
+
+    @shows_progress
     def caption(
         self,
         pictures: Iterable[Any],

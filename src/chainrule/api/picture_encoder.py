@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,12 +78,34 @@ class PictureEncoder:
         return body_digest(self.config, self.body)
 
 
-def open_encoder(encoder: EncoderLike | PictureEncoder, progress: Progress) -> PictureEncoder:
+def open_encoder(
+    encoder: EncoderLike | PictureEncoder, progress: Progress, *, size: tuple[int, ...] | None = None
+) -> PictureEncoder:
     """The encoder that a name, a configuration, a classifier, or a path stands for.
 
     A path is that of a classifier of pictures, or of a file .npy with the vectors of pictures: N x L x F, or
-    N x rows x columns x F. Raises SettingError, ModelFormatError, TextError.
+    N x rows x columns x F. size: height and width in pixels that pictures are brought to, if not the encoder's own: a
+    ConvNet gives more places of a larger picture. Raises SettingError, ModelFormatError, TextError.
     """
+    opened = _open_encoder(encoder, progress)
+    if size is None:
+        return opened
+    if opened.config is None:
+        raise SettingError(f"{opened.name}: has vectors, not a network, so that size has no effect; leave it out")
+    if opened.body is None:
+        return replace(opened, config=replace(opened.config, size=size))
+    return replace(opened, **_resized(opened.config, opened.body, size))
+
+
+def _resized(config: PictureLabelling, body: PictureBody, size: tuple[int, ...]) -> dict[str, Any]:
+    """The settings and a copy of a network for pictures of another size. Raises SettingError."""
+    from chainrule.neural.source_vectors import body_for_size
+
+    larger = replace(config, size=size)
+    return {"config": larger, "body": body_for_size(body, larger)}
+
+
+def _open_encoder(encoder: EncoderLike | PictureEncoder, progress: Progress) -> PictureEncoder:
     if isinstance(encoder, PictureEncoder):
         return encoder
     if isinstance(encoder, PictureLabelling):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,21 +19,35 @@ if TYPE_CHECKING:
 
 
 def attend(
-    model: Annotated[Path, Parameter(help="The folder of a Transformer, of a model of pairs, or of one of trees.")],
+    model: Annotated[
+        Path, Parameter(help="The folder of a Transformer, of a model of pairs, of one of trees, or of a captioner.")
+    ],
     text: Annotated[
-        str, Parameter(help="The text to read; for a model of pairs, the source.", allow_leading_hyphen=True)
+        str,
+        Parameter(
+            help="The text to read; for a model of pairs, the source; for a captioner, a picture.",
+            allow_leading_hyphen=True,
+        ),
     ],
     target: Annotated[
         str | None,
         Parameter(
-            help="For a model of pairs: the target; by default what the model generates.", allow_leading_hyphen=True
+            help="For a model of pairs or a captioner: what is written; by default what the model generates.",
+            allow_leading_hyphen=True,
         ),
     ] = None,
     /,
     *,
     output: Annotated[
-        Path, Parameter(name=("--output", "-o"), help="The file to write: a page, .html, or a picture, .svg.")
+        Path,
+        Parameter(
+            name=("--output", "-o"), help="The file to write: a page, .html, or a picture, .svg; of captions also .png."
+        ),
     ],
+    beside: Annotated[
+        tuple[Path, ...],
+        Parameter(help="Other captioners to draw on the same page.", consume_multiple=True, negative=()),
+    ] = (),
     overwrite: Overwrite = False,
 ) -> None:
     """Draw where a network attends, or what it makes of each node of a tree.
@@ -48,10 +63,20 @@ def attend(
     Nodes have the likeliest label, and lines are the wider the more of a node's
     memory its parent keeps; or, of a language model, each node has its bits.
 
+    Of captioners, TEXT is a picture, with a panel for each token of its
+    caption: the brighter a place, the more attention it got. --beside adds
+    other captioners, such as one of hard attention beside one of soft.
+
     The page is one file and works offline.
     """
     from chainrule.api.attend import check_target
+    from chainrule.api.caption_model import captions_pictures
 
+    if captions_pictures(model):
+        _draw_caption([model, *beside], text, target, output, overwrite=overwrite)
+        return
+    if beside:
+        raise SettingError("--beside is for models that caption pictures; leave it out")
     if output.suffix.lower() not in (".html", ".svg"):
         raise CycloptsError(msg=f"--output {output}: its name must end in .html or .svg.")
     check_target(output, overwrite=overwrite)
@@ -65,6 +90,19 @@ def attend(
     attention.save(output, overwrite=overwrite)
     count = sum(len(layer.weights) for layer in attention.maps)
     print(f"{output}: {count_of(count, 'map')}")
+
+
+def _draw_caption(models: list[Path], picture: str, caption: str | None, output: Path, *, overwrite: bool) -> None:
+    """Raises ModelFormatError, SettingError, TextError, OutputError."""
+    from chainrule.api.attend_pictures import attend_picture, check_picture_target
+    from chainrule.api.caption_model import load_captioner
+
+    check_picture_target(output, overwrite=overwrite)
+    with progress_bar() as progress:
+        named = {os.fspath(path): load_captioner(path, progress=progress) for path in models}
+        drawn = attend_picture(named, picture, caption)
+    drawn.save(output, overwrite=overwrite)
+    print(f"{output}: {count_of(len(drawn.captions), 'caption')}")
 
 
 def _reads_trees(path: Path) -> bool:

@@ -102,7 +102,8 @@ def caption(
         check_model_target(output, overwrite=replaces)
     began = time.perf_counter()
     with progress_bar() as progress:
-        opened = open_encoder(_encoder(encoder, given_settings(new_encoder)), progress)
+        given = given_settings(new_encoder)
+        opened = open_encoder(_encoder(encoder, given), progress, size=given.get("size"))
         shows_pictures = opened.vectors is None
         train_set, held = (
             None if name is None else read_captions(name, opened.frame, progress=progress, with_pictures=shows_pictures)
@@ -153,8 +154,8 @@ def _encoder(name: str, given: dict[str, Any]) -> EncoderLike:
     """The path, or the configuration of a new network. Raises SettingError."""
     kind = LABELLING.get(name)
     if kind is None or not issubclass(kind, PictureLabelling):
-        if given:
-            flag = "--encoder-" + next(iter(given)).replace("_", "-")
+        if unsuited := [setting for setting in given if setting != "size"]:
+            flag = "--encoder-" + unsuited[0].replace("_", "-")
             raise SettingError(f"{flag} is a setting of a new encoder, such as --encoder resnet; leave it out")
         return name
     known = {field.name for field in fields(kind)}

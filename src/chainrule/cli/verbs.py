@@ -40,6 +40,7 @@ VERBS = {
     "translate": ("translate:translate", "Generate texts from source texts: translations, summaries, corrections."),
     "caption": ("caption:caption", "Write captions of pictures."),
     "attend": ("attend:attend", "Draw where a network attends, or what it makes of each node of a tree."),
+    "draw": ("draw:draw", "Draw the layers of a network, with their shapes and numbers of parameters."),
     "inspect": ("inspect:inspect", "Draw the inside of a recurrent network, or of one that reads pictures."),
     "compare": ("compare:compare", "Compare models in one table."),
     "experiment": (
@@ -62,6 +63,7 @@ VERBS = {
     "prune": ("prune:prune", "Make an n-gram model smaller."),
     "mix": ("mix:mix", "Mix models that share a tokenizer and vocabulary into one."),
     "info": ("info:info", "Show what is known about a model: size, settings, data, training, validation."),
+    "serve": ("serve:serve", "Serve models over HTTP, with OpenAI's interface."),
     "harness": ("harness:harness", "Run lm-evaluation-harness, with its tasks and options, on any of our models."),
     "verify": ("verify:verify", "Verify the checksums of a model folder."),
 }
@@ -73,10 +75,10 @@ GROUPS = {
     "Measure": ("evaluate", "compare", "score", "experiment", "harness"),
     "Use": (
         *("next", "generate", "complete", "chat", "fill", "rescore", "correct", "noise", "translate", "caption"),
-        *("prompt", "rank", "detect", "classify"),
+        *("prompt", "rank", "detect", "classify", "serve"),
     ),
     "Vectors": ("embed", "nearest", "analogy", "odd", "map"),
-    "Look inside": ("info", "attend", "inspect"),
+    "Look inside": ("info", "draw", "attend", "inspect"),
     "Files": ("data", "split", "filter", "pixels", "count", "convert", "verify", "lmplz"),
 }
 

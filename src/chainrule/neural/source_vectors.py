@@ -5,6 +5,7 @@ Legend: M sources, S vectors of a source, F numbers in each, H height and W widt
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.neural.config.conditional import ConditionalConfig
+    from chainrule.neural.config.pictures import PictureLabelling
 
 
 class VectorInput(nn.Module):
@@ -96,6 +98,20 @@ def grid_of(body: PictureBody) -> tuple[int, int, int]:
         _, width, rows, columns = body.eval().maps([blank]).shape
     body.train(mode)
     return rows, columns, width
+
+
+def body_for_size(body: PictureBody, config: PictureLabelling) -> PictureBody:
+    """A copy of an encoder for pictures of another size, those of `config`. Raises SettingError."""
+    other = copy.deepcopy(body)
+    other.frame, other.pool = config.frame, nn.Identity()
+    try:
+        grid_of(other)
+    except RuntimeError as error:
+        raise SettingError(
+            f"this encoder reads pictures of {body.frame.height} x {body.frame.width} pixels only; leave size out, or "
+            "choose a ConvNet"
+        ) from error
+    return other
 
 
 @torch.inference_mode()

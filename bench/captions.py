@@ -1,0 +1,275 @@
+"""Captions of pictures by soft, hard and no attention: what they say, and where they look.
+
+    python bench/captions.py grids CIFAR10.zip [--grids 2000] [--minutes 2] [--seed 0] [--work FOLDER]
+    python bench/captions.py nlvr IMAGES/nlvr [--captions human] [--pictures 1500] [--minutes 4] [--seed 0]
+
+grids    3 x 3 pictures of CIFAR-10 and a sentence for each: "in the top left is a ship". A ResNet is trained on single
+         pictures, and kept. Measured on grids of other pictures: captions that are true, nouns that are right given
+         their places, and how often attention peaks in the right cell while the noun is written.
+nlvr     drawn scenes with sentences made from their objects: "there is a blue circle in the left box", or with the
+         human ones that are true. The encoder is trained with the rest. Measured on other scenes: CIDEr-D, the share of
+         captions that are true of their scene, and the attention on the mentioned object while its shape is written,
+         over the object's share of the picture.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import io
+import json
+import random
+import time
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from machine import circumstances
+from PIL import Image
+
+import chainrule
+from chainrule import CaptionConfig, CaptionedPicture, CaptionModel, LabelledPicture, Picture, TrainingConfig
+from chainrule.api.attend_pictures import attention_steps
+from chainrule.api.picture_encoder import open_encoder
+from chainrule.neural.config.pictures import ResNetLabelling
+
+CONFIGS = {
+    "soft": CaptionConfig(width=128, attention="soft"),
+    "hard": CaptionConfig(width=128, attention="hard", soft_share=0.5, entropy=0.01),
+    "straight": CaptionConfig(width=128, attention="hard", estimator="straight_through"),
+    "none": CaptionConfig(width=128, attention="none"),
+    "transformer": CaptionConfig(width=128, decoder="transformer", decoder_layers=2),
+}
+ROWS, COLUMNS = ("top", "middle", "bottom"), ("left", "centre", "right")
+SIDE = 32  # pixels of a picture of CIFAR-10
+BOXES = {"left": 0, "middle": 150, "right": 300}  # where the boxes of a scene of NLVR begin, in pixels
+BOX = 100
+SMALLER = 2  # NLVR's scenes are read at half their size
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("grids", "nlvr"))
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--attention", nargs="+", default=["soft", "hard", "none"], choices=list(CONFIGS))
+    parser.add_argument("--grids", type=int, default=2000)
+    parser.add_argument("--pictures", type=int, default=1500)
+    parser.add_argument("--tests", type=int, default=200)
+    parser.add_argument("--captions", choices=("made", "human"), default="made")
+    parser.add_argument("--minutes", type=float, default=2)
+    parser.add_argument("--encoder-minutes", type=float, default=3)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--work", type=Path, default=None, help="keep the encoder, vectors and models there")
+    given = parser.parse_args()
+    print(circumstances())
+    if given.what == "grids":
+        measure_grids(given)
+    else:
+        measure_scenes(given)
+
+
+def training_of(given: argparse.Namespace) -> TrainingConfig:
+    return TrainingConfig(minutes=given.minutes, batch=64, seed=given.seed, compile="no", valid_share=0.02)
+
+
+# Grids of CIFAR-10
+
+
+def measure_grids(given: argparse.Namespace) -> None:
+    train, test = (read_cifar(given.data, part) for part in ("train", "test"))
+    folder = None if given.work is None else given.work / "encoder"
+    if folder is not None and folder.exists():
+        classifier = chainrule.load(folder, chainrule.ClassifierModel)
+    else:
+        learning = chainrule.LabelTraining(minutes=given.encoder_minutes, seed=given.seed, patience=100)
+        labelled = [
+            LabelledPicture(Picture(pixels), (label,)) for label, several in train.items() for pixels in several
+        ]
+        classifier = chainrule.train_classifier(labelled, ENCODER, training=learning, progress=False)
+        if folder is not None:
+            classifier.save(folder)
+    tests = [LabelledPicture(Picture(pixels), (label,)) for label, several in test.items() for pixels in several]
+    accuracy = classifier.assess(tests, progress=False).accuracy
+    print(f"encoder: {accuracy.share:.1%} of {len(tests):,} single test pictures right", flush=True)
+    rng = random.Random(given.seed)
+    learned, held = (
+        [grid_of(pictures, rng) for _ in range(count)]
+        for pictures, count in ((train, given.grids), (test, given.tests))
+    )
+    encoder = open_encoder(classifier, lambda *_: None, size=(3 * SIDE,))
+    for name in given.attention:
+        began = time.perf_counter()
+        model = chainrule.train_captions(
+            [CaptionedPicture(Picture(pixels), sentences(cells)) for pixels, cells in learned],
+            CONFIGS[name],
+            encoder=encoder,
+            features=None if given.work is None else given.work / "vectors.safetensors",
+            training=training_of(given),
+            progress=False,
+        )
+        trained = time.perf_counter() - began
+        if given.work is not None:
+            model.save(given.work / f"grids-{name}", overwrite=True)
+        report_grids(name, model, held, trained)
+
+
+ENCODER = ResNetLabelling(width=24, blocks=(1, 1, 1, 1))
+
+
+def read_cifar(path: Path, part: str) -> dict[str, list[np.ndarray]]:
+    """The pictures of each class."""
+    pictures: dict[str, list[np.ndarray]] = {}
+    with zipfile.ZipFile(path) as archive:
+        for name in sorted(archive.namelist()):
+            if name.startswith(f"{part}/") and name.endswith(".jpg"):
+                pixels = np.asarray(Image.open(io.BytesIO(archive.read(name))).convert("RGB"))
+                pictures.setdefault(name.split("/")[1], []).append(pixels)
+    return pictures
+
+
+def grid_of(pictures: dict[str, list[np.ndarray]], rng: random.Random) -> tuple[np.ndarray, list[str]]:
+    """Nine pictures as one, and their classes, row by row."""
+    classes = [rng.choice(sorted(pictures)) for _ in range(9)]
+    rows = [np.hstack([rng.choice(pictures[name]) for name in classes[3 * row : 3 * row + 3]]) for row in range(3)]
+    return np.vstack(rows), classes
+
+
+def sentences(classes: list[str]) -> tuple[str, ...]:
+    return tuple(f"in the {ROWS[i // 3]} {COLUMNS[i % 3]} is a {name}" for i, name in enumerate(classes))
+
+
+def report_grids(name: str, model: CaptionModel, held: list[tuple[np.ndarray, list[str]]], trained: float) -> None:
+    nouns = peaks = true = 0
+    rows, columns = model.grid
+    vocabulary = model.tokenizer.vocabulary
+    began = time.perf_counter()
+    written = model.caption([pixels for pixels, _ in held], progress=False)
+    speed = len(held) / (time.perf_counter() - began)
+    for (_, classes), captions in zip(held, written, strict=True):
+        true += captions[0].text in sentences(classes)
+    count = 0
+    for pixels, classes in held[:100]:
+        [source] = model.sources([pixels])
+        given = model.model.given([source])
+        for i, sentence in enumerate(sentences(classes)):
+            tokens = model.tokenizer.encode_texts([sentence]).ids[:-1]
+            chances = given.next_log_probs(given.start([tokens[:-1]]))[0]
+            nouns += vocabulary.token(int(chances.argmax())) == classes[i]
+            count += 1
+            if model.model.network.config.attention != "none":
+                weights = attention_steps(model, source, tokens)[len(tokens) - 1]
+                row, column = np.unravel_index(int(weights.argmax()), weights.shape)
+                peaks += (row * 3 // rows, column * 3 // columns) == divmod(i, 3)
+    looked = (
+        "" if model.model.network.config.attention == "none" else f"; attention peaks in its cell {peaks / count:.1%}"
+    )
+    print(
+        f"{name:<12} trained {trained:.0f} s, {model.record['steps']:,} steps, validation "
+        f"{model.record['validation']['loss']:.4f} nats; captions true {true / len(held):.1%}; noun right given its "
+        f"place {nouns / count:.1%}{looked}; {speed:.0f} captions/s with the encoder, beam 5",
+        flush=True,
+    )
+    vectors = model.vectors([pixels for pixels, _ in held])
+    began = time.perf_counter()
+    model.caption(vectors, progress=False)
+    print(f"{'':<12} {len(held) / (time.perf_counter() - began):.0f} captions/s from vectors, beam 5", flush=True)
+
+
+# NLVR
+
+
+def measure_scenes(given: argparse.Namespace) -> None:
+    rng = random.Random(given.seed)
+    learned = read_scenes(given.data, "train", given.pictures, given.captions, rng)
+    held = read_scenes(given.data, "valid", given.tests, given.captions, rng)
+    encoder = ResNetLabelling(size=(BOX // SMALLER, 4 * BOX // SMALLER), width=16, blocks=(1, 1, 1), fit="stretch")
+    for name in given.attention:
+        began = time.perf_counter()
+        model = chainrule.train_captions(
+            [item for item, _ in learned], CONFIGS[name], encoder=encoder, training=training_of(given), progress=False
+        )
+        trained = time.perf_counter() - began
+        if given.work is not None:
+            model.save(given.work / f"nlvr-{given.captions}-{name}", overwrite=True)
+        report_scenes(name, model, held, trained)
+
+
+def read_scenes(
+    folder: Path, part: str, count: int, captions: str, rng: random.Random
+) -> list[tuple[CaptionedPicture, list[dict[str, Any]]]]:
+    """Scenes with their objects; each true sentence is one caption, or up to five are made."""
+    with gzip.open(folder / f"{part}.jsonl.gz", "rt", encoding="utf-8") as lines:
+        records = [json.loads(line) for line in lines]
+    records = [record for record in records if record["objects"] and (captions == "made" or record["label"])]
+    chosen = [records[i * len(records) // count] for i in range(min(count, len(records)))]
+    read = []
+    with zipfile.ZipFile(folder / f"{part}.zip") as archive:
+        for record in chosen:
+            picture = Image.open(io.BytesIO(archive.read(record["picture"]))).convert("RGB")
+            smaller = picture.resize((picture.width // SMALLER, picture.height // SMALLER), Image.Resampling.BOX)
+            texts = made_captions(record["objects"], rng) if captions == "made" else (record["sentence"].lower(),)
+            read.append((CaptionedPicture(Picture(np.asarray(smaller)), texts), record["objects"]))
+    return read
+
+
+def made_captions(objects: list[dict[str, Any]], rng: random.Random) -> tuple[str, ...]:
+    """Up to five different sentences, each true."""
+    every = sorted({f"there is a {one['colour']} {one['shape']} in the {name_of_box(one)} box" for one in objects})
+    return tuple(rng.sample(every, min(5, len(every))))
+
+
+def name_of_box(thing: dict[str, Any]) -> str:
+    return list(BOXES)[thing["box"]]
+
+
+def mentioned(text: str, objects: list[dict[str, Any]]) -> list[dict[str, Any]] | None:
+    """The objects that a made sentence may mean; None where it is no such sentence."""
+    words = text.split()
+    if len(words) != 9 or words[:3] != ["there", "is", "a"] or words[5:7] != ["in", "the"] or words[8] != "box":
+        return None
+    return [one for one in objects if [one["colour"], one["shape"], name_of_box(one)] == [words[3], words[4], words[7]]]
+
+
+def report_scenes(
+    name: str, model: CaptionModel, held: list[tuple[CaptionedPicture, list[dict[str, Any]]]], trained: float
+) -> None:
+    measured = model.evaluate([item for item, _ in held], progress=False).to_dict()
+    written = model.caption([item.picture for item, _ in held], progress=False)
+    true = [bool(mentioned(captions[0].text, objects)) for captions, (_, objects) in zip(written, held, strict=True)]
+    ratios, shares = [], []
+    attends = model.model.network.config.attention != "none"
+    for item, objects in held if attends else []:
+        [source] = model.sources([item.picture])
+        for text in item.captions[:2]:
+            meant = mentioned(text, objects)
+            if not meant:
+                continue
+            tokens = model.tokenizer.encode_texts([text]).ids[:-1]
+            weights = attention_steps(model, source, tokens)[4]  # while the shape is written
+            on_object, area = mass_on(weights, meant)
+            ratios.append(on_object / area)
+            shares.append(on_object)
+    looked = f"; attention on it {np.mean(shares):.1%}, {np.mean(ratios):.1f} times its area" if ratios else ""
+    print(
+        f"{name:<12} trained {trained:.0f} s, {model.record['steps']:,} steps; perplexity "
+        f"{measured['perplexity']:.3f}; CIDEr-D {measured['CIDEr-D']:.3f} ({measured['CIDEr-D_low']:.3f} to "
+        f"{measured['CIDEr-D_high']:.3f}); captions true of their scene {np.mean(true):.1%}{looked}; the first: "
+        f"{written[0][0].text!r}",
+        flush=True,
+    )
+
+
+def mass_on(weights: np.ndarray, objects: list[dict[str, Any]]) -> tuple[float, float]:
+    """The attention on the squares around objects, each place's spread over its pixels; and the share of their area."""
+    mask = np.zeros((BOX, 4 * BOX), bool)
+    for thing in objects:
+        left, size = list(BOXES.values())[thing["box"]] + thing["x"], thing["size"]
+        mask[thing["y"] : thing["y"] + size, left : left + size] = True
+    rows, columns = (np.arange(side) * count // side for side, count in zip(mask.shape, weights.shape, strict=True))
+    spread = weights[rows][:, columns]
+    return float((spread * mask).sum() / spread.sum()), float(mask.mean())
+
+
+if __name__ == "__main__":
+    main()
