@@ -79,6 +79,7 @@ class ConditionalConfig:
         "with the mean of the others (Kool 2019)",
         least=1,
         below=1 << 10,
+        is_later=True,
     )
     attends: Literal["before", "after"] = setting(
         "after", "lstm, gru: attend to the source before each step (Bahdanau 2015), or after it (Luong 2015)"
@@ -96,6 +97,7 @@ class ConditionalConfig:
         "refuse",
         "longer sources; refuse: training leaves them out, and to write from one is an error; end, front: that side is "
         "cut off; sentences: the most central sentences are read (Nenkova 2005)",
+        is_later=True,
     )
     dropout: float = setting(0.1, "share of numbers dropped: of token vectors and of each layer", least=0, below=1)
     attention_dropout: float = setting(0.0, "share of attention weights dropped", least=0, below=1)
