@@ -34,7 +34,8 @@ class CaptionConfig(ConditionalConfig):
     score: ScoreName = setting(
         "additive",
         "how well a state s matches a place h: dot: s h; scaled_dot: s h / root of the width; "
-        "general: s W h; additive: v tanh(W s + U h); content: their cosine, sharpened; location: W s, whatever h",
+        "general: s W h; additive: v tanh(W s + U h); content: their cosine, sharpened; cosine: as it "
+        "is; location: W s, whatever h",
     )
     input_feeding: bool = setting(
         False, "lstm, gru that attend after: the next step also reads the output of the last one (Luong 2015)"
