@@ -43,8 +43,8 @@ class ModelTable:
     ) -> None:
         """paths: names and models. memory: bytes that the files of all open models may have; None: any number.
 
-        on_event: a callback for what happened (opened, closed, cannot be opened: why) to which model. Raises SettingError if two models
-        have one name.
+        on_event: a callback for what happened (opened, closed, cannot be opened: why) to which model.
+        Raises SettingError if two models have one name.
         """
         self._entries: dict[str, _Entry] = {}
         for name, path in paths:
