@@ -133,6 +133,36 @@ def test_attention_is_drawn_on_the_picture(
         chainrule.attend_picture(none, picture)
 
 
+def test_a_hierarchical_decoder_writes_sentence_by_sentence(folder: Path) -> None:
+    """Two sentences of the left half and the right half, which a topic each has to keep apart."""
+    halves = [(one, other) for one in COLOURS for other in COLOURS]
+    pictures = [
+        chainrule.CaptionedPicture(
+            chainrule.as_picture(np.hstack([scene(one, "left")[:, :12], scene(other, "right")[:, 12:]])),
+            (f"on the left is a {one} disc . on the right is a {other} disc .",),
+        )
+        for one, other in halves * 6
+    ]
+    model = chainrule.train_captions(
+        pictures,
+        replace(SMALL, width=32, decoder="hierarchical"),
+        encoder=ViTLabelling(size=(12, 24), patch=6, width=16, heads=2, layers=1, dropout=0.0),
+        training=replace(QUICK, steps=150, learning_rate=0.01, valid_share=0.1),
+        progress=False,
+    )
+    assert model.tokenizer.vocabulary.token(model.model.network.config.sentence_end) == "."
+    for captions, item in zip(model.caption([item.picture for item in pictures[:4]]), pictures, strict=False):
+        assert captions[0].text in item.captions
+    with pytest.raises(SettingError, match="the vocabulary has no period"):
+        chainrule.train_captions(
+            chainrule.read_captions(folder / "captions.jsonl"),
+            replace(SMALL, decoder="hierarchical"),
+            encoder=NETWORK,
+            training=QUICK,
+            progress=False,
+        )
+
+
 def test_a_place_of_attention_is_bright() -> None:
     weights = np.zeros((2, 4), np.float32)
     weights[1, 3] = 0.7

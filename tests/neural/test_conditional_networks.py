@@ -129,6 +129,30 @@ def test_show_attend_and_tell_step_by_step() -> None:
 
 
 @torch.no_grad()
+def test_a_paragraph_step_by_step() -> None:
+    """A sentence begins after </s> and after token 5: s = LSTM([mean; h], s), t = tanh(V s), h, c = tanh(W t)."""
+    model = random_pair(caption(decoder="hierarchical", sentence_end=5, attention="none", shared="none"))
+    network, decoder = model.network, model.network.decoder
+    given, target = model.given([PICTURE]), [6, 5, 20, 3]
+    mean = given.bound.source.summary
+    words, lstm = decoder.words.cells.layers[0], decoder.sentences.layers[0]
+    h, c = (part[:, 0] for part in torch.tanh(decoder.words.begin(mean)).view(1, 2, 1, 16).unbind(1))
+    sentence, topic = (torch.zeros(1, 1, 16), torch.zeros(1, 1, 16)), None
+    expected = []
+    for token, wanted in zip([END, *target], [*target, END], strict=True):
+        if token in (END, 5):
+            hidden, sentence = lstm(torch.cat((mean, h), 1)[None], sentence)
+            topic = torch.tanh(hidden[0] @ decoder.topic.weight.T + decoder.topic.bias)
+            h, c = torch.tanh(decoder.first(topic)).chunk(2, 1)
+        x = network.embedding(torch.tensor([[token]]))[0] + topic
+        out, (h, c) = words(x[None], (h[None], c[None]))
+        h, c = h[0], c[0]
+        logits = torch.tanh(decoder.words.out(out[0])) @ network.output.weight.T + network.output.shift
+        expected.append(logits.log_softmax(1)[0, wanted].item())
+    np.testing.assert_allclose(given.score([np.array(target, np.int32)])[0], expected, atol=1e-5)
+
+
+@torch.no_grad()
 def test_half_of_the_hard_steps_may_be_soft() -> None:
     """With soft_share near 1, training attends as soft attention does, and nothing is left to REINFORCE."""
     hard = caption(attention="hard", soft_share=0.999999, dropout=0.0, entropy=0.0)

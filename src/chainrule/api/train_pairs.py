@@ -10,6 +10,7 @@ import numpy as np
 from chainrule.api.pair_model import FAMILY, TextPairModel
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.run_options import RunOptions, training_run
+from chainrule.api.sentence_ends import with_sentence_end
 from chainrule.api.token_vectors import check_fixed, initial_vectors
 from chainrule.api.tokenizers import tokenized
 from chainrule.api.training_record import circumstances
@@ -83,6 +84,7 @@ def train_pairs(
             f"source and target cannot share vectors: their vocabularies, of {source.vocabulary_size:,} and "
             f"{target.vocabulary_size:,} tokens, differ; leave source_tokenizer out, or set shared='target'"
         )
+    config = with_sentence_end(config, target)
     learned, held = _drop_long(sources, targets, config), None
     too_long = len(sources) - len(learned.sources)
     if validation is not None:

@@ -10,7 +10,7 @@ from chainrule.errors import SettingError
 from chainrule.neural.config.network import MAX_CONTEXT, MAX_LAYERS, MAX_WIDTH, BeginToken
 from chainrule.neural.config.transformer import FeedForward  # noqa: TC001  # its hints are read
 
-Part = Literal["transformer", "lstm", "gru", "convolution"]
+Writes = Literal["transformer", "lstm", "gru", "convolution", "hierarchical"]
 Reads = Literal["transformer", "lstm", "gru", "convolution", "none"]
 Style = Literal["vaswani", "modern", "t5"]
 PairPositions = Literal["sinusoidal", "rotary", "relative", "none"]
@@ -33,7 +33,11 @@ class ConditionalConfig:
         "what reads the source; lstm and gru read it in both directions; none: the decoder attends to the vectors of "
         "tokens by themselves",
     )
-    decoder: Part = setting("transformer", "what writes the target")
+    decoder: Writes = setting(
+        "transformer",
+        "what writes the target; hierarchical: an LSTM that gives each sentence a topic, and one that writes its words "
+        "(Krause 2017)",
+    )
     encoder_layers: int = setting(3, "layers of the encoder", least=1, below=MAX_LAYERS)
     decoder_layers: int = setting(3, "layers of the decoder", least=1, below=MAX_LAYERS)
     width: int = setting(256, "numbers in the vector of a token, and in a layer", least=1, below=MAX_WIDTH)
@@ -147,6 +151,7 @@ class ConditionalConfig:
     source_grid: tuple[int, ...] = setting(
         (), "rows and columns of the vectors of a source", least=1, below=MAX_CONTEXT, is_rare=True
     )
+    sentence_end: int | None = setting(None, "hierarchical: the token that ends a sentence", least=3, is_rare=True)
     placed: bool = setting(False, "vectors of a source get a learned vector of their place", is_rare=True)
 
     def __post_init__(self) -> None:
@@ -206,8 +211,8 @@ class ConditionalConfig:
         return self.source_width is not None
 
     @staticmethod
-    def is_recurrent(part: Reads) -> bool:
-        return part in ("lstm", "gru")
+    def is_recurrent(part: Reads | Writes) -> bool:
+        return part in ("lstm", "gru", "hierarchical")
 
     @property
     def width_of_heads(self) -> int:
