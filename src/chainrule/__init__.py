@@ -147,6 +147,8 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
         read_captions as read_captions,
     )
     from chainrule.pictures.read_pictures import read_pictures as read_pictures
+    from chainrule.serving.limits import ServerLimits as ServerLimits
+    from chainrule.serving.serve import serve as serve
     from chainrule.structures.graph import Edge as Edge, Graph as Graph, LabelledGraph as LabelledGraph
     from chainrule.structures.read_graphs import read_graphs as read_graphs
     from chainrule.structures.read_trees import read_trees as read_trees
@@ -242,6 +244,7 @@ _HOMES = {
     "SamplingConfig": "decoding.sampling",
     "Scorer": "protocol",
     "ScoringModel": "api.scoring_model",
+    "ServerLimits": "serving.limits",
     "SettingError": "errors",
     "SmoothingTable": "comparison.smoothing_table",
     "Spoilt": "api.noise",
@@ -322,6 +325,7 @@ _HOMES = {
     "read_together": "api.cooccurrence_matrix",
     "rescore": "api.rescore",
     "sample_lines": "text.sample",
+    "serve": "serving.serve",
     "set_threads": "base.threads",
     "split": "text.splits",
     "train": "api.train",

@@ -136,6 +136,11 @@ class PromptReader(LanguageModel[State], Protocol[State]):
         Raises SettingError if a sequence is empty, or sequences that continue a state differ in length.
         """
 
+    def position_tops(
+        self, sequences: Sequence[Int32[ndarray, " T"]], k: int
+    ) -> list[tuple[Float32[ndarray, "T k"], Int32[ndarray, "T k"]]]:
+        """What `top` gives at each position of texts, in the contexts of `score`."""
+
 
 class TextVectors(NamedTuple):
     """A vector for each of some texts. are_cut: whether the rest of a text was too long to be read."""

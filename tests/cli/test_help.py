@@ -32,7 +32,7 @@ def flag(name: str) -> str:
     return "--output-layer" if name == "output" else "--" + name.replace("_", "-")
 
 
-MIXING = {"--mix", "--mix-seed"}
+MIXING = {"--mix", "--mix-bytes", "--mix-seed"}
 READING = {"--document", "--field", "--encoding-errors", "--suffixes"}  # of all verbs that take texts
 TOKENIZER = {"--tokenizer", "--normalise", "--vocabulary", "--vocabulary-size", "--vocabulary-min-count", "--markers"}
 NETWORK = (
@@ -173,6 +173,7 @@ VERBS = {
     | READING,
     "attend": {"MODEL", "TEXT", "TARGET", "--output", "--beside", "--overwrite"},
     "inspect": {"MODEL", "INPUT", "--output", "--units", "--unit", "--picture", "--patches", "--overwrite"},
+    "serve": {"MODELS", "--host", "--port", "--api-key-file", "--no-key", "--memory", "--max-tokens", "--log-requests"},
     "chat": {"MODEL", "--system", "--template", "--max-tokens", "--stop", "--seed", "--json"}
     | {"--temperature", "--top-k", "--top-p", "--min-p", "--typical", "--repetition-penalty"},
     "detect": {"MODEL", "TEXT", "--machine", "--masked", "--perturbations", "--output", "--quiz", "--plot", "--number"}

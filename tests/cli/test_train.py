@@ -177,6 +177,12 @@ def test_texts_can_be_mixed(chainrule, corpus: Path, heldout: Path, tmp_path: Pa
     taken = [text["documents"] for text in result.json["mix"]["texts"]]
     assert result.json["documents"] == sum(taken)
     assert f"note: {heldout}: {taken[1]} of 102 documents" in result.err
+    size = 3 * heldout.stat().st_size
+    repeated = chainrule("train", "uniform", "-o", tmp_path / "more", "--mix-bytes", size, *mixed)
+    assert "read 1.5 times" in repeated.err
+    assert (
+        "--mix-bytes needs --mix" in chainrule("train", "uniform", corpus, "-o", tmp_path / "x", "--mix-bytes", 3).err
+    )
     again = chainrule("train", "uniform", "-o", tmp_path / "again", "--json", "--mix-seed", 1, *mixed)
     assert again.json["mix"]["texts"][0] != result.json["mix"]["texts"][0]
 

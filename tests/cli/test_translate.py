@@ -469,3 +469,48 @@ def test_models_of_pairs_are_compared_on_the_same_pairs(chainrule, mt: Path, pai
     assert "perplexity" in table.lines[0]
     assert "--target is missing" in chainrule("compare", mt, "--source", pairs[0]).err
     assert "go with models of pairs" in chainrule("compare", mt, *options, "--order", 3).err
+
+
+TALKS = [
+    {"messages": [{"role": "user", "content": f"my name is {name}"}, {"role": "assistant", "content": f"hello {name}"}]}
+    for name in ("ann", "bob", "cid", "dan")
+] * 5
+
+
+def test_a_model_of_pairs_answers_a_conversation(chainrule, tmp_path: Path, stdin) -> None:
+    talks = tmp_path / "talks.jsonl"
+    talks.write_text("".join(json.dumps(talk) + "\n" for talk in TALKS))
+    mt = tmp_path / "mt"
+    options = ["--max-source", 9, "--long-sources", "front"]
+    result = chainrule("train", "translation", "--pairs", talks, "-o", mt, *QUICK, *options)
+    assert result.status == 0, result.err
+    model = package.load_pairs(mt)
+    assert model.sources(["user: my name is ann"])[0].size == 5
+    stdin(b"my name is bob\nmy name is cid\n")
+    talked = chainrule("chat", mt, "--temperature", 0, "--max-tokens", 3, "--json")
+    assert talked.status == 0, talked.err
+    answers = [json.loads(line)["content"] for line in talked.lines]
+    expected = model.sample(["user: my name is bob"], 1, package.SamplingConfig(temperature=0), max_tokens=3)
+    assert answers[0] == expected[0][0].text
+    assert "the first 2 messages no longer fit" in talked.err  # 5 tokens, at least 1, and 5 again, of 8
+    again = model.chat([{"role": "user", "content": "my name is bob"}], package.SamplingConfig(temperature=0), seed=1)
+    assert again.startswith(answers[0])
+    assert "--template is for models" in chainrule("chat", mt, "--template", talks).err
+    with pytest.raises(package.SettingError, match="the model answers a message from the user"):
+        model.chat([{"role": "assistant", "content": "hello"}])
+
+
+def test_long_sources_are_cut_and_that_is_said(chainrule, tmp_path: Path, pairs: list[Path], stdin) -> None:
+    both = ["--source", pairs[0], "--target", pairs[1]]
+    cut = ["--max-source", 3]  # two tokens and </s>
+    model = tmp_path / "cut"
+    result = chainrule("train", "translation", *both, "-o", model, *QUICK, *cut, "--long-sources", "end")
+    assert "note: 20 sources of more than 2 tokens: their ends were cut off" in result.err
+    stdin(b"ein hund rennt\nein hund schl\xc3\xa4ft\n")
+    written = chainrule("translate", model, "--max-tokens", 3)
+    assert written.lines[0] == written.lines[1]  # only their beginnings are read
+    assert "note: 2 sources longer than the model reads" in written.err
+    measured = chainrule("evaluate", model, *both, "--beam", 1, "--max-tokens", 2)
+    assert "note: 20 sources longer than the model reads" in measured.err
+    refused = chainrule("train", "translation", *both, "-o", tmp_path / "no", *QUICK, *cut)
+    assert "every source is longer than 2 tokens" in refused.error

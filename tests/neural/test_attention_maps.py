@@ -65,7 +65,7 @@ def test_maps_of_a_masked_network_see_both_sides(memory, ends: list[int]) -> Non
         assert (each.weights > 0).all()
 
 
-@pytest.mark.parametrize("name", ["dot", "general", "additive", "content"])
+@pytest.mark.parametrize("name", ["dot", "general", "additive", "content", "cosine"])
 @torch.no_grad()
 def test_self_attention_by_another_score_is_its_formula(name: str) -> None:
     """The softmax of what tests/neural/test_attention_scores.py holds to the formulas, over what is before."""

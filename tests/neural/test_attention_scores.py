@@ -12,7 +12,7 @@ from chainrule.neural.attention_scores import Product, attend_by_score, attentio
 from chainrule.neural.cross_attention import CrossAttention
 from chainrule.neural.encoded_source import Source, WeightLists
 
-NAMES = ["dot", "scaled_dot", "general", "content", "additive", "location"]
+NAMES = ["dot", "scaled_dot", "general", "content", "cosine", "additive", "location"]
 B, H, T, S, D = 2, 3, 4, 5, 8
 
 
@@ -39,6 +39,8 @@ def formula(name: str, score: nn.Module, head: int, j: int, s: torch.Tensor, h: 
         return s @ score.matrix[head] @ h
     if name == "content":
         return score.sharpness[head, 0, 0].exp() * (s @ h) / (s.norm() * h.norm())
+    if name == "cosine":
+        return (s @ h) / (s.norm() * h.norm())
     if name == "additive":
         both = torch.cat((score.of_query[head], score.of_key[head]), 1)  # W [s; h]
         return score.weights[head, 0, 0] @ torch.tanh(both @ torch.cat((s, h)))

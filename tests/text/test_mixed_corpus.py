@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -173,3 +174,24 @@ def test_a_file_of_two_spellings_is_refused(tmp_path: Path) -> None:
     name = file_of(tmp_path, "a", 9)
     with pytest.raises(SettingError, match=r"the mix names .*/a twice, also as .*/[.]/a; each text has one share"):
         Mix.of({name: 0.5, f"{tmp_path}/./a": 0.5})
+
+
+def test_a_text_too_short_for_its_share_is_repeated(tmp_path: Path) -> None:
+    """Of 100 bytes, 60 come from a text of 25 (two whole readings and part of a third), 40 from one of 1,000."""
+    short, long = tmp_path / "short", tmp_path / "long"
+    short.write_text("".join(f"abc{i}\n" for i in range(5)))
+    long.write_text("".join(f"x{i:03}\n" for i in range(200)))
+    mixed = Mix.of({short: 0.6, long: 0.4}, size=100, seed=1)
+    lines = [line for block in mixed.blocks() for line in block.documents()]
+    counts = Counter(line for line in lines if line.startswith("abc"))
+    assert sum(counts.values()) == 12  # of five bytes each
+    assert set(counts.values()) == {2, 3}
+    others = [line for line in lines if line.startswith("x")]
+    assert len(others) == len(set(others)) == 8
+    [first, second] = mixed.record["mix"]["texts"]
+    assert (first["bytes"], first["of_bytes"], second["bytes"]) == (60, 25, 40)
+    assert lines == [
+        line for block in Mix.of({short: 0.6, long: 0.4}, size=100, seed=1).blocks() for line in block.documents()
+    ]
+    with pytest.raises(SettingError, match="size is 0; expected at least one byte"):
+        Mix.of({short: 0.6, long: 0.4}, size=0)

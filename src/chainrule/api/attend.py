@@ -109,7 +109,7 @@ def _of_text(model: Model, text: str) -> AttentionMaps:
     tokens = model.tokenizer.shown(read.tolist())
     if isinstance(model.tokenizer.splitter, Subword):
         tokens[0] = name_before(model.record, model.tokenizer.splitter) or tokens[0]
-    return AttentionMaps(text, _titled(maps, {"text": (tokens, tokens)}))
+    return AttentionMaps(text, _titled(maps, {"text": (tokens, tokens), "own past": (tokens, tokens)}))
 
 
 def _titled(maps: list[Weights], sides: Mapping[str, tuple[Sequence[str], Sequence[str]]]) -> list[AttentionMap]:
@@ -119,6 +119,7 @@ def _titled(maps: list[Weights], sides: Mapping[str, tuple[Sequence[str], Sequen
             rows=sides[layer.sides][0],
             columns=sides[layer.sides][1],
             weights=layer.weights,
+            is_reading=layer.sides == "own past",
         )
         for layer in maps
     ]

@@ -12,6 +12,7 @@ from chainrule.decoding.limits import Limits, constraints_for
 from chainrule.decoding.sampling import Sample, SamplingConfig, sample
 from chainrule.decoding.search_tree import SearchTree, with_greedy
 from chainrule.errors import SettingError
+from chainrule.text.long_sources import Shortened, shorten
 from chainrule.text.tokenizer import documents_of
 
 if TYPE_CHECKING:
@@ -127,8 +128,20 @@ class PairGenerator:
         return written
 
     def encode(self, texts: Sequence[str]) -> list[Tokens]:
-        """The ids of source texts; none for white space alone. Raises MarkerError."""
+        """The ids of source texts, shortened as the model's settings say; none for white space alone.
+
+        Raises MarkerError.
+        """
+        return self.shorten(texts).rows
+
+    def encode_whole(self, texts: Sequence[str]) -> list[Tokens]:
+        """As `encode`, whatever their lengths."""
         return documents_of(self.source.encode_texts([text if text.strip() else "" for text in texts]).ids)
+
+    def shorten(self, texts: Sequence[str]) -> Shortened:
+        """As `encode`, and how many sources were too long. Raises MarkerError."""
+        config = self.model.network.config
+        return shorten(texts, self.encode_whole(texts), config.max_source - 1, config.long_sources, self.encode_whole)
 
     def constraints(self, begin: str, max_tokens: int | None) -> Constraints:
         """The limits of texts. max_tokens: None: any number. Raises SettingError."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import secrets
 import unicodedata
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from chainrule.api.beam_tree import BeamTree
 from chainrule.api.causal_model import CausalModel
 from chainrule.api.load_model import open_checkpoint
 from chainrule.api.model_info import info_of_pairs, size_of
+from chainrule.api.pair_chat import PairChat
 from chainrule.api.pair_generator import BEAM, PairGenerator, Written
 from chainrule.api.pair_measurement import PairMeasurement, measure_pairs
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
@@ -42,13 +44,14 @@ from chainrule.text.tokenizer import documents_of
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from jaxtyping import Float64, Int32
     from numpy import ndarray
 
     from chainrule.base.progress import Progress
     from chainrule.decoding.beam import BeamConfig
+    from chainrule.decoding.limits import Limits
     from chainrule.neural.conditional_model import ConditionalModel
     from chainrule.storage.hugging_face import Checkpoint
     from chainrule.text.pairs import Pairs
@@ -176,6 +179,25 @@ class TextPairModel:
             begin=begin,
             max_tokens=max_tokens,
         )
+
+    def chat(
+        self,
+        messages: Iterable[Mapping[str, Any]],
+        sampling: SamplingConfig | None = None,
+        limits: Limits | None = None,
+        *,
+        seed: int | None = None,
+        warn: Callable[[str], None] = warnings.warn,
+    ) -> str:
+        """The answer of a model that was trained on conversations, as `CausalModel.chat`.
+
+        good:  model.chat([{"role": "user", "content": "my name is Ann"}])
+        """
+        seed = secrets.randbits(32) if seed is None else seed
+        answer = PairChat(self.generator).answer(messages, sampling, limits, seed=seed)
+        if answer.dropped:
+            warn(f"the first {answer.dropped:,} messages were left out: the conversation is longer than max_source")
+        return "".join(answer)
 
     @shows_progress
     def evaluate(

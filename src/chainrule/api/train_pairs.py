@@ -17,6 +17,7 @@ from chainrule.api.training_record import circumstances
 from chainrule.errors import SettingError, TextError
 from chainrule.neural.config.conditional import ConditionalConfig
 from chainrule.protocol import UNKNOWN
+from chainrule.text.long_sources import Shortened, shorten
 from chainrule.text.pairs import BothSides, Pairs
 from chainrule.text.tokenizer import documents_of
 from chainrule.text.tokenizer_config import as_config
@@ -61,7 +62,8 @@ def train_pairs(
     tokenizer: of both sides, learned from both; of targets alone if source_tokenizer is given, too. validation: pairs
     to choose the best weights by; by default, the last pairs. vectors, source_vectors: word vectors that the token
     vectors of targets and of sources start from; fixed_vectors: whether those are never updated. Pairs whose source is
-    longer than the model reads are left out. The other arguments, and the errors, are those of `train`.
+    longer than the model reads are left out, unless `long_sources` of the configuration shortens them. The other
+    arguments, and the errors, are those of `train`.
 
     good:  model = train_pairs(parallel("train.de", "train.en"), tokenizer="bpe", folder="mt/")
            model.save("mt/")
@@ -85,12 +87,21 @@ def train_pairs(
             f"{target.vocabulary_size:,} tokens, differ; leave source_tokenizer out, or set shared='target'"
         )
     config = with_sentence_end(config, target)
+
+    def encode(texts: list[str]) -> list[Int32[ndarray, " tokens"]]:
+        return documents_of(source.encode_texts(texts).ids)
+
+    def shortened(texts: Sequence[str], rows: Rows) -> Shortened:
+        return shorten(texts, rows, config.max_source - 1, config.long_sources, encode)
+
+    sources, cut = shortened(pairs.sources, sources)
     learned, held = _drop_long(sources, targets, config), None
     too_long = len(sources) - len(learned.sources)
     if validation is not None:
         sides = zip((source, target), validation.sides(), strict=True)
         held_rows = [documents_of(own.encode_block(block).ids) for own, side in sides for block in side.blocks()]
-        held = _drop_long(held_rows[0], held_rows[1], config).first(training.valid_tokens)
+        held_sources = shortened(validation.sources, held_rows[0]).rows
+        held = _drop_long(held_sources, held_rows[1], config).first(training.valid_tokens)
     elif training.valid_share:
         learned, held = _split_off_validation(learned, training)
     origin = {"family": FAMILY, "tokenizer": target.name, "source_tokenizer": source.name}
@@ -113,6 +124,7 @@ def train_pairs(
         **pairs.record,
         **vectors_used,
         "too_long": too_long,
+        **({"shortened": cut} if cut else {}),
         "documents": len(learned.targets),
         "tokens": learned.predicted(),
         "unknown_tokens": sum(int(np.count_nonzero(row == UNKNOWN)) for side in learned for row in side),

@@ -18,6 +18,7 @@ from chainrule.errors import TextError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from chainrule.applications.chat.chat_model import Answering
     from chainrule.cli.chat_session import ChatSession
 
 
@@ -46,8 +47,13 @@ def chat(
     quits. Otherwise, each line of standard input is a message, and each answer
     is printed with a line after it. Without sampling options, temperature is
     0.7 and top-p 0.9. Open models bring their template; --template is for others.
+
+    A model of pairs that was trained on conversations reads the history as its
+    source; where that is too long, from its front on, messages are left out.
     """
     from chainrule.api.causal_model import CausalModel
+    from chainrule.api.pair_chat import PairChat
+    from chainrule.api.pair_model import holds_pairs, load_pairs
     from chainrule.applications.chat.chat_model import CHAT_SAMPLING
     from chainrule.cli.chat_session import ChatSession
     from chainrule.decoding.limits import Limits
@@ -58,9 +64,15 @@ def chat(
     limits = Limits(max_tokens=max_tokens, stop=stop)
     drawn = secrets.randbelow(10**6) if seed is None else seed
     with progress_bar() as progress:
-        loaded = open_model(model, None, None, progress, kind=CausalModel)
-        chat_model = loaded.chat_model_with(None if template is None else _text_of(template))
-    session = ChatSession(chat_model, system, config, limits, drawn)
+        answering: Answering
+        if holds_pairs(model):
+            if template is not None:
+                raise CycloptsError(msg=f"--template is for models that continue texts; {model} reads conversations.")
+            answering = PairChat(load_pairs(model, progress=progress).generator)
+        else:
+            loaded = open_model(model, None, None, progress, kind=CausalModel)
+            answering = loaded.chat_model_with(None if template is None else _text_of(template))
+    session = ChatSession(answering, system, config, limits, drawn)
     if sys.stdin.isatty() and sys.stdout.isatty() and not json:
         from chainrule.cli.chat_terminal import talk
 

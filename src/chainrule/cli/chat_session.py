@@ -14,7 +14,7 @@ from chainrule.errors import SettingError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from chainrule.applications.chat.chat_model import ChatModel
+    from chainrule.applications.chat.chat_model import Answering
     from chainrule.decoding.batch import Ending
     from chainrule.decoding.limits import Limits
 
@@ -32,7 +32,7 @@ HELP = """\
 class ChatSession:
     """A conversation. reports: what is to be known beside the answers, until `take_reports`."""
 
-    def __init__(self, model: ChatModel, system: str, sampling: SamplingConfig, limits: Limits, seed: int) -> None:
+    def __init__(self, model: Answering, system: str, sampling: SamplingConfig, limits: Limits, seed: int) -> None:
         self.model, self.system, self.sampling, self.limits, self.seed = model, system, sampling, limits, seed
         self._drawing = sampling
         self.reports: list[str] = []

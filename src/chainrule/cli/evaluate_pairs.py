@@ -49,10 +49,12 @@ def evaluate_pairs(model: Path, options: PairsOptions, *, json: bool) -> None:
 
     with progress_bar() as progress:
         pairs, beam = _read(options, progress)
-        measurement = load_pairs(model, progress=progress).evaluate(
-            pairs, beam, max_tokens=options.max_tokens, progress=progress
-        )
+        loaded = load_pairs(model, progress=progress)
+        measurement = loaded.evaluate(pairs, beam, max_tokens=options.max_tokens, progress=progress)
     _note_left_out(pairs)
+    shortened = loaded.generator.shorten(pairs.sources).shortened
+    if shortened:
+        note(f"{count_of(shortened, 'source')} longer than the model reads; see long_sources of chainrule info {model}")
     if json:
         print_json(measurement.as_json())
     else:

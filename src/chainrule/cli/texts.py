@@ -92,10 +92,20 @@ class MixOptions:
             negative=(),
         ),
     ] = ()
+    mix_bytes: Annotated[
+        int | None,
+        WholeNumber,
+        Parameter(
+            help="How many bytes to mix: texts too short for their share are repeated, which suits networks, but "
+            "distorts the counts of n-grams. By default, as many as the scarcest text allows, and none is repeated."
+        ),
+    ] = None
     mix_seed: Annotated[int, WholeNumber, Parameter(help="The seed for sampling documents.")] = 0
 
     def source(self, texts: tuple[str, ...], reading: TextOptions) -> Source:
         """The texts, or the mix. Raises TextError, SettingError; CycloptsError where there is neither or both."""
+        if self.mix_bytes is not None and not self.mix:
+            raise CycloptsError(msg="--mix-bytes needs --mix.")
         if texts and self.mix:
             raise CycloptsError(msg="TEXTS and --mix are both given; name all texts in --mix, each with its share.")
         if texts:
@@ -104,7 +114,9 @@ class MixOptions:
             raise CycloptsError(msg="TEXTS is missing; put it before options that take several words.")
         from chainrule.text.mix import Mix
 
-        return Mix.of(dict(with_shares("--mix", self.mix)), seed=self.mix_seed, reading=reading.reading)
+        return Mix.of(
+            dict(with_shares("--mix", self.mix)), seed=self.mix_seed, size=self.mix_bytes, reading=reading.reading
+        )
 
 
 def text_for(models: Sequence[Path], reading: TextOptions, *texts: str) -> Corpus | Treebank:
@@ -188,7 +200,11 @@ def note_mix(source: Source) -> None:
     """Notes, after reading, how much of each text a mix has."""
     for text in source.record.get("mix", {}).get("texts", []):
         names, drawn, total = ", ".join(text["sources"]), text["documents"], text["of_documents"]
-        note(f"{names}: {drawn:,} of {total:,} documents, {text['bytes']:,} bytes, a share of {text['share']}")
+        times = text["bytes"] / max(text["of_bytes"], 1)
+        how_often = f", read {times:.1f} times" if drawn > total else ""
+        note(
+            f"{names}: {drawn:,} of {total:,} documents, {text['bytes']:,} bytes, a share of {text['share']}{how_often}"
+        )
 
 
 def check_text_target(path: Path, source: Corpus | Treebank | None, *, overwrite: bool) -> None:

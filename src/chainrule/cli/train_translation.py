@@ -48,7 +48,10 @@ def translation(
     pairs: Annotated[
         str | None,
         _FILE,
-        Parameter(help="Both in one file, separated by a tab, or as fields of JSON lines (.jsonl)."),
+        Parameter(
+            help="Both in one file, separated by a tab, or as fields of JSON lines (.jsonl). Conversations, JSON lines "
+            "with messages of role and content, are pairs, too: an answer, and all turns before it."
+        ),
     ] = None,
     source_field: Annotated[str, Parameter(help="The field of JSON lines with the source.")] = "source",
     target_field: Annotated[str, Parameter(help="The field of JSON lines with the target.")] = "target",
@@ -190,6 +193,11 @@ def _note_left_out(record: dict[str, Any]) -> None:
     for name, why in reasons.items():
         if record.get(name):
             note(f"{count_of(record[name], 'pair')} left out, {why}")
+    if record.get("shortened"):
+        network = record["settings"]
+        how = {"end": "their ends were cut off", "front": "their fronts were cut off"}
+        what = how.get(network["long_sources"], "only the most central sentences were read")
+        note(f"{count_of(record['shortened'], 'source')} of more than {network['max_source'] - 1:,} tokens: {what}")
 
 
 def _print_summary(record: dict[str, Any], summary: dict[str, Any]) -> None:

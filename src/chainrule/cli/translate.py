@@ -138,13 +138,14 @@ def translate(
                 return loaded.write(lines, beam, begin=begin, alignments=alignments, max_tokens=max_tokens)
 
         shown = silent if sys.stdout.isatty() else progress
-        number = unknown = 0
+        number = unknown = shortened = 0
         sources: list[str] = []  # for the tree
         for block in source.blocks_as_they_come(shown, "translating"):
             for first, lines in _parts(block):
                 if tree is not None:
                     sources += [line for line in lines if line.strip()]
                     _check_single(sources)
+                shortened += loaded.generator.shorten(lines).shortened
                 unknown += sum(int((ids == UNKNOWN).sum()) for ids in loaded.sources(lines))
                 for texts in _generated(generate, lines, number, partial(_place, block, first)):
                     print_texts(number, texts, nbest, alignments=search.alignments, json=json)
@@ -157,6 +158,8 @@ def translate(
                 cast("Path", tree), overwrite=overwrite
             )
     note_repairs(source)
+    if shortened:
+        note(f"{count_of(shortened, 'source')} longer than the model reads; see long_sources of chainrule info {model}")
     if unknown:
         note(f"the model does not know {count_of(unknown, 'token')} of the sources; each counts as <unk>")
     if sample and seed is None:

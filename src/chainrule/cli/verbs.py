@@ -62,6 +62,7 @@ VERBS = {
     "prune": ("prune:prune", "Make an n-gram model smaller."),
     "mix": ("mix:mix", "Mix models that share a tokenizer and vocabulary into one."),
     "info": ("info:info", "Show what is known about a model: size, settings, data, training, validation."),
+    "serve": ("serve:serve", "Serve models over HTTP, with OpenAI's interface."),
     "harness": ("harness:harness", "Run lm-evaluation-harness, with its tasks and options, on any of our models."),
     "verify": ("verify:verify", "Verify the checksums of a model folder."),
 }
@@ -73,7 +74,7 @@ GROUPS = {
     "Measure": ("evaluate", "compare", "score", "experiment", "harness"),
     "Use": (
         *("next", "generate", "complete", "chat", "fill", "rescore", "correct", "noise", "translate", "caption"),
-        *("prompt", "rank", "detect", "classify"),
+        *("prompt", "rank", "detect", "classify", "serve"),
     ),
     "Vectors": ("embed", "nearest", "analogy", "odd", "map"),
     "Look inside": ("info", "attend", "inspect"),

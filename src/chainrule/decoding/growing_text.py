@@ -28,6 +28,7 @@ class GrowingText:
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         self._held = ""  # text that may be the beginning of a stop string
         self.is_stopped = False
+        self.length = 0  # characters, those held back too
 
     def add(self, token: bytes) -> str:
         """Adds a token; the text that is now certain. Empty once the text has stopped."""
@@ -48,6 +49,7 @@ class GrowingText:
 
     def _release(self, new: str) -> str:
         text = self._held + new
+        self.length += len(new)
         stop = first_stop(text, self._stops)
         if stop >= 0:
             self.is_stopped, self._held = True, ""

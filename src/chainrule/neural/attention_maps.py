@@ -12,6 +12,7 @@ import torch
 from chainrule.errors import SettingError
 from chainrule.neural.document_boundaries import framed
 from chainrule.neural.encoded_source import WeightLists
+from chainrule.neural.encoders.recurrent import Recurrent
 from chainrule.neural.encoders.transformer import Transformer
 from chainrule.neural.language_model import NeuralModel
 from chainrule.neural.text_encoder import TextEncoder
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     Tokens = Int32[ndarray, " tokens"]
 
 _OfNetworks = NeuralModel | TwoSidedModel | TextEncoder
-Sides = Literal["text", "source", "target", "target on source"]
+Sides = Literal["text", "own past", "source", "target", "target on source"]
 
 
 class Weights(NamedTuple):
@@ -47,8 +48,16 @@ def maps_of_text(model: Scorer | Embedder, tokens: Tokens) -> tuple[Int64[ndarra
     Raises SettingError if the network has no attention, or the text is longer than its context.
     """
     encoder = model.network.encoder if isinstance(model, _OfNetworks) else None
-    if not isinstance(model, _OfNetworks) or not isinstance(encoder, Transformer):
-        raise SettingError("this model has no attention to show; expected a Transformer, or a model of pairs")
+    is_recurrent = isinstance(encoder, Recurrent) and encoder.attends_to_itself
+    if (
+        not isinstance(model, _OfNetworks)
+        or not isinstance(encoder, Transformer | Recurrent)
+        or (isinstance(encoder, Recurrent) and not is_recurrent)
+    ):
+        raise SettingError(
+            "this model has no attention to show; expected a Transformer, a recurrent network with intra_attention, or "
+            "a model of pairs"
+        )
     read = framed(tokens, model.network)
     if encoder.context is not None and len(read) > encoder.context:
         most = encoder.context - len(read) + len(tokens)
@@ -56,7 +65,7 @@ def maps_of_text(model: Scorer | Embedder, tokens: Tokens) -> tuple[Int64[ndarra
             f"the text has {len(tokens):,} tokens, but the network reads at most {most:,} at once; shorten it"
         )
     inputs = torch.from_numpy(read)[None].to(model.network.device)
-    return read, _numbered("text", encoder.attention_maps(model.network.embed(inputs)))
+    return read, _numbered("own past" if is_recurrent else "text", encoder.attention_maps(model.network.embed(inputs)))
 
 
 @torch.inference_mode()

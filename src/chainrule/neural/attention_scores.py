@@ -4,11 +4,12 @@
     scaled_dot    s . h / sqrt(d)              Vaswani et al. 2017, equation 1
     general       s . W h                      Luong et al. 2015, section 3.1
     content       b cos(s, h), b learned       Graves et al. 2014, equations 5 and 6
+    cosine        cos(s, h)                    the same with b = 1, so that weights stay soft
     additive      v . tanh(W s + U h)          Bahdanau et al. 2015, appendix A.1.2
     location      (W s)_j for the j-th key     Luong et al. 2015, equation 8
 
 Each score is a function of `query(s)` and `key(h)`, so that what depends on the keys alone is computed once. The first
-four are dot products of the two, which the fused kernel computes.
+five are dot products of the two, which the fused kernel computes.
 
 Legend: B rows, H heads, T queries, S keys, d width of a head, e width of prepared queries and keys.
 """
@@ -47,13 +48,14 @@ class Score(Protocol):
 
 
 class Product(nn.Module):
-    """dot, scaled_dot, general and content."""
+    """dot, scaled_dot, general, cosine and content."""
 
     is_product = True
 
     def __init__(self, name: ScoreName, heads: int, width: int) -> None:
         """width: of a head."""
         super().__init__()
+        self.is_cosine = name in ("cosine", "content")
         self.scale = width**-0.5 if name == "scaled_dot" else 1.0
         self.matrix = nn.Parameter(torch.empty(heads, width, width)) if name == "general" else None
         self.sharpness = nn.Parameter(torch.zeros(heads, 1, 1)) if name == "content" else None  # log b
@@ -64,13 +66,14 @@ class Product(nn.Module):
 
     def query(self, query: Float[Tensor, "B H T d"]) -> Float[Tensor, "B H T e"]:
         """As `Score.query`."""
-        if self.sharpness is not None:
-            return F.normalize(query, dim=-1) * self.sharpness.exp()
+        if self.is_cosine:
+            directions = F.normalize(query, dim=-1)
+            return directions if self.sharpness is None else directions * self.sharpness.exp()
         return query * self.scale
 
     def key(self, key: Float[Tensor, "B H S d"]) -> Float[Tensor, "B H S e"]:
         """As `Score.key`."""
-        if self.sharpness is not None:
+        if self.is_cosine:
             return F.normalize(key, dim=-1)
         return key if self.matrix is None else _by_head(key, self.matrix)
 

@@ -32,7 +32,7 @@ from chainrule.neural.vectors import static_vectors, token_vectors
 from chainrule.protocol import END, UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from jaxtyping import Bool, Float, Float32, Float64, Int32, Int64
     from numpy import ndarray
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
     Tokens = Int32[ndarray, " tokens"]
 
+_TOPS_AT_ONCE = 256  # positions whose whole distributions are in memory
 _READ_AT_ONCE = 2048  # tokens of a row, if a state can carry over from one part of the row to the next
 
 
@@ -266,6 +267,36 @@ class NeuralModel:
         check_log_probs(drawn)
         return drawn, tokens.to(torch.int32).cpu().numpy()
 
+    @torch.inference_mode()
+    def position_tops(
+        self, sequences: Sequence[Tokens], k: int
+    ) -> list[tuple[Float32[ndarray, "tokens k"], Int32[ndarray, "tokens k"]]]:
+        """As `PromptReader.position_tops`."""
+        k = min(k, self.vocabulary_size)
+        tops = [(np.empty((len(row), k), np.float32), np.empty((len(row), k), np.int32)) for row in sequences]
+        documents: list[Tokens] = []
+        spans: list[tuple[int, int]] = []  # of each document: its sequence, and its first position there
+        for i, sequence in enumerate(map(as_tokens, sequences)):
+            check_tokens(sequence, self.vocabulary_size)
+            done = 0
+            for part in [sequence] if self.network.memory == "stream" or not len(sequence) else _documents(sequence):
+                spans.append((i, done))
+                documents.append(part)
+                done += len(part)
+        inputs = [np.concatenate([[END], row[:-1]]) for row in documents]
+        together = TOGETHER_ON_PROCESSORS if self.network.device.type == "cpu" else TOGETHER
+        for batch in batches_of(pieces_of([len(row) for row in documents], self.network.encoder), together):
+            tokens = self._tensor(padded([inputs[row][begin:end] for row, begin, _, end in batch], END))
+            hidden = self._hidden(tokens)
+            for i, (row, begin, first, end) in enumerate(batch):
+                number, offset = spans[row]
+                for low in range(first, end, _TOPS_AT_ONCE):
+                    high = min(low + _TOPS_AT_ONCE, end)
+                    state = Reading(None, _Next(hidden[i, low - begin : high - begin]))
+                    for out, column in zip(tops[number], self.top(state, k), strict=True):
+                        out[offset + low : offset + high] = column
+        return tops
+
     def vectors(
         self, sequences: Sequence[Tokens], layer: int | None = None, *, bfloat16: bool = False
     ) -> list[Float32[ndarray, "tokens D"]]:
@@ -336,16 +367,25 @@ class NeuralModel:
         self, tokens: Int64[Tensor, "B T"], targets: Int64[Tensor, "B T"], *, unknown: bool
     ) -> Float32[ndarray, "B T tokens"]:
         """The log-probabilities of the targets and, if asked, of <unk>, given the tokens up to the same position."""
-        encoder, output = self.network.encoder, self.network.output
-        carries = encoder.context is None and encoder.reach is None
-        state: encoder_states.State = None
         asked = torch.stack([targets, torch.full_like(targets, UNKNOWN)][: 1 + unknown], -1)
         parts: list[Tensor] = []
+        for part, hidden in self._hidden_parts(tokens):
+            parts.append(self.network.output.log_probs_of(hidden, asked[:, part]))
+        return torch.cat(parts, 1).cpu().numpy()
+
+    def _hidden(self, tokens: Int64[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
+        """The hidden states after tokens that begin texts."""
+        return torch.cat([hidden for _, hidden in self._hidden_parts(tokens)], 1)
+
+    def _hidden_parts(self, tokens: Int64[Tensor, "B T"]) -> Iterator[tuple[slice, Float[Tensor, "B part D"]]]:
+        """The hidden states of a part of the positions after the other."""
+        encoder = self.network.encoder
+        carries = encoder.context is None and encoder.reach is None
+        state: encoder_states.State = None
         for begin in range(0, tokens.shape[1], _READ_AT_ONCE) if carries else [0]:
             part = slice(begin, begin + _READ_AT_ONCE if carries else None)
             hidden, state = self._read(tokens[:, part], state, None)
-            parts.append(output.log_probs_of(hidden, asked[:, part]))
-        return torch.cat(parts, 1).cpu().numpy()
+            yield part, hidden
 
     def _read(
         self, tokens: Int64[Tensor, "B T"], state: encoder_states.State, starts: Bool[Tensor, "B T"] | None

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from chainrule.errors import SettingError
 from chainrule.neural.cells import Weights, gru_gates, lstm_gates, rnn
 from chainrule.neural.document_boundaries import framed
+from chainrule.neural.encoders.intra_attention import IntraAttentionLSTM
 from chainrule.neural.encoders.recurrent import Recurrent
 from chainrule.neural.labelling.classifier import ScratchClassifier
 from chainrule.neural.labelling.text_layers import RecurrentLayers
@@ -61,7 +62,7 @@ def gates_of_text(model: object, tokens: Int32[ndarray, " T"]) -> tuple[Int64[nd
 def _of_encoder(encoder: Recurrent, x: Float[Tensor, "T E"]) -> list[LayerGates]:
     layers = []
     for number, layer in enumerate(encoder.layers, 1):
-        values = gates(cast("nn.RNNBase", layer), x)
+        values = gates(cast("nn.RNNBase | IntraAttentionLSTM", layer), x)
         layers.append(_as_arrays(f"layer {number}", values))
         hidden = values["h"]
         x = hidden + x if encoder.residual and hidden.shape == x.shape else hidden
@@ -84,8 +85,12 @@ def _of_layers(own: RecurrentLayers, x: Float[Tensor, "T E"]) -> list[LayerGates
     return layers
 
 
-def gates(layer: nn.RNNBase, x: Float[Tensor, "T E"]) -> Values:
+def gates(layer: nn.RNNBase | IntraAttentionLSTM, x: Float[Tensor, "T E"]) -> Values:
     """All that a layer of torch computes from zeros on, by name as in `LayerGates`."""
+    if isinstance(layer, IntraAttentionLSTM):
+        recorded: list[dict[str, Tensor]] = []
+        layer(x[None], layer.start(1), gates_out=recorded)
+        return {name: torch.cat([step[name] for step in recorded]) for name in recorded[0]}
     weights = Weights(*(cast("Tensor", getattr(layer, name)) for name in _WEIGHTS))
     h = memory = x.new_zeros(1, layer.hidden_size)
     steps = []

@@ -7,7 +7,7 @@ weights as numbers. Tokens are always escaped.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -29,17 +29,24 @@ _WHITE, _DARK = (255, 255, 255), (8, 48, 107)
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionMap:
-    """The maps of all heads of a layer. rows, columns: the tokens of queries and keys."""
+    """The maps of all heads of a layer. rows, columns: the tokens of queries and keys.
+
+    is_reading: each token attends to those before it only; the page then also shows the text as it is read.
+    """
 
     title: str
     rows: Sequence[str]
     columns: Sequence[str]
     weights: Float32[ndarray, "heads rows columns"]
+    is_reading: bool = False
 
 
 def attention_page(heading: str, maps: Sequence[AttentionMap]) -> str:
     """A self-contained HTML page without scripts."""
-    layers = [{"title": layer.title, "heads": _heads(layer)} for layer in maps]
+    layers = [
+        {"title": layer.title, "heads": _heads(layer), "lines": _reading(layer) if layer.is_reading else []}
+        for layer in maps
+    ]
     return render("attention.html.j2", title=heading, layers=layers)
 
 
@@ -57,6 +64,26 @@ def attention_svg(heading: str, maps: Sequence[AttentionMap]) -> str:
 
 def _heads(layer: AttentionMap) -> list[dict[str, Any]]:
     return [_drawn(layer, head) for head in range(len(layer.weights))]
+
+
+class _Seen(NamedTuple):
+    """A token in the colour of the weight that a later token gives it."""
+
+    text: str
+    colour: str
+    is_dark: bool
+    weight: str
+
+
+def _reading(layer: AttentionMap) -> list[tuple[str, list[_Seen]]]:
+    """Each token, and those before it in the colours of their mean weights over heads."""
+    weights = layer.weights.mean(0)
+    lines = []
+    for i, (now, colours, row) in enumerate(zip(layer.rows, _colours(weights).tolist(), weights.tolist(), strict=True)):
+        before = zip(layer.columns[:i], colours, row, strict=False)
+        seen = [_Seen(token, f"rgb{tuple(rgb)}", weight > 0.5, f"{weight:.2f}") for token, rgb, weight in before]
+        lines.append((now, seen))
+    return lines
 
 
 def _cell(layer: AttentionMap) -> float:

@@ -2,7 +2,8 @@
 
 The scarcest text is used whole, and from each other text as many documents as its share needs, drawn at random without
 replacement and kept in order. No document is repeated: copies would distort the counts of counts from which n-gram
-models estimate discounts.
+models estimate discounts. Where the size of the mix is given instead, as for networks (Brown et al. 2020, table 2.2), a
+text that is too short for its share is read again and again, and its last time in part.
 """
 
 from __future__ import annotations
@@ -51,11 +52,23 @@ class Ingredient:
             self.of_documents += block.stops().size
 
     def draw(self, wanted: int, seed: Sequence[int]) -> Iterator[Block]:
-        """Draws documents of `wanted` bytes in total, in their order, TURN_BYTES at a time."""
+        """Draws documents of `wanted` bytes in total, in their order, TURN_BYTES at a time.
+
+        More than the text has: all of them as often as fits, then some.
+        """
+        self.documents = self.bytes = 0
+        if not self.of_bytes:
+            return
+        for _ in range(-(-wanted // self.of_bytes) - 1):
+            yield from self._draw_once(self.of_bytes, seed)
+            wanted -= self.of_bytes
+        yield from self._draw_once(wanted, seed)
+
+    def _draw_once(self, wanted: int, seed: Sequence[int]) -> Iterator[Block]:
+        """As `draw`, no document twice."""
         # Only the raw stream of a bit generator is the same in all versions of NumPy.
         generator = np.random.PCG64(np.random.SeedSequence(seed))
         left = self.of_bytes
-        self.documents = self.bytes = 0
         for block in self.source.blocks():
             stops = block.stops()
             draws = (generator.random_raw(stops.size) >> np.uint64(11)) * 2.0**-53  # in [0, 1)
@@ -81,6 +94,7 @@ class Mix:
 
     ingredients: Sequence[Ingredient]
     seed: int = 0
+    size: int | None = None  # in bytes; None: as much as the scarcest text allows
     _measured: bool = field(default=False, repr=False)
 
     @classmethod
@@ -89,15 +103,19 @@ class Mix:
         shares: Mapping[str | os.PathLike[str], Share],
         *,
         seed: int = 0,
+        size: int | None = None,
         reading: Reading | None = None,
     ) -> Mix:
         """A mix of files or folders with the given shares of bytes.
 
-        Raises SettingError if the shares do not add up to one, or a file is named twice; TextError, as `Corpus.of`, and
-        for standard input.
+        size: in bytes; texts that are too short for their share of it are repeated. By default, the scarcest text is
+        used whole, and no document twice. Raises SettingError if the shares do not add up to one, or a file is named
+        twice; TextError, as `Corpus.of`, and for standard input.
         """
         if seed < 0:
             raise SettingError(f"seed is {seed}; expected 0 or more")
+        if size is not None and size < 1:
+            raise SettingError(f"size is {size}; expected at least one byte")
         exact = exact_shares(shares.values())
         twice = describe_duplicate([os.fspath(source) for source in shares])
         if twice is not None:
@@ -105,7 +123,7 @@ class Mix:
         corpora = [Corpus.of(source, reading) for source in shares]
         if any(STANDARD_INPUT in corpus.sources for corpus in corpora):
             raise TextError("standard input, -, cannot be mixed, since a mix reads its texts twice; name a file")
-        return cls([Ingredient(corpus, share) for corpus, share in zip(corpora, exact, strict=True)], seed)
+        return cls([Ingredient(corpus, share) for corpus, share in zip(corpora, exact, strict=True)], seed, size)
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -118,7 +136,8 @@ class Mix:
             key: {name: value for record in records for name, value in record.get(key, {}).items()}
             for key in ("data", "reading", "repaired")
         }
-        return {**merged, "mix": {"seed": self.seed, "texts": [part.as_record() for part in self.ingredients]}}
+        sized = {} if self.size is None else {"size": self.size}
+        return {**merged, "mix": {"seed": self.seed, **sized, "texts": [part.as_record() for part in self.ingredients]}}
 
     def blocks(self, progress: Progress = silent, task: str = "reading") -> Iterator[Block]:
         """As `Source.blocks`. Raises TextError."""
@@ -126,7 +145,8 @@ class Mix:
             for part in self.ingredients:
                 part.measure(progress)
             self._measured = True
-        total = min(part.of_bytes / part.share for part in self.ingredients)
+        scarcest = min(part.of_bytes / part.share for part in self.ingredients)
+        total = scarcest if self.size is None else self.size
         waiting = [
             (part, part.draw(int(total * part.share), [self.seed, i])) for i, part in enumerate(self.ingredients)
         ]

@@ -16,6 +16,7 @@ from chainrule.errors import TextError
 from chainrule.text.corpus import Corpus, Lines
 from chainrule.text.reading import Reading
 from chainrule.text.records import json_objects, suggest_fields
+from chainrule.text.turns import MESSAGES, pairs_of_turns
 
 if TYPE_CHECKING:
     import os
@@ -121,9 +122,13 @@ def tab_separated(corpus: Corpus, progress: Progress = silent) -> Pairs:
 
 
 def from_records(name: str, source_field: str, target_field: str) -> Pairs:
-    """Reads two fields of each object in a file of JSON lines. Raises TextError."""
+    """Reads two fields of each object in a file of JSON lines, or conversations, see `turns`. Raises TextError."""
     pairs = Pairs(names=(name, name))
     for number, (place, record) in enumerate(json_objects(name), 1):
+        if MESSAGES in record and source_field not in record:
+            for source, target in pairs_of_turns(record, place):
+                pairs.add(source, target, number)
+            continue
         texts = []
         for name_of_field in (source_field, target_field):
             if not isinstance(record.get(name_of_field), str):

@@ -6,7 +6,7 @@ Knows no kind of model beyond `LanguageModel` and, for prompts with control toke
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -58,6 +58,21 @@ class Answer:
             self.ending = piece.ending
             if piece.text:
                 yield piece.text
+
+
+class Answering(Protocol):
+    """What answers a conversation."""
+
+    def answer(
+        self,
+        messages: Iterable[Mapping[str, Any] | Message],
+        sampling: SamplingConfig | None = None,
+        limits: Limits | None = None,
+        *,
+        seed: int,
+        number: int = 0,
+    ) -> Answer:
+        """The answer to the last message. number: which of many answers by the same seed. Raises SettingError."""
 
 
 class ChatModel:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from chainrule.base.settings import setting
-from chainrule.neural.config.conditional import ConditionalConfig, Reads, ScoreName, Shared, Writes
+from chainrule.neural.config.conditional import ConditionalConfig, LongSources, Reads, ScoreName, Shared, Writes
 from chainrule.neural.config.network import MAX_CONTEXT, MAX_LAYERS, MAX_WIDTH
 
 
@@ -38,7 +38,8 @@ class CaptionConfig(ConditionalConfig):
     score: ScoreName = setting(
         "scaled_dot",
         "how well a state s matches a place h: dot: s h; scaled_dot: s h / root of the width; "
-        "general: s W h; additive: v tanh(W s + U h); content: their cosine, sharpened; location: W s, whatever h",
+        "general: s W h; additive: v tanh(W s + U h); content: their cosine, sharpened; cosine: as it "
+        "is; location: W s, whatever h",
     )
     input_feeding: bool = setting(
         False, "lstm, gru that attend after: the next step also reads the output of the last one (Luong 2015)"
@@ -58,4 +59,5 @@ class CaptionConfig(ConditionalConfig):
     )
     placed: bool = setting(True, "the vectors of places get a learned vector of where they are")
     shared: Shared = setting("target", "target: the output shares the vectors of tokens; none: it does not")
+    long_sources: LongSources = setting("refuse", "for texts only", is_rare=True)
     max_source: int = setting(512, "the places of a picture", least=1, below=MAX_CONTEXT, is_rare=True)

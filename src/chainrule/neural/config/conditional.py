@@ -15,8 +15,9 @@ Reads = Literal["transformer", "lstm", "gru", "convolution", "none"]
 Style = Literal["vaswani", "modern", "t5"]
 PairPositions = Literal["sinusoidal", "rotary", "relative", "none"]
 Looks = Literal["soft", "local", "hard", "none"]
-ScoreName = Literal["dot", "scaled_dot", "general", "additive", "content", "location"]
+ScoreName = Literal["dot", "scaled_dot", "general", "additive", "content", "cosine", "location"]
 Estimator = Literal["reinforce", "straight_through"]
+LongSources = Literal["refuse", "end", "front", "sentences"]
 Shared = Literal["all", "target", "inputs", "none"]
 
 
@@ -66,7 +67,8 @@ class ConditionalConfig:
     score: ScoreName = setting(
         "scaled_dot",
         "how well a state s matches a position h of the source: dot: s h; scaled_dot: s h / root of the width; "
-        "general: s W h; additive: v tanh(W s + U h); content: their cosine, sharpened; location: W s, whatever h",
+        "general: s W h; additive: v tanh(W s + U h); content: their cosine, sharpened; cosine: as it "
+        "is; location: W s, whatever h",
     )
     center: Literal["fixed", "predicted"] = setting(
         "fixed", "local: the center of the window: the target's own position, or predicted from the state"
@@ -87,6 +89,11 @@ class ConditionalConfig:
         "target do",
     )
     max_source: int = setting(512, "the longest source, in tokens with its </s>", least=2, below=MAX_CONTEXT)
+    long_sources: LongSources = setting(
+        "refuse",
+        "longer sources; refuse: training leaves them out, and to write from one is an error; end, front: that side is "
+        "cut off; sentences: the most central sentences are read (Nenkova 2005)",
+    )
     dropout: float = setting(0.1, "share of numbers dropped: of token vectors and of each layer", least=0, below=1)
     attention_dropout: float = setting(0.0, "share of attention weights dropped", least=0, below=1)
     feed_forward: FeedForward | None = setting(

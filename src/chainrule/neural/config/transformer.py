@@ -14,7 +14,7 @@ from chainrule.neural.config.network import CONTEXT, MAX_CONTEXT, MAX_LAYERS, MA
 
 Norm = Literal["layer", "rms"]
 SelfScore = Literal[
-    "dot", "scaled_dot", "general", "additive", "content"
+    "dot", "scaled_dot", "general", "additive", "content", "cosine"
 ]  # without location: the position of a key in a text says nothing
 NormPlace = Literal["pre", "post"]
 BiasedPart = Literal["query_key_value", "attention_out", "feed_forward"]
@@ -55,7 +55,7 @@ class TransformerConfig(NetworkConfig):
     score: SelfScore = setting(
         "scaled_dot",
         "how well a query q matches a key k: dot: q k; scaled_dot: q k / root of the width; general: q W k; "
-        "additive: v tanh(W q + U k); content: their cosine, sharpened",
+        "additive: v tanh(W q + U k); content: their cosine, sharpened; cosine: as it is",
     )
     query_key_norm: bool = setting(True, "queries and keys are normalised in each head")
     parallel: bool = setting(False, "attention and feed-forward side by side in a block, not one after the other")

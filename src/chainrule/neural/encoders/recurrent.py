@@ -14,6 +14,7 @@ from torch.func import functional_call
 
 from chainrule.neural.capabilities import runs_lstm_in_bfloat16
 from chainrule.neural.dropout import dropped
+from chainrule.neural.encoders.intra_attention import IntraAttentionLSTM
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,14 +22,16 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int64
 
     from chainrule.neural.config import RecurrentConfig
-    from chainrule.neural.config.recurrent import Cell
     from chainrule.neural.encoder_states import State
 
-    LayerState = tuple[Tensor, ...]  # h, and c of an LSTM: (B, D) each
+    LayerState = tuple[Tensor, ...]  # h, and c of an LSTM: (B, D) each; of one that attends to its past, (B, n) each
 
 
 class Recurrent(nn.Module):
-    """RNN, GRU or LSTM. A state holds that of each layer: (h,), or (h, c) for an LSTM, (B, D) each."""
+    """RNN, GRU or LSTM. A state holds that of each layer: (h,), or (h, c) for an LSTM, (B, D) each.
+
+    With intra_attention, layers are `IntraAttentionLSTM`s, and have their states.
+    """
 
     is_bidirectional = False
     context: int | None = None  # a state never fills
@@ -37,8 +40,9 @@ class Recurrent(nn.Module):
     def __init__(self, config: RecurrentConfig) -> None:
         super().__init__()
         widths = [config.input_width, *[config.width] * (config.layers - 1), config.output_width]
+        self.attends_to_itself = bool(config.intra_attention)
         self.cell, self.width, self.residual = config.cell, config.output_width, config.residual
-        self.layers = nn.ModuleList(_layer(config.cell, *pair) for pair in pairwise(widths))
+        self.layers = nn.ModuleList(_layer(config, *pair) for pair in pairwise(widths))
         self.widths = widths[1:]
         dropouts = [config.input_dropout, *[config.dropout] * (config.layers - 1)]
         self.dropouts, self.output_dropout = dropouts, config.output_dropout
@@ -47,6 +51,8 @@ class Recurrent(nn.Module):
 
     def start(self, rows: int) -> tuple[LayerState, ...]:
         """The state of rows that have read nothing."""
+        if self.attends_to_itself:
+            return tuple(cast("IntraAttentionLSTM", layer).start(rows) for layer in self.layers)
         vectors = 2 if self.cell == "lstm" else 1
         like = next(self.parameters())
         return tuple(tuple(like.new_zeros(rows, width) for _ in range(vectors)) for width in self.widths)
@@ -74,6 +80,16 @@ class Recurrent(nn.Module):
         for layer, before, dropout in zip(self.layers, self.start(len(x)), self.dropouts, strict=True):
             x, _ = self._read(layer, self._dropped(x, dropout), before, runs)
             yield x if layer is not self.layers[-1] else self._dropped(x, self.output_dropout)
+
+    def attention_maps(self, x: Float[Tensor, "B T D"]) -> list[Float[Tensor, "B 1 T T"]]:
+        """For each layer, the weights of the states before each token, where layers attend to their own past."""
+        maps = []
+        for layer, before in zip(self.layers, self.start(len(x)), strict=True):
+            steps: list[Tensor] = []
+            hidden, _ = layer(x, before, weights_out=steps)
+            x = hidden + x if self.residual and hidden.shape == x.shape else hidden
+            maps.append(torch.stack([_placed(weights, t, len(steps)) for t, weights in enumerate(steps)], 1)[:, None])
+        return maps
 
     def _read(self, layer: nn.Module, x: Tensor, state: LayerState, runs: _Runs | None) -> tuple[Tensor, LayerState]:
         """As `_run`, with the residual connection, if there is one."""
@@ -104,6 +120,8 @@ class Recurrent(nn.Module):
         if self.cell == "lstm" and torch.is_autocast_enabled(device) and not runs_lstm_in_bfloat16(device):
             with torch.autocast(device, enabled=False):
                 return self._call(layer, weights, x.float(), tuple(part.float() for part in state))
+        if self.attends_to_itself:
+            return cast("tuple[Tensor, LayerState]", functional_call(layer, weights, (x, state)))
         before: Tensor | LayerState = tuple(part.unsqueeze(0) for part in state)
         if self.cell != "lstm":
             before = before[0]
@@ -178,7 +196,17 @@ class _Runs:
         return torch.cat([part.flatten(0, 1) for part in parts])[back].view(*self.shape, parts[0].shape[2])
 
 
-def _layer(cell: Cell, inputs: int, width: int) -> nn.Module:
+def _placed(weights: Float[Tensor, "B S"], t: int, length: int) -> Float[Tensor, "B length"]:
+    """The weights of kept states, the latest last, at the positions of their tokens, before position t."""
+    number = min(t, weights.shape[1])
+    own = weights[:, weights.shape[1] - number :]
+    return torch.nn.functional.pad(own, (t - number, length - t))
+
+
+def _layer(config: RecurrentConfig, inputs: int, width: int) -> nn.Module:
+    cell = config.cell
+    if config.intra_attention:
+        return IntraAttentionLSTM(inputs, width, config.intra_attention)
     if cell == "lstm":
         return nn.LSTM(inputs, width, batch_first=True)
     if cell == "gru":

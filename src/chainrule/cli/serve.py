@@ -1,0 +1,127 @@
+"""chainrule serve MODELS: models over HTTP, for programs written for OpenAI's interface."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import CycloptsError, Parameter
+
+from chainrule.cli.arguments import WholeNumber
+from chainrule.cli.screen import note
+from chainrule.errors import TextError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_SHORTEST_KEY = 8  # characters
+
+
+def serve(
+    *models: Annotated[
+        str,
+        Parameter(
+            help="Models: folders or files, each perhaps with a name before it: name=lm/. The first is the default."
+        ),
+    ],
+    host: Annotated[
+        str, Parameter(help="The address to listen on; other machines reach it only if it is not 127.0.0.1.")
+    ] = "127.0.0.1",
+    port: Annotated[int, WholeNumber, Parameter(help="The port to listen on; 0 chooses a free one.")] = 8000,
+    api_key_file: Annotated[
+        Path | None,
+        Parameter(
+            help="A file with the key that every request must have. Without it, on 127.0.0.1, nobody needs a key."
+        ),
+    ] = None,
+    no_key: Annotated[bool, Parameter(negative=(), help="Let everybody in, also from other machines.")] = False,
+    memory: Annotated[
+        float | None,
+        Parameter(
+            help="The most gigabytes that the files of all open models may have: models used "
+            "least lately are closed. By default, all stay open."
+        ),
+    ] = None,
+    max_tokens: Annotated[int, WholeNumber, Parameter(help="The longest text that a request may ask for.")] = 4096,
+    log_requests: Annotated[
+        bool, Parameter(negative=(), help="Log each request: its route, status and time, never its text.")
+    ] = False,
+) -> None:
+    """Serve models over HTTP, with OpenAI's interface.
+
+        $ chainrule serve lm/ --port 8000
+
+    Completions with log-probabilities of prompts and answers, chat, embeddings,
+    scores and tokenizers, for clients such as openai, lm-evaluation-harness, llm
+    and LangChain; /openapi.json lists all routes. Models open when they are
+    first asked for, and again when their files change. Ctrl-C lets running
+    answers end. Needs FastAPI: pip install 'chainrule[serve]'.
+    """
+    from chainrule.serving.limits import ServerLimits
+    from chainrule.serving.serve import serve as serve_models
+
+    if not models:
+        raise CycloptsError(msg="A model to serve is missing.")
+    if memory is not None and not memory > 0:
+        raise CycloptsError(msg=f"--memory is {memory}; give a number of gigabytes above 0.")
+    if not 0 <= port < 1 << 16:
+        raise CycloptsError(msg=f"--port is {port}; give 0 to 65535.")
+    key = None if api_key_file is None else _key_in(api_key_file)
+    if key is None and not no_key and host not in ("localhost", "::1") and not host.startswith("127."):
+        raise CycloptsError(
+            msg=f"--host {host} lets other machines in: give --api-key-file, or --no-key to let everybody in."
+        )
+    logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
+    logging.getLogger("chainrule.serving").setLevel(logging.INFO if log_requests else logging.WARNING)
+    named = _named(models)
+
+    def print_address(address: str) -> None:
+        print(f"serving {', '.join(named)} on {address}/v1; Ctrl-C stops", flush=True)
+
+    serve_models(
+        named,
+        host=host,
+        port=port,
+        key=key,
+        open_to_all=no_key,
+        memory=None if memory is None else int(memory * 1e9),
+        limits=ServerLimits(max_tokens=max_tokens),
+        on_start=print_address,
+        on_event=_note_event,
+    )
+    note("stopped")
+
+
+def _named(models: Sequence[str]) -> dict[str, Path]:
+    """Paths by name. Raises CycloptsError."""
+    named: dict[str, Path] = {}
+    for model in models:
+        name, equals, path = model.partition("=")
+        if not equals or os.sep in name:
+            name, path = "", model
+        name = name or Path(os.path.abspath(path)).name
+        if name in named:
+            raise CycloptsError(msg=f"Two models are called {name}: name one of them, as in other={path}.")
+        named[name] = Path(path)
+    return named
+
+
+def _key_in(file: Path) -> str:
+    """Raises TextError, CycloptsError."""
+    try:
+        key = file.read_text(encoding="utf-8").strip()
+    except UnicodeDecodeError as error:
+        raise TextError(f"{file}: not UTF-8 ({error.reason}); expected one line, the key") from error
+    except OSError as error:
+        raise CycloptsError(msg=f"--api-key-file {file}: cannot be read: {error.strerror}.") from error
+    if len(key) < _SHORTEST_KEY or not key.isascii() or not key.isprintable() or " " in key:
+        raise TextError(f"{file}: expected one line with a key of {_SHORTEST_KEY} or more visible ASCII characters")
+    return key
+
+
+def _note_event(event: str, name: str) -> None:
+    if event != "opened":
+        note(f"model {name}: {event}")

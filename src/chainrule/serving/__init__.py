@@ -1,0 +1,1 @@
+"""Models over HTTP: a server that programs written for OpenAI's interface use unchanged."""

@@ -1,0 +1,177 @@
+"""/v1/completions: texts after prompts, with log-probabilities of both."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from chainrule.serving.api_error import ApiError
+from chainrule.serving.choice import Choice, ChosenToken, Chunk
+from chainrule.serving.generating import check_size, generation, text_settings
+from chainrule.serving.prompts import Prompt, encode_prompts
+from chainrule.serving.ticket import Ticket
+from chainrule.serving.token_names import finite
+from chainrule.serving.work import Scoring
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from chainrule.serving.requests import CompletionBody
+    from chainrule.serving.served_model import ServedModel
+    from chainrule.serving.work import Generation
+
+    Json = dict[str, Any]
+
+DEFAULT_MAX_TOKENS = 16  # as in OpenAI's interface
+
+
+class CompletionAnswer:
+    """The answer to a request, whose work has been submitted. Raises ApiError when made."""
+
+    def __init__(self, served: ServedModel, body: CompletionBody) -> None:
+        self._served, self._body = served, body
+        if body.suffix:
+            raise ApiError(400, "suffix: this model does not fill in the middle; leave suffix out", param="suffix")
+        self._n = body.n or 1
+        best_of = body.best_of or self._n
+        if best_of < self._n:
+            raise ApiError(400, f"best_of is {best_of}, less than n, {self._n}; raise it", param="best_of")
+        if best_of > self._n and body.stream:
+            raise ApiError(400, "best_of cannot be streamed: the best text is known at the end", param="best_of")
+        max_tokens = DEFAULT_MAX_TOKENS if body.max_tokens is None else body.max_tokens
+        settings = text_settings(body, served, max_tokens=max_tokens, choices=best_of, top=body.logprobs or 0)
+        self._prompts = encode_prompts(body.prompt, served.causal.tokenizer, served.limits.prompts)
+        check_size(len(self._prompts), sum(len(prompt.ids) for prompt in self._prompts), settings, served.limits)
+        is_scored = bool(body.echo) and body.logprobs is not None
+        self._is_empty = max_tokens == 0
+        texts = 0 if self._is_empty else len(self._prompts) * best_of
+        self.ticket = Ticket(texts + is_scored)
+        self.scoring: Scoring | None = None
+        self._choices: list[list[Choice]] = [[] for _ in self._prompts]
+        work: list[Generation | Scoring] = []
+        if is_scored:
+            sequences = [prompt.read for prompt in self._prompts]
+            self.scoring = Scoring(self.ticket, sequences, body.logprobs or 0)
+            work.append(self.scoring)
+        for i, prompt in enumerate(self._prompts if not self._is_empty else []):
+            part, self._choices[i] = generation(
+                served, self.ticket, prompt.read, settings, before=prompt.surfaces, offset=len(prompt.text)
+            )
+            work.append(part)
+        self._head = {
+            "id": f"cmpl-{uuid.uuid4().hex}",
+            "object": "text_completion",
+            "created": int(time.time()),
+            "model": served.name,
+            "system_fingerprint": served.fingerprint,
+        }
+        if work:
+            served.scheduler.submit(work)
+
+    async def record(self) -> Json:
+        """The whole answer, once all texts have ended. Raises what the work raised."""
+        try:
+            await self.ticket.wait_until_done()
+        finally:
+            self.abandon()
+        entries: list[Json] = []
+        used = 0
+        for i, prompt in enumerate(self._prompts):
+            chunks = [choice.take() for choice in self._choices[i]] or [Chunk("", [], "length")] * self._n
+            used += sum(len(chunk.tokens) for chunk in chunks)
+            if len(chunks) > self._n:
+                chunks = sorted(chunks, key=_mean_log_prob, reverse=True)[: self._n]
+            for chunk in chunks:
+                echo = self._body.echo
+                text = prompt.text + chunk.text if echo else chunk.text
+                logprobs = self._logprobs(i if echo else None, chunk.tokens)
+                entries.append(self._entry(len(entries), text, logprobs, chunk.finish_reason))
+        return {**self._head, "choices": entries, "usage": self._usage(used)}
+
+    async def chunks(self) -> AsyncIterator[Json]:
+        """The answer, piece by piece. Raises what the work raised."""
+        try:
+            while self.scoring is not None and not self.scoring.is_done:
+                await self.ticket.wait()
+            used = 0
+            open_choices = {
+                i * self._n + k: choice for i, choices in enumerate(self._choices) for k, choice in enumerate(choices)
+            }
+            for index in range(len(self._prompts) * self._n):
+                reason = "length" if self._is_empty else None
+                if self._body.echo:
+                    i = index // self._n
+                    yield self._chunk(index, self._prompts[i].text, self._logprobs(i, []), reason)
+                elif reason:
+                    yield self._chunk(index, "", None, reason)
+            while open_choices:
+                await self.ticket.wait()
+                for index, choice in list(open_choices.items()):
+                    chunk = choice.take()
+                    used += len(chunk.tokens)
+                    if chunk.text or chunk.tokens or chunk.finish_reason:
+                        logprobs = self._logprobs(None, chunk.tokens)
+                        yield self._chunk(index, chunk.text, logprobs, chunk.finish_reason)
+                    if chunk.finish_reason is not None:
+                        del open_choices[index]
+            if self._body.stream_options is not None and self._body.stream_options.include_usage:
+                yield {**self._head, "choices": [], "usage": self._usage(used)}
+        finally:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Drops what is left of the work."""
+        if self.ticket.open_parts > 0 or self.ticket.error is not None:
+            self._served.scheduler.cancel(self.ticket)
+
+    def _chunk(self, index: int, text: str, logprobs: Json | None, reason: str | None) -> Json:
+        return {**self._head, "choices": [self._entry(index, text, logprobs, reason)]}
+
+    @staticmethod
+    def _entry(index: int, text: str, logprobs: Json | None, reason: str | None) -> Json:
+        return {"text": text, "index": index, "logprobs": logprobs, "finish_reason": reason}
+
+    def _usage(self, completion_tokens: int) -> Json:
+        prompt_tokens = sum(len(prompt.ids) for prompt in self._prompts)
+        return {
+            "prompt_tokens": prompt_tokens,
+            "completion_tokens": completion_tokens,
+            "total_tokens": prompt_tokens + completion_tokens,
+        }
+
+    def _logprobs(self, prompt: int | None, chosen: list[ChosenToken]) -> Json | None:
+        """The arrays for a prompt, if its index is given, and for tokens after it."""
+        if self._body.logprobs is None:
+            return None
+        names = self._served.names
+        arrays: Json = {"tokens": [], "token_logprobs": [], "top_logprobs": [], "text_offset": []}
+        if prompt is not None:
+            self._add_prompt(arrays, prompt, self._prompts[prompt])
+        arrays["tokens"] += [names.name(token.token) for token in chosen]
+        arrays["token_logprobs"] += [token.log_prob for token in chosen]
+        arrays["text_offset"] += [token.offset for token in chosen]
+        for token in chosen:
+            best, ids = ([], []) if token.top is None else (column.tolist() for column in token.top)
+            arrays["top_logprobs"].append(names.top(token.token, token.log_prob, best, ids))
+        return arrays
+
+    def _add_prompt(self, arrays: Json, index: int, prompt: Prompt) -> None:
+        """Adds a prompt's tokens. The first has no log-probability: clients take it for the beginning."""
+        assert self.scoring is not None
+        names, ids = self._served.names, prompt.ids.tolist()
+        skipped = 0 if prompt.is_marked else 1
+        log_probs = [finite(log_prob) for log_prob in self.scoring.log_probs[index][skipped:].tolist()]
+        arrays["tokens"] += map(names.name, ids)
+        arrays["token_logprobs"] += [None, *log_probs][: len(ids)]
+        arrays["text_offset"] += [0, *prompt.stops][: len(ids)]
+        if self.scoring.top:
+            best, tops = (column[skipped:].tolist() for column in self.scoring.tops[index])
+        else:
+            best = tops = [[]] * len(log_probs)
+        rows = zip(ids[1:], log_probs, best, tops, strict=True)
+        arrays["top_logprobs"] += [None, *(names.top(*row) for row in rows)][: len(ids)]
+
+
+def _mean_log_prob(chunk: Chunk) -> float:
+    return sum(token.log_prob for token in chunk.tokens) / max(len(chunk.tokens), 1)

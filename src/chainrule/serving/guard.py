@@ -1,0 +1,157 @@
+"""What every request passes before a route sees it: host, origin, key, size, and how many are answered at once.
+
+A plain ASGI layer, so that it covers every route, and nothing of a refused body is read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import logging
+import time
+import uuid
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from chainrule.serving.api_error import ApiError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, MutableMapping
+
+    from chainrule.serving.limits import ServerLimits
+    from chainrule.serving.metrics import Metrics
+
+    Scope = MutableMapping[str, Any]
+    Message = MutableMapping[str, Any]
+    Receive = Callable[[], Awaitable[Message]]
+    Send = Callable[[Message], Awaitable[None]]
+    App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+LOG = logging.getLogger("chainrule.serving")
+_LOOPBACK = {"localhost", "127.0.0.1", "::1"}
+_OPEN_ROUTES = {"/health"}  # without a key
+
+
+class Guard:
+    """Wraps an application. key: None lets everybody in. hosts: names that the Host header may have; None: any."""
+
+    def __init__(
+        self, app: App, *, key: str | None, hosts: set[str] | None, limits: ServerLimits, metrics: Metrics
+    ) -> None:
+        self._app, self._hosts, self._limits, self._metrics = app, hosts, limits, metrics
+        self._key = None if key is None else key.encode()
+        self.is_stopping = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began, request_id = time.perf_counter(), uuid.uuid4().hex
+        scope["request_id"] = request_id
+        status = 0
+
+        async def send_noting(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message.get("headers", []), (b"x-request-id", request_id.encode())]
+            await send(message)
+
+        self._metrics.running += 1
+        try:
+            self._check(scope)
+            await self._app(scope, _Limited(receive, self._limits), send_noting)
+        except ApiError as error:
+            if not status:
+                await _send_error(error, send_noting)
+        except asyncio.CancelledError:
+            raise
+        except Exception:
+            LOG.exception("request %s failed", request_id)
+            if not status:
+                await _send_error(ApiError(500, f"the server failed; its log names request {request_id}"), send_noting)
+        finally:
+            self._metrics.running -= 1
+            seconds = time.perf_counter() - began
+            route = getattr(scope.get("route"), "path", "other")
+            self._metrics.count(route, status, seconds)
+            LOG.info("%s %s %d %.1f ms %s", scope["method"], route, status, 1000 * seconds, request_id)
+
+    def _check(self, scope: Scope) -> None:
+        """Raises ApiError."""
+        headers = dict(scope["headers"])
+        host = headers.get(b"host", b"").decode("latin-1")
+        if self._hosts is not None and _host_name(host) not in self._hosts:
+            raise ApiError(403, "the Host header names another machine", code="wrong_host")
+        origin = headers.get(b"origin")
+        if origin is not None and urlsplit(origin.decode("latin-1")).netloc != host:
+            raise ApiError(403, "requests from pages of other origins are refused", code="wrong_origin")
+        if scope["path"] not in _OPEN_ROUTES:
+            self._check_key(headers)
+        if self.is_stopping:
+            raise ApiError(503, "the server is stopping", code="stopping", retry_after=5)
+        if self._metrics.running > self._limits.requests:
+            raise ApiError(429, "too many requests at once; try again later", code="overloaded", retry_after=1)
+        length = headers.get(b"content-length", b"0")
+        if not length.isdigit() or int(length) > self._limits.body_bytes:
+            raise _too_large(self._limits)
+        if scope["method"] == "POST":
+            kind = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
+            if kind != b"application/json":
+                raise ApiError(415, "expected a body of type application/json", code="wrong_type")
+
+    def _check_key(self, headers: dict[bytes, bytes]) -> None:
+        if self._key is None:
+            return
+        scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
+        if scheme.lower() != b"bearer" or not given:
+            given = headers.get(b"x-api-key", b"")
+        if not hmac.compare_digest(given.strip(), self._key):
+            raise ApiError(401, "expected the server's key, as Authorization: Bearer KEY", code="invalid_api_key")
+
+
+class _Limited:
+    """Receives a body up to a size."""
+
+    def __init__(self, receive: Receive, limits: ServerLimits) -> None:
+        self._receive, self._limits, self._size = receive, limits, 0
+
+    async def __call__(self) -> Message:
+        message = await self._receive()
+        if message["type"] == "http.request":
+            self._size += len(message.get("body", b""))
+            if self._size > self._limits.body_bytes:
+                raise _too_large(self._limits)
+        return message
+
+
+def _too_large(limits: ServerLimits) -> ApiError:
+    return ApiError(413, f"the body has more than {limits.body_bytes:,} bytes; send less at a time", code="too_large")
+
+
+def _host_name(host: str) -> str:
+    """The name in a Host header, without the port."""
+    if host.startswith("["):
+        return host[1:].partition("]")[0].lower()
+    return host.partition(":")[0].lower()
+
+
+def allowed_hosts(bind: str) -> set[str] | None:
+    """The names that requests may use for a server: of loopback addresses, only these; of others, any."""
+    return set(_LOOPBACK) if is_loopback(bind) else None
+
+
+def is_loopback(bind: str) -> bool:
+    return bind in _LOOPBACK or bind.startswith("127.")
+
+
+async def _send_error(error: ApiError, send: Send) -> None:
+    headers = {"content-type": "application/json", **error.headers()}
+    start = {
+        "type": "http.response.start",
+        "status": error.status,
+        "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+    }
+    await send(start)
+    await send({"type": "http.response.body", "body": json.dumps(error.body()).encode()})

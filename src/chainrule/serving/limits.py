@@ -1,0 +1,41 @@
+"""What a server accepts at most."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from chainrule.errors import SettingError
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerLimits:
+    """Limits of a server.
+
+    body_bytes: of a request. prompts: texts of a request. choices: texts generated for a request, all prompts
+    together. max_tokens: the most that a text may ask for. logprobs: alternatives shown for a position. stops: stop
+    strings. running_tokens: of all texts that grow together, prompts and max_tokens. waiting_tokens: of those and all
+    that wait for them. rows: texts that grow together. requests: answered at the same time. receipt_seconds: until a
+    request has arrived. answer_seconds: until it is answered. stopping_seconds: for running answers when the server
+    stops.
+
+    Raises SettingError if one is not above 0.
+    """
+
+    body_bytes: int = 4 << 20
+    prompts: int = 2048
+    choices: int = 2048
+    max_tokens: int = 4096
+    logprobs: int = 20
+    stops: int = 64
+    running_tokens: int = 1 << 17
+    waiting_tokens: int = 1 << 20
+    rows: int = 256
+    requests: int = 1024
+    receipt_seconds: float = 10.0
+    answer_seconds: float = 600.0
+    stopping_seconds: float = 10.0
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            if not getattr(self, field.name) > 0:
+                raise SettingError(f"{field.name} is {getattr(self, field.name)}; expected more than 0")

@@ -1,0 +1,152 @@
+"""The models of a server by name: opened when first asked for, opened again when their files change, closed when the
+memory is short.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from chainrule.api.load import load
+from chainrule.errors import ChainruleError, SettingError
+from chainrule.serving.api_error import ApiError
+from chainrule.serving.served_model import ServedModel, fingerprint_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from chainrule.serving.limits import ServerLimits
+
+
+@dataclass
+class _Entry:
+    path: Path
+    served: ServedModel | None = None
+    stamp: tuple[int, ...] = ()
+    last_used: int = 0
+    bytes: int = 0
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class ModelTable:
+    """Names and models. Methods are called on the event loop."""
+
+    def __init__(
+        self,
+        paths: Sequence[tuple[str, Path]],
+        limits: ServerLimits,
+        *,
+        memory: int | None = None,
+        on_event: Callable[[str, str], None] = lambda event, name: None,
+    ) -> None:
+        """paths: names and models. memory: bytes that the files of all open models may have; None: any number.
+
+        on_event: a callback for what happened ("opened", "closed") to which model. Raises SettingError if two models
+        have one name.
+        """
+        self._entries: dict[str, _Entry] = {}
+        for name, path in paths:
+            if name in self._entries:
+                raise SettingError(f"two models are called {name!r}; name one of them, as in other={path}")
+            self._entries[name] = _Entry(path)
+        self._limits, self._memory, self._on_event = limits, memory, on_event
+        self._uses = 0
+        self._retired: list[ServedModel] = []
+
+    @property
+    def names(self) -> list[str]:
+        return list(self._entries)
+
+    @property
+    def default(self) -> str:
+        """The first model's name."""
+        return next(iter(self._entries))
+
+    def open_models(self) -> Iterator[ServedModel]:
+        """All that are open, and those that still answer requests of before."""
+        yield from (entry.served for entry in self._entries.values() if entry.served is not None)
+        self._retired = [served for served in self._retired if not served.scheduler.is_idle]
+        yield from self._retired
+
+    async def get(self, name: str | None) -> ServedModel:
+        """A model by its name; the first one without a name. Raises ApiError."""
+        entry = self._entries.get(self.default if name is None else name)
+        if entry is None:
+            raise ApiError(
+                404, f"there is no model {str(name)[:100]!r}; see /v1/models", param="model", code="model_not_found"
+            )
+        name = self.default if name is None else name
+        self._uses += 1
+        entry.last_used = self._uses
+        served = entry.served
+        if served is not None and served.scheduler.is_alive and self._is_current(entry):
+            return served
+        async with entry.lock:
+            if entry.served is None or not entry.served.scheduler.is_alive or not self._is_current(entry):
+                await self._open(name, entry)
+            assert entry.served is not None
+            return entry.served
+
+    def close(self) -> None:
+        """Lets every model finish its work, and no more."""
+        for served in self.open_models():
+            served.scheduler.close()
+
+    @staticmethod
+    def _is_current(entry: _Entry) -> bool:
+        """Whether the files are those that were opened, or are gone: then the open model goes on."""
+        try:
+            return fingerprint_of(entry.path)[1] == entry.stamp
+        except OSError:
+            return True
+
+    async def _open(self, name: str, entry: _Entry) -> None:
+        """Raises ApiError."""
+        try:
+            fingerprint, stamp = fingerprint_of(entry.path)
+            size = _bytes_of(entry.path)
+            self._make_room(name, size)
+            model = await asyncio.to_thread(load, entry.path)
+        except (ChainruleError, OSError) as error:
+            if entry.served is not None and entry.served.scheduler.is_alive:  # a folder that is just being written
+                return
+            self._on_event("cannot be opened", name)
+            message = f"the model {name!r} cannot be opened"
+            raise ApiError(503, message, param="model", code="model_unavailable", retry_after=10) from error
+        self._retire(name, entry)
+        entry.served = ServedModel(name, model, fingerprint, self._limits)
+        entry.stamp, entry.bytes = stamp, size
+        self._on_event("opened", name)
+
+    def _retire(self, name: str, entry: _Entry) -> None:
+        if entry.served is not None:
+            entry.served.scheduler.close()
+            self._retired.append(entry.served)
+            entry.served = None
+            self._on_event("closed", name)
+
+    def _make_room(self, name: str, size: int) -> None:
+        """Closes idle models that were used least lately, until another one fits. Raises ApiError if it does not."""
+        if self._memory is None:
+            return
+        others = [
+            (other, entry) for other, entry in self._entries.items() if entry.served is not None and other != name
+        ]
+        used = sum(entry.bytes for _, entry in others)
+        for other, entry in sorted(others, key=lambda pair: pair[1].last_used):
+            if used + size <= self._memory:
+                return
+            if entry.served is not None and entry.served.scheduler.is_idle:
+                used -= entry.bytes
+                self._retire(other, entry)
+        if used + size > self._memory and used:
+            raise ApiError(
+                503, f"there is no room for the model {name!r} now; try again later", code="no_memory", retry_after=5
+            )
+
+
+def _bytes_of(path: Path) -> int:
+    files = path.iterdir() if path.is_dir() else [path]
+    return sum(file.stat().st_size for file in files if file.is_file())

@@ -1,0 +1,133 @@
+"""Prompts of requests, texts or token ids, as what the model reads."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from chainrule.errors import SettingError
+from chainrule.protocol import BEGIN, END
+from chainrule.serving.api_error import ApiError
+from chainrule.text.block import byte_array
+from chainrule.text.vocabulary import MARKER_TOKENS, MarkerError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtyping import Int32
+    from numpy import ndarray
+
+    from chainrule.text.detokenize import Alignment
+    from chainrule.text.tokenizer import Tokenizer
+
+
+class Prompt(NamedTuple):
+    """A prompt.
+
+    ids: as given, a leading <s> or </s> included. text: as normalised. stops: for each id, how many characters of the
+    text its tokens and those before it make up. surfaces: the last token as written, for what follows it.
+    """
+
+    ids: Int32[ndarray, " T"]
+    text: str
+    stops: list[int]
+    surfaces: list[bytes]
+
+    @property
+    def is_marked(self) -> bool:
+        """Whether it begins with the marker of a text's beginning, which the model does not read twice."""
+        return len(self.ids) > 0 and self.ids[0] in (BEGIN, END)
+
+    @property
+    def read(self) -> Int32[ndarray, " T"]:
+        """What the model reads after <s>."""
+        return self.ids[1:] if self.is_marked else self.ids
+
+
+def encode_prompts(value: Any, tokenizer: Tokenizer, most: int, *, param: str = "prompt") -> list[Prompt]:
+    """The prompts of a request: a text, several texts, token ids, or several lists of them.
+
+    Nothing, as [] or "", is an empty prompt: the text begins. most: how many there may be. Raises ApiError.
+    """
+    if value is None or value == []:
+        value = ""
+    if isinstance(value, str):
+        value = [value]
+    if not isinstance(value, list):
+        raise ApiError(400, f"{param} is {_kind(value)}; expected a text, a list of texts, or token ids", param=param)
+    if not isinstance(value[0], str | list):
+        value = [value]
+    if len(value) > most:
+        raise ApiError(400, f"{param} has {len(value):,} entries; expected at most {most:,}", param=param)
+    if all(isinstance(entry, str) for entry in value):
+        return _of_texts(value, tokenizer, param)
+    if all(isinstance(entry, list) for entry in value):
+        return _of_ids([_checked_ids(entry, tokenizer, param) for entry in value], tokenizer)
+    raise ApiError(400, f"{param} mixes texts and token ids; expected one kind", param=param)
+
+
+def encode_text(text: str, tokenizer: Tokenizer, *, param: str = "prompt") -> list[int]:
+    """The ids of a text; a text that is nothing but <s> or </s> is that marker. Raises ApiError."""
+    if text in MARKER_TOKENS[1:]:
+        return [MARKER_TOKENS.index(text)]
+    return encode_prompts(text, tokenizer, 1, param=param)[0].ids.tolist()
+
+
+def _kind(value: Any) -> str:
+    return {bool: "a truth value", int: "a number", float: "a number", dict: "an object"}.get(type(value), "no text")
+
+
+def _checked_ids(ids: list[Any], tokenizer: Tokenizer, param: str) -> Int32[ndarray, " T"]:
+    for token in ids:
+        if type(token) is not int:
+            raise ApiError(400, f"{param} has {_kind(token)} among token ids; expected whole numbers", param=param)
+        if not 0 <= token < tokenizer.vocabulary_size:
+            raise ApiError(
+                400,
+                f"{param} has token id {token}, but the vocabulary has {tokenizer.vocabulary_size:,}, from 0. The "
+                "client uses another tokenizer: send texts, or ids from /tokenize",
+                param=param,
+                code="token_out_of_vocabulary",
+            )
+    return np.array(ids, np.int32)
+
+
+def _of_texts(texts: Sequence[str], tokenizer: Tokenizer, param: str) -> list[Prompt]:
+    try:
+        encoded = tokenizer.encode_texts(texts)
+    except MarkerError as error:
+        raise ApiError(
+            400,
+            f"the text has a literal {error.marker}, which is a marker of the model; remove it, or send token ids",
+            param=param,
+            code="marker_in_text",
+        ) from None
+    except SettingError as error:
+        raise ApiError(400, str(error), param=param) from None
+    return _aligned(encoded.ids, tokenizer.align(encoded), encoded.text.tobytes(), np.flatnonzero(encoded.ids == END))
+
+
+def _of_ids(rows: Sequence[Int32[ndarray, " T"]], tokenizer: Tokenizer) -> list[Prompt]:
+    lines = [b" ".join(map(tokenizer.vocabulary.token_bytes, row.tolist())) for row in rows]
+    written = b"".join(line + b"\n" for line in lines)
+    ids = np.concatenate([np.append(row, END) for row in rows]).astype(np.int32)
+    ends = np.cumsum([len(row) + 1 for row in rows]) - 1
+    return _aligned(ids, tokenizer.splitter.align(byte_array(written)), written, ends)
+
+
+def _aligned(ids: Int32[ndarray, " T"], alignment: Alignment, written: bytes, ends: np.ndarray) -> list[Prompt]:
+    """Cuts an alignment of several documents into prompts. written: the tokens, a line for each prompt."""
+    begins_character = (alignment.text & 0xC0) != 0x80
+    characters = np.concatenate([[0], np.cumsum(begins_character)])
+    text = alignment.text.tobytes()
+    stops = alignment.stops
+    prompts = []
+    for (before, end), line in zip(pairwise([-1, *ends.tolist()]), written.split(b"\n"), strict=False):
+        begin = 0 if before < 0 else int(stops[before])
+        last = int(alignment.starts[end])
+        own = (characters[stops[before + 1 : end]] - characters[begin]).tolist()
+        surfaces = [line.rpartition(b" ")[2]] if line else []
+        prompts.append(Prompt(ids[before + 1 : end], text[begin:last].decode("utf-8", "replace"), own, surfaces))
+    return prompts

@@ -1,0 +1,148 @@
+"""The bodies of requests. null means "not given"; fields that nobody here knows are kept apart, and reported."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from chainrule.serving.api_error import ApiError
+
+_MOST = 2**31 - 1
+
+
+def _no_truth_value(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise ValueError("expected a number, not a truth value")
+    return value
+
+
+Whole = Annotated[int, BeforeValidator(_no_truth_value)]
+Number = Annotated[float, BeforeValidator(_no_truth_value)]
+Texts = Annotated[str | list[str], Field(union_mode="left_to_right")]
+
+
+class Body(BaseModel):
+    """What all bodies share."""
+
+    model_config = ConfigDict(extra="allow", allow_inf_nan=False)
+
+    model: str | None = None
+
+    @property
+    def ignored(self) -> list[str]:
+        """The names of fields that have no effect."""
+        return sorted(self.model_extra or {})
+
+
+class StreamOptions(BaseModel):
+    """Options of streams. include_usage: whether a last chunk has the numbers of tokens."""
+
+    include_usage: bool | None = None
+
+
+class SamplingBody(Body):
+    """How texts are drawn, and where they end."""
+
+    temperature: Number | None = Field(None, ge=0, le=1e6)
+    top_p: Number | None = Field(None, ge=0, le=1)
+    top_k: Whole | None = Field(None, ge=-1, le=_MOST)
+    min_p: Number | None = Field(None, ge=0, le=1)
+    typical_p: Number | None = Field(None, gt=0, le=1)
+    repetition_penalty: Number | None = Field(None, ge=1, le=100)
+    presence_penalty: Number | None = Field(None, ge=-100, le=100)
+    frequency_penalty: Number | None = Field(None, ge=-100, le=100)
+    logit_bias: dict[str, Number] | None = None
+    seed: Whole | None = Field(None, ge=-(2**63), le=2**64 - 1)
+    stop: Texts | None = None
+    min_tokens: Whole | None = Field(None, ge=0, le=_MOST)
+    n: Whole | None = Field(None, ge=1, le=_MOST)
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+
+
+class CompletionBody(SamplingBody):
+    """The body of /v1/completions."""
+
+    prompt: Any = Field(None, description="A text, several texts, token ids, or several lists of token ids.")
+    suffix: str | None = None
+    max_tokens: Whole | None = Field(None, ge=0, le=_MOST)
+    logprobs: Whole | None = Field(None, ge=0, le=_MOST)
+    echo: bool | None = None
+    best_of: Whole | None = Field(None, ge=1, le=_MOST)
+
+
+class ChatBody(SamplingBody):
+    """The body of /v1/chat/completions."""
+
+    messages: list[dict[str, Any]]
+    max_tokens: Whole | None = Field(None, ge=0, le=_MOST)
+    max_completion_tokens: Whole | None = Field(None, ge=0, le=_MOST)
+    logprobs: bool | None = None
+    top_logprobs: Whole | None = Field(None, ge=0, le=_MOST)
+    chat_template: Any = None
+    tools: Any = None
+
+
+class EmbeddingBody(Body):
+    """The body of /v1/embeddings."""
+
+    input: Any = Field(description="A text, several texts, token ids, or several lists of token ids.")
+    encoding_format: str | None = None
+    dimensions: Whole | None = None
+
+
+class TokenizeBody(Body):
+    """The body of /tokenize. The markers of the model are never added."""
+
+    prompt: str
+    add_special_tokens: bool | None = None
+
+
+class DetokenizeBody(Body):
+    """The body of /detokenize."""
+
+    tokens: list[Any]
+
+
+class ScoreBody(Body):
+    """The body of /v1/score. given: a text before each input, or one for all."""
+
+    input: Texts
+    given: Texts | None = None
+
+
+class CompleteBody(Body):
+    """The body of /complete: a text as it is typed, for editors."""
+
+    text: str
+    n: Whole | None = Field(None, ge=1, le=100)
+
+
+class TranslateBody(Body):
+    """The body of /v1/translate: source texts for a model of pairs."""
+
+    input: Texts
+    beam: Whole | None = Field(None, ge=1, le=64)
+    max_tokens: Whole | None = Field(None, ge=1, le=_MOST)
+
+
+class CorrectBody(Body):
+    """The body of /v1/correct."""
+
+    input: Texts
+
+
+BodyType = TypeVar("BodyType", bound=Body)
+
+
+def parse_body(data: bytes, kind: type[BodyType]) -> BodyType:
+    """Raises ApiError that names the field."""
+    try:
+        return kind.model_validate_json(data)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        field = ".".join(str(part) for part in first["loc"][:1]) or None
+        message = first["msg"].removeprefix("Value error, ")
+        where = f"{field}: " if field else "the body: "
+        raise ApiError(400, f"{where}{message[:1].lower()}{message[1:]}", param=field, code="invalid_value") from None

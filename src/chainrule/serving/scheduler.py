@@ -1,0 +1,337 @@
+"""The thread that owns a model: requests join and leave one batch, prompts are read in pieces, scoring takes turns.
+
+Knows models only through `LanguageModel` and `PromptReader`, and nothing of HTTP.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from chainrule.decoding.batch import Batch, Row
+from chainrule.protocol import END
+from chainrule.serving.api_error import ApiError
+from chainrule.serving.position_tops import position_tops
+from chainrule.serving.prompt_cache import PromptCache
+from chainrule.serving.ticket import Ticket, wake_all
+from chainrule.serving.work import Call, Generation, Scoring
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from chainrule.protocol import LanguageModel
+    from chainrule.serving.limits import ServerLimits
+
+_PIECE = 256  # tokens of prompts that are read between two steps
+_SCORING_SECONDS = 0.03  # for which scoring may hold up a step
+_FAILURES = 3  # in a row, of the scheduler itself, after which the model counts as broken
+
+
+class Scheduler:
+    """Works for requests, on a thread of its own. Methods but `_run` and below are called from other threads."""
+
+    def __init__(
+        self, model: LanguageModel[Any], limits: ServerLimits, *, reads_prompts: bool, context: int | None = None
+    ) -> None:
+        """reads_prompts: whether the model is a `PromptReader`. context: the most tokens that it reads at once."""
+        self.model, self.limits = model, limits
+        self._reads_prompts, self._context = reads_prompts, context
+        self._ready = threading.Condition()
+        self._new: deque[Generation | Scoring | Call] = deque()
+        self._cancelled: set[Ticket] = set()
+        self._is_closing = False
+        self._reading: deque[Generation] = deque()
+        self._scoring: deque[tuple[Scoring, int]] = deque()  # with the next sequence of each
+        self._batch = Batch(model, isolates_errors=True)
+        self._of_row: dict[Row, tuple[Generation, int]] = {}
+        self._cache = PromptCache()
+        self._scored_per_second = 1e4
+        self._failures = 0
+        self._woken: set[Ticket] = set()
+        self.accepted_tokens = 0  # of all work that is not done
+        self.generated_tokens = 0
+        self.scored_tokens = 0
+        self.read_tokens = 0
+        self.thread = threading.Thread(target=self._run, name="scheduler", daemon=True)
+        self.thread.start()
+
+    @property
+    def is_alive(self) -> bool:
+        return self.thread.is_alive() and self._failures < _FAILURES
+
+    @property
+    def rows_in_use(self) -> int:
+        return len(self._batch.rows)
+
+    @property
+    def is_idle(self) -> bool:
+        return not (self._new or self._reading or self._scoring or self._batch.rows)
+
+    def submit(self, work: Sequence[Generation | Scoring | Call]) -> None:
+        """Accepts work. Raises ApiError with status 429 if there is too much already, 503 if the thread is gone."""
+        cost = sum(part.cost for part in work)
+        with self._ready:
+            if self._is_closing or not self.is_alive:
+                raise ApiError(503, "the model is not available; try again later", code="unavailable", retry_after=5)
+            if self.accepted_tokens and self.accepted_tokens + cost > self.limits.waiting_tokens:
+                raise ApiError(
+                    429,
+                    f"the server works on {self.accepted_tokens:,} tokens and accepts {self.limits.waiting_tokens:,}; "
+                    "try again later",
+                    code="overloaded",
+                    retry_after=1,
+                )
+            self.accepted_tokens += cost
+            self._new.extend(work)
+            self._ready.notify()
+
+    def cancel(self, ticket: Ticket) -> None:
+        """Drops what is left of a request's work, before the next step."""
+        ticket.is_cancelled = True
+        with self._ready:
+            self._cancelled.add(ticket)
+            self._ready.notify()
+
+    def close(self) -> None:
+        """Stops accepting work; the thread ends when all is done."""
+        with self._ready:
+            self._is_closing = True
+            self._ready.notify()
+
+    def _run(self) -> None:
+        while True:
+            with self._ready:
+                while self.is_idle and not self._cancelled and not self._is_closing:
+                    self._ready.wait()
+                if self.is_idle and self._is_closing:
+                    return
+                new, cancelled = list(self._new), self._cancelled
+                self._new.clear()
+                self._cancelled = set()
+            try:
+                self._work(new, cancelled)
+            except Exception as error:
+                self._fail(error)
+            wake_all(self._woken)
+            self._woken.clear()
+
+    def _work(self, new: list[Generation | Scoring | Call], cancelled: set[Ticket]) -> None:
+        """One round: what is new, a piece of the prompts, a block of scores, and a step of the batch."""
+        for part in new:
+            if isinstance(part, Generation):
+                self._reading.append(part)
+            elif isinstance(part, Scoring):
+                self._scoring.append((part, 0))
+        if cancelled:
+            self._drop(cancelled)
+        for part in new:
+            if isinstance(part, Call) and not part.ticket.is_cancelled:
+                self._call(part)
+        self._read_prompts()
+        self._score()
+        if self._batch.rows:
+            self._step()
+
+    def _drop(self, cancelled: set[Ticket]) -> None:
+        for reading in [part for part in self._reading if part.ticket in cancelled]:
+            self._reading.remove(reading)
+            self._release(reading.cost)
+        for scoring in [pair for pair in self._scoring if pair[0].ticket in cancelled]:
+            self._scoring.remove(scoring)
+            self._release(scoring[0].cost)
+        rows = {row for row, (part, _) in self._of_row.items() if part.ticket in cancelled}
+        if rows:
+            self._batch.remove(rows)
+            for row in rows:
+                self._forget(row)
+
+    def _forget(self, row: Row) -> None:
+        """A row has left the batch."""
+        part, _ = self._of_row.pop(row)
+        self._release(len(part.prompt) + row.constraints.max_tokens)
+
+    def _release(self, cost: int) -> None:
+        with self._ready:
+            self.accepted_tokens -= cost
+
+    def _finish(self, ticket: Ticket, error: Exception | None = None) -> None:
+        """A part of a request is done."""
+        ticket.open_parts -= 1
+        if error is not None:
+            ticket.error = error
+        if ticket.is_done:
+            self._woken.add(ticket)
+
+    def _fail(self, error: Exception) -> None:
+        """Fails all work: the state of the batch is unknown."""
+        self._failures += 1
+        tickets = {part.ticket for part, _ in self._of_row.values()} | {part.ticket for part, _ in self._scoring}
+        tickets |= {part.ticket for part in self._reading}
+        with self._ready:
+            tickets |= {part.ticket for part in self._new}
+            self._new.clear()
+            self.accepted_tokens = 0
+        self._reading.clear()
+        self._scoring.clear()
+        self._of_row.clear()
+        self._batch = Batch(self.model, isolates_errors=True)
+        for ticket in tickets:
+            ticket.error = error
+        self._woken |= tickets
+
+    def _call(self, part: Call) -> None:
+        error = None
+        try:
+            part.result = part.function()
+        except Exception as raised:
+            error = raised
+        self._release(part.cost)
+        self._finish(part.ticket, error)
+
+    def _read_prompts(self) -> None:
+        """Reads a piece of the prompts that wait, the first first, while the batch has room."""
+        budget = _PIECE if self._reads_prompts else 1 << 20
+        together: list[Generation] = []
+        used = sum(len(part.prompt) + row.constraints.max_tokens for row, (part, _) in self._of_row.items())
+        rows = len(self._batch.rows)
+        while self._reading and budget > 0:
+            part = self._reading[0]
+            has_room = used + part.cost <= self.limits.running_tokens and rows + len(part.rows) <= self.limits.rows
+            if not has_room and rows:
+                break
+            if part.ticket.error is not None:  # another part of the request has failed
+                self._reading.popleft()
+                self._release(part.cost)
+                continue
+            if self._reads_prompts and part.state is None:
+                part.read, part.state = self._cache.longest(part.prompt, is_exact=part.is_exact)
+            if part.state is None and not part.is_exact and len(part.prompt) <= budget:
+                together.append(part)
+                budget -= len(part.prompt) + 1
+            else:
+                budget -= self._read_piece(part, budget)
+                if part.read < len(part.prompt):
+                    break
+                self._join(part)
+            self._reading.popleft()
+            used += part.cost
+            rows += len(part.rows)
+        if together:
+            self._start_together(together)
+
+    def _start_together(self, parts: list[Generation]) -> None:
+        """Starts short prompts in one call."""
+        try:
+            state = self.model.start([part.prompt for part in parts])
+        except Exception as error:
+            if len(parts) > 1:
+                for part in parts:
+                    self._start_together([part])
+            else:
+                self._release(parts[0].cost)
+                self._finish_all_rows(parts[0], error)
+            return
+        self.read_tokens += sum(len(part.prompt) for part in parts)
+        if self._reads_prompts:
+            for i, part in enumerate(parts):
+                part.state = self.model.select(state, np.array([i], np.int32))
+                self._cache.add(part.prompt, part.state, is_exact=part.is_exact)
+        places = np.arange(len(parts), dtype=np.int32).repeat([len(part.rows) for part in parts])
+        rows = [row for part in parts for row in part.rows]
+        self._batch.add(self.model.select(state, places), rows)
+        self._of_row |= {row: (part, i) for part in parts for i, row in enumerate(part.rows)}
+
+    def _read_piece(self, part: Generation, budget: int) -> int:
+        """Reads the next piece of a prompt; how many tokens it has."""
+        tokens, model = part.prompt, self.model
+        rest = tokens[part.read :]
+        whole = part.state is None and not part.is_exact and self._needs_whole(tokens)
+        size = len(rest) if whole else min(len(rest), max(budget, 1))
+        try:
+            if part.is_exact or part.state is not None:
+                if size:
+                    part.state = model.read([rest[:size]], part.state)  # type: ignore[attr-defined]  # a PromptReader
+            else:
+                part.state = model.start([rest[:size]])
+        except Exception as error:
+            part.read = len(tokens)
+            self._finish_all_rows(part, error)
+            return 0
+        part.read += size
+        self.read_tokens += size
+        if self._reads_prompts and part.read == len(tokens):
+            self._cache.add(tokens, part.state, is_exact=part.is_exact)
+        return max(size, 1)
+
+    def _needs_whole(self, tokens: np.ndarray) -> bool:
+        """Whether a prompt cannot be read in pieces: it has several documents, or is longer than the context."""
+        is_long = self._context is not None and len(tokens) >= self._context
+        return not self._reads_prompts or is_long or bool((tokens == END).any())
+
+    def _finish_all_rows(self, part: Generation, error: Exception) -> None:
+        part.ticket.error = error
+        self._woken.add(part.ticket)
+
+    def _join(self, part: Generation) -> None:
+        """A prompt has been read: its rows join the batch."""
+        if part.ticket.error is not None:
+            self._release(part.cost)
+            return
+        self._batch.add(self.model.select(part.state, np.zeros(len(part.rows), np.int32)), part.rows)
+        self._of_row |= {row: (part, i) for i, row in enumerate(part.rows)}
+        part.state = None
+
+    def _score(self) -> None:
+        """Scores a block of the sequences that wait; requests take turns."""
+        if not self._scoring:
+            return
+        part, first = self._scoring.popleft()
+        most = max(1, int(self._scored_per_second * _SCORING_SECONDS))
+        last, size = first, 0
+        while last < len(part.sequences) and (last == first or size + len(part.sequences[last]) <= most):
+            size += len(part.sequences[last])
+            last += 1
+        began = time.perf_counter()
+        block = part.sequences[first:last]
+        try:
+            part.log_probs += self.model.score(block, end=False)
+            if part.top and self._reads_prompts:
+                part.tops += self.model.position_tops(block, part.top)  # type: ignore[attr-defined]  # a PromptReader
+            elif part.top:
+                part.tops += position_tops(self.model, block, part.top)
+        except Exception as error:
+            self._release(part.cost)
+            self._finish(part.ticket, error)
+            return
+        rate = max(size, 1) / max(time.perf_counter() - began, 1e-6)
+        self._scored_per_second += 0.3 * (rate - self._scored_per_second)
+        self.scored_tokens += size
+        if last < len(part.sequences):
+            self._scoring.append((part, last))
+        else:
+            part.is_done = True
+            self._release(part.cost)
+            self._finish(part.ticket)
+            self._woken.add(part.ticket)  # a stream begins with its prompt's scores
+
+    def _step(self) -> None:
+        step = self._batch.step()
+        self._failures = 0
+        log_probs, tokens = step.log_probs.tolist(), step.tokens.tolist()
+        self.generated_tokens += len(tokens)
+        for i, row in enumerate(step.rows):
+            part, position = self._of_row[row]
+            if row.error is not None:
+                self._forget(row)
+                self._finish(part.ticket, row.error)
+                continue
+            top = None if step.tops is None or not row.top else step.tops[i]
+            if part.sinks[position].add(tokens[i], log_probs[i], top):
+                self._woken.add(part.ticket)
+            if not row.is_open:
+                self._forget(row)
+                self._finish(part.ticket)

@@ -1,0 +1,96 @@
+"""A model that is served: what requests need of it, and the scheduler that works with it."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from chainrule.api.causal_model import CausalModel
+from chainrule.api.model import Model
+from chainrule.families import FAMILIES
+from chainrule.protocol import UNKNOWN
+from chainrule.serving.api_error import ApiError
+from chainrule.serving.scheduler import Scheduler
+from chainrule.serving.ticket import Ticket
+from chainrule.serving.token_names import TokenNames
+from chainrule.serving.work import Call
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from chainrule.api.pair_model import TextPairModel
+    from chainrule.serving.limits import ServerLimits
+    from chainrule.text.tokenizer import Tokenizer
+
+
+class ServedModel:
+    """A model with its name. fingerprint: of its files; equal ones give equal texts for equal seeds."""
+
+    def __init__(self, name: str, model: Model | TextPairModel, fingerprint: str, limits: ServerLimits) -> None:
+        self.name, self.fingerprint, self.limits = name, fingerprint, limits
+        self.any_model = model
+        self.created = int(time.time())
+        self.context: int | None = None
+        engine: Any = None
+        if isinstance(model, Model):
+            family = FAMILIES[model.family]
+            self.context, engine = family.context(model.engine), model.engine
+        self.continues = isinstance(model, CausalModel)
+        # Networks that continue texts are PromptReaders.
+        self.reads_prompts = self.continues and isinstance(model, Model) and FAMILIES[model.family].embeds
+        self.scheduler = Scheduler(engine, limits, reads_prompts=self.reads_prompts, context=self.context)
+
+    @property
+    def causal(self) -> CausalModel:
+        """The model, which continues texts. Raises ApiError if it does not."""
+        if not isinstance(self.any_model, CausalModel):
+            raise ApiError(400, f"the model {self.name!r} does not continue texts", param="model", code="wrong_model")
+        return self.any_model
+
+    def verb(self, name: str, what: str) -> Callable[..., Any]:
+        """A method of the model. what: what models with it do. Raises ApiError if it has none."""
+        try:
+            method: Callable[..., Any] = getattr(self.any_model, name)
+        except AttributeError:
+            raise ApiError(400, f"the model {self.name!r} does not {what}", param="model", code="wrong_model") from None
+        return method
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """Raises ApiError if it has no single one."""
+        if not isinstance(self.any_model, Model):
+            raise ApiError(400, f"the model {self.name!r} does not continue texts", param="model", code="wrong_model")
+        return self.any_model.tokenizer
+
+    @cached_property
+    def names(self) -> TokenNames:
+        return TokenNames(self.tokenizer)
+
+    @property
+    def banned(self) -> list[int]:
+        """Tokens that are never generated."""
+        return [UNKNOWN]
+
+    async def call(self, function: Callable[[], Any]) -> Any:
+        """Calls a function on the model's thread. Raises what it raises."""
+        ticket = Ticket(1)
+        call = Call(ticket, function)
+        self.scheduler.submit([call])
+        try:
+            await ticket.wait_until_done()
+        finally:
+            if not ticket.is_done:
+                self.scheduler.cancel(ticket)
+        return call.result
+
+
+def fingerprint_of(path: Path) -> tuple[str, tuple[int, ...]]:
+    """A fingerprint of a model's files, and what changes when they do: of a folder, its commit point."""
+    commit_point = path / "config.json" if path.is_dir() else path
+    status = commit_point.stat()
+    stamp = status.st_mtime_ns, status.st_size, status.st_ino
+    content = commit_point.read_bytes() if path.is_dir() else repr((path.name, *stamp)).encode()
+    return "fp_" + hashlib.sha256(content).hexdigest()[:16], stamp

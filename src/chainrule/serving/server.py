@@ -1,0 +1,127 @@
+"""Runs the application with uvicorn: sockets, slow senders, signals."""
+
+from __future__ import annotations
+
+import socket
+from typing import TYPE_CHECKING, Any
+
+import h11
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from chainrule.errors import SettingError
+from chainrule.serving.app import build_app
+from chainrule.serving.guard import Guard, allowed_hosts
+from chainrule.serving.metrics import Metrics
+from chainrule.serving.service import Service
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+    from chainrule.serving.limits import ServerLimits
+    from chainrule.serving.model_table import ModelTable
+
+_IDLE_SECONDS = 75  # that a connection stays open between requests
+_HEADER_BYTES = 1 << 16
+
+
+def build_server(
+    table: ModelTable, limits: ServerLimits, *, host: str, key: str | None, on_start: Callable[[], None] | None = None
+) -> uvicorn.Server:
+    """A server for sockets that are bound to a host. on_start: called once it accepts requests."""
+    metrics = Metrics()
+    guard = Guard(
+        build_app(Service(table, limits), metrics), key=key, hosts=allowed_hosts(host), limits=limits, metrics=metrics
+    )
+    config = uvicorn.Config(
+        guard,
+        http=_protocol_with_deadline(limits.receipt_seconds),
+        ws="none",
+        loop="asyncio",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        timeout_keep_alive=_IDLE_SECONDS,
+        timeout_graceful_shutdown=max(1, round(limits.stopping_seconds)),
+        h11_max_incomplete_event_size=_HEADER_BYTES,
+    )
+    return _Server(config, guard, on_start)
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A listening socket. Raises SettingError."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((host, port))
+    except (OSError, OverflowError) as error:
+        bound.close()
+        reason = getattr(error, "strerror", None) or error
+        raise SettingError(f"the server cannot listen on {host} port {port}: {reason}; choose another") from error
+    bound.listen(2048)
+    bound.set_inheritable(True)
+    return bound
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, guard: Guard, on_start: Callable[[], None] | None) -> None:
+        super().__init__(config)
+        self._guard, self._on_start = guard, on_start
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self._on_start is not None:
+            self._on_start()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """New requests are refused; running ones end, or are cut off after some seconds."""
+        self._guard.is_stopping = True
+        await super().shutdown(sockets)
+
+
+def _protocol_with_deadline(seconds: float) -> type[asyncio.Protocol]:
+    """uvicorn's protocol, which closes connections whose request does not arrive in time."""
+
+    class Protocol(H11Protocol):
+        _deadline: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            self._start_deadline()
+
+        def data_received(self, data: bytes) -> None:
+            if self._deadline is None:
+                self._start_deadline()
+            super().data_received(data)
+            self._stop_deadline_if_received()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._stop_deadline()
+            super().connection_lost(exc)
+
+        def _start_deadline(self) -> None:
+            self._deadline = self.loop.call_later(seconds, self._close_late)
+
+        @property
+        def _is_receiving(self) -> bool:
+            return self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
+
+        def _stop_deadline_if_received(self) -> None:
+            if not self._is_receiving:
+                self._stop_deadline()
+
+        def _stop_deadline(self) -> None:
+            if self._deadline is not None:
+                self._deadline.cancel()
+                self._deadline = None
+
+        def _close_late(self) -> None:
+            self._deadline = None
+            if self._is_receiving:
+                self.transport.abort()
+
+    return Protocol

@@ -1,0 +1,258 @@
+"""Who may ask, how much, and what strange requests get: an answer, never an error of the server."""
+
+from __future__ import annotations
+
+import json
+import logging
+import socket
+import time
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+from running import Running, running
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+KEY = "abcdefgh12345678"
+TINY = {"prompt": "ka", "max_tokens": 2}
+
+
+@pytest.fixture(scope="module")
+def locked(folders: dict[str, Path]) -> Iterator[Running]:
+    """A server with a key and small limits."""
+    limits = {"body_bytes": 50_000, "receipt_seconds": 0.5, "answer_seconds": 20}
+    with running({"lm": folders["ngram"]}, key=KEY, **limits) as server:
+        yield server
+
+
+def raw(server: Running, data: bytes, seconds: float = 5.0) -> bytes:
+    """What the server answers to some bytes, until it closes the connection or says nothing more."""
+    with socket.create_connection(("127.0.0.1", server.port), timeout=seconds) as connection:
+        connection.sendall(data)
+        answer = b""
+        try:
+            while part := connection.recv(65536):
+                answer += part
+        except (TimeoutError, ConnectionResetError):
+            pass
+        return answer
+
+
+def routes(server: Running) -> list[tuple[str, str]]:
+    paths = server.client.get("/openapi.json", headers={"x-api-key": KEY}).json()["paths"]
+    return [(method.upper(), path.replace("{name}", "lm")) for path, methods in paths.items() for method in methods]
+
+
+def test_the_key_covers_every_route_but_health(locked: Running) -> None:
+    asked = [*routes(locked), ("GET", "/openapi.json"), ("GET", "/nowhere"), ("POST", "/v1/tokenize")]
+    assert len(asked) > 14
+    for method, path in asked:
+        body = {"json": TINY} if method == "POST" else {}
+        for headers in ({}, {"authorization": f"Bearer {KEY[:-1]}x"}, {"x-api-key": ""}, {"authorization": "Bearer"}):
+            response = locked.client.request(method, path, headers=headers, **body)
+            assert response.status_code == (200 if path == "/health" else 401), (method, path)
+            if path != "/health":
+                assert response.json()["error"]["code"] == "invalid_api_key"
+    for headers in ({"authorization": f"Bearer {KEY}"}, {"authorization": f"bearer {KEY}"}, {"x-api-key": KEY}):
+        assert locked.client.get("/v1/models", headers=headers).status_code == 200
+
+
+def test_an_empty_key_is_fine_where_none_is_set(served: Running) -> None:
+    request = b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer \r\nConnection: close\r\n\r\n"
+    assert raw(served, request).startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("localhost:8000", 200),
+        ("127.0.0.1", 200),
+        ("[::1]:8000", 200),
+        ("LOCALHOST", 200),
+        ("evil.example", 403),
+        ("127.0.0.1.evil.example:80", 403),
+        ("localhost.evil.example", 403),
+        ("0.0.0.0", 403),
+        ("", 403),
+    ],
+)
+def test_pages_that_rebind_their_name_are_refused(served: Running, host: str, status: int) -> None:
+    answer = raw(served, f"GET /v1/models HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
+    assert answer.startswith(f"HTTP/1.1 {status} ".encode())
+
+
+def test_pages_of_other_origins_are_refused_before_their_body_is_read(served: Running) -> None:
+    response = served.client.post("/v1/completions", json=TINY, headers={"origin": "http://evil.example"})
+    assert response.status_code == 403
+    assert "access-control-allow-origin" not in response.headers
+    assert served.client.post("/v1/completions", json=TINY, headers={"origin": served.url}).status_code == 200
+    for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""):
+        data = json.dumps(TINY).encode()
+        response = served.client.post("/v1/completions", content=data, headers={"content-type": kind})
+        assert response.status_code == 415
+
+
+def test_large_bodies_are_refused(locked: Running) -> None:
+    headers = {"x-api-key": KEY, "content-type": "application/json"}
+    long = b'{"prompt": "' + b"a" * 60_000 + b'"}'
+    assert locked.client.post("/v1/completions", content=long, headers=headers).status_code == 413
+    chunks = (long[i : i + 1000] for i in range(0, len(long), 1000))
+    assert locked.client.post("/v1/completions", content=chunks, headers=headers).status_code == 413
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b"\xff\xfe",
+        b'{"prompt": "ka", "temperature": NaN}',
+        b'{"prompt": "ka", "temperature": 1e999}',
+        b'{"prompt": "\\ud800"}',
+        b"[" * 40_000,
+        b'{"prompt": ' + b"[" * 10_000 + b"]" * 10_000 + b"}",
+        b'{"prompt": [' + b"9" * 5000 + b"]}",
+    ],
+    ids=lambda body: repr(body[:30]),
+)
+def test_bodies_that_are_no_request_get_400(served: Running, body: bytes) -> None:
+    response = served.client.post("/v1/completions", content=body, headers={"content-type": "application/json"})
+    assert response.status_code == 400, response.text
+    assert response.json()["error"]["type"] == "invalid_request_error"
+
+
+ODD: list[Any] = [-1, 0, 1e308, 2**63, 10**30, "1", "x", True, [], {}, [[1]], 0.5, 1e-300]
+
+
+@pytest.mark.parametrize("route", ["/v1/completions", "/v1/chat/completions", "/v1/embeddings", "/v1/score"])
+def test_odd_values_in_any_field_are_answered(served: Running, route: str) -> None:
+    schema = served.client.get("/openapi.json").json()["paths"][route]["post"]["requestBody"]["content"]
+    names = sorted(schema["application/json"]["schema"]["properties"])
+    for i, name in enumerate(names):
+        for value in ODD[i % 3 :: 3]:  # all of them: make fuzz
+            base = {"prompt": "ka", "input": "ka", "messages": [{"role": "user", "content": "ka"}]}
+            body = {"max_tokens": 2, "model": "ngram", **base, name: value}
+            response = served.client.post(route, json=body)
+            assert response.status_code in (200, 400, 404), (name, value, response.text)
+    assert served.client.post("/v1/completions", json=TINY).status_code == 200
+
+
+def test_routes_and_methods_that_do_not_exist_get_errors_of_the_same_form(served: Running) -> None:
+    for method, path, status in (
+        ("GET", "/nowhere", 404),
+        ("GET", "/v1/completions", 405),
+        ("GET", "/v1/models/..%2f..%2fetc", 404),
+        ("GET", "/static/..%2f..%2fetc/passwd", 404),
+        ("GET", "/v1/models/gpt-4", 404),
+    ):
+        response = served.client.request(method, path)
+        assert response.status_code == status
+        assert set(response.json()["error"]) == {"message", "type", "param", "code"}
+
+
+def test_slow_senders_are_cut_off(locked: Running) -> None:
+    head = f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nX-Api-Key: {KEY}\r\n".encode()
+    whole = head + b"Content-Type: application/json\r\nContent-Length: 500\r\n\r\n{"
+    for begin in (b"", head, whole):
+        began = time.perf_counter()
+        with socket.create_connection(("127.0.0.1", locked.port), timeout=10) as connection:
+            connection.sendall(begin)
+            try:
+                while connection.recv(65536):
+                    pass
+            except ConnectionResetError:
+                pass
+        assert time.perf_counter() - began < 5
+    good = {"x-api-key": KEY}
+    for _ in range(2):  # and a connection that waited between two requests is not
+        assert locked.client.get("/v1/models", headers=good).status_code == 200
+        time.sleep(0.7)
+
+
+def test_giant_headers_are_refused(served: Running) -> None:
+    answer = raw(served, b"GET /health HTTP/1.1\r\nHost: localhost\r\nX-A: " + b"a" * 1_000_000 + b"\r\n\r\n")
+    assert answer == b"" or answer.startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 431 "))
+    assert raw(served, b"\x00\x01\x02 nonsense\r\n\r\n").startswith(b"HTTP/1.1 400 ")
+    assert served.client.get("/health").status_code == 200
+
+
+def test_logs_hold_no_texts_and_no_lines_of_others(folders: dict[str, Path], caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="chainrule.serving")
+    with running({"lm": folders["ngram"]}) as server:
+        server.client.post("/v1/completions", json={"prompt": "secret\r\nFORGED", "model": "evil\r\nFORGED"})
+        server.client.get("/v1/models/a%0d%0aFORGED%1b[31m")
+        server.client.get("/x%0d%0aFORGED")
+    assert len(caplog.messages) == 3
+    assert not any("FORGED" in message or "secret" in message for message in caplog.messages)
+
+
+def test_an_error_of_the_server_shows_no_path_and_no_source(
+    folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*arguments: Any) -> None:
+        raise RuntimeError(f"at {folders['ngram']}")
+
+    with running({"lm": folders["ngram"]}) as server:
+        assert server.client.post("/v1/completions", json=TINY).status_code == 200
+        monkeypatch.setattr("chainrule.serving.scheduler.Batch.step", fail)
+        response = server.client.post("/v1/completions", json=TINY)
+        assert response.status_code == 500
+        assert response.headers["x-request-id"] in response.text
+        assert str(folders["ngram"]) not in response.text
+        assert "Traceback" not in response.text
+        for _ in range(2):
+            server.client.post("/v1/completions", json=TINY)
+        assert server.client.get("/health").status_code == 503
+
+
+def test_too_many_requests_at_once_are_told_to_come_again(folders: dict[str, Path]) -> None:
+    with running({"lm": folders["ngram"]}, requests=1) as server:
+        body = {"prompt": "ka", "max_tokens": 4000, "min_tokens": 4000, "stream": True}
+        with server.client.stream("POST", "/v1/completions", json=body) as stream:
+            assert stream.status_code == 200
+            response = httpx.get(f"{server.url}/v1/models")
+            assert response.status_code == 429
+            assert response.headers["retry-after"] == "1"
+
+
+def rows_in_use(server: Running) -> int:
+    [line] = [line for line in server.client.get("/metrics").text.splitlines() if line.startswith("chainrule_rows_in")]
+    return int(line.rpartition(" ")[2])
+
+
+@pytest.mark.parametrize("is_stream", [True, False])
+def test_a_client_that_goes_away_frees_its_rows(folders: dict[str, Path], is_stream: bool) -> None:
+    with running({"lm": folders["ngram"]}) as server:
+        server.client.post("/v1/completions", json=TINY)
+        body = json.dumps({"prompt": "ka", "max_tokens": 4096, "min_tokens": 4096, "n": 50, "stream": is_stream})
+        request = (
+            f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+            f"Content-Length: {len(body)}\r\n\r\n{body}"
+        )
+        with socket.create_connection(("127.0.0.1", server.port)) as connection:
+            connection.sendall(request.encode())
+            deadline = time.monotonic() + 20
+            while rows_in_use(server) < 50 and time.monotonic() < deadline:
+                pass
+            assert rows_in_use(server) == 50
+        deadline = time.monotonic() + 20
+        while rows_in_use(server) and time.monotonic() < deadline:
+            pass
+        assert rows_in_use(server) == 0
+
+
+def test_running_answers_end_when_the_server_stops(folders: dict[str, Path]) -> None:
+    with running({"lm": folders["ngram"]}) as server:
+        body = {"prompt": "ka", "max_tokens": 300, "min_tokens": 300, "stream": True}
+        with server.client.stream("POST", "/v1/completions", json=body) as stream:
+            lines = stream.iter_lines()
+            next(lines)
+            server.server.should_exit = True
+            rest = [line for line in lines if line]
+        assert rest[-1] == "data: [DONE]"
+        assert '"finish_reason":"length"' in rest[-2]

@@ -1,0 +1,233 @@
+"""The scheduler: texts that do not depend on their neighbours, budgets, requests that go away, failures."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import chainrule
+from chainrule.families import FAMILIES
+from chainrule.serving.api_error import ApiError
+from chainrule.serving.completions import CompletionAnswer
+from chainrule.serving.limits import ServerLimits
+from chainrule.serving.position_tops import position_tops
+from chainrule.serving.requests import CompletionBody
+from chainrule.serving.served_model import ServedModel
+from chainrule.serving.ticket import Ticket
+from chainrule.serving.work import Call
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+    from pathlib import Path
+
+
+def served_model(folder: Path, **limits: Any) -> ServedModel:
+    return ServedModel("lm", chainrule.load(folder), "fp", ServerLimits(**limits))
+
+
+def run(work: Awaitable[Any]) -> Any:
+    async def soon() -> Any:
+        return await asyncio.wait_for(work, 60)
+
+    return asyncio.run(soon())
+
+
+def bodies(count: int, longest: int) -> list[dict[str, Any]]:
+    chance = random.Random(4)
+    words = ["ka", "vi", "sa", "nin", "man"]
+    return [
+        {
+            "prompt": " ".join(chance.choices(words, k=chance.randint(0, longest))),
+            "max_tokens": chance.randint(1, 20),
+            "n": chance.choice([1, 1, 1, 3]),
+            "seed": chance.randint(0, 5),
+            "temperature": chance.choice([0, 0.5, 1, 1, 1.5]),
+            "top_p": chance.choice([None, 0.8]),
+            "frequency_penalty": chance.choice([None, 0.5]),
+            "logprobs": chance.choice([None, 0, 3]),
+            "echo": chance.choice([False, True]),
+            "stop": chance.choice([None, ["ka"]]),
+        }
+        for _ in range(count)
+    ]
+
+
+async def answers(served: ServedModel, wanted: list[dict[str, Any]], *, at_once: bool) -> list[Any]:
+    chance = random.Random(5)
+
+    async def answer(body: dict[str, Any]) -> Any:
+        if at_once:
+            await asyncio.sleep(chance.random() * 0.05)
+        record = await CompletionAnswer(served, CompletionBody(**body)).record()
+        return record["choices"], record["usage"]
+
+    if at_once:
+        return list(await asyncio.gather(*map(answer, wanted)))
+    return [await answer(body) for body in wanted]
+
+
+@pytest.mark.parametrize("family", ["ngram", "likelihood", "bytes"])
+def test_a_hundred_requests_are_answered_as_each_alone_bit_for_bit(folders: dict[str, Path], family: str) -> None:
+    served = served_model(folders[family], rows=16, running_tokens=1000)
+    wanted = bodies(100, 9)
+    if family == "likelihood":  # some have no word that may follow, and fail alone, too
+        wanted = [{**body, "prompt": "", "n": 1, "temperature": 0} for body in wanted]
+    alone = run(answers(served, wanted, at_once=False))
+    assert run(answers(served, wanted, at_once=True)) == alone
+    assert served.scheduler.accepted_tokens == 0
+    served.scheduler.close()
+
+
+@pytest.mark.parametrize("family", ["lstm", "transformer", "mixture"])
+def test_neighbours_change_no_text_of_a_network(folders: dict[str, Path], family: str) -> None:
+    served = served_model(folders[family], rows=16)
+    wanted = bodies(30, 40)
+    alone, together = (run(answers(served, wanted, at_once=at_once)) for at_once in (False, True))
+    same = [
+        [choice["text"] for choice in ours[0]] == [choice["text"] for choice in others[0]]
+        for ours, others in zip(together, alone, strict=True)
+    ]
+    assert sum(same) >= 29  # rounding may turn a very close race
+    for ours, others, is_same in zip(together, alone, same, strict=True):
+        for one, other in zip(ours[0], others[0], strict=True):
+            if is_same and one["logprobs"]:
+                given, expected = (c["logprobs"]["token_logprobs"] for c in (one, other))
+                np.testing.assert_allclose([p for p in given if p], [p for p in expected if p], atol=1e-4)
+    served.scheduler.close()
+
+
+@pytest.mark.parametrize("family", ["lstm", "transformer"])
+def test_long_prompts_in_pieces_and_from_the_cache_give_the_same(
+    folders: dict[str, Path], family: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prompt, config = "ka vi nin sa man ka vi nin sa", {"max_tokens": 8, "seed": 3}
+    expected = chainrule.load(folders[family]).generate(prompt, seed=3, limits=chainrule.Limits(max_tokens=8))
+    monkeypatch.setattr("chainrule.serving.scheduler._PIECE", 4)
+    served = served_model(folders[family])
+    body = {"prompt": prompt, "echo": True, **config}
+    for _ in range(2):
+        [(choices, _)] = run(answers(served, [body], at_once=False))
+        assert [choice["text"] for choice in choices] == expected
+    read = served.scheduler.read_tokens
+    [(longer, _)] = run(answers(served, [{**body, "prompt": prompt + " ka"}], at_once=False))
+    if family == "lstm":
+        assert served.scheduler.read_tokens - read == 3  # the rest alone
+    fresh = served_model(folders[family])
+    [(again, _)] = run(answers(fresh, [{**body, "prompt": prompt + " ka"}], at_once=False))
+    assert longer == again
+
+
+@pytest.mark.parametrize("family", sorted(["ngram", "mixture", "lstm", "transformer"]))
+def test_the_likeliest_tokens_at_each_position_are_those_of_stepping(folders: dict[str, Path], family: str) -> None:
+    model: Any = chainrule.load(folders[family]).language_model
+    sequences = [np.array(ids, np.int32) for ids in ([5, 3, 9, 4] * 10, [], [7], [3, 2, 4, 2, 2, 5])]
+    stepped = position_tops(model, sequences, 4)
+    for sequence, (log_probs, ids) in zip(sequences, stepped, strict=True):
+        for position in range(0 if family == "transformer" else len(sequence)):
+            rows = model.next_log_probs(model.start([sequence[:position]]))[0]
+            np.testing.assert_allclose(log_probs[position], np.sort(rows)[::-1][:4], atol=1e-4)
+            assert rows[ids[position][0]] == pytest.approx(rows.max(), abs=1e-5)
+    if FAMILIES[chainrule.load(folders[family]).family].embeds:
+        short = [sequence[:15] for sequence in sequences]  # windows of a longer one begin elsewhere
+        for (ours, _), (theirs, _) in zip(model.position_tops(short, 4), position_tops(model, short, 4), strict=True):
+            np.testing.assert_allclose(ours, theirs, atol=1e-4)
+
+
+def test_what_does_not_fit_is_refused_at_once_and_fits_later(folders: dict[str, Path]) -> None:
+    served = served_model(folders["ngram"], waiting_tokens=400)
+
+    async def scene() -> None:
+        first = CompletionAnswer(served, CompletionBody(prompt="ka", max_tokens=390, min_tokens=390))
+        with pytest.raises(ApiError) as refused:
+            CompletionAnswer(served, CompletionBody(prompt="ka", max_tokens=300, min_tokens=300))
+        assert refused.value.status == 429
+        assert refused.value.headers() == {"retry-after": "1"}
+        await first.record()
+        await CompletionAnswer(served, CompletionBody(prompt="ka", max_tokens=3)).record()
+
+    run(scene())
+    served.scheduler.close()
+
+
+def test_a_request_that_goes_away_frees_its_rows(folders: dict[str, Path]) -> None:
+    served = served_model(folders["ngram"])
+
+    async def scene() -> None:
+        bodies = [CompletionBody(prompt="ka", max_tokens=4000, min_tokens=4000, n=4) for _ in range(5)]
+        tasks = [asyncio.ensure_future(CompletionAnswer(served, body).record()) for body in bodies]
+        while served.scheduler.rows_in_use < 20:
+            await asyncio.sleep(0.001)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for _ in range(1000):
+            if served.scheduler.is_idle:
+                break
+            await asyncio.sleep(0.001)
+
+    run(scene())
+    assert served.scheduler.rows_in_use == served.scheduler.accepted_tokens == 0
+    served.scheduler.close()
+
+
+def test_a_failing_model_fails_its_requests_and_then_counts_as_broken(
+    folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = served_model(folders["ngram"])
+
+    def fail(*arguments: Any) -> None:
+        raise RuntimeError("out of order")
+
+    async def ask() -> None:
+        await CompletionAnswer(served, CompletionBody(prompt="ka", max_tokens=3)).record()
+
+    run(ask())
+    monkeypatch.setattr(served.scheduler._batch, "step", fail)
+    with pytest.raises(RuntimeError, match="out of order"):
+        run(ask())
+    run(ask())  # with a fresh batch
+    monkeypatch.setattr("chainrule.serving.scheduler.Batch.step", fail)
+    for _ in range(3):
+        with pytest.raises(RuntimeError):
+            run(ask())
+    assert not served.scheduler.is_alive
+    with pytest.raises(ApiError) as refused:
+        run(ask())
+    assert refused.value.status == 503
+    served.scheduler.close()
+
+
+def test_calls_raise_what_they_raise_and_harm_nothing(folders: dict[str, Path]) -> None:
+    served = served_model(folders["ngram"])
+
+    async def scene() -> None:
+        with pytest.raises(ZeroDivisionError):
+            await served.call(lambda: 1 // 0)
+        assert await served.call(lambda: 5) == 5
+
+    run(scene())
+    served.scheduler.close()
+    served.scheduler.thread.join(10)
+    assert not served.scheduler.thread.is_alive()
+
+
+def test_work_that_is_cancelled_before_it_begins_is_never_done(folders: dict[str, Path]) -> None:
+    served = served_model(folders["ngram"])
+
+    async def scene() -> None:
+        blocker, done = Ticket(1), []
+        served.scheduler.submit([Call(blocker, lambda: time.sleep(0.1))])
+        ticket = Ticket(1)
+        served.scheduler.submit([Call(ticket, lambda: done.append(1))])
+        served.scheduler.cancel(ticket)
+        await blocker.wait_until_done()
+        await served.call(lambda: None)
+        assert not done
+
+    run(scene())
+    served.scheduler.close()
