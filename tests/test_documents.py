@@ -10,12 +10,13 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from PIL import Image
 
 from chainrule.cli.main import app, run
+from chainrule.experiments.names import Name
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -27,6 +28,14 @@ GUIDE = {
 LINKED = [*GUIDE, "docs/decisions.md", "CONTRIBUTING.md", "CHANGELOG.md"]
 
 
+# In place of minutes of training and of thousands of examples.
+QUICKLY = {
+    r"--minutes 1\b(?!\.)": "--steps 2 --batch 2 --compile no --width 16",
+    r"(chainrule data (?!text)[a-z-]+ -o \S+)$": r"\1 --examples 20",
+    r"--examples 300": "--examples 20",
+}
+
+
 def blocks(page: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", GUIDE[page], re.DOTALL | re.MULTILINE)
 
@@ -35,6 +44,13 @@ def commands_of(page: str) -> list[str]:
     lines = [line for block in blocks(page, "console") for line in block.splitlines()]
     assert all(line.startswith("$ ") for line in lines)
     return [line.removeprefix("$ ") for line in lines]
+
+
+def shortened(command: str) -> str:
+    """The command with a budget for tests."""
+    for long, short in QUICKLY.items():
+        command = re.sub(long, short, command)
+    return command
 
 
 @pytest.fixture(scope="module")
@@ -73,12 +89,16 @@ def folder(texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
 
 
 @pytest.mark.parametrize("page", [page for page in GUIDE if commands_of(page)])
-def test_every_command_of_a_page_runs_in_order(folder: Path, page: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_of_a_page_runs_in_order(
+    folder: Path, page: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Those with a pipe run in a shell, and the others, which are many, in this process."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     printed = {}
+    documentation = (folder / "corpus.txt").read_text().splitlines() + 60 * ["The function returns the value of a list"]
+    monkeypatch.setattr("chainrule.datasets.make.sample_lines", lambda: documentation)
     for command in commands_of(page):
-        program, *arguments = shlex.split(command)
+        program, *arguments = shlex.split(shortened(command))
         if program == "chainrule" and "|" not in arguments:
             capsys.readouterr()
             status = run(arguments)
@@ -182,3 +202,14 @@ def test_every_target_of_make_that_is_mentioned_exists() -> None:
     text = README + (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     mentioned = set(re.findall(r"(?:^|`)make ([a-z]+)\b", text, re.MULTILINE))
     assert {"demo", "test", "lint"} <= mentioned <= targets
+
+
+def test_the_files_and_experiments_that_the_lectures_name_exist() -> None:
+    text = GUIDE["docs/lectures.md"]
+    files = re.findall(r"`((?:[a-z_]+/)+[a-z_]+\.py)`", text)
+    assert len(files) > 20
+    for file in files:
+        assert (ROOT / "src" / "chainrule" / file).is_file() or (ROOT / file).is_file(), file
+    mentioned = re.findall(r"`chainrule experiment ([a-z]+)`", text)
+    assert len(mentioned) > 5
+    assert set(mentioned) <= set(get_args(Name))

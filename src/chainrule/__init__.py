@@ -27,6 +27,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
         measure_correction as measure_correction,
     )
     from chainrule.api.counts import count_text as count_text, train_counts as train_counts
+    from chainrule.api.draw import Drawing as Drawing, draw as draw, draw_sizes as draw_sizes
     from chainrule.api.draw_trees import TreeDrawings as TreeDrawings, draw_trees as draw_trees
     from chainrule.api.embedding_model import EmbeddingModel as EmbeddingModel
     from chainrule.api.data import data as data
@@ -199,6 +200,7 @@ _HOMES = {
     "CorrectionSettings": "applications.correction.settings",
     "DetectedText": "api.detect",
     "DetectionMeasurement": "api.detect",
+    "Drawing": "api.draw",
     "Edge": "structures.graph",
     "EmbeddingConfig": "applications.embedding_config",
     "EmbeddingModel": "api.embedding_model",
@@ -289,6 +291,8 @@ _HOMES = {
     "measure_translations": "evaluation.text_scores",
     "count_text": "api.counts",
     "count_together": "api.cooccurrences",
+    "draw": "api.draw",
+    "draw_sizes": "api.draw",
     "draw_trees": "api.draw_trees",
     "data": "api.data",
     "detect": "api.detect",

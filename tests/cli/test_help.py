@@ -171,6 +171,7 @@ VERBS = {
     }
     | {"--temperature", "--top-k", "--top-p", "--min-p", "--typical", "--repetition-penalty"}
     | READING,
+    "draw": {"MODELS", "--output", "--show", "--overwrite"},
     "attend": {"MODEL", "TEXT", "TARGET", "--output", "--beside", "--overwrite"},
     "inspect": {"MODEL", "INPUT", "--output", "--units", "--unit", "--picture", "--patches", "--overwrite"},
     "serve": {"MODELS", "--host", "--port", "--api-key-file", "--no-key", "--memory", "--max-tokens", "--log-requests"},

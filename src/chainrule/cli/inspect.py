@@ -48,7 +48,7 @@ def inspect(
 ) -> None:
     """Draw the inside of a recurrent network, or of one that reads pictures.
 
-        $ chainrule inspect lstm/ "the movie was not great" -o gates.html
+        $ chainrule inspect recurrent/ "the movie was not great" -o gates.html
 
     Of a text, for each layer of an LSTM, GRU or simple network: what its gates,
     candidates, cells and hidden units are at each token, as heat maps, and

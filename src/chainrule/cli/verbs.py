@@ -40,6 +40,7 @@ VERBS = {
     "translate": ("translate:translate", "Generate texts from source texts: translations, summaries, corrections."),
     "caption": ("caption:caption", "Write captions of pictures."),
     "attend": ("attend:attend", "Draw where a network attends, or what it makes of each node of a tree."),
+    "draw": ("draw:draw", "Draw the layers of a network, with their shapes and numbers of parameters."),
     "inspect": ("inspect:inspect", "Draw the inside of a recurrent network, or of one that reads pictures."),
     "compare": ("compare:compare", "Compare models in one table."),
     "experiment": (
@@ -77,7 +78,7 @@ GROUPS = {
         *("prompt", "rank", "detect", "classify", "serve"),
     ),
     "Vectors": ("embed", "nearest", "analogy", "odd", "map"),
-    "Look inside": ("info", "attend", "inspect"),
+    "Look inside": ("info", "draw", "attend", "inspect"),
     "Files": ("data", "split", "filter", "pixels", "count", "convert", "verify", "lmplz"),
 }
 

@@ -17,7 +17,7 @@ from chainrule.pictures.decoding import encoded_png
 from chainrule.text.sample import sample_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from chainrule.datasets.names import Name
 
@@ -73,7 +73,7 @@ def _pairs(chance: Chance, examples: int) -> list[File]:
 
 def _labels(chance: Chance, examples: int) -> list[File]:
     return [
-        _lines(f"{part}.tsv", [f"{tree.text()}\t{tree.label}" for tree in trees])
+        File(f"{part}.tsv", _content(["text\tlabel", *(f"{tree.text()}\t{tree.label}" for tree in trees)]), len(trees))
         for part, trees in _parts(lambda: review(chance), examples)
     ]
 
@@ -136,7 +136,11 @@ def _distinct(make: Callable[[], T], count: int) -> list[T]:
 
 
 def _lines(name: str, lines: Sequence[str]) -> File:
-    return File(name, "".join(f"{line}\n" for line in lines).encode(), len(lines))
+    return File(name, _content(lines), len(lines))
+
+
+def _content(lines: Iterable[str]) -> bytes:
+    return "".join(f"{line}\n" for line in lines).encode()
 
 
 class Dataset(NamedTuple):

@@ -16,7 +16,7 @@ import numpy as np
 from chainrule.base.progress import Progress, silent
 from chainrule.drawing.plots import Axis, Line
 from chainrule.experiments.findings import Findings
-from chainrule.experiments.train_small import FIRST_WORD, train_small
+from chainrule.experiments.train_small import FIRST_WORD, by_adamw, train_small
 from chainrule.neural.config import FeedforwardConfig, RecurrentConfig, TransformerConfig
 from chainrule.ngram.config import NGramConfig
 
@@ -66,7 +66,7 @@ def agreement(
     lines = []
     for i, (label, config) in enumerate(compared.items()):
         progress(f"agreement: {label}", i, len(compared))
-        model = train_small(documents, FIRST_WORD + len(WORDS), config, steps=steps, seed=seed)
+        model = train_small(documents, FIRST_WORD + len(WORDS), config, by_adamw(steps, seed))
         lines.append(Line(label=label, x=[3 * count for count in phrases], y=[accuracy(model, test) for test in tests]))
     progress("agreement", 1, 1)
     longest = 3 * trained_to

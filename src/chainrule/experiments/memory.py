@@ -14,7 +14,7 @@ import numpy as np
 from chainrule.base.progress import Progress, silent
 from chainrule.drawing.plots import Axis, Line
 from chainrule.experiments.findings import Findings
-from chainrule.experiments.train_small import train_small
+from chainrule.experiments.train_small import by_adamw, train_small
 from chainrule.neural.config import (
     BagConfig,
     BilinearConfig,
@@ -73,7 +73,7 @@ def memory(
     lines = []
     for i, (label, config) in enumerate(compared.items()):
         progress(f"memory: {label}", i, len(compared))
-        model = train_small(documents, _VOCABULARY, config, steps=steps, seed=seed)
+        model = train_small(documents, _VOCABULARY, config, by_adamw(steps, seed))
         lines.append(
             Line(label=label, x=list(lengths), y=[accuracy(model, strings_of_length) for strings_of_length in tests])
         )

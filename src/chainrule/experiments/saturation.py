@@ -11,7 +11,7 @@ from chainrule.drawing.plots import Axis, Line
 from chainrule.experiments.findings import Findings
 
 
-def saturation(*, seed: int = 0, progress: Progress = silent, limit: float = 6.0, points: int = 49) -> Findings:
+def saturation(*, seed: int = 0, progress: Progress = silent, limit: float = 6.0, points: int = 25) -> Findings:
     """Both functions and their slopes, from -limit to limit; the slopes come from automatic differentiation."""
     x = torch.linspace(-limit, limit, points, dtype=torch.float64, requires_grad=True)
     lines = []

@@ -18,6 +18,7 @@ from chainrule.experiments.findings import Findings
 from chainrule.experiments.train_small import FIRST_WORD, train_small
 from chainrule.neural.config import RecurrentConfig, TransformerConfig
 from chainrule.ngram.config import NGramConfig
+from chainrule.training.config import TrainingConfig
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,12 +31,12 @@ if TYPE_CHECKING:
 
 LETTERS = 4
 _VOCABULARY = FIRST_WORD + 2 * LETTERS
-_SMALL: dict[str, Any] = {"width": 48, "context": 64, "memory": "document"}
+_SMALL: dict[str, Any] = {"width": 64, "context": 64, "memory": "document"}
 
 COMPARED: dict[str, DataclassInstance] = {
     "3-gram": NGramConfig(order=3, smoothing="witten-bell"),
     "LSTM": RecurrentConfig(layers=1, **_SMALL),
-    "Transformer": TransformerConfig(layers=2, heads=2, **_SMALL),
+    "Transformer": TransformerConfig(layers=2, heads=4, **_SMALL),
 }
 
 
@@ -57,10 +58,11 @@ def shots(
     train = [draw_document(rng, examples) for _ in range(documents)]
     test = [draw_document(rng, examples) for _ in range(tested)]
     before = list(range(examples))
+    training = TrainingConfig(steps=steps, batch=32, seed=seed, compile="no")
     lines = []
     for i, (label, config) in enumerate(compared.items()):
         progress(f"shots: {label}", i, len(compared))
-        model = train_small(train, _VOCABULARY, config, steps=steps, seed=seed)
+        model = train_small(train, _VOCABULARY, config, training)
         lines.append(Line(label=label, x=before, y=accuracies(model, test).tolist()))
     lines.append(Line(label="perfect memory", x=before, y=[expected_accuracy(shown) for shown in before]))
     progress("shots", 1, 1)

@@ -25,21 +25,20 @@ if TYPE_CHECKING:
 FIRST_WORD = 3  # the tokens before it are <unk>, <s> and </s>
 
 
+def by_adamw(steps: int, seed: int) -> TrainingConfig:
+    """So many steps of 16 rows, the same optimiser for all families."""
+    return TrainingConfig(steps=steps, optimiser="adamw", batch=16, seed=seed, compile="no", learning_rate=5e-3)
+
+
 def train_small(
     documents: Sequence[Sequence[int] | Int32[ndarray, " T"]],
     vocabulary_size: int,
     config: DataclassInstance,
-    *,
-    steps: int,
-    seed: int,
-    learning_rate: float = 5e-3,
+    training: TrainingConfig,
 ) -> LanguageModel[Any]:
-    """A model of documents of token ids; networks are trained for so many steps of 16 rows."""
+    """A model of documents of token ids. training: of networks."""
     stream = np.concatenate([np.append(document, END).astype(np.int32) for document in documents])
     family = FAMILIES[family_of(config)]
-    training = TrainingConfig(
-        steps=steps, optimiser="adamw", batch=16, seed=seed, compile="no", learning_rate=learning_rate
-    )
     more = {"options": StreamOptions(training=training)} if family.trains_in_steps else {}
     model, _ = family.train(stream, vocabulary_size, config, silent, **more)
     return model
