@@ -178,7 +178,9 @@ def caption(**settings: object) -> CaptionConfig:
 
 CAPTIONERS: dict[str, CaptionConfig] = {
     "LSTM given a picture": caption(),
-    "GRU of Xu given a picture": caption(decoder="gru", attends="before", gate=True, deep_output=True),
+    "GRU of Xu given a picture": caption(
+        decoder="gru", score="additive", attends="before", gate=True, deep_output=True
+    ),
     "LSTM given a picture, hard": caption(attention="hard", gate=True, soft_share=0.5, entropy=0.01),
     "LSTM given a picture, hard, fed": caption(attention="hard", input_feeding=True, placed=False),
     "LSTM given a picture's mean": caption(attention="none"),
