@@ -217,6 +217,45 @@ def test_an_encoder_that_is_kept_does_not_change_and_is_saved_with_the_rest(
         chainrule.load(folder / "network", chainrule.CaptionModel)
 
 
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda settings: settings.update(encoder=None), "source_embedding.body"),
+        (lambda settings: settings.update(encoder={"network": "lstm"}), "the encoder is 'lstm', which is no"),
+        (lambda settings: settings.update(encoder=[1]), "the encoder is None"),
+        (lambda settings: settings["encoder"].update(width=7), "expected float32"),
+        (lambda settings: settings["encoder"].update(blocks=[10**6]), "blocks"),
+        (lambda settings: settings["encoder"].update(colours="red"), "a setting of the network is wrong"),
+        (lambda settings: settings["network"].pop("source_width"), "source_width is missing"),
+        (lambda settings: settings["network"].update(source_grid=[9, 9]), "expected rows and columns"),
+        (lambda settings: settings["network"].update(source_grid=[6]), "expected rows and columns"),
+        (lambda settings: settings["network"].update(source_width=1 << 40), "source_width"),
+        (lambda settings: settings["network"].update(decoder="lstmm"), "decoder is 'lstmm'"),
+        (lambda settings: settings.pop("network"), "expected an object"),
+    ],
+)
+def test_a_damaged_folder_is_refused(
+    damage: Callable[[Any], Any], message: str, frozen: chainrule.CaptionModel, tmp_path: Path
+) -> None:
+    frozen.save(tmp_path / "model")
+    config = tmp_path / "model" / "config.json"
+    whole = json.loads(config.read_text())
+    damage(whole["settings"])
+    config.write_text(json.dumps(whole))
+    with pytest.raises(ModelFormatError, match=message):
+        chainrule.load(tmp_path / "model")
+
+
+def test_truncated_arrays_are_refused(frozen: chainrule.CaptionModel, tmp_path: Path) -> None:
+    frozen.save(tmp_path / "model")
+    [arrays] = (tmp_path / "model").glob("arrays-*")
+    data = arrays.read_bytes()
+    for size in (0, 7, len(data) // 2, len(data) - 1):
+        arrays.write_bytes(data[:size])
+        with pytest.raises(ModelFormatError, match="it was cut off or changed"):
+            chainrule.load(tmp_path / "model")
+
+
 def test_a_new_encoder_is_trained_with_the_rest(captioned: list[chainrule.CaptionedPicture]) -> None:
     models = [
         chainrule.train_captions(captioned, SMALL, encoder=encoder, training=QUICK, progress=False)

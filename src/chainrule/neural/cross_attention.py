@@ -142,7 +142,10 @@ class SingleHeadAttention(nn.Module):
         return mask, torch.exp(-2 * (distances / self.window).square())
 
     def _choose(self, weights: Float[Tensor, "B T S"], source: Source) -> ContextVectors:
-        """Hard attention: in training, a position that is drawn; otherwise all, or the likeliest with input feeding."""
+        """Hard attention: in training, a position that is drawn; otherwise all, or the likeliest with input feeding.
+
+        For REINFORCE, the mean of all positions follows the one that is drawn, for a baseline.
+        """
         memory = source.memory[source.rows]  # (B, S, D)
         log_probs = weights.clamp(min=torch.finfo(weights.dtype).tiny).log()
         if not self.training and not self.feeds:
@@ -154,11 +157,14 @@ class SingleHeadAttention(nn.Module):
         one_hot = torch.zeros_like(weights).scatter_(2, chosen, 1.0)
         if self.training and self.estimator == "straight_through":
             return _without_choice((one_hot + weights - weights.detach()) @ memory)
-        log_prob = log_probs.gather(2, chosen) if self.training else torch.zeros_like(log_probs[..., :1])
-        if self.training and self.soft_share:
+        if not self.training:
+            return ContextVectors((one_hot @ memory).unsqueeze(2), torch.zeros_like(log_probs[..., :1]))
+        log_prob = log_probs.gather(2, chosen)
+        if self.soft_share:
             softly = torch.rand_like(log_prob) < self.soft_share
             one_hot, log_prob = torch.where(softly, weights, one_hot), log_prob.masked_fill(softly, 0)
-        return ContextVectors((one_hot @ memory).unsqueeze(2), log_prob)
+        both = torch.stack((one_hot @ memory, weights.detach() @ memory), 2)
+        return ContextVectors(both, torch.cat((log_prob, torch.zeros_like(log_prob)), 2))
 
 
 def _without_choice(values: Float[Tensor, "B T D"]) -> ContextVectors:

@@ -17,13 +17,14 @@ if TYPE_CHECKING:
 
     from chainrule.neural.output import FullSoftmax
 
-_BASELINE = 0.99  # decay of the running mean loss, the baseline of REINFORCE
+_BASELINE = 0.99  # decay of the running mean in the baseline of REINFORCE
 
 
 class ChoiceSoftmax(nn.Module):
-    """P(token) = sum over choices of P(choice) P(token | choice); in training, there is one choice, drawn at random.
+    """P(token) = sum over choices of P(choice) P(token | choice); in training, one choice is drawn at random.
 
-    The last element of each hidden state is log P(choice).
+    The last element of each hidden state is log P(choice). In training, a second hidden state may follow that of the
+    choice: what soft attention gives, for the baseline.
     """
 
     def __init__(self, full: FullSoftmax) -> None:
@@ -44,7 +45,8 @@ class ChoiceSoftmax(nn.Module):
         weights: Float[Tensor, "*shape"] | None = None,
     ) -> Float32[Tensor, ""]:
         """As `Output.loss`. In training, the variational bound of Xu et al. 2015 (equation 10); the gradient of the
-        choice is that of REINFORCE, with the mean loss as baseline.
+        choice is that of REINFORCE. Its baseline is the loss by soft attention, and the running mean of what is left:
+        Xu et al. have the running mean alone, by which attention to many positions hardly learns.
         """
         if label_smoothing:
             raise SettingError("label_smoothing does not work with hard attention; leave one of them out")
@@ -55,9 +57,12 @@ class ChoiceSoftmax(nn.Module):
         nats = -self.full.log_probs_of(drawn[..., :-1].contiguous(), targets)
         counts = torch.ones_like(nats) if weights is None else weights
         assert isinstance(self.baseline, Tensor)
-        worse = (nats - self.baseline).detach()
         with torch.no_grad():
-            self.baseline.lerp_((nats * counts).sum() / counts.sum(), 1 - _BASELINE)
+            excess = nats.detach()
+            if hidden.shape[-2] > 1:
+                excess = excess + self.full.log_probs_of(hidden[..., 1, :-1].contiguous(), targets)
+            worse = excess - self.baseline
+            self.baseline.lerp_((excess * counts).sum() / counts.sum(), 1 - _BASELINE)
         bound = (nats * counts).sum()
         choosing = (worse * drawn[..., -1] * counts).sum()
         return bound + choosing - choosing.detach()  # the value is that of the bound, the gradient that of both
