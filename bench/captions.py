@@ -36,7 +36,8 @@ from chainrule.neural.config.pictures import ResNetLabelling
 
 CONFIGS = {
     "soft": CaptionConfig(width=128, attention="soft"),
-    "hard": CaptionConfig(width=128, attention="hard", soft_share=0.5, entropy=0.01),
+    "hard": CaptionConfig(width=128, attention="hard"),
+    "reinforce": CaptionConfig(width=128, attention="hard", estimator="reinforce", soft_share=0.5, entropy=0.01),
     "straight": CaptionConfig(width=128, attention="hard", estimator="straight_through"),
     "none": CaptionConfig(width=128, attention="none"),
     "transformer": CaptionConfig(width=128, decoder="transformer", decoder_layers=2),

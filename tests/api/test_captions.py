@@ -273,7 +273,7 @@ def test_a_new_encoder_is_trained_with_the_rest(captioned: list[chainrule.Captio
     ("config", "encoder"),
     [
         (replace(SMALL, dropout=0.1, doubly_stochastic=1.0, gate=True), "network"),
-        (replace(SMALL, attention="hard", entropy=0.01, soft_share=0.5), NETWORK),
+        (replace(SMALL, attention="hard", estimator="reinforce", entropy=0.01, soft_share=0.5), NETWORK),
         (replace(SMALL, decoder="transformer", heads=2), "network"),
     ],
     ids=["soft", "hard, tuned", "transformer"],

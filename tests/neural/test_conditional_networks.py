@@ -155,7 +155,7 @@ def test_a_paragraph_step_by_step() -> None:
 @torch.no_grad()
 def test_half_of_the_hard_steps_may_be_soft() -> None:
     """With soft_share near 1, training attends as soft attention does, and nothing is left to REINFORCE."""
-    hard = caption(attention="hard", soft_share=0.999999, dropout=0.0, entropy=0.0)
+    hard = caption(attention="hard", estimator="reinforce", soft_share=0.999999, dropout=0.0)
     model, soft = random_pair(hard), random_pair(caption(dropout=0.0))
     source, everywhere = torch.from_numpy(PICTURE)[None], torch.ones(1, 6, dtype=torch.bool)
     soft.network.load_state_dict(
@@ -167,6 +167,19 @@ def test_half_of_the_hard_steps_may_be_soft() -> None:
     assert not hidden[..., -1].any()
     torch.testing.assert_close(hidden[:, :, 0], hidden[:, :, 1])
     torch.testing.assert_close(hidden[:, :, 0, :-1], soft.network(source, everywhere, inputs))
+
+
+@torch.no_grad()
+def test_exact_hard_attention_is_trained_by_its_likelihood() -> None:
+    model = random_pair(caption(attention="hard", dropout=0.0))
+    source, everywhere = torch.from_numpy(PICTURE)[None], torch.ones(1, 6, dtype=torch.bool)
+    targets, network = torch.tensor([[4, 9, END]]), model.network.train()
+    hidden = network(source, everywhere, torch.tensor([[END, 4, 9]]))
+    loss = network.output.loss(hidden, targets)
+    model.network.eval()
+    assert loss.item() == pytest.approx(-model.given([PICTURE]).score([np.array([4, 9], np.int32)])[0].sum(), abs=1e-4)
+    with pytest.raises(SettingError, match="set attends to after"):
+        caption(attention="hard", attends="before")
 
 
 @torch.no_grad()

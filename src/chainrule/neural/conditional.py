@@ -164,7 +164,7 @@ def build_conditional(config: ConditionalConfig, source_size: int, size: int) ->
         banned=config.banned,
         transform=Scaled(config.width**-0.5) if config.scaled_output else None,
     )
-    output = ChoiceSoftmax(softmax) if config.attention == "hard" else softmax
+    output = ChoiceSoftmax(softmax, is_exact=config.estimator == "exact") if config.attention == "hard" else softmax
     return ConditionalNetwork(config, source_embedding, reader, embedding, decoder, output)
 
 

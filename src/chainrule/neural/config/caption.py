@@ -6,7 +6,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from chainrule.base.settings import setting
-from chainrule.neural.config.conditional import ConditionalConfig, LongSources, Reads, ScoreName, Shared, Writes
+from chainrule.neural.config.conditional import (
+    ConditionalConfig,
+    Estimator,
+    LongSources,
+    Reads,
+    ScoreName,
+    Shared,
+    Writes,
+)
 from chainrule.neural.config.network import MAX_CONTEXT, MAX_LAYERS, MAX_WIDTH
 
 
@@ -40,6 +48,11 @@ class CaptionConfig(ConditionalConfig):
         "how well a state s matches a place h: dot: s h; scaled_dot: s h / root of the width; "
         "general: s W h; additive: v tanh(W s + U h); content: their cosine, sharpened; cosine: as it "
         "is; location: W s, whatever h",
+    )
+    estimator: Estimator = setting(
+        "exact",
+        "hard: how it learns to choose: reinforce: from drawn places (Xu 2015); straight_through: as if attention were "
+        "soft; exact: from the sum over all places (Wu 2018), where nothing is fed into the next step",
     )
     input_feeding: bool = setting(
         False, "lstm, gru that attend after: the next step also reads the output of the last one (Luong 2015)"

@@ -16,7 +16,7 @@ Style = Literal["vaswani", "modern", "t5"]
 PairPositions = Literal["sinusoidal", "rotary", "relative", "none"]
 Looks = Literal["soft", "local", "hard", "none"]
 ScoreName = Literal["dot", "scaled_dot", "general", "additive", "content", "cosine", "location"]
-Estimator = Literal["reinforce", "straight_through"]
+Estimator = Literal["reinforce", "straight_through", "exact"]
 LongSources = Literal["refuse", "end", "front", "sentences"]
 Shared = Literal["all", "target", "inputs", "none"]
 
@@ -75,7 +75,9 @@ class ConditionalConfig:
     )
     window: int = setting(5, "local: positions on each side of the center", least=1, below=MAX_CONTEXT)
     estimator: Estimator = setting(
-        "reinforce", "hard: how it learns to choose: from drawn positions (Xu 2015), or as if attention were soft"
+        "reinforce",
+        "hard: how it learns to choose: reinforce: from drawn positions (Xu 2015); straight_through: as if attention "
+        "were soft; exact: from the sum over all positions (Wu 2018), where nothing is fed into the next step",
     )
     attends: Literal["before", "after"] = setting(
         "after", "lstm, gru: attend to the source before each step (Bahdanau 2015), or after it (Luong 2015)"
@@ -197,6 +199,11 @@ class ConditionalConfig:
         if (self.gate or self.doubly_stochastic) and self.attention == "none":
             raise SettingError("gate and doubly_stochastic need attention; leave them out, or set attention")
         samples = self.attention == "hard" and self.estimator == "reinforce"
+        if self.attention == "hard" and self.estimator == "exact" and self.feeds:
+            raise SettingError(
+                "the sum over all positions is exact only where what was attended to is no input of the next step; set "
+                "attends to after and input_feeding to False, or estimator to reinforce"
+            )
         if (self.soft_share or self.entropy) and not samples:
             raise SettingError(
                 "soft_share and entropy are for hard attention that learns by reinforce; set attention to hard, or "
