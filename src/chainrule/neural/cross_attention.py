@@ -83,7 +83,7 @@ class SingleHeadAttention(nn.Module):
         super().__init__()
         self.kind, self.window, self.feeds = config.attention, config.window, config.feeds
         self.estimator, self.dropout = config.estimator, config.attention_dropout
-        self.soft_share = config.soft_share
+        self.soft_share, self.draws = config.soft_share, config.draws
         self.score = build_score(config.score, 1, config.width, config.max_source)
         self.gate = nn.Linear(config.width, 1) if config.gate else None
         self.center: nn.Module | None = None
@@ -142,29 +142,27 @@ class SingleHeadAttention(nn.Module):
         return mask, torch.exp(-2 * (distances / self.window).square())
 
     def _choose(self, weights: Float[Tensor, "B T S"], source: Source) -> ContextVectors:
-        """Hard attention: in training, a position that is drawn; otherwise all, or the likeliest with input feeding.
-
-        For REINFORCE, the mean of all positions follows the one that is drawn, for a baseline.
-        """
+        """Hard attention: in training, a position that is drawn; otherwise all, or the likeliest with input feeding."""
         memory = source.memory[source.rows]  # (B, S, D)
         log_probs = weights.clamp(min=torch.finfo(weights.dtype).tiny).log()
         if not self.feeds and (not self.training or self.estimator == "exact"):
             log_probs = log_probs.masked_fill(~source.is_token[source.rows][:, None], -torch.inf)
             return ContextVectors(memory[:, None].expand(-1, weights.shape[1], -1, -1), log_probs)
         flat = weights.flatten(0, 1)
+        if self.training and self.draws > 1:
+            drawn = torch.multinomial(flat, self.draws, replacement=True).view(*weights.shape[:2], -1)  # (B, T, draws)
+            rows = torch.arange(len(memory), device=memory.device)[:, None, None]
+            return ContextVectors(memory[rows, drawn], log_probs.gather(2, drawn))
         chosen = torch.multinomial(flat, 1) if self.training else flat.argmax(1, True)
         chosen = chosen.view(*weights.shape[:2], 1)  # (B, T, 1)
         one_hot = torch.zeros_like(weights).scatter_(2, chosen, 1.0)
         if self.training and self.estimator == "straight_through":
             return _without_choice((one_hot + weights - weights.detach()) @ memory)
-        if not self.training:
-            return ContextVectors((one_hot @ memory).unsqueeze(2), torch.zeros_like(log_probs[..., :1]))
-        log_prob = log_probs.gather(2, chosen)
-        if self.soft_share:
+        log_prob = log_probs.gather(2, chosen) if self.training else torch.zeros_like(log_probs[..., :1])
+        if self.training and self.soft_share:
             softly = torch.rand_like(log_prob) < self.soft_share
             one_hot, log_prob = torch.where(softly, weights, one_hot), log_prob.masked_fill(softly, 0)
-        both = torch.stack((one_hot @ memory, weights.detach() @ memory), 2)
-        return ContextVectors(both, torch.cat((log_prob, torch.zeros_like(log_prob)), 2))
+        return ContextVectors((one_hot @ memory).unsqueeze(2), log_prob)
 
 
 def _without_choice(values: Float[Tensor, "B T D"]) -> ContextVectors:

@@ -17,14 +17,13 @@ if TYPE_CHECKING:
 
     from chainrule.neural.output import FullSoftmax
 
-_BASELINE = 0.99  # decay of the running mean in the baseline of REINFORCE
+_BASELINE = 0.99  # decay of the running mean loss, the baseline of REINFORCE
 
 
 class ChoiceSoftmax(nn.Module):
-    """P(token) = sum over choices of P(choice) P(token | choice); in training, one choice is drawn at random.
+    """P(token) = sum over choices of P(choice) P(token | choice); in training, choices are drawn at random.
 
-    The last element of each hidden state is log P(choice). In training, a second hidden state may follow that of the
-    choice: what soft attention gives, for the baseline.
+    The last element of each hidden state is log P(choice).
     """
 
     def __init__(self, full: FullSoftmax, *, is_exact: bool = False) -> None:
@@ -46,27 +45,37 @@ class ChoiceSoftmax(nn.Module):
         weights: Float[Tensor, "*shape"] | None = None,
     ) -> Float32[Tensor, ""]:
         """As `Output.loss`. In training, the variational bound of Xu et al. 2015 (equation 10); the gradient of the
-        choice is that of REINFORCE. Its baseline is the loss by soft attention, and the running mean of what is left:
-        Xu et al. have the running mean alone, by which attention to many positions hardly learns.
+        choice is that of REINFORCE, with the mean loss as baseline.
         """
         if label_smoothing:
             raise SettingError("label_smoothing does not work with hard attention; leave one of them out")
         if not self.training or self.is_exact:
             nats = -self.log_probs_of(hidden, targets)
             return nats.sum() if weights is None else (nats * weights).sum()
+        if hidden.shape[-2] > 1:
+            return self._loss_of_several(hidden, targets, weights)
         drawn = hidden[..., 0, :]
         nats = -self.full.log_probs_of(drawn[..., :-1].contiguous(), targets)
         counts = torch.ones_like(nats) if weights is None else weights
         assert isinstance(self.baseline, Tensor)
+        worse = (nats - self.baseline).detach()
         with torch.no_grad():
-            excess = nats.detach()
-            if hidden.shape[-2] > 1:
-                excess = excess + self.full.log_probs_of(hidden[..., 1, :-1].contiguous(), targets)
-            worse = excess - self.baseline
-            self.baseline.lerp_((excess * counts).sum() / counts.sum(), 1 - _BASELINE)
+            self.baseline.lerp_((nats * counts).sum() / counts.sum(), 1 - _BASELINE)
         bound = (nats * counts).sum()
         choosing = (worse * drawn[..., -1] * counts).sum()
         return bound + choosing - choosing.detach()  # the value is that of the bound, the gradient that of both
+
+    def _loss_of_several(
+        self, hidden: Float[Tensor, "*shape C D+1"], targets: Int64[Tensor, "*shape"], weights: Tensor | None
+    ) -> Float32[Tensor, ""]:
+        """The mean bound of several draws; the baseline of each is the mean loss of the others (Kool et al. 2019)."""
+        draws = hidden.shape[-2]
+        nats = -self.full.log_probs_of(hidden[..., :-1].contiguous(), targets[..., None].expand(hidden.shape[:-1]))
+        others = (nats.sum(-1, keepdim=True) - nats) / (draws - 1)
+        choosing = ((nats - others).detach() * hidden[..., -1]).mean(-1)
+        bound = nats.mean(-1)
+        counts = torch.ones_like(bound) if weights is None else weights
+        return ((bound + choosing - choosing.detach()) * counts).sum()
 
     def log_probs(self, hidden: Float[Tensor, "*shape C D+1"]) -> Float32[Tensor, "*shape V"]:
         """As `Output.log_probs`."""

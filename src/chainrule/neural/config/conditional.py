@@ -79,6 +79,14 @@ class ConditionalConfig:
         "hard: how it learns to choose: reinforce: from drawn positions (Xu 2015); straight_through: as if attention "
         "were soft; exact: from the sum over all positions (Wu 2018), where nothing is fed into the next step",
     )
+    draws: int = setting(
+        1,
+        "hard, reinforce, where the next step does not read the choice: positions drawn for each token, each compared "
+        "with the mean of the others (Kool 2019)",
+        least=1,
+        below=1 << 10,
+        is_later=True,
+    )
     attends: Literal["before", "after"] = setting(
         "after", "lstm, gru: attend to the source before each step (Bahdanau 2015), or after it (Luong 2015)"
     )
@@ -95,6 +103,7 @@ class ConditionalConfig:
         "refuse",
         "longer sources; refuse: training leaves them out, and to write from one is an error; end, front: that side is "
         "cut off; sentences: the most central sentences are read (Nenkova 2005)",
+        is_later=True,
     )
     dropout: float = setting(0.1, "share of numbers dropped: of token vectors and of each layer", least=0, below=1)
     attention_dropout: float = setting(0.0, "share of attention weights dropped", least=0, below=1)
@@ -204,10 +213,15 @@ class ConditionalConfig:
                 "the sum over all positions is exact only where what was attended to is no input of the next step; set "
                 "attends to after and input_feeding to False, or estimator to reinforce"
             )
+        if self.draws > 1 and (not samples or self.feeds or self.soft_share):
+            raise SettingError(
+                "draws is for hard attention that learns by reinforce and whose choice the next step does not read: "
+                "set attends to after, input_feeding to False and soft_share to 0, or draws to 1"
+            )
         if (self.soft_share or self.entropy) and not samples:
             raise SettingError(
-                "soft_share and entropy are for hard attention that learns by reinforce; set attention to hard, or "
-                "leave them out"
+                "soft_share and entropy are for hard attention that learns by reinforce; set attention to hard and "
+                "estimator to reinforce, or leave them out"
             )
 
     def _check_vectors(self) -> None:
