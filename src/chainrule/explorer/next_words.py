@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule.api.causal_model import CausalModel
+from chainrule.api.masked_model import MaskedModel
 from chainrule.api.model import Model, as_kind
 from chainrule.base.json_numbers import finite
 from chainrule.decoding.candidates import History, Rules
@@ -44,7 +45,7 @@ def next_words(model: object, text: str, top: int = 20, sampling: SamplingConfig
     if top < 1:
         raise SettingError(f"top is {top}; expected 1 or more")
     if model.sees_both_sides:
-        gaps = model.fill(text, top)
+        gaps = as_kind(model, MaskedModel).fill(text, top)
         return {"kind": "gaps", "gaps": [[{"token": token, "prob": prob} for token, prob in gap] for gap in gaps]}
     return _continuations(as_kind(model, CausalModel), text, top, sampling or SamplingConfig())
 
@@ -140,11 +141,13 @@ def _components(engine: Any, state: Any, best: Tokens) -> Json:
     """For a mixture: the weight of each component, and the probabilities that it gives."""
     if not isinstance(engine, LinearMixture | LogLinearMixture):
         return {}
-    is_linear = isinstance(engine, LinearMixture)
-    weights = np.exp(engine.log_weights_after(state.previous)[:, 0]) if is_linear else engine.weights
+    if isinstance(engine, LinearMixture):
+        weights = np.exp(engine.log_weights_after(state.previous)[:, 0])
+    else:
+        weights = engine.weights
     rows = engine.components.rows(state)
     return {
-        "mixture": "linear" if is_linear else "log-linear",
+        "mixture": engine.kind,
         "components": [
             {"family": family, "weight": float(weight), "probs": np.exp(row[0, best].astype(np.float64)).tolist()}
             for family, weight, row in zip(engine.components.families, weights.tolist(), rows, strict=True)
