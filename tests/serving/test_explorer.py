@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from running import Running
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
-TEXT = "I visited San"
+TEXT = "ke di ba"
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 HOSTILE = "<img src=x onerror=window.hacked=1> </script><script>window.hacked=1</script> javascript:1 \u202e"
 
@@ -42,7 +42,7 @@ def test_next_words_have_the_probabilities_of_the_library(served: Running, folde
 
 
 def test_a_token_is_appended_as_the_text_goes_on(served: Running) -> None:
-    for name, typed, added in (("ngram", "I visited", " "), ("ngram", "I visited ", ""), ("bytes", "I visite", "")):
+    for name, typed, added in (("ngram", "ke di", " "), ("ngram", "ke di ", ""), ("bytes", "ke d", "")):
         best = asked(served, "next", name, text=typed)["tokens"]
         texts = [token["added"] for token in best if token["added"] is not None]
         assert texts
@@ -77,7 +77,7 @@ def test_the_back_off_chain_multiplies_to_the_probability(folders: dict[str, Pat
         model = chainrule.train(FIXTURES / "train.txt", config, tokenizer="whitespace")
     engine = model.language_model
     tokens = np.arange(3, engine.vocabulary_size, 7, dtype=np.int32)
-    for text in ("", "I", "I visited", "no such words at all I visited"):
+    for text in ("", "ke", "ke di", "no such words at all ke di"):
         state = engine.start([model.tokenizer.encode_texts([text]).ids[:-1]])
         log_probs = engine.next_log_probs(state)[0]
         steps = engine.backoff_chain(state, tokens)
@@ -94,7 +94,7 @@ def test_the_back_off_chain_multiplies_to_the_probability(folders: dict[str, Pat
 def test_surprisal_adds_up_to_the_score_and_to_bits_per_byte(
     served: Running, folders: dict[str, Path], tmp_path: Path
 ) -> None:
-    text = "I visited Paris unheardof"
+    text = "ke di ba unheardof"
     (tmp_path / "text.txt").write_text(text + "\n")
     for name in ("ngram", "lstm"):
         model = chainrule.load(folders[name])
@@ -107,17 +107,17 @@ def test_surprisal_adds_up_to_the_score_and_to_bits_per_byte(
 
 
 def test_a_long_text_is_cut_and_the_record_says_so(served: Running) -> None:
-    record = asked(served, "surprisal", "ngram", text="I visited San " * 10_000, by="words")
-    assert record["left_out"] == 14 * 10_000 - 20_000
+    record = asked(served, "surprisal", "ngram", text="ke di ba fi fe " * 10_000, by="words")
+    assert record["left_out"] == 15 * 10_000 - 20_000
     assert len(record["units"]) < 5000
 
 
 def test_beams_and_attention_are_those_of_the_library(served: Running, folders: dict[str, Path]) -> None:
-    tree = asked(served, "beams", "ngram", text="I", size=2, max_tokens=4)
-    [best] = chainrule.load(folders["ngram"]).beam("I", chainrule.BeamConfig(size=2), chainrule.Limits(max_tokens=4))
+    tree = asked(served, "beams", "ngram", text="ke", size=2, max_tokens=4)
+    [best] = chainrule.load(folders["ngram"]).beam("ke", chainrule.BeamConfig(size=2), chainrule.Limits(max_tokens=4))
     assert tree["nodes"][tree["best"][-1]]["total"] == pytest.approx(best.log_prob, abs=1e-5)
-    record = asked(served, "attention", "transformer", text="I visited")
-    [layer] = chainrule.attend(chainrule.load(folders["transformer"]), "I visited").maps
+    record = asked(served, "attention", "transformer", text="ke di")
+    [layer] = chainrule.attend(chainrule.load(folders["transformer"]), "ke di").maps
     weights = np.frombuffer(base64.b64decode(record["weights"]), "<f4").reshape(layer.weights.shape)
     np.testing.assert_allclose(weights, layer.weights, atol=1e-6)
     assert record["rows"] == list(layer.rows)

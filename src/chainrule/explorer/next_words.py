@@ -62,16 +62,17 @@ def _continuations(model: CausalModel, text: str, top: int, sampling: SamplingCo
     drawn[warped.tokens[0]] = np.exp(normalised(warped.weights)[0])
     probs = np.exp(log_probs)
     is_possible = probs > 0
+    may_come = is_possible & (np.arange(probs.size) != UNKNOWN)
     added = _texts_added(tokenizer, ids, best, text)
     columns = zip(best.tolist(), tokenizer.shown(best.tolist()), added, strict=True)
     return {
         "kind": "next",
         "context": _names(tokenizer, ids[-8:]),
-        "vocabulary": engine.vocabulary_size,
+        "possible": int(np.count_nonzero(may_come)),
         "is_distribution": model.is_distribution,
         "entropy": float(-(probs[is_possible] * log_probs[is_possible]).sum()),
         "kept": int(np.count_nonzero(drawn)),
-        "cut_prob": float(probs[drawn == 0].sum()),
+        "cut_prob": float(probs[may_come & (drawn == 0)].sum()),
         "tokens": [
             {
                 "token": tokenizer.vocabulary.token(token),

@@ -28,10 +28,10 @@ export function draw(record, state, change) {
   return [
     element("p", {}, `After “${record.context.map(tokenText).join(" ") || "<s>"}”: ` +
       `entropy ${figure(record.entropy, 3)} nats (${figure(bits, 3)} bits). ` +
-      (record.kept < record.vocabulary ?
-        `The settings keep ${record.kept.toLocaleString()} of ${record.vocabulary.toLocaleString()} tokens, ` +
+      (record.kept < record.possible ?
+        `The settings keep ${record.kept.toLocaleString()} of ${record.possible.toLocaleString()} tokens, ` +
         `and cut ${figure(100 * record.cut_prob, 1)} % of the probability.` :
-        `All ${record.vocabulary.toLocaleString()} tokens may come.`)),
+        `All ${record.possible.toLocaleString()} tokens that have a probability may come.`)),
     drawBars(record, chosen, state, change),
     record.backoff ? drawBackoff(record, chosen) : null,
     record.components ? drawComponents(record, chosen) : null,
