@@ -43,9 +43,10 @@ bench: .venv/installed ## needs a text: make bench TEXT=train.txt HELDOUT=test.t
 	@test -n "$(TEXT)" -a -n "$(HELDOUT)" || { echo "say which texts: make bench TEXT=train.txt HELDOUT=test.txt"; exit 1; }
 	$(BIN)/python bench/ngram.py $(TEXT) $(HELDOUT)
 
-fuzz: .venv/installed ## breaks model files for SECONDS (findings are kept in fuzz-findings/), then kills KILLS saves
+fuzz: .venv/installed ## breaks model files for SECONDS (findings are kept in fuzz-findings/), kills KILLS saves, sends REQUESTS requests
 	$(BIN)/python tests/fuzz/campaign.py $(or $(SECONDS),600) $(SEED)
 	$(BIN)/python tests/fuzz/kills.py $(or $(KILLS),100) $(SEED)
+	$(BIN)/python tests/fuzz/served_requests.py $(or $(REQUESTS),100000) $(SEED)
 
 clean:
 	rm -rf .venv .clients site report .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,7 +1,7 @@
 """Translation, Multi30k German to English: a part for each figure to reach.
 
     python bench/conditional.py multi30k/ --work FOLDER [--only transformer|lstm|bottleneck|attention|beam|speed]
-        [--minutes 60] [--table-minutes 10] [--steps N] [--lines N] [--seed 0]
+        [--minutes 60] [--table-minutes 10] [--steps N] [--lines N] [--rows NAME ...] [--seed 0]
 
 multi30k/ holds train, val and test_2016_flickr, .de and .en, compressed or not. Models are kept in --work; started
 again with the same arguments, the script resumes or reuses them. Every result is a line of results.jsonl there.
@@ -68,6 +68,10 @@ TABLE: dict[str, ConditionalConfig] = {
     "local, window around the place": replace(SMALL, attention="local", score="general"),
     "local, window that is predicted": replace(SMALL, attention="local", score="general", center="predicted"),
     "hard, REINFORCE, summed over": replace(SMALL, attention="hard", score="general", input_feeding=False),
+    "hard, REINFORCE, four draws": replace(SMALL, attention="hard", score="general", input_feeding=False, draws=4),
+    "hard, straight through, no input feeding": replace(
+        SMALL, attention="hard", score="general", input_feeding=False, estimator="straight_through"
+    ),
     "hard, straight through": replace(SMALL, attention="hard", score="general", estimator="straight_through"),
     "none": replace(SMALL, attention="none"),
     "soft, additive, Bahdanau's": replace(SMALL, attends="before"),
@@ -86,6 +90,7 @@ def main() -> None:
     parser.add_argument("--table-minutes", type=float, default=10.0)
     parser.add_argument("--steps", type=int)
     parser.add_argument("--lines", type=int)
+    parser.add_argument("--rows", nargs="*", choices=list(TABLE), help="of the table of attention; by default all")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
@@ -210,6 +215,8 @@ def bottleneck(options: argparse.Namespace) -> None:
 
 def attention(options: argparse.Namespace) -> None:
     for name, config in TABLE.items():
+        if options.rows and name not in options.rows:
+            continue
         is_hard = config.attention == "hard"
         training = replace(LSTM_TRAINING, label_smoothing=0.0 if is_hard else LSTM_TRAINING.label_smoothing)
         folder = "table-" + "".join(c if c.isalnum() else "-" for c in name)

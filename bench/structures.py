@@ -120,7 +120,7 @@ def measure_phrases(options: argparse.Namespace) -> None:
 
 def measure_listops(options: argparse.Namespace) -> None:
     train, test = listops(options.expressions, 1), listops(2_000, 2)
-    training = LabelTraining(batch=64, learning_rate=3e-3, epochs=12, patience=4)
+    training = LabelTraining(batch=64, learning_rate=3e-3, epochs=18, patience=4)
     binary = TreeLabelling(cell="binary", width=128, embedding_width=32, dropout=0.0)
     child_sum = replace(binary, cell="child-sum")
     lstm = LSTMLabelling(width=160, embedding_width=32, dropout=0.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,9 +12,15 @@ import torch
 from chainrule.applications.retrieval.query_likelihood import DocumentIndex, RankConfig
 from chainrule.errors import TextError
 from chainrule.experiments.agreement import AGREEING, agreement, draw_sentence
+from chainrule.experiments.attention import COMPARED as ATTENTIONS
+from chainrule.experiments.attention import attention
 from chainrule.experiments.balance import balance, unseen_share
+from chainrule.experiments.bottleneck import bottleneck
 from chainrule.experiments.cost import KINDS, cost, growth_of
+from chainrule.experiments.extrapolation import draw_document as document_of_period
+from chainrule.experiments.extrapolation import extrapolation
 from chainrule.experiments.gradients import build_network, gradients, norms_by_distance
+from chainrule.experiments.heads import habits, heads
 from chainrule.experiments.memory import A, B, accuracy, draw, memory
 from chainrule.experiments.order import moved_probability, order
 from chainrule.experiments.paths import KINDS as KINDS_OF_PATHS
@@ -21,7 +28,10 @@ from chainrule.experiments.paths import paths, sequential_steps
 from chainrule.experiments.positions import in_groups, losses_by_position, positions
 from chainrule.experiments.radius import radius, spectral
 from chainrule.experiments.retrieval import mean_reciprocal_rank, retrieval
+from chainrule.experiments.reversal import accuracy as reversal_accuracy
+from chainrule.experiments.reversal import backwards, draw_sources
 from chainrule.experiments.saturation import saturation
+from chainrule.experiments.scaling import fit_power_law, scaling
 from chainrule.experiments.shots import draw_document, shots
 from chainrule.neural.build_network import build
 from chainrule.neural.config import FeedforwardConfig, RecurrentConfig, TransformerConfig
@@ -235,3 +245,73 @@ def by_memory(document: np.ndarray, rng: np.random.Generator) -> list[bool]:
         right.append(known.get(letter, left[rng.integers(len(left))] if left else -1) == code)
         known[letter] = code
     return right
+
+
+class Reversing:
+    """Writes its sources backwards, all but the last letter, which is always a."""
+
+    def write(self, sources, beam, *, max_tokens, progress):
+        return [[SimpleNamespace(text=" ".join([*source.split()[:0:-1], "a"]))] for source in sources]
+
+
+def test_letters_are_right_at_their_positions() -> None:
+    assert backwards("a b c") == "c b a"
+    assert reversal_accuracy(Reversing(), ["b c", "a c"]) == 0.75  # type: ignore[arg-type]
+    assert all(len(source.split()) == 3 for source in draw_sources(np.random.default_rng(1), [3, 3]))
+
+
+def test_attention_is_better_than_one_vector() -> None:
+    findings = bottleneck(lengths=(6,), trained_to=6, sources=2000, tested=20, steps=200)
+    vector, attended = (line.y for line in findings.lines)
+    assert attended[0] > vector[0] + 0.2
+    assert findings.finding.startswith("At length 6, ")
+
+
+def test_kinds_of_attention_are_ranked() -> None:
+    findings = attention(
+        compared={name: ATTENTIONS[name] for name in ("none", "hard")}, trained_to=3, sources=100, tested=5, steps=2
+    )
+    assert findings.x.categories == ["none", "hard"]
+    assert all(0 <= share <= 1 for share in findings.lines[0].y)
+    assert len(ATTENTIONS) == 9
+
+
+def test_habits_of_a_head_by_hand() -> None:
+    weights = np.array([[1, 0, 0, 0], [0.5, 0.5, 0, 0], [0.2, 0.6, 0.2, 0], [0.1, 0.1, 0.7, 0.1]])
+    found = habits(weights)
+    assert found.largest == pytest.approx((0.5 + 0.6 + 0.7) / 3)
+    assert found.own == pytest.approx((0.5 + 0.2 + 0.1) / 3)
+    assert found.previous == pytest.approx((0.5 + 0.6 + 0.7) / 3)
+    assert found.first == pytest.approx((0.5 + 0.2 + 0.1) / 3)
+    assert found.subject == 0.7
+    assert found.distance == pytest.approx((0.5 + (0.2 * 2 + 0.6) + (0.3 + 0.2 + 0.7)) / 3)
+
+
+def test_every_head_has_a_line() -> None:
+    findings = heads(layers=1, width=16, sentences=60, tested=3, steps=2)
+    assert [line.label for line in findings.lines] == [f"layer 1, head {i}" for i in (1, 2, 3, 4)]
+    assert all(0 <= weight <= 1 for line in findings.lines for weight in line.y)
+
+
+def test_documents_of_the_extrapolation_repeat_themselves() -> None:
+    document = document_of_period(np.random.default_rng(1), 11)
+    assert len(document) == 11
+    np.testing.assert_array_equal(document[4:], document[:-4])
+    findings = extrapolation(kinds=("learned", "rotary"), documents=60, tested=4, steps=2, group=16)
+    assert [line.label for line in findings.lines] == ["learned", "rotary"]
+    assert list(findings.lines[0].x) == [16, 32, 48, 64]
+
+
+def test_a_power_law_is_fitted() -> None:
+    x = np.array([1e3, 1e4, 1e5, 1e6])
+    law = fit_power_law(x, 5 * x**-0.25)
+    assert law == pytest.approx((5, 0.25, 0.25, 0.25))
+    noisy = fit_power_law(x, 5 * x**-0.25 * np.array([1.1, 0.9, 1.1, 0.9]))
+    assert noisy.low < noisy.exponent < noisy.high
+
+
+def test_scaling_measures_every_size_and_budget() -> None:
+    lines = [f"line {number} of a text that goes on and on" for number in range(200)]
+    findings = scaling(lines=lines, widths=(8, 16), steps=(2, 30))
+    assert len(findings.lines) == len(findings.says) == 2
+    assert all(line.y[1] < line.y[0] for line in findings.lines)

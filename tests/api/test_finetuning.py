@@ -382,7 +382,7 @@ def test_unseen_labels_and_bad_settings_are_errors() -> None:
     [
         ({"labels": ["a"]}, "expected a list of at least two strings"),
         ({"labels": 5}, "expected a list of at least two strings"),
-        ({"unit": "letter"}, "expected text or word"),
+        ({"unit": "letter"}, "expected text, word or pair"),
         ({"base": "ngram"}, "no family of networks"),
         ({"labels": ["a", "b", "c"]}, "head.weight"),
         ({"network": None}, "expected an object"),

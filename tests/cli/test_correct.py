@@ -35,8 +35,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_what_is_printed_is_what_python_gives(folder: Path, chainrule: Callable[..., Result]) -> None:
     done = chainrule("train", "channel", folder / "pairs.tsv", "-o", folder / "c.json", "--overwrite")
     assert done.status == 0, done.err
-    assert "2 pairs left out" in done.err
-    assert "3 pairs" in done.out
+    assert "1 pair left out" in done.err
+    assert "4 pairs" in done.out  # a lot, which is one word in two, among them
     channel = folder / "c.json"
     expected = list(correct(folder / "bad.txt", load(folder / "lm"), channel=channel))
     assert [one.corrected for one in expected] == LINES

@@ -193,3 +193,17 @@ def test_a_finished_run_is_not_begun_again(chainrule, network: Path, labelled: P
     labelled.write_text(LABELLED + "the cat sleeps\tanimal\n")
     assert "with other settings: the text differs" in chainrule(*arguments, *QUICK).err
     assert "--resume continues a run" in chainrule(*arguments, "--overwrite").err
+
+
+def test_pairs_are_fine_tuned_tested_and_classified(chainrule, network: Path, tmp_path: Path) -> None:
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("the dog\tthe soup\tno\nthe dog\tbarks\tyes\n" * 10)
+    made = tmp_path / "classifier"
+    result = chainrule("finetune", network, "--data", pairs, "--pairs", "-o", made, "--test", pairs, *QUICK)
+    assert result.status == 0, result.err
+    lines = [line.split("\t") for line in chainrule("classify", made, pairs).lines]
+    assert [line[2] for line in lines[:2]] == ["the dog / the soup", "the dog / barks"]
+    measured = chainrule("evaluate", made, pairs, "--json").json
+    assert measured["accuracy"] == float(result.lines[2].split()[1].rstrip("%")) / 100
+    both = chainrule("finetune", network, "--data", pairs, "--pairs", "--words", "-o", tmp_path / "x")
+    assert "give one of them" in both.error

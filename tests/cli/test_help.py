@@ -105,7 +105,7 @@ VERBS = {
     | READING
     | MIXING
     | TRAINING,
-    "finetune": {"MODEL", "--data", "--output", "--test", "--strict", "--words", "--resume", "--markers"}
+    "finetune": {"MODEL", "--data", "--output", "--test", "--strict", "--pairs", "--words", "--resume", "--markers"}
     | {"--overwrite", "--json"}
     | {flag(each.name) for each in fields(FineTuningConfig)},
     "prompt": {"MODEL", "--template", "--data", "--choices", "--answer", "--shots", "--examples", "--seeds", "--orders"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -167,10 +168,15 @@ def test_hard_attention_is_summed_over_all_ways_to_choose() -> None:
     assert not random_pair(PAIRS["LSTM with hard attention that goes on"]).given(SOURCES).is_exact
 
 
-def test_the_gradient_of_drawn_places_is_that_of_their_expected_loss() -> None:
-    """REINFORCE over many draws against the derivative of sum_z P(z) (-log P(w | z)), by a plain sum."""
+@pytest.mark.parametrize("at_once", [1, 5])
+def test_the_gradient_of_drawn_places_is_that_of_their_expected_loss(at_once: int) -> None:
+    """REINFORCE over many draws against the derivative of sum_z P(z) (-log P(w | z)), by a plain sum.
+
+    at_once: draws for each token, which are baselines of one another: fewer rows then come as near.
+    """
     torch.manual_seed(0)
-    network = random_pair(PAIRS["GRU with hard attention, summed over"]).network.train()
+    config = replace(PAIRS["GRU with hard attention, summed over"], draws=at_once)
+    network = random_pair(config).network.train()
     network.decoder.dropout = network.reader.dropout = 0.0
     for part in network.modules():
         if hasattr(part, "dropouts"):
@@ -180,7 +186,7 @@ def test_the_gradient_of_drawn_places_is_that_of_their_expected_loss() -> None:
     tokens = torch.tensor([[5, 9, 3, END]])
     seen, inputs, targets = torch.ones(1, 4, dtype=torch.bool), torch.tensor([[END]]), torch.tensor([[7]])
     weight = network.decoder.cells.layers[0].weight_ih_l0
-    draws = 3000
+    draws = 3000 if at_once == 1 else 300
     hidden = network(tokens.expand(draws, -1), seen.expand(draws, -1), inputs.expand(draws, -1))
     loss = network.output.loss(hidden, targets.expand(draws, -1)) / draws
     [estimated] = torch.autograd.grad(loss, weight)

@@ -10,8 +10,9 @@ import random_networks  # noqa: F401  (one thread)
 import torch
 
 import chainrule as library
+from chainrule.base.settings import config_from_json
 from chainrule.neural.attention_maps import maps_of_text
-from chainrule.neural.config import RecurrentConfig
+from chainrule.neural.config import RecurrentConfig, settings_of
 from chainrule.neural.encoders.intra_attention import IntraAttentionLSTM
 from chainrule.neural.encoders.recurrent import Recurrent
 
@@ -131,3 +132,17 @@ def test_the_page_shows_the_text_as_it_is_read(tmp_path: Path) -> None:
 def test_only_an_lstm_attends_to_its_past() -> None:
     with pytest.raises(library.SettingError, match="intra_attention is for the cell lstm, and this one is gru"):
         RecurrentConfig(cell="gru", intra_attention=3)
+
+
+def test_models_from_before_a_setting_open_without_it() -> None:
+    """At their defaults, files have neither these settings nor need them."""
+    for config, later in (
+        (RecurrentConfig(width=8), {"intra_attention"}),
+        (library.ConditionalConfig(width=8, heads=2), {"long_sources", "draws"}),
+    ):
+        written = settings_of(config)
+        assert not later & written.keys()
+        assert config_from_json(type(config), written) == config
+    written = settings_of(RecurrentConfig(width=8, intra_attention=4))
+    assert written["intra_attention"] == 4
+    assert config_from_json(RecurrentConfig, written).intra_attention == 4

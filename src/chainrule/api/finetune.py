@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Literal, Unpack
 
 import numpy as np
 
@@ -12,23 +12,24 @@ from chainrule.api.model import Model, check_model
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.run_options import RunOptions, training_run
 from chainrule.api.training_record import circumstances
-from chainrule.applications.labelling import labelled_units
+from chainrule.applications.labelled_inputs import digest_of_inputs, kind_of
 from chainrule.errors import SettingError
 from chainrule.families import FAMILIES
-from chainrule.text.labelled import Labelled, LabelledUnit, check_labelled, classes_of, digest_of
+from chainrule.text.labelled import Labelled, LabelledUnit, classes_of
 from chainrule.training.finetuning_config import FineTuningConfig
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from chainrule.applications.labelled_pairs import LabelledPair
     from chainrule.training.options import TrainingRun
 
 
 @shows_progress
 def finetune(
     model: Model,
-    examples: Iterable[Labelled],
-    unit: LabelledUnit = "text",
+    examples: Iterable[Labelled] | Iterable[LabelledPair],
+    unit: LabelledUnit | Literal["pair"] = "text",
     config: FineTuningConfig | None = None,
     *,
     run: TrainingRun | None = None,
@@ -37,7 +38,9 @@ def finetune(
 ) -> ClassifierModel:
     """Trains a network with a classification head on labelled texts; returns a model of family classifier.
 
-    model: a network of any family. examples: with a label for the text, or for each of its words, as `unit` says.
+    model: a network of any family. examples: with a label for the text, for each of its words, or for a pair of
+    sentences, as `unit` says; a pair is read as one text, [CLS] a [SEP] b [SEP], with the types of BERT where the
+    network has them.
     run, progress, options: as for `train`. Ctrl-C ends training with the best epoch so far, once there is one.
     Raises SettingError if the model is not a network; TextError if there are too few labels; EstimationError if the
     loss is not finite; and what `train` raises.
@@ -54,8 +57,9 @@ def finetune(
         raise TypeError(f"config is {config!r}; expected a FineTuningConfig")
     if not FAMILIES[model.family].embeds:
         raise SettingError(f"a model of family {model.family!r} has no encoder for a head; give a network")
-    examples = check_labelled(examples, unit)
-    units = labelled_units(model.tokenizer, examples, unit)
+    kind = kind_of("text", unit)
+    examples = kind.check(examples, unit)
+    units = kind.encode(model.tokenizer, examples, unit, None)
     labels = classes_of(examples)
     index = {label: i for i, label in enumerate(labels)}
     labelled = [
@@ -68,7 +72,7 @@ def finetune(
     record = {
         **circumstances("classifier", config),
         "seconds": time.perf_counter() - began,
-        "data": {"labelled examples": digest_of(examples)},
+        "data": {"labelled examples": digest_of_inputs(examples)},
         **record,
         "base": model.family,
         "base_record": model.record,

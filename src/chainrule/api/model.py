@@ -79,10 +79,10 @@ class Model:
 
         def __getattr__(self, name: str) -> Any:
             """Raises WrongModelError for a verb of another kind of models."""
-            wanted = next((kind.wanted for kind in _kinds(Model) if name in vars(kind)), None)
-            if wanted is None or hasattr(type(self), name):
+            wanted = sorted({kind.wanted for kind in _kinds(Model) if name in vars(kind)})
+            if not wanted or hasattr(type(self), name):
                 return object.__getattribute__(self, name)  # raises what it raised before
-            raise WrongModelError(_describe_wrong_kind(self.family, wanted))
+            raise WrongModelError(_describe_wrong_kind(self.family, ", or one that ".join(wanted)))
 
     @property
     def engine(self) -> Any:

@@ -15,19 +15,31 @@ if TYPE_CHECKING:
 
 
 def setting(
-    default: Any, text: str, *, least: float | None = None, below: float = math.inf, is_rare: bool = False
+    default: Any,
+    text: str,
+    *,
+    least: float | None = None,
+    below: float = math.inf,
+    is_rare: bool = False,
+    is_later: bool = False,
 ) -> Any:
     """A field with a default, a help text and bounds: least <= value < below.
 
     is_rare: only models trained elsewhere set it: it is no flag, and files leave it out at its default.
+    is_later: there are models from before it: files leave it out at its default, too.
     """
-    metadata = {"help": text, "least": least, "below": below, "is_rare": is_rare}
+    metadata = {"help": text, "least": least, "below": below, "is_rare": is_rare, "is_omitted": is_rare or is_later}
     return dataclasses.field(default=default, metadata=metadata)
 
 
 def is_rare(field: Field[Any]) -> bool:
     """Whether a field is one that only models trained elsewhere set."""
     return bool(field.metadata.get("is_rare"))
+
+
+def is_omitted(field: Field[Any]) -> bool:
+    """Whether files leave a field out at its default."""
+    return bool(field.metadata.get("is_omitted"))
 
 
 def own_fields_first(config: type[DataclassInstance]) -> list[Field[Any]]:
@@ -64,7 +76,7 @@ def config_from_json(kind: type[DataclassInstance], settings: object) -> Any:
     if not isinstance(settings, dict):
         raise ModelFormatError(f"the settings of the network are {settings!r}; expected an object")
     names = {field.name for field in fields(kind)}
-    needed = {field.name for field in fields(kind) if not is_rare(field)}
+    needed = {field.name for field in fields(kind) if not is_omitted(field)}
     if unknown := sorted(map(str, settings.keys() - names)):
         raise ModelFormatError(f"the network has a setting {unknown[0]!r}, which this version does not know")
     if missing := sorted(needed - settings.keys()):

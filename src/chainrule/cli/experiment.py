@@ -42,6 +42,11 @@ def experiment(
     paths: sequential steps and longest paths, counted on the graph.
     cost: the time of one layer, by length and width.
     positions: perplexity beyond the trained length, by position encoding.
+    bottleneck: one vector for a source of any length, or attention.
+    attention: scores and ways of attending, on one task.
+    heads: what each head of a Transformer looks at.
+    extrapolation: the loss of a position, by how often it was trained.
+    scaling: the loss by size and training tokens, with a power law.
     shots: learning from the examples in a prompt.
     """
     from chainrule.cli.texts import check_text_target

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import CycloptsError, Parameter
 
+from chainrule.base.progress import silent
 from chainrule.cli.arguments import FILE, Json, ModelMarkerRule, Output, Overwrite
 from chainrule.cli.bad_records import Strict, bad_records
 from chainrule.cli.embed import NetworkPath
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from chainrule.evaluation.classification import Classification
     from chainrule.evaluation.ratings import RatingMeasurement
     from chainrule.text.labelled import Labelled, LabelledUnit
+    from chainrule.text.records import OnBad
 
     class FineTuningFlags:
         """All fields may be left out."""
@@ -60,17 +62,22 @@ def finetune(
     test: Annotated[str | None, FILE, Parameter(help="Labelled texts to test on, in the format of --data.")] = None,
     strict: Strict = False,
     words: Annotated[bool, Parameter(negative=(), help="Label each word, not each text.")] = False,
+    pairs: Annotated[
+        bool,
+        Parameter(negative=(), help="Label pairs of sentences: first, tab, second, tab, label; or .jsonl with these."),
+    ] = False,
     resume: Resume = False,
     training: FineTuningFlags = DEFAULT_TRAINING,
     markers: ModelMarkerRule = None,
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
-    """Fine-tune a network, with a classification head, on labelled texts or words.
+    """Fine-tune a network, with a classification head, on labelled texts, words or pairs.
 
         $ chainrule finetune transformer/ --data labelled.tsv -o classifier/
 
-    A network of any family. Keeps the weights of the epoch that does best on
+    A network of any family. A pair is read as [CLS] first [SEP] second [SEP],
+    with the token types of BERT where the network has them. Keeps the weights of the epoch that does best on
     held-out texts, also where Ctrl-C ends the training early. Writes a model
     folder for chainrule classify. With --test, reports accuracy with its 95 %
     interval, precision, recall, F1, confusions and calibration.
@@ -79,9 +86,11 @@ def finetune(
     continues after the process was killed.
     """
     from chainrule.api.finetune import finetune as train_classifier
+    from chainrule.applications.labelled_inputs import digest_of_inputs, kind_of
     from chainrule.applications.labelling import check_labels
     from chainrule.evaluation.classification import word_baseline
-    from chainrule.text.labelled import classes_of, digest_of, read_labelled
+    from chainrule.text.labelled import classes_of
+    from chainrule.text.records import raise_error
     from chainrule.training.run_folder import is_first_process, is_unfinished, remove_checkpoints
 
     if strict and test is None:
@@ -90,24 +99,28 @@ def finetune(
         raise SettingError("--resume continues a run and --overwrite starts a new one; give one of them")
     if output.resolve() == model.resolve():
         raise OutputError(f"{output}: is the network to start from, which would be lost; choose another folder")
-    unit: LabelledUnit = "word" if words else "text"
+    if words and pairs:
+        raise CycloptsError(msg="--words labels each word of a text, and --pairs two texts at once; give one of them.")
+    unit: LabelledUnit | Literal["pair"] = "word" if words else "pair" if pairs else "text"
+
+    def read(name: str, on_bad: OnBad = raise_error) -> list[Any]:
+        return list(kind_of("text", unit).read(name, unit, None, on_bad, silent))
+
     settings = given_settings(training)
     config = FineTuningConfig(**settings)
     continues = resume and is_unfinished(output)
     if resume and not continues and is_model(output):
-        report_finished_classifier(
-            output, settings, lambda: digest_of(read_labelled(data, unit)), {"network": None}, json=json
-        )
+        report_finished_classifier(output, settings, lambda: digest_of_inputs(read(data)), {"network": None}, json=json)
         return
     replaces = overwrite or continues
     check_model_target(output, overwrite=replaces)
-    examples = read_labelled(data, unit)
+    examples = read(data)
     tests = None
     if test is not None:
         with bad_records(strict=strict) as on_bad:
-            tests = read_labelled(test, unit, on_bad)
+            tests = read(test, on_bad)
     check_labels(tests or [], classes_of(examples))
-    if is_first_process():
+    if is_first_process() and not pairs:
         note_suspicious_labels(examples, unit)
     with progress_bar() as progress:
         screen = TrainingScreen(progress.close)

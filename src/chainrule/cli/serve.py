@@ -75,6 +75,7 @@ def serve(
             msg=f"--host {host} lets other machines in: give --api-key-file, or --no-key to let everybody in."
         )
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
+    logging.getLogger("uvicorn").setLevel(logging.ERROR)  # it warns of every request that is no HTTP
     logging.getLogger("chainrule.serving").setLevel(logging.INFO if log_requests else logging.WARNING)
     named = name_models(models)
 

@@ -21,7 +21,10 @@ VERBS = {
     "chat": ("chat:chat", "Talk with a model that was taught to, by its chat template."),
     "fill": ("fill:fill", "Fill gaps in a text with the likeliest tokens, given the text on both sides."),
     "adapt": ("train_neural:adapt", "Continue training a network, on other text."),
-    "finetune": ("finetune:finetune", "Fine-tune a network, with a classification head, on labelled texts or words."),
+    "finetune": (
+        "finetune:finetune",
+        "Fine-tune a network, with a classification head, on labelled texts, words or pairs.",
+    ),
     "prompt": ("prompt:prompt", "Measure a model's answers to prompts, zero-shot or few-shot."),
     "detect": (
         "detect:detect",

@@ -52,11 +52,12 @@ class Findings:
         return svg_of(self.plot())
 
     def table(self) -> tuple[list[str], list[list[str]]]:
-        """The header, and a row for each line with some of its points; with categories, a row for each of them."""
+        """The header, and a row for each line with some of its points; a single line over categories is a column."""
         if self.x.categories:
-            columns = [[f"{value:.3g}" for value in line.y] for line in self.lines]
-            rows = [list(row) for row in zip(self.x.categories, *columns, strict=True)]
-            return [f"{self.x.label}: {self.y.label}", *(line.label for line in self.lines)], rows
+            rows = [[line.label, *(f"{value:.3g}" for value in line.y)] for line in self.lines]
+            table = [[f"{self.y.label}, by {self.x.label}", *self.x.categories], *rows]
+            header, *rows = [list(column) for column in zip(*table, strict=True)] if len(rows) == 1 else table
+            return header, rows
         positions = max((line.x for line in self.lines), key=len)
         chosen = positions[:: -(-len(positions) // _COLUMNS)]
         rows = []

@@ -17,4 +17,9 @@ Name = Literal[
     "retrieval",
     "agreement",
     "shots",
+    "bottleneck",
+    "attention",
+    "heads",
+    "extrapolation",
+    "scaling",
 ]

@@ -24,9 +24,13 @@ def experiment(name: Name, *, seed: int = 0, progress: ProgressOption = None) ->
     good:  print(chainrule.experiment("gradients"))
     """
     from chainrule.experiments.agreement import agreement
+    from chainrule.experiments.attention import attention
     from chainrule.experiments.balance import balance
+    from chainrule.experiments.bottleneck import bottleneck
     from chainrule.experiments.cost import cost
+    from chainrule.experiments.extrapolation import extrapolation
     from chainrule.experiments.gradients import gradients
+    from chainrule.experiments.heads import heads
     from chainrule.experiments.memory import memory
     from chainrule.experiments.order import order
     from chainrule.experiments.paths import paths
@@ -34,6 +38,7 @@ def experiment(name: Name, *, seed: int = 0, progress: ProgressOption = None) ->
     from chainrule.experiments.radius import radius
     from chainrule.experiments.retrieval import retrieval
     from chainrule.experiments.saturation import saturation
+    from chainrule.experiments.scaling import scaling
     from chainrule.experiments.shots import shots
 
     functions: dict[str, Callable[..., Findings]] = {
@@ -49,6 +54,11 @@ def experiment(name: Name, *, seed: int = 0, progress: ProgressOption = None) ->
         "retrieval": retrieval,
         "agreement": agreement,
         "shots": shots,
+        "bottleneck": bottleneck,
+        "attention": attention,
+        "heads": heads,
+        "extrapolation": extrapolation,
+        "scaling": scaling,
     }
     if name not in functions:
         raise SettingError(f"there is no experiment {name!r}; expected one of {', '.join(functions)}")

@@ -1,13 +1,13 @@
-"""A classifier: a head on a network that labels texts, or their words.
+"""A classifier: a head on a network that labels texts, their words, or pairs of sentences.
 
 The vector of a unit (a text or a word) is the mean over its tokens, normalised; the head is linear. A text that is
-longer than the network's context, or than 2,048 tokens, is read in parts.
+longer than the network's context, or than 2,048 tokens, is read in parts; of a pair, the longer sentence is cut.
 Legend: B batch, T time, U units of all texts, D width, C labels.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from chainrule.base.token_checks import check_tokens
 from chainrule.neural.document_boundaries import framed, padding_starts
 from chainrule.neural.dropout import dropped
 from chainrule.neural.scoring_batches import batched, padded, rounded_up
+from chainrule.neural.sentence_pairs import MARKERS, SentencePair, join_sentences, with_types
 from chainrule.protocol import END
 
 if TYPE_CHECKING:
@@ -31,16 +32,24 @@ if TYPE_CHECKING:
     from chainrule.text.document_units import UnitTokens
     from chainrule.text.labelled import LabelledUnit
 
+    Both = tuple[UnitTokens, UnitTokens]  # the sentences of a pair
+    _Text = UnitTokens | SentencePair
+
 _TOGETHER = 1 << 12  # tokens in a batch
 _SORTED = 1 << 10  # texts that are sorted by length before they are batched
+_NEVER = 1 << 62
 _PART = 1 << 11  # tokens that are read at once by a network with unlimited context
 
 
 class _Part(NamedTuple):
-    """A part of a text that is read at once, and the unit of each input, numbered over all texts; -1: none."""
+    """A part of a text that is read at once, and the unit of each input, numbered over all texts; -1: none.
+
+    second: the input at which the second sentence of a pair begins.
+    """
 
     inputs: Int64[ndarray, " inputs"]
     owners: Int64[ndarray, " inputs"]
+    second: int = _NEVER
 
 
 class Classifier(nn.Module):
@@ -52,7 +61,7 @@ class Classifier(nn.Module):
         self,
         network: Network,
         labels: Sequence[str],
-        unit: LabelledUnit,
+        unit: LabelledUnit | Literal["pair"],
         *,
         width: int,
         mixed_layers: int = 0,
@@ -69,10 +78,11 @@ class Classifier(nn.Module):
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)
 
-    def forward(self, inputs: Sequence[UnitTokens]) -> Float[Tensor, "U C"]:
-        """The logits of each unit."""
-        parts = self._parts(inputs)
-        return self._logits(self._add_vectors(parts, self._zeros(inputs)), parts)
+    def forward(self, inputs: Sequence[UnitTokens] | Sequence[Both]) -> Float[Tensor, "U C"]:
+        """The logits of each unit; the unit pair has the inputs of two sentences, a text those of one."""
+        texts = [self._joined(item) for item in inputs]
+        parts = self._parts(texts)
+        return self._logits(self._add_vectors(parts, self._zeros(texts)), parts)
 
     def train(self, mode: bool = True) -> Classifier:
         """As `nn.Module.train`, but a network that is frozen stays in evaluation mode, without dropout."""
@@ -80,22 +90,25 @@ class Classifier(nn.Module):
         self.network.train(mode and any(weight.requires_grad for weight in self.network.parameters()))
         return self
 
-    def size(self, item: UnitTokens) -> int:
+    def size(self, item: UnitTokens | Both) -> int:
         """The length of the input for a text, with its markers."""
-        return len(item.tokens) + 2
+        return len(self._joined(item).tokens) + 2
 
     def matrices(self) -> list[nn.Parameter]:
         """The network's hidden matrices."""
         return self.network.matrices()
 
     @torch.inference_mode()
-    def log_probs(self, texts: Sequence[UnitTokens], progress: Progress = silent) -> list[Float32[ndarray, "units C"]]:
+    def log_probs(
+        self, inputs: Sequence[UnitTokens] | Sequence[Both], progress: Progress = silent
+    ) -> list[Float32[ndarray, "units C"]]:
         """The log-probabilities of the labels of each text's units, in nats.
 
         A unit without a token of its own shares those of the next unit, whose tokens span it. Raises SettingError if an
         id is outside the vocabulary.
         """
         log_probs: list[Float32[ndarray, "units C"]] = []
+        texts = [self._joined(item) for item in inputs]
         for first in range(0, len(texts), _SORTED):
             progress("classifying", first, len(texts))
             chunk = texts[first : first + _SORTED]
@@ -110,7 +123,7 @@ class Classifier(nn.Module):
             log_probs += [_of_all_units(own.numpy(), text) for own, text in zip(own_rows, chunk, strict=True)]
         return log_probs
 
-    def _zeros(self, texts: Sequence[UnitTokens]) -> Float[Tensor, "U D"]:
+    def _zeros(self, texts: Sequence[_Text]) -> Float[Tensor, "U D"]:
         """Where the vectors of units are summed."""
         return torch.zeros(sum(text.number for text in texts), self.head.in_features, device=self.network.device)
 
@@ -122,7 +135,8 @@ class Classifier(nn.Module):
             width = min(rounded_up(width), self.network.encoder.context or 1 << 62)
         tokens = torch.from_numpy(padded([part.inputs for part in parts], END, length=width)).to(device)
         starts = padding_starts(lengths, device, width=width) if self.network.encoder.is_bidirectional else None
-        hidden = self._hidden(tokens, starts).float()
+        second = torch.tensor([part.second for part in parts], device=device)
+        hidden = self._hidden(tokens, starts, second).float()
         owners = padded([part.owners for part in parts], -1, length=width).ravel()
         positions = np.flatnonzero(owners >= 0)
         units, tokens = (torch.from_numpy(array).to(device) for array in (owners[positions], positions))
@@ -135,33 +149,45 @@ class Classifier(nn.Module):
         vectors = F.layer_norm(sums / counts[:, None].clamp(min=1), sums.shape[-1:])
         return cast("Tensor", self.head(dropped(vectors, self.dropout, self.training)))
 
-    def _hidden(self, tokens: Int64[Tensor, "B T"], starts: Bool[Tensor, "B T"] | None) -> Float[Tensor, "B T D"]:
+    def _hidden(
+        self, tokens: Int64[Tensor, "B T"], starts: Bool[Tensor, "B T"] | None, second: Int64[Tensor, " B"]
+    ) -> Float[Tensor, "B T D"]:
         """The last layer, or the mix of layers."""
-        layers = list(self.network.encoder.hidden_layers(self.network.embed(tokens), starts))
+        x = self.network.embed(tokens)
+        if self.unit == "pair":
+            x = with_types(x, self.network, second)
+        layers = list(self.network.encoder.hidden_layers(x, starts))
         if not len(self.mix):
             return layers[-1]
         weights = self.mix.softmax(0)
         return torch.stack([weight * layer for weight, layer in zip(weights, layers, strict=True)]).sum(0)
 
-    def _parts(self, texts: Sequence[UnitTokens]) -> list[_Part]:
+    def _joined(self, item: UnitTokens | Both) -> _Text:
+        """What is read of an input: a text as it is, two sentences as one."""
+        if self.unit != "pair":
+            return cast("UnitTokens", item)
+        first, second = cast("Both", item)
+        return join_sentences(first, second, self.network, (self.network.encoder.context or _PART) - MARKERS)
+
+    def _parts(self, texts: Sequence[_Text]) -> list[_Part]:
         """Cuts texts into parts. If texts are labelled, the </s> before a text belongs to it, so that an empty text
         has a vector, too.
         """
         parts, first = [], 0
         context = self.network.encoder.context or _PART
-        size = max(1, context - 2)
+        size = context if self.unit == "pair" else max(1, context - 2)  # a pair has its length already
         for text in texts:
             for begin in range(0, max(1, len(text.tokens)), size):
                 inputs = framed(text.tokens[begin : begin + size], self.network)[:context]
-                owners = np.full(len(inputs), first if self.unit == "text" else -1)
+                owners = np.full(len(inputs), -1 if self.unit == "word" else first)
                 own = text.of_tokens[begin : begin + size][: len(inputs) - 1]
                 owners[1 : len(own) + 1] = np.where(own < 0, -1, first + own)
-                parts.append(_Part(inputs, owners))
+                parts.append(_Part(inputs, owners, text.second + 1 if isinstance(text, SentencePair) else _NEVER))
             first += text.number
         return parts
 
 
-def _of_all_units(rows: Float32[ndarray, "units C"], text: UnitTokens) -> Float32[ndarray, "units C"]:
+def _of_all_units(rows: Float32[ndarray, "units C"], text: _Text) -> Float32[ndarray, "units C"]:
     """The rows of all units, where those without a token have the row of the next unit that has one."""
     read = np.unique(text.of_tokens[text.of_tokens >= 0])
     if len(read) in (0, text.number):

@@ -56,8 +56,8 @@ def put_together(
 def _fine_tuned(settings: Json, arrays: Arrays, vocabulary_size: int, kind: type[NetworkConfig]) -> Classifier:
     """A fine-tuned network. kind: its configuration. Raises ModelFormatError."""
     labels, unit = _labels_of(settings), settings.get("unit")
-    if unit not in ("text", "word"):
-        raise ModelFormatError(f"the classifier's unit is {unit!r}; expected text or word")
+    if unit not in ("text", "word", "pair"):
+        raise ModelFormatError(f"the classifier's unit is {unit!r}; expected text, word or pair")
     config: NetworkConfig = config_from_json(kind, settings.get("network"))
     check_layers(getattr(config, "layers", 0), arrays)
     shapes = [arrays[name].shape if name in arrays else () for name in ("mix", "head.weight")]

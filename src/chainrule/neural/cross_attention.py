@@ -83,7 +83,7 @@ class SingleHeadAttention(nn.Module):
         super().__init__()
         self.kind, self.window, self.feeds = config.attention, config.window, config.feeds
         self.estimator, self.dropout = config.estimator, config.attention_dropout
-        self.soft_share = config.soft_share
+        self.soft_share, self.draws = config.soft_share, config.draws
         self.score = build_score(config.score, 1, config.width, config.max_source)
         self.gate = nn.Linear(config.width, 1) if config.gate else None
         self.center: nn.Module | None = None
@@ -149,6 +149,10 @@ class SingleHeadAttention(nn.Module):
             log_probs = log_probs.masked_fill(~source.is_token[source.rows][:, None], -torch.inf)
             return ContextVectors(memory[:, None].expand(-1, weights.shape[1], -1, -1), log_probs)
         flat = weights.flatten(0, 1)
+        if self.training and self.draws > 1:
+            drawn = torch.multinomial(flat, self.draws, replacement=True).view(*weights.shape[:2], -1)  # (B, T, draws)
+            rows = torch.arange(len(memory), device=memory.device)[:, None, None]
+            return ContextVectors(memory[rows, drawn], log_probs.gather(2, drawn))
         chosen = torch.multinomial(flat, 1) if self.training else flat.argmax(1, True)
         chosen = chosen.view(*weights.shape[:2], 1)  # (B, T, 1)
         one_hot = torch.zeros_like(weights).scatter_(2, chosen, 1.0)

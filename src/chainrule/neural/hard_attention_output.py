@@ -21,7 +21,7 @@ _BASELINE = 0.99  # decay of the running mean loss, the baseline of REINFORCE
 
 
 class ChoiceSoftmax(nn.Module):
-    """P(token) = sum over choices of P(choice) P(token | choice); in training, there is one choice, drawn at random.
+    """P(token) = sum over choices of P(choice) P(token | choice); in training, choices are drawn at random.
 
     The last element of each hidden state is log P(choice).
     """
@@ -51,6 +51,8 @@ class ChoiceSoftmax(nn.Module):
         if not self.training:
             nats = -self.log_probs_of(hidden, targets)
             return nats.sum() if weights is None else (nats * weights).sum()
+        if hidden.shape[-2] > 1:
+            return self._loss_of_several(hidden, targets, weights)
         drawn = hidden[..., 0, :]
         nats = -self.full.log_probs_of(drawn[..., :-1].contiguous(), targets)
         counts = torch.ones_like(nats) if weights is None else weights
@@ -61,6 +63,18 @@ class ChoiceSoftmax(nn.Module):
         bound = (nats * counts).sum()
         choosing = (worse * drawn[..., -1] * counts).sum()
         return bound + choosing - choosing.detach()  # the value is that of the bound, the gradient that of both
+
+    def _loss_of_several(
+        self, hidden: Float[Tensor, "*shape C D+1"], targets: Int64[Tensor, "*shape"], weights: Tensor | None
+    ) -> Float32[Tensor, ""]:
+        """The mean bound of several draws; the baseline of each is the mean loss of the others (Kool et al. 2019)."""
+        draws = hidden.shape[-2]
+        nats = -self.full.log_probs_of(hidden[..., :-1].contiguous(), targets[..., None].expand(hidden.shape[:-1]))
+        others = (nats.sum(-1, keepdim=True) - nats) / (draws - 1)
+        choosing = ((nats - others).detach() * hidden[..., -1]).mean(-1)
+        bound = nats.mean(-1)
+        counts = torch.ones_like(bound) if weights is None else weights
+        return ((bound + choosing - choosing.detach()) * counts).sum()
 
     def log_probs(self, hidden: Float[Tensor, "*shape C D+1"]) -> Float32[Tensor, "*shape V"]:
         """As `Output.log_probs`."""

@@ -245,6 +245,11 @@ class NeuralModel:
         """As `LanguageModel.draw`."""
         forbidden = check_draw(len(state), uniforms, banned, self.vocabulary_size)
         log_probs = self._log_probs(state)
+        rows = torch.arange(len(state), device=log_probs.device)
+        if state.rows is not None:
+            rows = self._tensor(state.rows.astype(np.int64))
+            if len(rows) < len(log_probs):  # some rows of a batch, whose settings differ from the others'
+                log_probs, rows = log_probs[rows], torch.arange(len(rows), device=log_probs.device)
         probs = log_probs.double().exp()
         if len(forbidden):
             probs[:, self._tensor(forbidden.astype(np.int64))] = 0
@@ -255,9 +260,6 @@ class NeuralModel:
         if not bool((totals > 0).all()):
             raise SettingError(NOTHING_TO_DRAW_MESSAGE)
         wanted = self._tensor(np.asarray(uniforms, np.float64))[:, None]
-        rows = torch.arange(len(wanted), device=totals.device)
-        if state.rows is not None:
-            rows = self._tensor(state.rows.astype(np.int64))
         if len(totals) == 1:
             tokens = torch.searchsorted(cumulative[0], wanted[:, 0] * totals[0], right=True)[:, None]
         else:

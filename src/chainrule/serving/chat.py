@@ -50,7 +50,7 @@ class ChatAnswer:
         max_tokens = CHAT_LIMITS.max_tokens if given is None else given
         if max_tokens < 1:
             raise ApiError(400, "max_tokens is 0; expected 1 or more", param="max_tokens")
-        top = (body.top_logprobs or 0) if body.logprobs else 0
+        top = (body.top_logprobs or 0) if body.logprobs else None
         settings = text_settings(
             body, served, max_tokens=max_tokens, choices=body.n or 1, top=top, defaults=CHAT_SAMPLING
         )

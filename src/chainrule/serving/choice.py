@@ -39,7 +39,8 @@ class Chunk(NamedTuple):
 class Choice:
     """A `TokenSink` that writes the text. The scheduler's thread adds; the event loop takes.
 
-    offset: the characters before it. is_live: whether chunks are taken while the text grows.
+    offset: the characters before it. is_live: whether chunks are taken while the text grows. shows_tokens: whether
+    anybody asks where tokens begin; if not, and nothing is needed before the end, the text is written at once.
     """
 
     def __init__(
@@ -51,9 +52,12 @@ class Choice:
         *,
         offset: int = 0,
         is_live: bool = False,
+        shows_tokens: bool = True,
     ) -> None:
         self._tokenizer, self._has_stops, self._is_live = tokenizer, bool(stops), is_live
-        self._growing = GrowingText(names.restore, before, stops)
+        self._is_written_at_once = not (is_live or stops or shows_tokens)
+        restore = tokenizer.restore if self._is_written_at_once else names.restore
+        self._growing = GrowingText(restore, before, stops)
         self._offset = offset
         self._pieces: list[str] = []
         self._tokens: list[ChosenToken] = []
@@ -98,6 +102,12 @@ class Choice:
         self._pieces.append(self._growing.add(self._tokenizer.vocabulary.token_bytes(token)))
 
     def _write_pending(self) -> None:
+        if self._is_written_at_once:
+            spell = self._tokenizer.vocabulary.token_bytes
+            if written := b" ".join(spell(token) for token, _, _ in self._pending if token != END):
+                self._pieces.append(self._growing.add(written))
+            self._tokens = [ChosenToken(token, finite(log_prob), None, 0) for token, log_prob, _ in self._pending]
+            return
         for token, log_prob, top in self._pending:
             self._tokens.append(ChosenToken(token, finite(log_prob), top, self._offset + self._growing.length))
             if token != END:

@@ -40,7 +40,7 @@ class CompletionAnswer:
         if best_of > self._n and body.stream:
             raise ApiError(400, "best_of cannot be streamed: the best text is known at the end", param="best_of")
         max_tokens = DEFAULT_MAX_TOKENS if body.max_tokens is None else body.max_tokens
-        settings = text_settings(body, served, max_tokens=max_tokens, choices=best_of, top=body.logprobs or 0)
+        settings = text_settings(body, served, max_tokens=max_tokens, choices=best_of, top=body.logprobs)
         self._prompts = encode_prompts(body.prompt, served.causal.tokenizer, served.limits.prompts)
         check_size(len(self._prompts), sum(len(prompt.ids) for prompt in self._prompts), settings, served.limits)
         is_scored = bool(body.echo) and body.logprobs is not None

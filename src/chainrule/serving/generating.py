@@ -32,7 +32,7 @@ _STRONGEST_BIAS = 100  # which, negative, bans
 
 
 class TextSettings(NamedTuple):
-    """How a request's texts are drawn. choices: for each prompt."""
+    """How a request's texts are drawn. choices: for each prompt. shows_tokens: whether the answer lists tokens."""
 
     config: SamplingConfig
     constraints: Constraints
@@ -41,6 +41,7 @@ class TextSettings(NamedTuple):
     choices: int
     top: int
     is_live: bool
+    shows_tokens: bool
 
 
 def text_settings(
@@ -49,14 +50,16 @@ def text_settings(
     *,
     max_tokens: int,
     choices: int,
-    top: int = 0,
+    top: int | None = None,
     defaults: SamplingConfig | None = None,
 ) -> TextSettings:
-    """The settings of a request's texts. defaults: of what it leaves out. Raises ApiError."""
+    """The settings of a request's texts. top: likeliest tokens to show; None shows no tokens at all. defaults: of what
+    the request leaves out. Raises ApiError.
+    """
     limits = served.limits
     if max_tokens > limits.max_tokens:
         raise ApiError(400, f"max_tokens is {max_tokens:,}; expected at most {limits.max_tokens:,}", param="max_tokens")
-    if top > limits.logprobs:
+    if (top or 0) > limits.logprobs:
         raise ApiError(400, f"logprobs is {top:,}; expected at most {limits.logprobs}", param="logprobs")
     stops = [body.stop] if isinstance(body.stop, str) else list(body.stop or [])
     if len(stops) > limits.stops:
@@ -71,7 +74,16 @@ def text_settings(
     except SettingError as error:
         raise ApiError(400, str(error)) from None
     seed = secrets.randbits(63) if body.seed is None else body.seed % 2**64
-    return TextSettings(config, constraints, [stop for stop in stops if stop], seed, choices, top, bool(body.stream))
+    return TextSettings(
+        config,
+        constraints,
+        [stop for stop in stops if stop],
+        seed,
+        choices,
+        top or 0,
+        bool(body.stream),
+        top is not None,
+    )
 
 
 def _sampling_config(body: SamplingBody, vocabulary_size: int, defaults: SamplingConfig) -> SamplingConfig:
@@ -143,7 +155,15 @@ def generation(
     """
     rows, sinks = [], []
     for number in range(settings.choices):
-        sink = Choice(served.tokenizer, served.names, before, settings.stops, offset=offset, is_live=settings.is_live)
+        sink = Choice(
+            served.tokenizer,
+            served.names,
+            before,
+            settings.stops,
+            offset=offset,
+            is_live=settings.is_live,
+            shows_tokens=settings.shows_tokens,
+        )
         generator = np.random.default_rng([settings.seed, number])
         until = sink.until if settings.stops else None
         tokens = prompt.tolist()

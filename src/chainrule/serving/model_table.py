@@ -43,15 +43,15 @@ class ModelTable:
     ) -> None:
         """paths: names and models. memory: bytes that the files of all open models may have; None: any number.
 
-        on_event: a callback for what happened ("opened", "closed") to which model. Raises SettingError if two models
-        have one name.
+        on_event: a callback for what happened (opened, closed, cannot be opened: why) to which model.
+        Raises SettingError if two models have one name.
         """
         self._entries: dict[str, _Entry] = {}
         for name, path in paths:
             if name in self._entries:
                 raise SettingError(f"two models are called {name!r}; name one of them, as in other={path}")
             self._entries[name] = _Entry(path)
-        self._limits, self._memory, self._on_event = limits, memory, on_event
+        self._limits, self._memory, self.on_event = limits, memory, on_event
         self._uses = 0
         self._retired: list[ServedModel] = []
 
@@ -112,20 +112,20 @@ class ModelTable:
         except (ChainruleError, OSError) as error:
             if entry.served is not None and entry.served.scheduler.is_alive:  # a folder that is just being written
                 return
-            self._on_event("cannot be opened", name)
+            self.on_event(f"cannot be opened: {error}", name)
             message = f"the model {name!r} cannot be opened"
             raise ApiError(503, message, param="model", code="model_unavailable", retry_after=10) from error
         self._retire(name, entry)
         entry.served = ServedModel(name, model, fingerprint, self._limits)
         entry.stamp, entry.bytes = stamp, size
-        self._on_event("opened", name)
+        self.on_event("opened", name)
 
     def _retire(self, name: str, entry: _Entry) -> None:
         if entry.served is not None:
             entry.served.scheduler.close()
             self._retired.append(entry.served)
             entry.served = None
-            self._on_event("closed", name)
+            self.on_event("closed", name)
 
     def _make_room(self, name: str, size: int) -> None:
         """Closes idle models that were used least lately, until another one fits. Raises ApiError if it does not."""

@@ -194,6 +194,8 @@ class Scheduler:
 
     def _read_prompts(self) -> None:
         """Reads a piece of the prompts that wait, the first first, while the batch has room."""
+        if not self._reading:
+            return
         budget = _PIECE if self._reads_prompts else 1 << 20
         together: list[Generation] = []
         used = sum(len(part.prompt) + row.constraints.max_tokens for row, (part, _) in self._of_row.items())

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from chainrule.errors import SettingError
+from chainrule.errors import ModelFormatError, SettingError
 from chainrule.serving.limits import ServerLimits
 
 if TYPE_CHECKING:
@@ -55,22 +55,28 @@ def serve(
         raise SettingError(f"host is {host!r}, which lets other machines in; give a key, or set open_to_all")
     limits = limits or ServerLimits()
     paths = [(name, Path(path)) for name, path in models.items()]
-    table = ModelTable(paths, limits, memory=memory, on_event=on_event)
+    for _, path in paths:
+        if not path.exists():
+            raise ModelFormatError(f"{path}: there is no such folder or file; expected a model")
+    table = ModelTable(paths, limits, memory=memory)
     with bind(host, port) as listening:
         name = f"[{host}]" if ":" in host else host
         address = f"http://{name}:{listening.getsockname()[1]}"
         report = None if on_start is None else lambda: on_start(address)
         server = build_server(table, limits, host=host, key=key, on_start=report)
         with suppress(KeyboardInterrupt):  # uvicorn has let running answers end, and raises it again
-            asyncio.run(_run(server, table, listening))
+            asyncio.run(_run(server, table, listening, on_event))
 
 
-async def _run(server: uvicorn.Server, table: ModelTable, listening: socket.socket) -> None:
-    """The default model is opened first, so that a wrong path shows at once. Raises SettingError, ModelFormatError."""
+async def _run(
+    server: uvicorn.Server, table: ModelTable, listening: socket.socket, on_event: Callable[[str, str], None]
+) -> None:
+    """The default model is opened first, so that a faulty one shows at once. Raises SettingError, ModelFormatError."""
     from chainrule.serving.api_error import ApiError
 
     try:
         await table.get(None)
     except ApiError as error:
         raise error.__cause__ or SettingError(error.message) from None
+    table.on_event = on_event
     await server.serve(sockets=[listening])

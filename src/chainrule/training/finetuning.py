@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from chainrule.neural.network import Network
-    from chainrule.text.document_units import UnitTokens
     from chainrule.text.labelled import LabelledUnit
     from chainrule.training.finetuning_config import FineTuningConfig
     from chainrule.training.labels import Example
@@ -31,8 +30,8 @@ if TYPE_CHECKING:
 def finetune_network(
     network: Network,
     labels: Sequence[str],
-    unit: LabelledUnit,
-    examples: Sequence[Example[UnitTokens]],
+    unit: LabelledUnit | Literal["pair"],
+    examples: Sequence[Example[Any]],
     config: FineTuningConfig,
     run: TrainingRun,
 ) -> tuple[Classifier, dict[str, Any]]:
@@ -55,7 +54,7 @@ def finetune_network(
         build=build_classifier,
         network={**network_settings(network.config), "weights": _digest_of(network), "head": asdict(config)},
         text={"family": "classifier", "unit": unit, "vocabulary": network.vocabulary_size, "labels": list(labels)},
-        inputs="texts",
+        inputs="pairs" if unit == "pair" else "texts",
     )
     return learn_labels(learner, split(examples, config.valid_share, config.seed), config, run)
 

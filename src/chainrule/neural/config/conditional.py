@@ -73,6 +73,14 @@ class ConditionalConfig:
     estimator: Estimator = setting(
         "reinforce", "hard: how it learns to choose: from drawn positions (Xu 2015), or as if attention were soft"
     )
+    draws: int = setting(
+        1,
+        "hard, reinforce, where the next step does not read the choice: positions drawn for each token, each compared "
+        "with the mean of the others (Kool 2019)",
+        least=1,
+        below=1 << 10,
+        is_later=True,
+    )
     attends: Literal["before", "after"] = setting(
         "after", "lstm, gru: attend to the source before each step (Bahdanau 2015), or after it (Luong 2015)"
     )
@@ -89,6 +97,7 @@ class ConditionalConfig:
         "refuse",
         "longer sources; refuse: training leaves them out, and to write from one is an error; end, front: that side is "
         "cut off; sentences: the most central sentences are read (Nenkova 2005)",
+        is_later=True,
     )
     dropout: float = setting(0.1, "share of numbers dropped: of token vectors and of each layer", least=0, below=1)
     attention_dropout: float = setting(0.0, "share of attention weights dropped", least=0, below=1)
@@ -192,6 +201,11 @@ class ConditionalConfig:
         if (self.gate or self.doubly_stochastic) and self.attention == "none":
             raise SettingError("gate and doubly_stochastic need attention; leave them out, or set attention")
         samples = self.attention == "hard" and self.estimator == "reinforce"
+        if self.draws > 1 and (not samples or self.feeds or self.soft_share):
+            raise SettingError(
+                "draws is for hard attention that learns by reinforce and whose choice the next step does not read: "
+                "set attends to after, input_feeding to False and soft_share to 0, or draws to 1"
+            )
         if (self.soft_share or self.entropy) and not samples:
             raise SettingError(
                 "soft_share and entropy are for hard attention that learns by reinforce; set attention to hard, or "

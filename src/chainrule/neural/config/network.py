@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Literal
 
-from chainrule.base.settings import check_settings, is_rare, setting
+from chainrule.base.settings import check_settings, is_omitted, setting
 from chainrule.errors import SettingError
 
 if TYPE_CHECKING:
@@ -114,6 +114,6 @@ class LayersConfig(NetworkConfig):
 
 def settings_of(config: DataclassInstance) -> dict[str, object]:
     """Field by field, for a file of JSON."""
-    named = (each for each in fields(config) if not is_rare(each) or getattr(config, each.name) != each.default)
+    named = (each for each in fields(config) if not is_omitted(each) or getattr(config, each.name) != each.default)
     values = ((each.name, getattr(config, each.name)) for each in named)
     return {name: list(value) if isinstance(value, tuple) else value for name, value in values}

@@ -30,6 +30,7 @@ class RecurrentConfig(LayersConfig):
         "lstm: before each step, attend to this many past states, in place of the last one (Cheng 2016); 0: do not",
         least=0,
         below=MAX_CONTEXT,
+        is_later=True,
     )
     residual: bool = setting(False, "a layer's input is added to its output, if they are equally wide")
     variational: bool = setting(True, "dropout uses the same mask at every time step")

@@ -51,7 +51,7 @@ class MaskedConfig(Masking, TransformerConfig):
 
 
 def bert() -> MaskedConfig:
-    """BERT (Devlin 2019), on single texts: a share of 15 % of tokens is masked, and there is one kind of segments."""
+    """BERT (Devlin 2019) on single texts: 15 % of tokens are masked. Fine-tuning on pairs learns the second type."""
     return MaskedConfig(
         norm="layer",
         norm_place="post",
@@ -60,7 +60,7 @@ def bert() -> MaskedConfig:
         embedding_norm=False,
         input_norm=True,
         positions="learned",
-        segments=1,
+        segments=2,
         feed_forward="gelu_exact",
         query_key_norm=False,
         biases=True,

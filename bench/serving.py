@@ -1,0 +1,266 @@
+"""Speed and steadiness of `chainrule serve`, on the loopback address; the server is a process of its own.
+
+python bench/serving.py MODEL TEXT [--what latency throughput scoring load sockets disconnects] [--clients 64]
+python bench/serving.py MODEL TEXT --url http://127.0.0.1:9000   # another server with OpenAI's interface
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+from statistics import median
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+from machine import circumstances
+
+import chainrule
+
+RUNS = 3
+
+
+class Client:
+    """One connection that stays open; plain HTTP/1.1, so that the client costs little."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        self.host, self.port = parts.hostname, parts.port
+        self.reader: asyncio.StreamReader | None = None
+
+    async def post(self, path: str, body: dict[str, Any]) -> tuple[bytes, list[float]]:
+        """The body of the answer, and when its parts arrived."""
+        if self.reader is None:
+            self.reader, self.writer = await asyncio.open_connection(self.host, self.port, limit=1 << 26)
+        data = json.dumps(body).encode()
+        head = f"POST {path} HTTP/1.1\r\nHost: {self.host}:{self.port}\r\nContent-Type: application/json\r\n"
+        self.writer.write(f"{head}Content-Length: {len(data)}\r\n\r\n".encode() + data)
+        header = (await self.reader.readuntil(b"\r\n\r\n")).lower()
+        assert header.startswith(b"http/1.1 200"), header
+        if b"content-length: " in header:
+            size = int(header.split(b"content-length: ")[1].split(b"\r\n")[0])
+            return await self.reader.readexactly(size), [time.perf_counter()]
+        parts, times = [], []
+        while size := int(await self.reader.readuntil(b"\r\n"), 16):
+            parts.append(await self.reader.readexactly(size + 2))
+            times.append(time.perf_counter())
+        await self.reader.readexactly(2)
+        return b"".join(parts), times
+
+
+def row(name: str, value: str) -> None:
+    print(f"{name:56} {value}", flush=True)
+
+
+async def latency(url: str, model: str, prompts: list[str]) -> None:
+    client, seconds = Client(url), []
+    for i in range(1200):
+        began = time.perf_counter()
+        await client.post("/v1/completions", {"model": model, "prompt": prompts[i % 100], "max_tokens": 1, "seed": i})
+        seconds.append(time.perf_counter() - began)
+    p50, p99 = np.percentile(1000 * np.array(seconds[200:]), [50, 99])
+    row("one token, one client: p50, p99", f"{p50:.2f} {p99:.2f} ms")
+
+
+async def throughput(url: str, model: str, prompts: list[str], clients: int, tokens: int, **settings: Any) -> float:
+    """Tokens a second of all clients together, each asking again and again."""
+    stop_at = time.perf_counter() + settings.pop("seconds", 5)
+    connections = [Client(url) for _ in range(clients)]
+
+    async def ask(client: Client, number: int) -> tuple[int, list[float]]:
+        done, first = 0, []
+        while time.perf_counter() < stop_at:
+            number += clients
+            body = {"model": model, "prompt": prompts[number % 100], "max_tokens": tokens, "min_tokens": tokens}
+            began = time.perf_counter()
+            _, times = await client.post("/v1/completions", {**body, "seed": number, **settings})
+            done += tokens
+            first.append(times[0] - began)
+        return done, first
+
+    began = time.perf_counter()
+    results = await asyncio.gather(*(ask(client, i) for i, client in enumerate(connections)))
+    return sum(done for done, _ in results) / (time.perf_counter() - began)
+
+
+async def scoring(url: str, model: str, sentences: list[str], batch: int, logprobs: int) -> float:
+    client, began = Client(url), time.perf_counter()
+    for low in range(0, len(sentences), batch):
+        body = {"model": model, "prompt": sentences[low : low + batch], "echo": True, "logprobs": logprobs}
+        await client.post("/v1/completions", {**body, "max_tokens": 0})
+    return len(sentences) / (time.perf_counter() - began)
+
+
+async def mixed_load(url: str, model: str, prompts: list[str], seconds: float, process: int | None) -> None:
+    """Requests of all kinds for some time: memory, and times of the honest one-token client beside them."""
+    stop_at, chance = time.perf_counter() + seconds, random.Random(1)
+
+    async def ask(number: int) -> int:
+        client, done = Client(url), 0
+        while time.perf_counter() < stop_at:
+            body: dict[str, Any] = {
+                "model": model,
+                "prompt": chance.choice(prompts),
+                "max_tokens": chance.randint(1, 64),
+            }
+            body |= {"stream": chance.random() < 0.5, "temperature": chance.choice([0, 0.7, 1])}
+            body |= {"logprobs": chance.choice([None, 3]), "echo": chance.random() < 0.3, "n": chance.choice([1, 1, 4])}
+            await client.post("/v1/completions", body)
+            done += 1
+        return done
+
+    sizes = []
+
+    async def watch() -> int:
+        while time.perf_counter() < stop_at and process:
+            sizes.append(resident(process))
+            await asyncio.sleep(max(1, seconds / 50))
+        return 0
+
+    counts = await asyncio.gather(*(ask(i) for i in range(16)), watch())
+    row(f"mixed load of {seconds:g} s, 16 clients", f"{sum(counts) / seconds:.0f} requests a second")
+    if sizes:
+        row("memory: at the start, after a quarter, at the end", f"{sizes[0]} {sizes[len(sizes) // 4]} {sizes[-1]} MB")
+
+
+def resident(process: int) -> int:
+    """MB."""
+    return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE") >> 20
+
+
+async def sockets(url: str, model: str, prompts: list[str]) -> None:
+    """An honest client's times beside 500 that send a byte a second."""
+    await latency(url, model, prompts)
+    parts = urlsplit(url)
+
+    async def dawdle() -> None:
+        try:
+            while True:
+                _, writer = await asyncio.open_connection(parts.hostname, parts.port)
+                for byte in b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n":
+                    writer.write(bytes([byte]))
+                    await writer.drain()
+                    await asyncio.sleep(1)
+        except ConnectionError:
+            pass
+
+    slow = [asyncio.ensure_future(dawdle()) for _ in range(500)]
+    await asyncio.sleep(2)
+    print("beside 500 slow senders:")
+    await latency(url, model, prompts)
+    for task in slow:
+        task.cancel()
+
+
+async def disconnects(url: str, model: str, prompts: list[str]) -> None:
+    parts = urlsplit(url)
+    body = json.dumps({"model": model, "prompt": prompts[0], "max_tokens": 2000, "min_tokens": 2000, "stream": True})
+    head = "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    for _ in range(1000):
+        reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
+        writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode())
+        await reader.readuntil(b"data: ")
+        writer.close()
+    began = time.perf_counter()
+    while True:
+        reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
+        writer.write(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        text = (await reader.read()).decode()
+        writer.close()
+        [line] = [line for line in text.splitlines() if line.startswith("chainrule_rows_in_use")]
+        if line.endswith(" 0"):
+            break
+        await asyncio.sleep(0.01)
+    row("1,000 disconnects: rows are free after", f"{1000 * (time.perf_counter() - began):.0f} ms")
+
+
+def offline(path: Path, prompts: list[str], clients: int, tokens: int, temperature: float) -> float:
+    """Tokens a second of our own batch, without a server."""
+    model = chainrule.load(path)
+    limits = chainrule.Limits(max_tokens=tokens, min_tokens=tokens)
+    config = chainrule.SamplingConfig(temperature=temperature)
+    model.decoder.sample_each(prompts[:clients], 1, config, limits, seed=0)
+    began = time.perf_counter()
+    rounds = 2
+    for seed in range(rounds):
+        model.decoder.sample_each(prompts[:clients], 1, config, limits, seed=seed)
+    return rounds * clients * tokens / (time.perf_counter() - began)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("model", type=Path)
+    parser.add_argument("text", type=Path)
+    parser.add_argument("--what", nargs="*", default=["latency", "throughput", "scoring"])
+    parser.add_argument("--clients", type=int, default=64)
+    parser.add_argument("--tokens", type=int, default=64)
+    parser.add_argument("--temperature", type=float, default=0.7)
+    parser.add_argument("--sentences", type=int, default=20000)
+    parser.add_argument("--seconds", type=float, default=5)
+    parser.add_argument("--url")
+    parser.add_argument("--name")
+    parser.add_argument("--no-offline", action="store_true")
+    options = parser.parse_args()
+    lines = [line.strip() for line in options.text.read_text().splitlines() if line.strip()]
+    prompts = [" ".join(line.split()[:4]) for line in lines[:100]]
+    print(circumstances(), flush=True)
+    url, server, name = options.url, None, options.name or options.model.resolve().name
+    if url is None:
+        command = [sys.executable, "-m", "chainrule", "serve", f"{name}={options.model}", "--port", "0"]
+        server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert server.stdout is not None
+        url = next(word for word in server.stdout.readline().split() if word.startswith("http")).removesuffix(";")
+        url = url.removesuffix("/v1;").removesuffix("/v1")
+    try:
+        if "latency" in options.what:
+            asyncio.run(latency(url, name, prompts))
+        if "throughput" in options.what:
+            kinds = [{"temperature": options.temperature}, {"temperature": options.temperature, "stream": True}]
+            for settings in kinds:
+                speeds = [
+                    asyncio.run(
+                        throughput(
+                            url, name, prompts, options.clients, options.tokens, seconds=options.seconds, **settings
+                        )
+                    )
+                    for _ in range(RUNS)
+                ]
+                what = f"{options.clients} clients x {options.tokens} tokens, {settings}"
+                row(what, f"{median(speeds):,.0f} tokens a second")
+            if not options.no_offline:
+                speed = offline(options.model, prompts, options.clients, options.tokens, options.temperature)
+                row("the same, our own batch without a server", f"{speed:,.0f} tokens a second")
+        if "scoring" in options.what:
+            some = lines[: options.sentences]
+            for logprobs in (0, 1):
+                speed = asyncio.run(scoring(url, name, some, 64, logprobs))
+                row(f"echo of {len(some):,} sentences in 64s, logprobs {logprobs}", f"{speed:,.0f} a second")
+            if not options.no_offline:
+                model = chainrule.load(options.model)
+                model.score(some[:64])
+                began = time.perf_counter()
+                for low in range(0, len(some), 64):
+                    model.score(some[low : low + 64])
+                row("the same by Model.score", f"{len(some) / (time.perf_counter() - began):,.0f} a second")
+        if "load" in options.what:
+            process = None if server is None else server.pid
+            asyncio.run(mixed_load(url, name, prompts, options.seconds, process))
+        if "sockets" in options.what:
+            asyncio.run(sockets(url, name, prompts))
+        if "disconnects" in options.what:
+            asyncio.run(disconnects(url, name, prompts))
+    finally:
+        if server is not None:
+            server.terminate()
+            server.wait(20)
+
+
+if __name__ == "__main__":
+    main()
