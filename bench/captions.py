@@ -7,9 +7,9 @@ grids    3 x 3 pictures of CIFAR-10 and a sentence for each: "in the top left is
          pictures, and kept. Measured on grids of other pictures: captions that are true, nouns that are right given
          their places, and how often attention peaks in the right cell while the noun is written.
 nlvr     drawn scenes with sentences made from their objects: "there is a blue circle in the left box", or with the
-         human ones that are true. The encoder is trained with the rest. Measured on other scenes: CIDEr-D, the share of
-         captions that are true of their scene, and the attention on the mentioned object while its shape is written,
-         over the object's share of the picture.
+         human ones that are true. Without --encoder, a new one is trained with the rest. Measured on other scenes:
+         CIDEr-D, the share of captions that are true of their scene, and the attention on the mentioned object while
+         its shape is written, over the object's share of the picture.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ from chainrule.neural.config.pictures import ResNetLabelling
 
 CONFIGS = {
     "soft": CaptionConfig(width=128, attention="soft"),
-    "hard": CaptionConfig(width=128, attention="hard", soft_share=0.5, entropy=0.01),
+    "hard": CaptionConfig(width=128, attention="hard"),
+    "reinforce": CaptionConfig(width=128, attention="hard", estimator="reinforce", soft_share=0.5, entropy=0.01),
     "straight": CaptionConfig(width=128, attention="hard", estimator="straight_through"),
     "none": CaptionConfig(width=128, attention="none"),
     "transformer": CaptionConfig(width=128, decoder="transformer", decoder_layers=2),
@@ -45,7 +46,7 @@ ROWS, COLUMNS = ("top", "middle", "bottom"), ("left", "centre", "right")
 SIDE = 32  # pixels of a picture of CIFAR-10
 BOXES = {"left": 0, "middle": 150, "right": 300}  # where the boxes of a scene of NLVR begin, in pixels
 BOX = 100
-SMALLER = 2  # NLVR's scenes are read at half their size
+SMALLER = 2  # a new encoder reads NLVR's scenes at half their size
 
 
 def main() -> None:
@@ -54,6 +55,8 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("--attention", nargs="+", default=["soft", "hard", "none"], choices=list(CONFIGS))
     parser.add_argument("--grids", type=int, default=2000)
+    parser.add_argument("--encoder", type=Path, help="a classifier of pictures, such as EfficientNet-Lite0")
+    parser.add_argument("--size", type=int, default=3 * SIDE, help="the height in pixels that the encoder reads")
     parser.add_argument("--pictures", type=int, default=1500)
     parser.add_argument("--tests", type=int, default=200)
     parser.add_argument("--captions", choices=("made", "human"), default="made")
@@ -78,26 +81,23 @@ def training_of(given: argparse.Namespace) -> TrainingConfig:
 
 def measure_grids(given: argparse.Namespace) -> None:
     train, test = (read_cifar(given.data, part) for part in ("train", "test"))
-    folder = None if given.work is None else given.work / "encoder"
+    folder = given.encoder or (None if given.work is None else given.work / "encoder")
     if folder is not None and folder.exists():
         classifier = chainrule.load(folder, chainrule.ClassifierModel)
     else:
         learning = chainrule.LabelTraining(minutes=given.encoder_minutes, seed=given.seed, patience=100)
-        labelled = [
-            LabelledPicture(Picture(pixels), (label,)) for label, several in train.items() for pixels in several
-        ]
-        classifier = chainrule.train_classifier(labelled, ENCODER, training=learning, progress=False)
+        classifier = chainrule.train_classifier(labelled(train), ENCODER, training=learning, progress=False)
         if folder is not None:
             classifier.save(folder)
-    tests = [LabelledPicture(Picture(pixels), (label,)) for label, several in test.items() for pixels in several]
-    accuracy = classifier.assess(tests, progress=False).accuracy
-    print(f"encoder: {accuracy.share:.1%} of {len(tests):,} single test pictures right", flush=True)
+    if given.encoder is None:
+        accuracy = classifier.assess(labelled(test), progress=False).accuracy
+        print(f"encoder: {accuracy.share:.1%} of single test pictures right", flush=True)
     rng = random.Random(given.seed)
     learned, held = (
         [grid_of(pictures, rng) for _ in range(count)]
         for pictures, count in ((train, given.grids), (test, given.tests))
     )
-    encoder = open_encoder(classifier, lambda *_: None, size=(3 * SIDE,))
+    encoder = open_encoder(classifier, lambda *_: None, size=(given.size,))
     for name in given.attention:
         began = time.perf_counter()
         model = chainrule.train_captions(
@@ -112,6 +112,10 @@ def measure_grids(given: argparse.Namespace) -> None:
         if given.work is not None:
             model.save(given.work / f"grids-{name}", overwrite=True)
         report_grids(name, model, held, trained)
+
+
+def labelled(pictures: dict[str, list[np.ndarray]]) -> list[LabelledPicture]:
+    return [LabelledPicture(Picture(pixels), (label,)) for label, several in pictures.items() for pixels in several]
 
 
 ENCODER = ResNetLabelling(width=24, blocks=(1, 1, 1, 1))
@@ -183,11 +187,19 @@ def measure_scenes(given: argparse.Namespace) -> None:
     rng = random.Random(given.seed)
     learned = read_scenes(given.data, "train", given.pictures, given.captions, rng)
     held = read_scenes(given.data, "valid", given.tests, given.captions, rng)
-    encoder = ResNetLabelling(size=(BOX // SMALLER, 4 * BOX // SMALLER), width=16, blocks=(1, 1, 1), fit="stretch")
+    encoder: Any = ResNetLabelling(size=(BOX // SMALLER, 4 * BOX // SMALLER), width=16, blocks=(1, 1, 1), fit="stretch")
+    if given.encoder is not None:
+        classifier = chainrule.load(given.encoder, chainrule.ClassifierModel)
+        encoder = open_encoder(classifier, lambda *_: None, size=(given.size, 4 * given.size))
     for name in given.attention:
         began = time.perf_counter()
         model = chainrule.train_captions(
-            [item for item, _ in learned], CONFIGS[name], encoder=encoder, training=training_of(given), progress=False
+            [item for item, _ in learned],
+            CONFIGS[name],
+            encoder=encoder,
+            features=None if given.work is None or given.encoder is None else given.work / "scenes.safetensors",
+            training=training_of(given),
+            progress=False,
         )
         trained = time.perf_counter() - began
         if given.work is not None:
@@ -207,9 +219,8 @@ def read_scenes(
     with zipfile.ZipFile(folder / f"{part}.zip") as archive:
         for record in chosen:
             picture = Image.open(io.BytesIO(archive.read(record["picture"]))).convert("RGB")
-            smaller = picture.resize((picture.width // SMALLER, picture.height // SMALLER), Image.Resampling.BOX)
             texts = made_captions(record["objects"], rng) if captions == "made" else (record["sentence"].lower(),)
-            read.append((CaptionedPicture(Picture(np.asarray(smaller)), texts), record["objects"]))
+            read.append((CaptionedPicture(Picture(np.asarray(picture)), texts), record["objects"]))
     return read
 
 

@@ -178,10 +178,16 @@ def caption(**settings: object) -> CaptionConfig:
 
 CAPTIONERS: dict[str, CaptionConfig] = {
     "LSTM given a picture": caption(),
-    "GRU of Xu given a picture": caption(decoder="gru", attends="before", gate=True, deep_output=True),
-    "LSTM given a picture, hard": caption(attention="hard", gate=True, soft_share=0.5, entropy=0.01),
-    "LSTM given a picture, hard, fed": caption(attention="hard", input_feeding=True, placed=False),
+    "GRU of Xu given a picture": caption(
+        decoder="gru", score="additive", attends="before", gate=True, deep_output=True
+    ),
+    "LSTM given a picture, hard": caption(attention="hard", gate=True),
+    "LSTM given a picture, hard, fed": caption(
+        attention="hard", estimator="reinforce", soft_share=0.5, entropy=0.01, input_feeding=True, placed=False
+    ),
     "LSTM given a picture's mean": caption(attention="none"),
+    "paragraphs given a picture": caption(decoder="hierarchical", sentence_end=5),
+    "paragraphs given a picture, fed": caption(decoder="hierarchical", sentence_end=7, attends="before", gate=True),
     "Transformer given a picture": caption(decoder="transformer", decoder_layers=2),
 }
 PICTURE = np.random.default_rng(3).normal(size=(6, 5)).astype(np.float32)

@@ -43,6 +43,7 @@ MAY_IMPORT["api"] = {*MAY_IMPORT, "text"} - {"uniform"}
 MAY_IMPORT["kenlm"] = {*GROUND, "text", "ngram", "api"}
 MAY_IMPORT["comparison"] = {*MAY_IMPORT} - {"kenlm"}
 MAY_IMPORT["experiments"] = {*MAY_IMPORT} - {"kenlm", "comparison"}
+MAY_IMPORT["explorer"] = {*MAY_IMPORT} - {"kenlm", "comparison", "experiments"}
 MAY_IMPORT["serving"] = {*MAY_IMPORT} - {"kenlm", "comparison", "experiments"}
 MAY_IMPORT["cli"] = {*MAY_IMPORT} - {"kenlm"}
 MAY_IMPORT["__main__"] = {"cli"}

@@ -133,6 +133,36 @@ def test_attention_is_drawn_on_the_picture(
         chainrule.attend_picture(none, picture)
 
 
+def test_a_hierarchical_decoder_writes_sentence_by_sentence(folder: Path) -> None:
+    """Two sentences of the left half and the right half, which a topic each has to keep apart."""
+    halves = [(one, other) for one in COLOURS for other in COLOURS]
+    pictures = [
+        chainrule.CaptionedPicture(
+            chainrule.as_picture(np.hstack([scene(one, "left")[:, :12], scene(other, "right")[:, 12:]])),
+            (f"on the left is a {one} disc . on the right is a {other} disc .",),
+        )
+        for one, other in halves * 6
+    ]
+    model = chainrule.train_captions(
+        pictures,
+        replace(SMALL, width=32, decoder="hierarchical"),
+        encoder=ViTLabelling(size=(12, 24), patch=6, width=16, heads=2, layers=1, dropout=0.0),
+        training=replace(QUICK, steps=150, learning_rate=0.01, valid_share=0.1),
+        progress=False,
+    )
+    assert model.tokenizer.vocabulary.token(model.model.network.config.sentence_end) == "."
+    for captions, item in zip(model.caption([item.picture for item in pictures[:4]]), pictures, strict=False):
+        assert captions[0].text in item.captions
+    with pytest.raises(SettingError, match="the vocabulary has no period"):
+        chainrule.train_captions(
+            chainrule.read_captions(folder / "captions.jsonl"),
+            replace(SMALL, decoder="hierarchical"),
+            encoder=NETWORK,
+            training=QUICK,
+            progress=False,
+        )
+
+
 def test_a_place_of_attention_is_bright() -> None:
     weights = np.zeros((2, 4), np.float32)
     weights[1, 3] = 0.7
@@ -187,6 +217,45 @@ def test_an_encoder_that_is_kept_does_not_change_and_is_saved_with_the_rest(
         chainrule.load(folder / "network", chainrule.CaptionModel)
 
 
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda settings: settings.update(encoder=None), "source_embedding.body"),
+        (lambda settings: settings.update(encoder={"network": "lstm"}), "the encoder is 'lstm', which is no"),
+        (lambda settings: settings.update(encoder=[1]), "the encoder is None"),
+        (lambda settings: settings["encoder"].update(width=7), "expected float32"),
+        (lambda settings: settings["encoder"].update(blocks=[10**6]), "have 1000000 layers, but the file has"),
+        (lambda settings: settings["encoder"].update(colours="red"), "a setting of the network is wrong"),
+        (lambda settings: settings["network"].pop("source_width"), "source_width is missing"),
+        (lambda settings: settings["network"].update(source_grid=[9, 9]), "expected rows and columns"),
+        (lambda settings: settings["network"].update(source_grid=[6]), "expected rows and columns"),
+        (lambda settings: settings["network"].update(source_width=1 << 40), "source_width"),
+        (lambda settings: settings["network"].update(decoder="lstmm"), "decoder is 'lstmm'"),
+        (lambda settings: settings.pop("network"), "expected an object"),
+    ],
+)
+def test_a_damaged_folder_is_refused(
+    damage: Callable[[Any], Any], message: str, frozen: chainrule.CaptionModel, tmp_path: Path
+) -> None:
+    frozen.save(tmp_path / "model")
+    config = tmp_path / "model" / "config.json"
+    whole = json.loads(config.read_text())
+    damage(whole["settings"])
+    config.write_text(json.dumps(whole))
+    with pytest.raises(ModelFormatError, match=message):
+        chainrule.load(tmp_path / "model")
+
+
+def test_truncated_arrays_are_refused(frozen: chainrule.CaptionModel, tmp_path: Path) -> None:
+    frozen.save(tmp_path / "model")
+    [arrays] = (tmp_path / "model").glob("arrays-*")
+    data = arrays.read_bytes()
+    for size in (0, 7, len(data) // 2, len(data) - 1):
+        arrays.write_bytes(data[:size])
+        with pytest.raises(ModelFormatError, match="it was cut off or changed"):
+            chainrule.load(tmp_path / "model")
+
+
 def test_a_new_encoder_is_trained_with_the_rest(captioned: list[chainrule.CaptionedPicture]) -> None:
     models = [
         chainrule.train_captions(captioned, SMALL, encoder=encoder, training=QUICK, progress=False)
@@ -204,7 +273,7 @@ def test_a_new_encoder_is_trained_with_the_rest(captioned: list[chainrule.Captio
     ("config", "encoder"),
     [
         (replace(SMALL, dropout=0.1, doubly_stochastic=1.0, gate=True), "network"),
-        (replace(SMALL, attention="hard", entropy=0.01, soft_share=0.5), NETWORK),
+        (replace(SMALL, attention="hard", estimator="reinforce", entropy=0.01, soft_share=0.5), NETWORK),
         (replace(SMALL, decoder="transformer", heads=2), "network"),
     ],
     ids=["soft", "hard, tuned", "transformer"],

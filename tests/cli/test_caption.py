@@ -55,8 +55,9 @@ def test_pictures_are_captioned_measured_and_drawn(
     assert len(best) == 3
     assert best[0].startswith("0 ||| ")
     [record] = [json.loads(line) for line in chainrule("caption", model, folder / "00.png", "--json").lines]
-    attention = np.array(record["captions"][0]["attention"])
-    assert attention.shape == (len(record["captions"][0]["tokens"]) + 1, 8, 8)
+    [written] = record["captions"]
+    steps = len(written["tokens"]) + (written["ending"] == "end")
+    assert np.array(written["attention"]).shape == (steps, 8, 8)
     tree = tmp_path / "tree.svg"
     assert chainrule("caption", model, folder / "00.png", "--tree", tree, "--max-tokens", 4).status == 0
     assert tree.read_text().startswith("<svg")

@@ -130,9 +130,33 @@ def test_show_attend_and_tell_step_by_step() -> None:
 
 
 @torch.no_grad()
+def test_a_paragraph_step_by_step() -> None:
+    """A sentence begins after </s> and after token 5: s = LSTM([mean; h], s), t = tanh(V s), h, c = tanh(W t)."""
+    model = random_pair(caption(decoder="hierarchical", sentence_end=5, attention="none", shared="none"))
+    network, decoder = model.network, model.network.decoder
+    given, target = model.given([PICTURE]), [6, 5, 20, 3]
+    mean = given.bound.source.summary
+    words, lstm = decoder.words.cells.layers[0], decoder.sentences.layers[0]
+    h, c = (part[:, 0] for part in torch.tanh(decoder.words.begin(mean)).view(1, 2, 1, 16).unbind(1))
+    sentence, topic = (torch.zeros(1, 1, 16), torch.zeros(1, 1, 16)), None
+    expected = []
+    for token, wanted in zip([END, *target], [*target, END], strict=True):
+        if token in (END, 5):
+            hidden, sentence = lstm(torch.cat((mean, h), 1)[None], sentence)
+            topic = torch.tanh(hidden[0] @ decoder.topic.weight.T + decoder.topic.bias)
+            h, c = torch.tanh(decoder.first(topic)).chunk(2, 1)
+        x = network.embedding(torch.tensor([[token]]))[0] + topic
+        out, (h, c) = words(x[None], (h[None], c[None]))
+        h, c = h[0], c[0]
+        logits = torch.tanh(decoder.words.out(out[0])) @ network.output.weight.T + network.output.shift
+        expected.append(logits.log_softmax(1)[0, wanted].item())
+    np.testing.assert_allclose(given.score([np.array(target, np.int32)])[0], expected, atol=1e-5)
+
+
+@torch.no_grad()
 def test_half_of_the_hard_steps_may_be_soft() -> None:
     """With soft_share near 1, training attends as soft attention does, and nothing is left to REINFORCE."""
-    hard = caption(attention="hard", soft_share=0.999999, dropout=0.0, entropy=0.0)
+    hard = caption(attention="hard", estimator="reinforce", soft_share=0.999999, dropout=0.0)
     model, soft = random_pair(hard), random_pair(caption(dropout=0.0))
     source, everywhere = torch.from_numpy(PICTURE)[None], torch.ones(1, 6, dtype=torch.bool)
     soft.network.load_state_dict(
@@ -141,8 +165,21 @@ def test_half_of_the_hard_steps_may_be_soft() -> None:
     inputs = torch.tensor([[END, 4, 9]])
     hidden = model.network.train()(source, everywhere, inputs)
     assert hidden.shape == (1, 3, 1, 17)
-    assert hidden[..., -1].tolist() == [[[0.0], [0.0], [0.0]]]
+    assert not hidden[..., -1].any()
     torch.testing.assert_close(hidden[:, :, 0, :-1], soft.network(source, everywhere, inputs))
+
+
+@torch.no_grad()
+def test_exact_hard_attention_is_trained_by_its_likelihood() -> None:
+    model = random_pair(caption(attention="hard", dropout=0.0))
+    source, everywhere = torch.from_numpy(PICTURE)[None], torch.ones(1, 6, dtype=torch.bool)
+    targets, network = torch.tensor([[4, 9, END]]), model.network.train()
+    hidden = network(source, everywhere, torch.tensor([[END, 4, 9]]))
+    loss = network.output.loss(hidden, targets)
+    model.network.eval()
+    assert loss.item() == pytest.approx(-model.given([PICTURE]).score([np.array([4, 9], np.int32)])[0].sum(), abs=1e-4)
+    with pytest.raises(SettingError, match="set attends to after"):
+        caption(attention="hard", attends="before")
 
 
 @torch.no_grad()

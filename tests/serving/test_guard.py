@@ -12,6 +12,8 @@ import httpx
 import pytest
 from running import Running, running
 
+from chainrule.serving.server import bind
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -256,3 +258,9 @@ def test_running_answers_end_when_the_server_stops(folders: dict[str, Path]) -> 
             rest = [line for line in lines if line]
         assert rest[-1] == "data: [DONE]"
         assert '"finish_reason":"length"' in rest[-2]
+
+
+def test_answers_are_sent_without_delay() -> None:
+    """asyncio sets TCP_NODELAY only where the protocol is named; without it, every answer waits 40 ms."""
+    with bind("127.0.0.1", 0) as listening:
+        assert listening.proto == socket.IPPROTO_TCP

@@ -10,6 +10,7 @@ import numpy as np
 from chainrule.api.pair_model import FAMILY, TextPairModel
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.run_options import RunOptions, training_run
+from chainrule.api.sentence_ends import with_sentence_end
 from chainrule.api.token_vectors import check_fixed, initial_vectors
 from chainrule.api.tokenizers import tokenized
 from chainrule.api.training_record import circumstances
@@ -85,6 +86,7 @@ def train_pairs(
             f"source and target cannot share vectors: their vocabularies, of {source.vocabulary_size:,} and "
             f"{target.vocabulary_size:,} tokens, differ; leave source_tokenizer out, or set shared='target'"
         )
+    config = with_sentence_end(config, target)
 
     def encode(texts: list[str]) -> list[Int32[ndarray, " tokens"]]:
         return documents_of(source.encode_texts(texts).ids)

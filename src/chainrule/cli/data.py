@@ -16,9 +16,9 @@ from chainrule.report.tables import text_table
 _NEXT: dict[str, str] = {
     "text": "chainrule train ngram {0}/train.txt -o lm/",
     "pairs": "chainrule train translation --source {0}/train.en --target {0}/train.fr -o mt/ --minutes 2",
-    "labels": "chainrule train classifier {0}/train.tsv -o labels/ --network lstm --test {0}/test.tsv",
-    "trees": "chainrule train classifier {0}/train.txt -o labels/ --network tree --unit node",
-    "pictures": "chainrule train classifier {0}/train -o shapes/ --network lenet --test {0}/test",
+    "labels": "chainrule train classifier {0}/train.tsv -o opinions/ --network lstm --epochs 10 --test {0}/test.tsv",
+    "trees": "chainrule train classifier {0}/train.txt -o phrases/ --network tree --unit node",
+    "pictures": "chainrule train classifier {0}/train -o network/ --network lenet --test {0}/test",
     "minimal-pairs": "chainrule train ngram {0}/train.txt -o lm/, and evaluate lm/ --minimal-pairs {0}/pairs.jsonl",
     "dates": "chainrule train translation --pairs {0}/train.tsv -o dates/ --tokenizer character --minutes 2",
 }

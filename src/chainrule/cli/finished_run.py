@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from chainrule.text.tokenizer_config import TokenizerConfig
 
 
+_SETTLED = ("sentence_end",)  # settings of a network that the training text decides
+
+
 def report_finished_run(
     output: Path,
     family: str,
@@ -42,7 +45,8 @@ def report_finished_run(
     else:
         before = entry.record.get("training", {})
         given = {name: value for name, value in training.items() if name != "device"}  # recorded as the device in use
-        changes = [] if network is None else differences(entry.settings.get("network", {}), network)
+        saved = {name: value for name, value in entry.settings.get("network", {}).items() if name not in _SETTLED}
+        changes = [] if network is None else differences(saved, network)
         changes += differences({name: before.get(name) for name in given}, given)
         changes += other_changes(entry.record)
     if changes:

@@ -81,7 +81,7 @@ def _units(**asked: bool) -> By | None:
 
 
 def _print_units(model: Model, block: Block, by: By, block_progress: BlockProgress, *, json: bool) -> None:
-    from chainrule.cli.surprisal import documents
+    from chainrule.api.surprisal import documents
 
     done = 0
     for piece in block.pieces(_PART_BYTES):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 import threading
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from chainrule.base.json_numbers import finite as finite
 from chainrule.report.tables import printable
 
 if TYPE_CHECKING:
@@ -44,11 +44,6 @@ def count_of(number: int, noun: str) -> str:
 def writes_utf8() -> bool:
     """Whether standard output is in UTF-8."""
     return (sys.stdout.encoding or "").lower().replace("_", "-") in ("utf-8", "utf8")
-
-
-def finite(number: float) -> float | None:
-    """The number, or None (null in JSON) where it is infinite."""
-    return number if math.isfinite(number) else None
 
 
 @contextmanager

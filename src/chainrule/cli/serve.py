@@ -77,7 +77,7 @@ def serve(
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("uvicorn").setLevel(logging.ERROR)  # it warns of every request that is no HTTP
     logging.getLogger("chainrule.serving").setLevel(logging.INFO if log_requests else logging.WARNING)
-    named = _named(models)
+    named = name_models(models)
 
     def print_address(address: str) -> None:
         print(f"serving {', '.join(named)} on {address}/v1; Ctrl-C stops", flush=True)
@@ -91,12 +91,12 @@ def serve(
         memory=None if memory is None else int(memory * 1e9),
         limits=ServerLimits(max_tokens=max_tokens),
         on_start=print_address,
-        on_event=_note_event,
+        on_event=note_event,
     )
     note("stopped")
 
 
-def _named(models: Sequence[str]) -> dict[str, Path]:
+def name_models(models: Sequence[str]) -> dict[str, Path]:
     """Paths by name. Raises CycloptsError."""
     named: dict[str, Path] = {}
     for model in models:
@@ -123,6 +123,6 @@ def _key_in(file: Path) -> str:
     return key
 
 
-def _note_event(event: str, name: str) -> None:
+def note_event(event: str, name: str) -> None:
     if event != "opened":
         note(f"model {name}: {event}")

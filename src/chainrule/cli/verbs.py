@@ -67,6 +67,7 @@ VERBS = {
     "mix": ("mix:mix", "Mix models that share a tokenizer and vocabulary into one."),
     "info": ("info:info", "Show what is known about a model: size, settings, data, training, validation."),
     "serve": ("serve:serve", "Serve models over HTTP, with OpenAI's interface."),
+    "explore": ("explore:explore", "Look into models on a page: next words, surprisal, samples, beams, attention."),
     "harness": ("harness:harness", "Run lm-evaluation-harness, with its tasks and options, on any of our models."),
     "verify": ("verify:verify", "Verify the checksums of a model folder."),
 }
@@ -81,7 +82,7 @@ GROUPS = {
         *("prompt", "rank", "detect", "classify", "serve"),
     ),
     "Vectors": ("embed", "nearest", "analogy", "odd", "map"),
-    "Look inside": ("info", "draw", "attend", "inspect"),
+    "Look inside": ("explore", "info", "draw", "attend", "inspect"),
     "Files": ("data", "split", "filter", "pixels", "count", "convert", "verify", "lmplz"),
 }
 

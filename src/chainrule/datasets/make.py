@@ -97,11 +97,11 @@ def _pictures(chance: Chance, examples: int) -> list[File]:
 def _minimal_pairs(chance: Chance, examples: int) -> list[File]:
     """Sentences to train on, and pairs; no sentence of a pair is among the former."""
     each = min(_PAIRS_OF_A_SET, examples // _HELD_OUT)
-    pairs = [pair for make in acceptability.KINDS for pair in _distinct(partial(make, chance), each)]
+    pairs = [pair for make in acceptability.TESTED for pair in _distinct(partial(make, chance), each)]
     held_out = {pair.good for pair in pairs}
     lines: list[str] = []
     while len(lines) < examples:
-        good = chance.choice(acceptability.KINDS)(chance).good
+        good = chance.choice(acceptability.LEARNED)(chance).good
         if good not in held_out:
             lines.append(good)
     records = [{"sentence_good": pair.good, "sentence_bad": pair.bad, "UID": pair.set} for pair in pairs]

@@ -32,12 +32,22 @@ def agreement(chance: Chance) -> MinimalPair:
     return MinimalPair(f"{start} {verb[plural]} {end}", f"{start} {verb[1 - plural]} {end}", "agreement")
 
 
+def agreement_across_nouns(chance: Chance) -> MinimalPair:
+    """the key near the car is lost / the key near the car are lost: the nouns between may have either number."""
+    return _agreement_across(chance, is_misleading=False)
+
+
 def agreement_at_a_distance(chance: Chance) -> MinimalPair:
-    """the key near the cars is lost / the key near the cars are lost: the nearest noun has the other number."""
+    """the key near the cars is lost / the key near the cars are lost: the nouns between have the other number."""
+    return _agreement_across(chance, is_misleading=True)
+
+
+def _agreement_across(chance: Chance, *, is_misleading: bool) -> MinimalPair:
     plural = chance.below(2)
     start = f"the {chance.choice(_SUBJECTS)[plural]}"
     for _ in range(1 + chance.below(2)):
-        start += f" {chance.choice(_PREPOSITIONS)} the {chance.choice(_OTHERS)[1 - plural]}"
+        other = 1 - plural if is_misleading else chance.below(2)
+        start += f" {chance.choice(_PREPOSITIONS)} the {chance.choice(_OTHERS)[other]}"
     verb, end = chance.choice(_VERBS), chance.choice(_ENDS)
     return MinimalPair(f"{start} {verb[plural]} {end}", f"{start} {verb[1 - plural]} {end}", "agreement_at_a_distance")
 
@@ -59,4 +69,5 @@ def demonstrative(chance: Chance) -> MinimalPair:
     return MinimalPair(f"{word[plural]} {rest}", f"{word[1 - plural]} {rest}", "demonstrative")
 
 
-KINDS = (agreement, agreement_at_a_distance, reflexive, demonstrative)
+TESTED = (agreement, agreement_at_a_distance, reflexive, demonstrative)
+LEARNED = (agreement, agreement_across_nouns, reflexive, demonstrative)

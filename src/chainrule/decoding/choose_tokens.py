@@ -83,6 +83,18 @@ def choose(
     return _draw_from_lists(model, state, rules, histories, uniforms)
 
 
+def warped_candidates(model: LanguageModel[Any], state: Any, rules: Rules, histories: Sequence[History]) -> Candidates:
+    """All tokens with the weights that `choose` draws by: -inf where a setting cuts a token. Raises as `choose`."""
+    config = rules.config
+    candidates = all_candidates(model, state, rules, histories)
+    kept = 1 if config.temperature == 0 else config.top_k
+    if kept is not None:
+        weights = candidates.weights.copy()
+        np.put_along_axis(weights, np.argsort(-weights, axis=1, kind="stable")[:, kept:], -np.inf, axis=1)
+        candidates = candidates._replace(weights=weights)
+    return candidates if config.temperature == 0 else _warp(candidates, config)
+
+
 def _draw(
     candidates: Candidates, uniforms: Float64[ndarray, " B"]
 ) -> tuple[Float32[ndarray, " B"], Int32[ndarray, " B"]]:

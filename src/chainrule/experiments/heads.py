@@ -12,7 +12,7 @@ import numpy as np
 
 from chainrule.base.progress import Progress, silent
 from chainrule.datasets.chance import Chance
-from chainrule.datasets.minimal_pairs import KINDS, agreement_at_a_distance
+from chainrule.datasets.minimal_pairs import LEARNED, agreement_at_a_distance
 from chainrule.drawing.plots import Axis, Line
 from chainrule.experiments.findings import Findings
 from chainrule.experiments.train_small import FIRST_WORD, train_small
@@ -53,7 +53,7 @@ def heads(
 ) -> Findings:
     """The habits of each head, with a line for each. Raises SettingError."""
     chance = Chance(seed, "heads")
-    texts = [chance.choice(KINDS)(chance).good.split() for _ in range(sentences)]
+    texts = [chance.choice(LEARNED)(chance).good.split() for _ in range(sentences)]
     tests = [agreement_at_a_distance(chance).good.split() for _ in range(tested)]
     words = sorted({word for text in (*texts, *tests) for word in text})
     ids = {word: FIRST_WORD + i for i, word in enumerate(words)}

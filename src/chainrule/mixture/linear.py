@@ -96,7 +96,7 @@ class LinearMixture(ByDistributions["MixtureState"]):
     def next_log_probs(self, state: MixtureState) -> Float32[ndarray, "B V"]:
         """As `LanguageModel.next_log_probs`."""
         rows = self.components.rows(state)
-        weights = self._weights_after(state.previous)[:, :, None]  # (models, rows, 1)
+        weights = self.log_weights_after(state.previous)[:, :, None]  # (models, rows, 1)
         mixed = rows[0] + weights[0]
         for weight, others in zip(weights[1:], rows[1:], strict=True):
             np.logaddexp(mixed, others + weight, out=mixed)
@@ -124,13 +124,13 @@ class LinearMixture(ByDistributions["MixtureState"]):
     def _mix(
         self, scores: list[Float32[ndarray, " scored"]], previous: Int32[ndarray, " scored"]
     ) -> Float32[ndarray, " scored"]:
-        weights = self._weights_after(previous)
+        weights = self.log_weights_after(previous)
         mixed = scores[0] + weights[0]
         for weight, others in zip(weights[1:], scores[1:], strict=True):
             mixed = np.logaddexp(mixed, others + weight)
         return mixed
 
-    def _weights_after(self, previous: Int32[ndarray, " scored"]) -> Float32[ndarray, "models scored"]:
+    def log_weights_after(self, previous: Int32[ndarray, " scored"]) -> Float32[ndarray, "models scored"]:
         """The logarithms of the weights after each token."""
         if self.classes is None:
             return np.repeat(self._log_weights.T, len(previous), axis=1)

@@ -15,7 +15,7 @@ from chainrule.neural.config.caption import CaptionConfig
 from chainrule.neural.config.labelling import LABELLING, labelling_settings
 from chainrule.neural.config.pictures import PictureLabelling
 from chainrule.neural.labelling.build import build_classifier
-from chainrule.neural.saving import arrays_of, check_layers, filled_network
+from chainrule.neural.saving import arrays_of, check_layers, filled_network, layers_of
 
 if TYPE_CHECKING:
     from numpy import ndarray
@@ -69,7 +69,7 @@ def put_together_captioner(
         raise ModelFormatError("the network's setting source_width is missing; expected the numbers of a vector")
     check_layers(config.encoder_layers + config.decoder_layers, arrays)
     pictures = None if encoder is None else _picture_config(encoder)
-    check_layers(getattr(pictures, "layers", 0), arrays)
+    check_layers(layers_of(pictures), arrays)
 
     def build() -> ConditionalNetwork:
         network = build_conditional(config, 0, vocabulary_size)

@@ -12,7 +12,7 @@ from chainrule.neural.build_network import build
 from chainrule.neural.classifier import Classifier, layer_widths
 from chainrule.neural.config.labelling import LABELLING, labelling_settings
 from chainrule.neural.labelling.build import build_classifier
-from chainrule.neural.saving import arrays_of, check_layers, filled_network, network_settings
+from chainrule.neural.saving import arrays_of, check_layers, filled_network, layers_of, network_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -89,7 +89,7 @@ def _from_scratch(settings: Json, arrays: Arrays, vocabulary_size: int) -> Scrat
         raise ModelFormatError(f"the classifier's network is {name!r}, which this version does not know")
     values = {field: value for field, value in own.items() if field != "network"}
     config: LabellingConfig = config_from_json(LABELLING[name], values)
-    check_layers(getattr(config, "layers", 0), arrays)
+    check_layers(layers_of(config), arrays)
     labels, unit = _labels_of(settings), settings.get("unit")
     if not isinstance(unit, str):
         raise ModelFormatError(f"the classifier's unit is {unit!r}; expected what it labels, such as 'text'")

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from chainrule.errors import SettingError
 from chainrule.neural.decoders.convolution import ConvolutionDecoder
+from chainrule.neural.decoders.hierarchical import HierarchicalDecoder
 from chainrule.neural.decoders.recurrent import RecurrentDecoder
 from chainrule.neural.decoders.transformer import TransformerDecoder
 from chainrule.neural.encoded_source import Source
@@ -100,10 +101,16 @@ class ConditionalNetwork(nn.Module):
         return self.decoder(self.embed(inputs), None, None, source)[0]
 
     def embed(self, inputs: Int64[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
-        """The vectors of what the decoder reads; the </s> before a target becomes <s> where targets begin with that."""
-        if self.config.begins_with == "<s>":
-            inputs = torch.where(inputs == END, BEGIN, inputs)
-        return cast("Tensor", self.embedding(inputs))
+        """The vectors of what the decoder reads; the </s> before a target becomes <s> where targets begin with that.
+
+        For a hierarchical decoder, each ends with 1 where a sentence begins, else 0: (B, T, D + 1).
+        """
+        read = torch.where(inputs == END, BEGIN, inputs) if self.config.begins_with == "<s>" else inputs
+        vectors = cast("Tensor", self.embedding(read))
+        if self.config.decoder != "hierarchical":
+            return vectors
+        begins = (inputs == END) | (inputs == self.config.sentence_end)  # a sentence begins after it
+        return torch.cat((vectors, begins[..., None].to(vectors.dtype)), -1)
 
     @property
     def device(self) -> torch.device:
@@ -157,11 +164,15 @@ def build_conditional(config: ConditionalConfig, source_size: int, size: int) ->
         banned=config.banned,
         transform=Scaled(config.width**-0.5) if config.scaled_output else None,
     )
-    output = ChoiceSoftmax(softmax) if config.attention == "hard" else softmax
+    output = ChoiceSoftmax(softmax, is_exact=config.estimator == "exact") if config.attention == "hard" else softmax
     return ConditionalNetwork(config, source_embedding, reader, embedding, decoder, output)
 
 
-def _build_decoder(config: ConditionalConfig) -> TransformerDecoder | ConvolutionDecoder | RecurrentDecoder:
+def _build_decoder(
+    config: ConditionalConfig,
+) -> TransformerDecoder | ConvolutionDecoder | RecurrentDecoder | HierarchicalDecoder:
+    if config.decoder == "hierarchical":
+        return HierarchicalDecoder(config)
     if config.decoder == "transformer":
         return TransformerDecoder(config)
     return ConvolutionDecoder(config) if config.decoder == "convolution" else RecurrentDecoder(config)

@@ -145,7 +145,7 @@ class SingleHeadAttention(nn.Module):
         """Hard attention: in training, a position that is drawn; otherwise all, or the likeliest with input feeding."""
         memory = source.memory[source.rows]  # (B, S, D)
         log_probs = weights.clamp(min=torch.finfo(weights.dtype).tiny).log()
-        if not self.training and not self.feeds:
+        if not self.feeds and (not self.training or self.estimator == "exact"):
             log_probs = log_probs.masked_fill(~source.is_token[source.rows][:, None], -torch.inf)
             return ContextVectors(memory[:, None].expand(-1, weights.shape[1], -1, -1), log_probs)
         flat = weights.flatten(0, 1)

@@ -26,9 +26,10 @@ class ChoiceSoftmax(nn.Module):
     The last element of each hidden state is log P(choice).
     """
 
-    def __init__(self, full: FullSoftmax) -> None:
+    def __init__(self, full: FullSoftmax, *, is_exact: bool = False) -> None:
+        """is_exact: in training, too, there are all choices, and the loss is that of their sum (Wu et al. 2018)."""
         super().__init__()
-        self.full = full
+        self.full, self.is_exact = full, is_exact
         self.register_buffer("baseline", torch.zeros(1))  # nats
 
     @property
@@ -48,7 +49,7 @@ class ChoiceSoftmax(nn.Module):
         """
         if label_smoothing:
             raise SettingError("label_smoothing does not work with hard attention; leave one of them out")
-        if not self.training:
+        if not self.training or self.is_exact:
             nats = -self.log_probs_of(hidden, targets)
             return nats.sum() if weights is None else (nats * weights).sum()
         if hidden.shape[-2] > 1:

@@ -129,6 +129,12 @@ def check_layers(layers: int, arrays: Arrays) -> None:
         )
 
 
+def layers_of(config: object) -> int:
+    """The layers of a configuration, or the blocks of one of pictures; 0 where it says nothing of them."""
+    layers, blocks = getattr(config, "layers", 0), getattr(config, "blocks", ())
+    return max(layers, sum(blocks) if isinstance(blocks, tuple) else 0)
+
+
 def filled_network(build: Callable[[], M], arrays: Arrays) -> M:
     """A network with the arrays as its weights. Raises ModelFormatError."""
     use_threads()

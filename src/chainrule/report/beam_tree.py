@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import math
 from typing import TYPE_CHECKING, Any
 
+from chainrule.base.json_numbers import finite
 from chainrule.drawing.glyphs import legible
 from chainrule.drawing.rendering import render
 from chainrule.report.beam_boxes import HEAD, HEAD_OF_PAGE, MARGIN, build_boxes, draw, shortened
@@ -38,10 +38,10 @@ def tree_json(title: str, prompt: str, tree: SearchTree, name: Callable[[int], s
             "id": i,
             "parent": node.parent if node.parent >= 0 else None,
             "token": name(node.token),
-            "log_prob": _finite(node.log_prob),
-            "total": _finite(node.total),
+            "log_prob": finite(node.log_prob),
+            "total": finite(node.total),
             "fate": node.fate,
-            "score": None if node.score is None else _finite(node.score),
+            "score": None if node.score is None else finite(node.score),
         }
         for i, node in enumerate(tree.nodes)
     ]
@@ -143,7 +143,3 @@ def _legend() -> Iterator[dict[str, Any]]:
     for kind, label in LEGEND:
         yield {"kind": kind, "label": label, "left": left}
         left += 20 + 6.4 * len(label) + 22
-
-
-def _finite(number: float) -> float | None:
-    return number if math.isfinite(number) else None

@@ -15,6 +15,7 @@ from chainrule import __version__
 from chainrule.errors import ChainruleError, SettingError
 from chainrule.serving import requests
 from chainrule.serving.api_error import ApiError
+from chainrule.serving.explorer import add_explorer
 from chainrule.serving.guard import LOG
 from chainrule.serving.requests import BodyType, parse_body
 
@@ -32,7 +33,7 @@ _BODY_WAIT_SECONDS = 0.02  # of a short answer, before its client is watched
 
 
 def build_app(service: Service, metrics: Metrics) -> FastAPI:
-    """The application. All routes are registered here; pages can be added to it."""
+    """The application. All routes are registered here."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -83,6 +84,8 @@ def build_app(service: Service, metrics: Metrics) -> FastAPI:
     post("/complete", requests.CompleteBody, service.complete_words, "/v1/complete")
     post("/tokenize", requests.TokenizeBody, service.tokenize, "/v1/tokenize")
     post("/detokenize", requests.DetokenizeBody, service.detokenize, "/v1/detokenize")
+
+    add_explorer(app, post, service)
 
     @app.get("/v1/models", summary="The models.")
     async def models() -> Response:

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger("chainrule.serving")
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
-_OPEN_ROUTES = {"/health"}  # without a key
+_OPEN_ROUTES = {"/health", "/", "/explore"}  # without a key
+_OPEN_FILES = "/explore/"  # the page's own files, which hold no secret
 
 
 class Guard:
@@ -87,7 +88,7 @@ class Guard:
         origin = headers.get(b"origin")
         if origin is not None and urlsplit(origin.decode("latin-1")).netloc != host:
             raise ApiError(403, "requests from pages of other origins are refused", code="wrong_origin")
-        if scope["path"] not in _OPEN_ROUTES:
+        if scope["path"] not in _OPEN_ROUTES and not scope["path"].startswith(_OPEN_FILES):
             self._check_key(headers)
         if self.is_stopping:
             raise ApiError(503, "the server is stopping", code="stopping", retry_after=5)

@@ -5,11 +5,16 @@ memory is short.
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from chainrule.api.causal_model import CausalModel
 from chainrule.api.load import load
 from chainrule.errors import ChainruleError, SettingError
+from chainrule.protocol import UNKNOWN
 from chainrule.serving.api_error import ApiError
 from chainrule.serving.served_model import ServedModel, fingerprint_of
 
@@ -17,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
+    from chainrule.api.model import Model
+    from chainrule.api.pair_model import TextPairModel
     from chainrule.serving.limits import ServerLimits
 
 
@@ -108,7 +115,7 @@ class ModelTable:
             fingerprint, stamp = fingerprint_of(entry.path)
             size = _bytes_of(entry.path)
             self._make_room(name, size)
-            model = await asyncio.to_thread(load, entry.path)
+            model = await asyncio.to_thread(_load_ready, entry.path)
         except (ChainruleError, OSError) as error:
             if entry.served is not None and entry.served.scheduler.is_alive:  # a folder that is just being written
                 return
@@ -145,6 +152,20 @@ class ModelTable:
             raise ApiError(
                 503, f"there is no room for the model {name!r} now; try again later", code="no_memory", retry_after=5
             )
+
+
+def _load_ready(path: Path) -> Model | TextPairModel:
+    """A model whose kernels are compiled, so that its first request does not wait for them. Raises as `load`."""
+    model: Model | TextPairModel = load(path)
+    if isinstance(model, CausalModel):
+        engine, tokens = model.language_model, np.array([UNKNOWN], np.int32)
+        with suppress(ChainruleError):  # a request will get it
+            state = engine.start([tokens])
+            engine.top(state, 1)
+            engine.draw(state, np.array([0.5]))
+            engine.score([tokens], end=False)
+            engine.advance(engine.join([state, state]), np.array([UNKNOWN, UNKNOWN], np.int32))
+    return model
 
 
 def _bytes_of(path: Path) -> int:

@@ -6,7 +6,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from chainrule.base.settings import setting
-from chainrule.neural.config.conditional import ConditionalConfig, Part, Reads, ScoreName, Shared
+from chainrule.neural.config.conditional import (
+    ConditionalConfig,
+    Estimator,
+    LongSources,
+    Reads,
+    ScoreName,
+    Shared,
+    Writes,
+)
 from chainrule.neural.config.network import MAX_CONTEXT, MAX_LAYERS, MAX_WIDTH
 
 
@@ -21,7 +29,11 @@ class CaptionConfig(ConditionalConfig):
 
     encoder: Reads = setting("none", "what reads the vectors of a picture's places", is_rare=True)
     encoder_layers: int = setting(1, "layers of what reads these vectors", least=1, below=MAX_LAYERS, is_rare=True)
-    decoder: Part = setting("lstm", "what writes the caption")
+    decoder: Writes = setting(
+        "lstm",
+        "what writes the caption; hierarchical: an LSTM that gives each sentence of a paragraph a topic, and one that "
+        "writes its words (Krause 2017)",
+    )
     decoder_layers: int = setting(1, "layers of the decoder", least=1, below=MAX_LAYERS)
     width: int = setting(256, "numbers in the vector of a token, and in a layer", least=1, below=MAX_WIDTH)
     attention: Literal["soft", "hard", "none"] = setting(
@@ -32,10 +44,15 @@ class CaptionConfig(ConditionalConfig):
     center: Literal["fixed", "predicted"] = setting("fixed", "for texts only", is_rare=True)
     window: int = setting(5, "for texts only", least=1, below=MAX_CONTEXT, is_rare=True)
     score: ScoreName = setting(
-        "additive",
+        "scaled_dot",
         "how well a state s matches a place h: dot: s h; scaled_dot: s h / root of the width; "
         "general: s W h; additive: v tanh(W s + U h); content: their cosine, sharpened; cosine: as it "
         "is; location: W s, whatever h",
+    )
+    estimator: Estimator = setting(
+        "exact",
+        "hard: how it learns to choose: reinforce: from drawn places (Xu 2015); straight_through: as if attention were "
+        "soft; exact: from the sum over all places (Wu 2018), where nothing is fed into the next step",
     )
     input_feeding: bool = setting(
         False, "lstm, gru that attend after: the next step also reads the output of the last one (Luong 2015)"
@@ -55,4 +72,5 @@ class CaptionConfig(ConditionalConfig):
     )
     placed: bool = setting(True, "the vectors of places get a learned vector of where they are")
     shared: Shared = setting("target", "target: the output shares the vectors of tokens; none: it does not")
+    long_sources: LongSources = setting("refuse", "for texts only", is_rare=True)
     max_source: int = setting(512, "the places of a picture", least=1, below=MAX_CONTEXT, is_rare=True)

@@ -10,13 +10,13 @@ from chainrule.errors import SettingError
 from chainrule.neural.config.network import MAX_CONTEXT, MAX_LAYERS, MAX_WIDTH, BeginToken
 from chainrule.neural.config.transformer import FeedForward  # noqa: TC001  # its hints are read
 
-Part = Literal["transformer", "lstm", "gru", "convolution"]
+Writes = Literal["transformer", "lstm", "gru", "convolution", "hierarchical"]
 Reads = Literal["transformer", "lstm", "gru", "convolution", "none"]
 Style = Literal["vaswani", "modern", "t5"]
 PairPositions = Literal["sinusoidal", "rotary", "relative", "none"]
 Looks = Literal["soft", "local", "hard", "none"]
 ScoreName = Literal["dot", "scaled_dot", "general", "additive", "content", "cosine", "location"]
-Estimator = Literal["reinforce", "straight_through"]
+Estimator = Literal["reinforce", "straight_through", "exact"]
 LongSources = Literal["refuse", "end", "front", "sentences"]
 Shared = Literal["all", "target", "inputs", "none"]
 
@@ -34,7 +34,11 @@ class ConditionalConfig:
         "what reads the source; lstm and gru read it in both directions; none: the decoder attends to the vectors of "
         "tokens by themselves",
     )
-    decoder: Part = setting("transformer", "what writes the target")
+    decoder: Writes = setting(
+        "transformer",
+        "what writes the target; hierarchical: an LSTM that gives each sentence a topic, and one that writes its words "
+        "(Krause 2017)",
+    )
     encoder_layers: int = setting(3, "layers of the encoder", least=1, below=MAX_LAYERS)
     decoder_layers: int = setting(3, "layers of the decoder", least=1, below=MAX_LAYERS)
     width: int = setting(256, "numbers in the vector of a token, and in a layer", least=1, below=MAX_WIDTH)
@@ -71,7 +75,9 @@ class ConditionalConfig:
     )
     window: int = setting(5, "local: positions on each side of the center", least=1, below=MAX_CONTEXT)
     estimator: Estimator = setting(
-        "reinforce", "hard: how it learns to choose: from drawn positions (Xu 2015), or as if attention were soft"
+        "reinforce",
+        "hard: how it learns to choose: reinforce: from drawn positions (Xu 2015); straight_through: as if attention "
+        "were soft; exact: from the sum over all positions (Wu 2018), where nothing is fed into the next step",
     )
     draws: int = setting(
         1,
@@ -163,6 +169,7 @@ class ConditionalConfig:
     source_grid: tuple[int, ...] = setting(
         (), "rows and columns of the vectors of a source", least=1, below=MAX_CONTEXT, is_rare=True
     )
+    sentence_end: int | None = setting(None, "hierarchical: the token that ends a sentence", least=3, is_rare=True)
     placed: bool = setting(False, "vectors of a source get a learned vector of their place", is_rare=True)
 
     def __post_init__(self) -> None:
@@ -201,6 +208,11 @@ class ConditionalConfig:
         if (self.gate or self.doubly_stochastic) and self.attention == "none":
             raise SettingError("gate and doubly_stochastic need attention; leave them out, or set attention")
         samples = self.attention == "hard" and self.estimator == "reinforce"
+        if self.attention == "hard" and self.estimator == "exact" and self.feeds:
+            raise SettingError(
+                "the sum over all positions is exact only where what was attended to is no input of the next step; set "
+                "attends to after and input_feeding to False, or estimator to reinforce"
+            )
         if self.draws > 1 and (not samples or self.feeds or self.soft_share):
             raise SettingError(
                 "draws is for hard attention that learns by reinforce and whose choice the next step does not read: "
@@ -208,8 +220,8 @@ class ConditionalConfig:
             )
         if (self.soft_share or self.entropy) and not samples:
             raise SettingError(
-                "soft_share and entropy are for hard attention that learns by reinforce; set attention to hard, or "
-                "leave them out"
+                "soft_share and entropy are for hard attention that learns by reinforce; set attention to hard and "
+                "estimator to reinforce, or leave them out"
             )
 
     def _check_vectors(self) -> None:
@@ -227,8 +239,8 @@ class ConditionalConfig:
         return self.source_width is not None
 
     @staticmethod
-    def is_recurrent(part: Reads) -> bool:
-        return part in ("lstm", "gru")
+    def is_recurrent(part: Reads | Writes) -> bool:
+        return part in ("lstm", "gru", "hierarchical")
 
     @property
     def width_of_heads(self) -> int:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.ngram.models.ngram_model import NGramModel
-    from chainrule.ngram.models.trie_model import Contexts
+    from chainrule.ngram.models.trie_model import BackoffStep, Contexts
 
     Tokens = Int32[ndarray, " tokens"]
 
@@ -100,6 +100,10 @@ class PaddedModel:
     ) -> tuple[Float32[ndarray, " rows"], Int32[ndarray, " rows"]]:
         """As `LanguageModel.draw`."""
         return self._model.draw(state, uniforms, banned)
+
+    def backoff_chain(self, state: Contexts, tokens: Int32[ndarray, " tokens"]) -> list[BackoffStep]:
+        """As `TrieModel.backoff_chain`."""
+        return self._model.backoff_chain(state, tokens)
 
     def advance(self, state: Contexts, tokens: Int32[ndarray, " rows"]) -> Contexts:
         """As `LanguageModel.advance`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from chainrule.base.token_checks import check_tokens
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.ngram.models.stream_scorer import StreamScorer
 from chainrule.ngram.trie.choosing_kernels import best_words, draw_words
-from chainrule.ngram.trie.query_kernels import NO_NODE, distributions, score_pairs
+from chainrule.ngram.trie.query_kernels import NO_NODE, children, distributions, score_pairs
 from chainrule.protocol import BEGIN
 
 if TYPE_CHECKING:
@@ -26,6 +26,19 @@ if TYPE_CHECKING:
     Trie = tuple[
         Int32[ndarray, " nodes"], Float32[ndarray, " nodes"], Int32[ndarray, " inner+1"], Float32[ndarray, " inner"]
     ]
+
+
+class BackoffStep(NamedTuple):
+    """A context of a query, and what the table has after it.
+
+    continuations: how many different tokens; None if the table lacks the context itself. log_backoff: nats; 0 without
+    the context. log_probs: of the n-grams of the context and each of some tokens, NaN where the table lacks one.
+    """
+
+    context_length: int
+    continuations: int | None
+    log_backoff: float
+    log_probs: Float64[ndarray, " tokens"]
 
 
 class TrieModel(StreamScorer):
@@ -92,6 +105,26 @@ class TrieModel(StreamScorer):
                 raise SettingError(NOTHING_TO_DRAW_MESSAGE)
         check_log_probs(log_probs)
         return log_probs, tokens
+
+    def backoff_chain(self, state: Contexts, tokens: Int32[ndarray, " tokens"]) -> list[BackoffStep]:
+        """Where the probabilities of some tokens after the first row come from: a step for each context, longest first.
+
+        log P(w | row) is the first log-probability of w that is no NaN, plus the log_backoffs of all steps before it.
+        """
+        check_tokens(tokens, self.vocabulary_size)
+        _, (words, log_probs, begin, log_backoffs), contexts = next(iter(self._tries(state[:1])))
+        steps = [BackoffStep(0, self.vocabulary_size, 0.0, self._unigrams[tokens].astype(np.float64))]
+        for length, node in enumerate(contexts[0].tolist(), 1):
+            if node == NO_NODE:
+                steps.append(BackoffStep(length, None, 0.0, np.full(len(tokens), np.nan)))
+                continue
+            low, high = (int(bound) for bound in children(words, begin, node))
+            nodes = low + np.searchsorted(words[low:high], tokens)
+            inside = np.minimum(nodes, words.size - 1)
+            is_there = (nodes < high) & (words[inside] == tokens)
+            own = np.where(is_there, log_probs[inside], np.nan).astype(np.float64)
+            steps.append(BackoffStep(length, high - low, float(log_backoffs[node]), own))
+        return steps[::-1]
 
     @property
     def _begin_state(self) -> Int64[ndarray, " order-1"]:

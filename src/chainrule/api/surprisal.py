@@ -1,11 +1,11 @@
-"""The output of score --tokens, --words and --characters: a line for each unit, or JSON for each document."""
+"""The surprisal of each token, word or character of texts: as lines, or as JSON for each document."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from chainrule.cli.screen import finite
+from chainrule.base.json_numbers import finite
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

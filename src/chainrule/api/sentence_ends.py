@@ -1,0 +1,28 @@
+"""The token that ends a sentence, for decoders that write sentence by sentence."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
+
+from chainrule.errors import SettingError
+
+if TYPE_CHECKING:
+    from chainrule.neural.config.conditional import ConditionalConfig
+    from chainrule.text.tokenizer import Tokenizer
+
+Config = TypeVar("Config", bound="ConditionalConfig")
+PERIOD = b"."
+
+
+def with_sentence_end(config: Config, tokenizer: Tokenizer) -> Config:
+    """With the id of the period, if the decoder is hierarchical. Raises SettingError if targets have no periods."""
+    if config.decoder != "hierarchical" or config.sentence_end is not None:
+        return config
+    tokens = tokenizer.vocabulary.tokens()
+    if PERIOD not in tokens:
+        raise SettingError(
+            "a hierarchical decoder writes sentences, but the vocabulary has no period as a token of its own; end "
+            "sentences with one, and choose the tokenizer word"
+        )
+    return replace(config, sentence_end=tokens.index(PERIOD))

@@ -1,0 +1,58 @@
+"""chainrule explore MODELS: a page that shows what models expect, surprise by surprise."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import CycloptsError, Parameter
+
+from chainrule.cli.arguments import WholeNumber
+from chainrule.cli.screen import note
+from chainrule.cli.serve import name_models, note_event
+
+
+def explore(
+    *models: Annotated[
+        str,
+        Parameter(help="Models: folders or files, each perhaps with a name before it: name=lm/. The first is shown."),
+    ],
+    port: Annotated[int, WholeNumber, Parameter(help="The port of the page; 0 chooses a free one.")] = 8100,
+    no_browser: Annotated[
+        bool, Parameter(negative=(), help="Print the address of the page, and open no browser.")
+    ] = False,
+) -> None:
+    """Look into models on a page: next words, surprisal, samples, beams, attention.
+
+        $ chainrule explore lm/ --no-browser
+
+    The page comes from this machine alone, and only this machine can open it.
+    Ctrl-C stops it. chainrule serve has it too, under /explore/. Needs FastAPI:
+    pip install 'chainrule[serve]'.
+    """
+    from chainrule.serving.serve import serve as serve_models
+
+    if not models:
+        raise CycloptsError(msg="A model to explore is missing.")
+    if not 0 <= port < 1 << 16:
+        raise CycloptsError(msg=f"--port is {port}; give 0 to 65535.")
+
+    def show_page(address: str) -> None:
+        page = f"{address}/explore/"
+        print(f"{page} shows {', '.join(named)}; Ctrl-C stops", flush=True)
+        if not no_browser:
+            _open_browser(page)
+
+    named = name_models(models)
+    serve_models(named, port=port, on_start=show_page, on_event=note_event)
+    note("stopped")
+
+
+def _open_browser(page: str) -> None:
+    """Opens the page if this machine has a screen: in a terminal, a text browser would take it over."""
+    import os
+    import sys
+    import threading
+    import webbrowser
+
+    if sys.platform in ("darwin", "win32") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
+        threading.Thread(target=webbrowser.open, args=(page,), daemon=True).start()

@@ -1,0 +1,156 @@
+"""The next token after a text: probabilities, what settings cut, and where each probability comes from."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from chainrule.api.causal_model import CausalModel
+from chainrule.api.masked_model import MaskedModel
+from chainrule.api.model import Model, as_kind
+from chainrule.base.json_numbers import finite
+from chainrule.decoding.candidates import History, Rules
+from chainrule.decoding.choose_tokens import warped_candidates
+from chainrule.decoding.growing_text import GrowingText
+from chainrule.decoding.sampling_config import SamplingConfig
+from chainrule.decoding.warpers import normalised
+from chainrule.errors import SettingError
+from chainrule.mixture.linear import LinearMixture
+from chainrule.mixture.log_linear import LogLinearMixture
+from chainrule.ngram.models.padded_model import PaddedModel
+from chainrule.ngram.models.trie_model import TrieModel
+from chainrule.protocol import BEGIN, END, UNKNOWN
+
+if TYPE_CHECKING:
+    from jaxtyping import Int32
+    from numpy import ndarray
+
+    from chainrule.text.tokenizer import Tokenizer
+
+    Json = dict[str, Any]
+    Tokens = Int32[ndarray, " tokens"]
+
+
+def next_words(model: object, text: str, top: int = 20, sampling: SamplingConfig | None = None) -> Json:
+    """The likeliest next tokens after a text, or those that fill its gaps, for a model that sees both sides.
+
+    Of each token: its probability, as `CausalModel.next` gives it; `drawn`, the probability after the settings, 0 where
+    they cut it; and `added`, the text that it appends, null for a token that is never generated. Log-probabilities are
+    in nats. Raises SettingError, MarkerError.
+    """
+    if not isinstance(model, Model):
+        raise SettingError("this model writes texts from others; Beams shows what it writes, word by word")
+    if top < 1:
+        raise SettingError(f"top is {top}; expected 1 or more")
+    if model.sees_both_sides:
+        gaps = as_kind(model, MaskedModel).fill(text, top)
+        return {"kind": "gaps", "gaps": [[{"token": token, "prob": prob} for token, prob in gap] for gap in gaps]}
+    return _continuations(as_kind(model, CausalModel), text, top, sampling or SamplingConfig())
+
+
+def _continuations(model: CausalModel, text: str, top: int, sampling: SamplingConfig) -> Json:
+    engine, tokenizer = model.language_model, model.tokenizer
+    ids = tokenizer.encode_texts([text]).ids[:-1]
+    state = engine.start([ids])
+    log_probs = engine.next_log_probs(state)[0].astype(np.float64)
+    best_log_probs, best = (column[0] for column in engine.top(state, top))
+    best = best[np.isfinite(best_log_probs)]
+    warped = warped_candidates(engine, state, Rules(banned=(UNKNOWN,), config=sampling), [History(ids.tolist())])
+    drawn = np.zeros(engine.vocabulary_size)
+    drawn[warped.tokens[0]] = np.exp(normalised(warped.weights)[0])
+    probs = np.exp(log_probs)
+    is_possible = probs > 0
+    may_come = is_possible & (np.arange(probs.size) != UNKNOWN)
+    added = _texts_added(tokenizer, ids, best, text)
+    columns = zip(best.tolist(), tokenizer.shown(best.tolist()), added, strict=True)
+    return {
+        "kind": "next",
+        "context": _names(tokenizer, ids[-8:]),
+        "possible": int(np.count_nonzero(may_come)),
+        "is_distribution": model.is_distribution,
+        "entropy": float(-(probs[is_possible] * log_probs[is_possible]).sum()),
+        "kept": int(np.count_nonzero(drawn)),
+        "cut_prob": float(probs[may_come & (drawn == 0)].sum()),
+        "tokens": [
+            {
+                "token": tokenizer.vocabulary.token(token),
+                "shown": shown,
+                "added": own,
+                "prob": math.exp(log_probs[token]),
+                "log_prob": float(log_probs[token]),
+                "drawn": float(drawn[token]),
+            }
+            for token, shown, own in columns
+        ],
+        **_backoff(model, state, ids, best),
+        **_components(engine, state, best),
+    }
+
+
+def _texts_added(tokenizer: Tokenizer, ids: Tokens, best: Tokens, text: str) -> list[str | None]:
+    """What each token appends to the text as it was typed."""
+    vocabulary = tokenizer.vocabulary
+    before = [vocabulary.token_bytes(int(token)) for token in ids[-1:]]
+    # White space at the end of the text that the tokenizer drops is the one that it puts before the next word.
+    is_spaced = text[-1:].isspace() and not tokenizer.decode(ids.tolist())[-1:].isspace()
+    added: list[str | None] = []
+    for token in best.tolist():
+        if token in (UNKNOWN, BEGIN, END):
+            added.append(None)
+            continue
+        growing = GrowingText(tokenizer.restore, before)
+        own = growing.add(vocabulary.token_bytes(token)) + growing.rest()
+        added.append(own.lstrip() if is_spaced else own)
+    return added
+
+
+def _names(tokenizer: Tokenizer, ids: Tokens) -> list[str]:
+    return ["<s>" if token == BEGIN else shown for token, shown in zip(ids, tokenizer.shown(ids.tolist()), strict=True)]
+
+
+def _backoff(model: CausalModel, state: Any, ids: Tokens, best: Tokens) -> Json:
+    """For an n-gram table: what it has after each context, the longest first; of each token, null where it backs off.
+
+    Counts are not kept in a table; the discounts that were taken from them are in the record.
+    """
+    engine = model.engine
+    if not isinstance(engine, TrieModel | PaddedModel):
+        return {}
+    context = _names(model.tokenizer, np.concatenate([[BEGIN], ids[-engine.order :]]).astype(np.int32))
+    if len(ids) > engine.order:
+        context = context[1:]
+    steps = [step for step in engine.backoff_chain(state, best) if step.context_length <= len(context)]
+    return {
+        "order": engine.order,
+        "smoothing": model.record.get("settings", {}).get("smoothing"),
+        "discounts": {str(entry["order"]): entry["values"] for entry in model.record.get("discounts", [])},
+        "backoff": [
+            {
+                "context": context[len(context) - step.context_length :],
+                "continuations": step.continuations,
+                "log_backoff": finite(step.log_backoff),
+                "log_probs": [finite(log_prob) for log_prob in step.log_probs.tolist()],
+            }
+            for step in steps
+        ],
+    }
+
+
+def _components(engine: Any, state: Any, best: Tokens) -> Json:
+    """For a mixture: the weight of each component, and the probabilities that it gives."""
+    if not isinstance(engine, LinearMixture | LogLinearMixture):
+        return {}
+    if isinstance(engine, LinearMixture):
+        weights = np.exp(engine.log_weights_after(state.previous)[:, 0])
+    else:
+        weights = engine.weights
+    rows = engine.components.rows(state)
+    return {
+        "mixture": engine.kind,
+        "components": [
+            {"family": family, "weight": float(weight), "probs": np.exp(row[0, best].astype(np.float64)).tolist()}
+            for family, weight, row in zip(engine.components.families, weights.tolist(), rows, strict=True)
+        ],
+    }

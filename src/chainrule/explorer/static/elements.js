@@ -1,0 +1,48 @@
+// Elements of the page. Text from models and people becomes text nodes only, never markup.
+
+const LONGEST = 60;
+const SHOWN = { " ": "·", "\n": "¶", "\t": "→", "\r": "←" };
+// Characters that are invisible, or that turn the direction of what follows.
+const HIDDEN = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffc]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
+
+/** An element with attributes (functions become listeners) and children: elements or text. */
+export function element(name, attributes = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (typeof value === "function") made.addEventListener(key, value);
+    else if (value === true) made.setAttribute(key, "");
+    else if (value !== false && value != null) made.setAttribute(key, String(value));
+  }
+  made.append(...children.filter(child => child != null && child !== false));
+  return made;
+}
+
+/** A text whose invisible characters show as their code points. */
+export function visible(text) {
+  return text.replace(HIDDEN, c => `‹U+${c.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}›`);
+}
+
+/** A token by itself: white space is shown, and a long one is shortened. */
+export function tokenText(token) {
+  const shown = visible(token.replace(/[ \n\t\r]/g, c => SHOWN[c]));
+  return shown.length > LONGEST ? `${shown.slice(0, LONGEST - 1)}…` : shown || "(empty)";
+}
+
+/** A table with a header; cells are text or elements. */
+export function table(caption, header, rows, className = "") {
+  const cells = (row, name) => row.map(cell => element(name, name === "th" ? { scope: "col" } : {}, cell));
+  return element("div", { class: "wide", tabindex: "0", role: "region", "aria-label": caption },
+    element("table", { class: className }, element("caption", {}, caption),
+      element("thead", {}, element("tr", {}, ...cells(header, "th"))),
+      element("tbody", {}, ...rows.map(row => element("tr", {}, ...cells(row, "td"))))));
+}
+
+/** A number with so many digits after the point; — if there is none. */
+export function figure(value, digits = 4) {
+  return value == null || !Number.isFinite(value) ? "—" : value.toFixed(digits).replace("-", "−");
+}
+
+/** A probability: small ones with an exponent. */
+export function probability(value) {
+  return value > 0 && value < 0.0001 ? value.toExponential(2) : value.toFixed(4);
+}

@@ -1,0 +1,109 @@
+"""A decoder of paragraphs: a sentence network gives each sentence a topic, from which a word network writes it.
+
+Krause et al. 2017, A Hierarchical Approach for Generating Descriptive Image Paragraphs, section 4.3. After a sentence,
+the word network writes the end or the next sentence, so that there is no stop probability apart from that of </s>.
+Legend: B rows, T time, D width, C choices of hard attention.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+import torch
+from torch import Tensor, nn
+
+from chainrule.neural.config.recurrent import RecurrentConfig
+from chainrule.neural.decoders.recurrent import RecurrentDecoder
+from chainrule.neural.encoders.recurrent import Recurrent
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float
+
+    from chainrule.neural.config.conditional import ConditionalConfig
+    from chainrule.neural.encoded_source import KeysAndValues, Source
+    from chainrule.neural.encoder_states import State
+    from chainrule.neural.encoders.recurrent import LayerState
+
+
+class _State(NamedTuple):
+    """sentences: of the sentence network. topic: of the current sentence, (B, D). words: of the word network."""
+
+    sentences: tuple[LayerState, ...]
+    topic: Tensor
+    words: State
+
+
+class HierarchicalDecoder(nn.Module):
+    """A Decoder whose inputs end with a number that says whether a sentence begins: (B, T, D + 1).
+
+    Between two sentences, the sentence network reads the summary of the source and the last state of the word network;
+    the word network begins again from the topic, which is also added to each of its inputs.
+    """
+
+    def __init__(self, config: ConditionalConfig) -> None:
+        super().__init__()
+        self.width = config.width
+        self.words = RecurrentDecoder(config)
+        self.sentences = Recurrent(
+            RecurrentConfig(
+                cell="lstm",
+                layers=1,
+                width=config.width,
+                embedding_width=2 * config.width,
+                dropout=config.dropout,
+                variational=False,
+            )
+        )
+        self.topic = nn.Linear(config.width, config.width)
+        self.first = nn.Linear(config.width, self.words.begin.out_features)
+
+    def keys_and_values(self, memory: Float[Tensor, "M S D"]) -> tuple[KeysAndValues, ...]:
+        """As `Decoder.keys_and_values`."""
+        return self.words.keys_and_values(memory)
+
+    def start(self, source: Source) -> _State:
+        """As `Decoder.start`."""
+        words = self.words.start(source)
+        topic = source.memory.new_zeros(len(source.rows), self.width)
+        return _State(self.sentences.start(len(source.rows)), topic, tuple(words))
+
+    def forward(
+        self, x: Float[Tensor, "B T D+1"], state: State, starts: Bool[Tensor, "B T"] | None, source: Source
+    ) -> tuple[Float[Tensor, "B T *C D"], State]:
+        """As `Decoder`."""
+        current = self.start(source) if state is None else _State(*cast("tuple", state))  # type: ignore[type-arg]
+        steps = []
+        for time in range(x.shape[1]):
+            if starts is not None:
+                current = _chosen(starts[:, time], self.start(source), current)
+            begins = x[:, time, -1] > 0
+            if bool(begins.any()):
+                current = _chosen(begins, self._next_sentence(current, source), current)
+            inputs = x[:, time : time + 1, :-1] + current.topic[:, None]
+            hidden, words = self.words(inputs, current.words, None, source)
+            current = current._replace(words=words)
+            steps.append(hidden)
+        return torch.cat(steps, 1), tuple(current)
+
+    def _next_sentence(self, state: _State, source: Source) -> _State:
+        """The state of all rows, if each began a sentence now."""
+        layers, *others = cast("tuple[tuple[LayerState, ...], Tensor, Tensor]", state.words)
+        read = torch.cat((source.summary[source.rows], layers[-1][0]), 1)
+        hidden, sentences = self.sentences(read[:, None], state.sentences)
+        topic = torch.tanh(self.topic(hidden[:, 0]))
+        vectors = iter(torch.tanh(self.first(topic)).chunk(self.first.out_features // self.width, 1))
+        first = tuple(tuple(next(vectors) for _ in layer) for layer in layers)
+        return _State(sentences, topic, (first, *others))
+
+
+def _chosen(rows: Bool[Tensor, " B"], new: _State, old: _State) -> _State:
+    """The old state with some rows of the new one."""
+
+    def chosen(one: State, other: State) -> State:
+        if isinstance(one, Tensor):
+            assert isinstance(other, Tensor)
+            return torch.where(rows.view(-1, *[1] * (one.ndim - 1)), one, other)
+        pairs = zip(cast("tuple[State, ...]", one), cast("tuple[State, ...]", other), strict=True)
+        return tuple(chosen(*pair) for pair in pairs)
+
+    return _State(*cast("tuple", chosen(tuple(new), tuple(old))))  # type: ignore[type-arg]

@@ -1,0 +1,112 @@
+"""The explorer's page, and the routes that it asks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from fastapi.responses import RedirectResponse, Response
+from pydantic import Field
+
+from chainrule.decoding.sampling_config import SamplingConfig
+from chainrule.errors import SettingError, TextError
+from chainrule.explorer.next_words import next_words
+from chainrule.explorer.page import HEADERS, page_files
+from chainrule.explorer.pictures import attention, beams
+from chainrule.explorer.surprisals import surprisals
+from chainrule.serving.api_error import ApiError
+from chainrule.serving.requests import Body, Number, Whole
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fastapi import FastAPI
+
+    from chainrule.serving.service import Service
+
+    Json = dict[str, Any]
+
+PAGE = "/explore/"
+
+
+class NextBody(Body):
+    """The body of /v1/explore/next."""
+
+    text: str = ""
+    top: Whole | None = Field(None, ge=1, le=100)
+    temperature: Number | None = Field(None, ge=0, le=1e6)
+    top_k: Whole | None = Field(None, ge=1)
+    top_p: Number | None = Field(None, gt=0, le=1)
+    min_p: Number | None = Field(None, gt=0, le=1)
+    typical: Number | None = Field(None, gt=0, le=1)
+
+
+class SurprisalBody(Body):
+    """The body of /v1/explore/surprisal."""
+
+    text: str
+    by: Literal["tokens", "words", "characters"] = "tokens"
+
+
+class BeamsBody(Body):
+    """The body of /v1/explore/beams."""
+
+    text: str = ""
+    size: Whole = Field(3, ge=1, le=20)
+    max_tokens: Whole = Field(10, ge=1, le=50)
+
+
+class AttentionBody(Body):
+    """The body of /v1/explore/attention."""
+
+    text: str
+    target: str | None = None
+    layer: Whole = 0
+
+
+def add_explorer(app: FastAPI, post: Callable[..., None], service: Service) -> None:
+    """Registers the page and its routes. post: registers a route that takes a body, by path, kind and function."""
+
+    async def on_model(body: Body, function: Callable[[Any], Json]) -> Json:
+        served = await service.table.get(body.model)
+        try:
+            record: Json = await served.call(lambda: function(served.any_model))
+        except (SettingError, TextError) as error:
+            raise ApiError(400, str(error), param="text") from None
+        return {**record, "model": served.name, "fingerprint": served.fingerprint}
+
+    async def next_route(body: NextBody) -> Json:
+        cuts = {name: getattr(body, name) for name in ("top_k", "top_p", "min_p", "typical")}
+        temperature = 1.0 if body.temperature is None else body.temperature
+        try:
+            sampling = SamplingConfig(temperature=temperature, **({} if temperature == 0 else cuts))
+        except SettingError as error:
+            raise ApiError(400, str(error)) from None
+        return await on_model(body, lambda model: next_words(model, body.text, body.top or 20, sampling))
+
+    async def surprisal_route(body: SurprisalBody) -> Json:
+        return await on_model(body, lambda model: surprisals(model, body.text, body.by))
+
+    async def beams_route(body: BeamsBody) -> Json:
+        return await on_model(body, lambda model: beams(model, body.text, body.size, body.max_tokens))
+
+    async def attention_route(body: AttentionBody) -> Json:
+        return await on_model(body, lambda model: attention(model, body.text, body.target, body.layer))
+
+    post("/v1/explore/next", NextBody, next_route)
+    post("/v1/explore/surprisal", SurprisalBody, surprisal_route)
+    post("/v1/explore/beams", BeamsBody, beams_route)
+    post("/v1/explore/attention", AttentionBody, attention_route)
+
+    @app.get("/", include_in_schema=False)
+    @app.get("/explore", include_in_schema=False)
+    async def to_page() -> Response:
+        return RedirectResponse(PAGE)
+
+    @app.get(PAGE, include_in_schema=False)
+    @app.get(PAGE + "{name}", include_in_schema=False)
+    async def page_file(name: str = "index.html") -> Response:
+        try:
+            content, kind = page_files()[name]
+        except KeyError:
+            raise ApiError(404, "there is no such file", code="not_found") from None
+        return Response(content, headers=HEADERS, media_type=kind)

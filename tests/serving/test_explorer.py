@@ -1,0 +1,170 @@
+"""The explorer: its routes give the numbers of the library, and its page is made of our files alone."""
+
+from __future__ import annotations
+
+import base64
+import math
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+import numpy as np
+import pytest
+from running import running
+
+import chainrule
+from chainrule.explorer.page import page_files
+
+if TYPE_CHECKING:
+    from running import Running
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+TEXT = "ke di ba"
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+HOSTILE = "<img src=x onerror=window.hacked=1> </script><script>window.hacked=1</script> javascript:1 \u202e"
+
+
+def asked(served: Running, view: str, model: str, **fields: Any) -> dict[str, Any]:
+    response = served.client.post(f"/v1/explore/{view}", json={"model": model, **fields})
+    assert response.status_code == 200, response.text
+    return dict(response.json())
+
+
+@pytest.mark.parametrize("name", ["ngram", "likelihood", "mixture", "bytes", "lstm", "transformer"])
+def test_next_words_have_the_probabilities_of_the_library(served: Running, folders: dict[str, Path], name: str) -> None:
+    expected = chainrule.load(folders[name]).next(TEXT, 10)
+    record = asked(served, "next", name, text=TEXT, top=10)
+    assert [token["token"] for token in record["tokens"]] == [token for token, _ in expected]
+    assert [token["prob"] for token in record["tokens"]] == pytest.approx([prob for _, prob in expected], rel=1e-6)
+
+
+def test_a_token_is_appended_as_the_text_goes_on(served: Running) -> None:
+    for name, typed, added in (("ngram", "ke di", " "), ("ngram", "ke di ", ""), ("bytes", "ke d", "")):
+        best = asked(served, "next", name, text=typed)["tokens"]
+        texts = [token["added"] for token in best if token["added"] is not None]
+        assert texts
+        assert all(text.startswith(added) and (added or not text.startswith(" ")) for text in texts if text.strip())
+    assert all(token["added"] is None for token in best if token["token"] in ("<unk>", "</s>"))
+
+
+def test_settings_cut_what_generate_never_draws(served: Running, folders: dict[str, Path]) -> None:
+    model = chainrule.load(folders["ngram"])
+    settings = {"temperature": 0.7, "top_k": 4, "min_p": 0.1}
+    record = asked(served, "next", "ngram", text=TEXT, top=20, **settings)
+    drawn = {token["token"]: token["drawn"] for token in record["tokens"] if token["drawn"]}
+    texts = model.sample(TEXT, 400, chainrule.SamplingConfig(**settings), chainrule.Limits(max_tokens=1), seed=3)
+    counts: dict[str, int] = {}
+    for text in texts:
+        token = text.tokens[-1] if text.tokens else "</s>"
+        counts[token] = counts.get(token, 0) + 1
+    assert record["kept"] == len(drawn) <= 4
+    assert set(counts) <= set(drawn)
+    assert math.fsum(drawn.values()) == pytest.approx(1)
+    for token, prob in drawn.items():
+        assert counts.get(token, 0) / 400 == pytest.approx(prob, abs=4 * math.sqrt(prob * (1 - prob) / 400))
+
+
+@pytest.mark.parametrize("name", ["ngram", "compact", "padded"])
+def test_the_back_off_chain_multiplies_to_the_probability(folders: dict[str, Path], name: str) -> None:
+    model = chainrule.load(folders["ngram"])
+    if name == "compact":
+        model = model.compact()
+    if name == "padded":
+        config = chainrule.NGramConfig(order=3, begins="all")
+        model = chainrule.train(FIXTURES / "train.txt", config, tokenizer="whitespace")
+    engine = model.language_model
+    tokens = np.arange(3, engine.vocabulary_size, 7, dtype=np.int32)
+    for text in ("", "ke", "ke di", "no such words at all ke di"):
+        state = engine.start([model.tokenizer.encode_texts([text]).ids[:-1]])
+        log_probs = engine.next_log_probs(state)[0]
+        steps = engine.backoff_chain(state, tokens)
+        for column, token in enumerate(tokens.tolist()):
+            total = 0.0
+            for step in steps:
+                if not math.isnan(step.log_probs[column]):
+                    total += step.log_probs[column]
+                    break
+                total += step.log_backoff
+            assert total == pytest.approx(log_probs[token], abs=1e-5)
+
+
+def test_surprisal_adds_up_to_the_score_and_to_bits_per_byte(
+    served: Running, folders: dict[str, Path], tmp_path: Path
+) -> None:
+    text = "ke di ba unheardof"
+    (tmp_path / "text.txt").write_text(text + "\n")
+    for name in ("ngram", "lstm"):
+        model = chainrule.load(folders[name])
+        for by in ("tokens", "words", "characters"):
+            record = asked(served, "surprisal", name, text=text, by=by)
+            assert sum(unit["log_prob"] for unit in record["units"]) == pytest.approx(model.score([text])[0], abs=1e-4)
+            measured = model.evaluate(tmp_path / "text.txt").bits_per_byte
+            assert record["bits_per_byte"] == pytest.approx(measured, rel=1e-6)
+            assert record["units"][0]["log_prob"] < 0
+
+
+def test_a_long_text_is_cut_and_the_record_says_so(served: Running) -> None:
+    record = asked(served, "surprisal", "ngram", text="ke di ba fi fe " * 10_000, by="words")
+    assert record["left_out"] == 15 * 10_000 - 20_000
+    assert len(record["units"]) == 6668  # 6,666 words, a cut one, and the end
+
+
+def test_beams_and_attention_are_those_of_the_library(served: Running, folders: dict[str, Path]) -> None:
+    tree = asked(served, "beams", "ngram", text="ke", size=2, max_tokens=4)
+    [best] = chainrule.load(folders["ngram"]).beam("ke", chainrule.BeamConfig(size=2), chainrule.Limits(max_tokens=4))
+    assert tree["nodes"][tree["best"][-1]]["total"] == pytest.approx(best.log_prob, abs=1e-5)
+    record = asked(served, "attention", "transformer", text="ke di")
+    [layer] = chainrule.attend(chainrule.load(folders["transformer"]), "ke di").maps
+    weights = np.frombuffer(base64.b64decode(record["weights"]), "<f4").reshape(layer.weights.shape)
+    np.testing.assert_allclose(weights, layer.weights, atol=1e-6)
+    assert record["rows"] == list(layer.rows)
+
+
+def test_a_view_says_what_a_model_needs_for_it(served: Running) -> None:
+    response = served.client.post("/v1/explore/attention", json={"model": "ngram", "text": "I"})
+    assert response.status_code == 400
+    assert "expected a Transformer" in response.json()["error"]["message"]
+
+
+def test_the_page_is_small_and_takes_nothing_from_elsewhere(served: Running) -> None:
+    page = served.client.get("/", follow_redirects=True)
+    assert page.status_code == 200
+    assert "default-src 'none'; script-src 'self'" in page.headers["content-security-policy"]
+    sizes = [len(content) for name, (content, _) in page_files().items()]
+    assert sum(sizes) < 60_000
+    for name, (content, _) in page_files().items():
+        text = content.decode()
+        assert served.client.get(f"/explore/{name}").content == content
+        assert not re.search(r"innerHTML|insertAdjacentHTML|\beval\b|document\.write|new Function", text), name
+        assert not re.search(r"https?://", text), name
+    for name in ("nothing.js", "..%2fpage.py", "__init__.py"):
+        assert served.client.get(f"/explore/{name}").status_code == 404
+
+
+def test_the_page_needs_no_key_and_its_routes_do(folders: dict[str, Path]) -> None:
+    with running({"lm": folders["ngram"]}, key="a-secret-key") as server:
+        assert server.client.get("/explore/main.js").status_code == 200
+        assert server.client.post("/v1/explore/next", json={"text": "I"}).status_code == 401
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="NO CHROMIUM: the explorer's page is not tested; apt-get install chromium")
+@pytest.mark.parametrize(
+    ("view", "model", "expected"),
+    [
+        ("next", "ngram", "Why “"),
+        ("surprisal", "ngram", "bits per byte"),
+        ("attention", "transformer", "head 2"),
+    ],
+)
+def test_the_page_in_a_browser(served: Running, tmp_path: Path, view: str, model: str, expected: str) -> None:
+    state = urlencode({"view": view, "model": model, "text": HOSTILE if view == "surprisal" else TEXT})
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+    flags += ["--disable-component-update", "--disable-sync", f"--user-data-dir={tmp_path}", "--timeout=20000"]
+    command = [str(CHROMIUM), *flags, "--virtual-time-budget=8000", "--dump-dom", f"{served.url}/explore/#{state}"]
+    page = subprocess.run(command, capture_output=True, timeout=60, check=True).stdout.decode()
+    assert expected in page
+    assert "<img src=" not in page.replace('<img src="data:', "")
+    assert page.count("<script") == 1
