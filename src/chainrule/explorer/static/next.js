@@ -90,7 +90,7 @@ function drawBackoff(record, chosen) {
   const discounts = record.discounts[String(length)];
   return element("section", {}, element("h2", {}, `Why “${name}” has ${probability(token.prob)}`),
     element("p", {}, used === 0 ?
-      `The model knows the ${length}-gram “${words(steps[0])} ${name}”, as long as it looks here, so its probability is read directly.` :
+      `The model has the ${length}-gram “${words(steps[0])} ${name}”, the longest it can look up here: its probability is stored.` :
       `The longest n-gram in the model that ends here is a ${length}-gram. ` +
       `P = ${[...product, probability(Math.exp(own[used]))].join(" × ")}: the back-off weights of longer contexts that the model knows, ` +
       `times the probability after ${steps[used].context.length ? `“${words(steps[used])}”` : "no context"}.`),
