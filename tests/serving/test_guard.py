@@ -189,7 +189,7 @@ def test_logs_hold_no_texts_and_no_lines_of_others(folders: dict[str, Path], cap
         server.client.post("/v1/completions", json={"prompt": "secret\r\nFORGED", "model": "evil\r\nFORGED"})
         server.client.get("/v1/models/a%0d%0aFORGED%1b[31m")
         server.client.get("/x%0d%0aFORGED")
-    assert len(caplog.messages) == 3
+    assert len([message for message in caplog.messages if "/health" not in message]) == 3  # which tells it is ready
     assert not any("FORGED" in message or "secret" in message for message in caplog.messages)
 
 
