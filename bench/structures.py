@@ -142,7 +142,6 @@ def measure_batching(options: argparse.Namespace) -> None:
     from chainrule.neural.labelling.build import build_classifier
     from chainrule.text.tokenizer import Tokenizer
 
-    torch.set_num_threads(1)
     train, _ = sst(options.sst, binary=False)
     tokenizer = Tokenizer.untrained("whitespace")
     text = "\n".join(each.input.text() for each in train[:400]) + "\n"
