@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 SIZE = (100, 400)  # of NLVR's scenes
 GRID = GridLabelling(size=SIZE, patch=4, width=96)
 CONVOLUTION = LeNetLabelling(  # of as many weights, and as many pixels of context as fit
-    size=SIZE, channels=(24, 36, 48, 48), kernels=(5, 3, 3, 3), pooled=(1, 2), pooling="max", padded=True,
+    size=SIZE, channels=(32, 48, 62, 62), kernels=(5, 3, 3, 3), pooled=(1, 2), pooling="max", padded=True,
     activation="relu", hidden=(), width=96,
 )  # fmt: skip
 

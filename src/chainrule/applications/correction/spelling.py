@@ -120,14 +120,15 @@ class Spelling:
     def _split(self, words: list[str]) -> dict[str, list[tuple[str, float]]]:
         """Unknown words as two known ones whose space was lost, with log P(word | both).
 
-        A first word of one letter may be misread, too: Thave -> I have.
+        In a scan, a first word of one letter may be misread, too: Thave -> I have.
         """
+        letters = self._words.of_a_letter if self.knows_marks else ()
         cuts = [
             (word, f"{self._alone(left)} {self._alone(word[cut:])}")
             for word in words
             for cut in range(1, len(word))
             if word[cut:] in self._words
-            for left in {word[:cut], *(self._words.of_a_letter if cut == 1 else ())}
+            for left in dict.fromkeys((word[:cut], *letters) if cut == 1 else (word[:cut],))
             if left in self._words
         ]
         log_probs = self._errors.log_probs([word for word, _ in cuts], [pair.lower() for _, pair in cuts]).tolist()
