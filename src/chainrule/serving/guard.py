@@ -100,7 +100,8 @@ class Guard:
         if scope["method"] == "POST":
             kind = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
             if kind != b"application/json":
-                raise ApiError(415, "expected a body of JSON; send the header Content-Type: application/json", code="wrong_type")
+                message = "expected a body of JSON; send the header Content-Type: application/json"
+                raise ApiError(415, message, code="wrong_type")
 
     def _check_key(self, headers: dict[bytes, bytes]) -> None:
         if self._key is None:
