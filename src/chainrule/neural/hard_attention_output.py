@@ -23,7 +23,7 @@ _BASELINE = 0.99  # decay of the running mean loss, the baseline of REINFORCE
 class ChoiceSoftmax(nn.Module):
     """P(token) = sum over choices of P(choice) P(token | choice); in training, choices are drawn at random.
 
-    The last element of each hidden state is log P(choice).
+    The last element of each hidden state is log P(choice). Rounding of the sum makes no probability more than 1.
     """
 
     def __init__(self, full: FullSoftmax, *, is_exact: bool = False) -> None:
@@ -81,7 +81,7 @@ class ChoiceSoftmax(nn.Module):
         """As `Output.log_probs`."""
         if not len(hidden):  # without rows, there are no choices either
             return hidden.new_zeros(0, len(self.weight))
-        return (self.full.log_probs(hidden[..., :-1]) + hidden[..., -1:]).logsumexp(-2)
+        return (self.full.log_probs(hidden[..., :-1]) + hidden[..., -1:]).logsumexp(-2).clamp(max=0)
 
     def log_probs_of(
         self, hidden: Float[Tensor, "*shape C D+1"], targets: Int64[Tensor, "*shape *tokens"]
@@ -91,4 +91,5 @@ class ChoiceSoftmax(nn.Module):
         tokens = targets.shape[choice:]
         repeated = targets.unsqueeze(choice).expand(*hidden.shape[:-1], *tokens)
         log_probs = self.full.log_probs_of(hidden[..., :-1].contiguous(), repeated)
-        return (log_probs + hidden[..., -1].view(*hidden.shape[:-1], *(1 for _ in tokens))).logsumexp(choice)
+        of_choices = hidden[..., -1].view(*hidden.shape[:-1], *(1 for _ in tokens))
+        return (log_probs + of_choices).logsumexp(choice).clamp(max=0)
