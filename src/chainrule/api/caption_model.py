@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 
     from chainrule.base.progress import Progress
     from chainrule.decoding.batch import Ending
-    from chainrule.decoding.beam import BeamConfig, Hypothesis
+    from chainrule.decoding.beam import Hypothesis
+    from chainrule.decoding.beam_config import BeamConfig
     from chainrule.decoding.constraints import Constraints
     from chainrule.neural.conditional_model import ConditionalModel
     from chainrule.neural.config.pictures import PictureLabelling
