@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float32, Float64, Shaped
     from numpy import ndarray
 
+    from chainrule.base.progress import Progress
     from chainrule.decoding.batch import Ending
     from chainrule.decoding.beam import BeamConfig, Hypothesis
     from chainrule.decoding.constraints import Constraints
@@ -172,14 +173,14 @@ class CaptionModel:
     ) -> PairMeasurement:
         """Perplexity and bits per byte of captions; BLEU, METEOR, ROUGE-L and CIDEr-D of those that the model writes.
 
-        vectors: of the pictures, for a model without an encoder of pictures. Raises TextError, SettingError.
+        vectors: those that stand for the pictures; a model without an encoder of pictures needs them. Raises TextError,
+        SettingError.
         """
         progress = callback(progress)
-        pictures = check_captions(pictures, with_pictures=self.encoder is not None)
-        given = self._pictures(pictures) if vectors is None else list(vectors)
-        if len(given) != len(pictures):
-            raise SettingError(f"there are vectors of {len(given):,} pictures, but captions of {len(pictures):,}")
-        sources = self._encoded(self.sources(given), progress)
+        pictures = check_captions(pictures, with_pictures=self.encoder is not None and vectors is None)
+        if vectors is not None and len(vectors) != len(pictures):
+            raise SettingError(f"there are vectors of {len(vectors):,} pictures, but captions of {len(pictures):,}")
+        sources = self._encoded(self._pictures(pictures) if vectors is None else self.sources(vectors), progress)
         log_probs = self._score(sources, pictures, progress)
         written = self._search(sources, beam, max_tokens, progress)
         texts = [self.tokenizer.decode(several[0].tokens) if several else "" for several in written]
@@ -231,29 +232,32 @@ class CaptionModel:
             raise SettingError("this model was trained on vectors; give those of the pictures, too")
         return self.sources(item.picture for item in pictures)
 
-    def _encoded(self, sources: list[Any], progress: Any) -> list[Any]:
+    def _encoded(self, sources: list[Any], progress: Progress) -> list[Any]:
         """Sources as vectors, so that the encoder reads each picture once."""
         from chainrule.neural.captioner_saving import attached_body
         from chainrule.neural.source_vectors import check_vectors, vectors_of_pictures
 
         body = attached_body(self.model)
         check_vectors(sources, self.model.network.config, body)
-        encoded = list(sources)
-        pixels = [i for i, source in enumerate(sources) if source.dtype == np.uint8]
-        for first in range(0, len(pixels), 64):
-            progress("encoding pictures", first, len(pixels))
-            chosen = pixels[first : first + 64]
-            assert body is not None
-            for i, vectors in zip(chosen, vectors_of_pictures(body, [sources[i] for i in chosen]), strict=True):
-                encoded[i] = vectors
-        return encoded
+        pixels = [source for source in sources if source.dtype == np.uint8]
+        if not pixels:
+            return sources
+        assert body is not None  # else check_vectors refuses pixels
+        encoded = iter(vectors_of_pictures(body, pixels, progress))
+        return [next(encoded) if source.dtype == np.uint8 else source for source in sources]
 
     def _constraints(self, max_tokens: int) -> Constraints:
         """Raises SettingError."""
         return constraints_for(Limits(max_tokens=max_tokens), self.tokenizer, "")
 
     def _search(
-        self, sources: list[Any], beam: BeamConfig | None, max_tokens: int, progress: Any, *, alignments: bool = False
+        self,
+        sources: list[Any],
+        beam: BeamConfig | None,
+        max_tokens: int,
+        progress: Progress,
+        *,
+        alignments: bool = False,
     ) -> list[list[Hypothesis]]:
         constraints = self._constraints(max_tokens)
         return search_sources(
@@ -261,7 +265,7 @@ class CaptionModel:
         )
 
     def _score(
-        self, sources: Sequence[Any], pictures: Sequence[CaptionedPicture], progress: Any
+        self, sources: Sequence[Any], pictures: Sequence[CaptionedPicture], progress: Progress
     ) -> list[Float64[ndarray, " captions"]]:
         counts = [len(item.captions) for item in pictures]
         targets = documents_of(
