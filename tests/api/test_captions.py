@@ -86,6 +86,9 @@ def test_a_picture_has_a_captioner_of_its_own_words(
     measured = frozen.evaluate(captioned[:8], progress=False)
     assert measured.to_dict()["BLEU-1"] == pytest.approx(100)
     assert measured.to_dict()["pictures"] == 8
+    texts_only = [item._replace(picture=None) for item in captioned[:8]]
+    vectors = np.stack(frozen.vectors([item.picture for item in captioned[:8]]))
+    assert frozen.evaluate(texts_only, vectors=vectors, progress=False).to_dict() == measured.to_dict()
     scores = frozen.score(captioned[:2], progress=False)
     for item, own in zip(captioned, scores, strict=False):
         given = frozen.given(item.picture)
@@ -317,13 +320,13 @@ def test_vectors_are_computed_once_and_only_by_their_own_encoder(
     own = vectors_of_pictures
     monkeypatch.setattr(
         "chainrule.neural.source_vectors.vectors_of_pictures",
-        lambda body, given: (computed.append(len(given)), own(body, given))[1],
+        lambda body, given, progress: (computed.append(len(given)), own(body, given, progress))[1],
     )
     again = encode_pictures(encoder, pictures[:4], cache, silent)
     np.testing.assert_array_equal(again[:3], first)
     assert computed == [1]  # the fourth
     encode_pictures(encoder, pictures[:4], cache, silent)
-    assert computed == [1]
+    assert computed == [1, 0]
     assert encoder.config is not None
     other = PictureEncoder("other", replace(encoder.config, size=(12, 23)), encoder.body)
     with pytest.raises(SettingError, match="of another encoder, or of pictures of another size"):
@@ -372,33 +375,6 @@ def test_bad_vectors_are_refused(write: Callable[[Path], None], message: str, tm
     write(tmp_path / "v.npy")
     with pytest.raises(TextError, match=rf"v\.npy: .*{message}"):
         open_encoder(tmp_path / "v.npy", silent)
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ({"image": "0.png"}, "line 1: the picture has no caption"),
-        ({"image": "0.png", "captions": []}, r"line 1: the captions are \[\]"),
-        ({"image": "0.png", "captions": ["a", " "]}, r"line 1: the captions are \['a', ' '\]"),
-        ({"image": "0.png", "caption": 3}, "line 1: the captions are 3"),
-        ({"captions": ["a dog"]}, "line 1: the captions have no picture"),
-        ({"image": 7, "captions": ["a dog"]}, "line 1: image is 7"),
-        ({"image": "gone.png", "captions": ["a dog"]}, r"line 1: .*gone\.png: there is no such file"),
-        ({"image": "bad.png", "captions": ["a dog"]}, r"line 1: .*bad\.png: is no JPEG and no PNG"),
-        ([1], "line 1: found a list"),
-    ],
-)
-def test_a_bad_line_is_named(line: Any, message: str, folder: Path) -> None:
-    (folder / "bad.png").write_bytes(b"broken")
-    path = folder / "one.jsonl"
-    path.write_text(json.dumps(line) + "\n")
-    with pytest.raises(TextError, match=message):
-        chainrule.read_captions(path)
-    problems: list[TextError] = []
-    good = {"picture": "0.png", "caption": " a  dog\t"}
-    path.write_text(json.dumps(line) + "\n" + json.dumps(good) + "\n")
-    [read] = chainrule.read_captions(path, on_bad=problems.append)
-    assert (read.captions, len(problems)) == (("a dog",), 1)
 
 
 def test_settings_that_do_not_suit_are_refused(folder: Path, captioned: list[chainrule.CaptionedPicture]) -> None:

@@ -6,7 +6,6 @@ model.caption(["dog.jpg"])[0][0].text
 
 from __future__ import annotations
 
-import unicodedata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,7 +18,7 @@ from chainrule.api.pair_generator import BEAM
 from chainrule.api.pair_measurement import PairMeasurement, measure_targets
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.search_sources import score_targets, search_sources
-from chainrule.api.tokenizers import tokenizer_from
+from chainrule.api.tokenizers import tokenizer_entry, tokenizer_from
 from chainrule.decoding.beam import search
 from chainrule.decoding.limits import Limits, constraints_for
 from chainrule.decoding.search_tree import with_greedy
@@ -30,7 +29,6 @@ from chainrule.neural.config.labelling import labelling_settings
 from chainrule.pictures.picture import as_picture, framed
 from chainrule.pictures.read_captions import CaptionedPicture, check_captions
 from chainrule.report.model_card import model_card
-from chainrule.storage.config_json import TokenizerEntry
 from chainrule.storage.model_folder import TOKENIZER, VOCABULARY_ARRAYS, open_model, save_model, saved_family
 from chainrule.text.tokenizer import documents_of
 
@@ -41,8 +39,10 @@ if TYPE_CHECKING:
     from jaxtyping import Float32, Float64, Shaped
     from numpy import ndarray
 
+    from chainrule.base.progress import Progress
     from chainrule.decoding.batch import Ending
-    from chainrule.decoding.beam import BeamConfig, Hypothesis
+    from chainrule.decoding.beam import Hypothesis
+    from chainrule.decoding.beam_config import BeamConfig
     from chainrule.decoding.constraints import Constraints
     from chainrule.neural.conditional_model import ConditionalModel
     from chainrule.neural.config.pictures import PictureLabelling
@@ -172,14 +172,14 @@ class CaptionModel:
     ) -> PairMeasurement:
         """Perplexity and bits per byte of captions; BLEU, METEOR, ROUGE-L and CIDEr-D of those that the model writes.
 
-        vectors: of the pictures, for a model without an encoder of pictures. Raises TextError, SettingError.
+        vectors: those that stand for the pictures; a model without an encoder of pictures needs them. Raises TextError,
+        SettingError.
         """
         progress = callback(progress)
-        pictures = check_captions(pictures, with_pictures=self.encoder is not None)
-        given = self._pictures(pictures) if vectors is None else list(vectors)
-        if len(given) != len(pictures):
-            raise SettingError(f"there are vectors of {len(given):,} pictures, but captions of {len(pictures):,}")
-        sources = self._encoded(self.sources(given), progress)
+        pictures = check_captions(pictures, with_pictures=self.encoder is not None and vectors is None)
+        if vectors is not None and len(vectors) != len(pictures):
+            raise SettingError(f"there are vectors of {len(vectors):,} pictures, but captions of {len(pictures):,}")
+        sources = self._encoded(self._pictures(pictures) if vectors is None else self.sources(vectors), progress)
         log_probs = self._score(sources, pictures, progress)
         written = self._search(sources, beam, max_tokens, progress)
         texts = [self.tokenizer.decode(several[0].tokens) if several else "" for several in written]
@@ -202,12 +202,7 @@ class CaptionModel:
             Path(path),
             family=FAMILY,
             settings={"network": settings_of(self.model.network.config), "encoder": encoder},
-            tokenizer=TokenizerEntry(
-                kind=self.tokenizer.name,
-                markers=self.tokenizer.markers,
-                normalise=self.tokenizer.normaliser.steps,
-                unicode=unicodedata.unidata_version,
-            ),
+            tokenizer=tokenizer_entry(self.tokenizer),
             arrays=arrays,
             record=self.record,
             card=model_card(info_of_captioner(self.tokenizer, self.record, size=size).rows()),
@@ -231,29 +226,32 @@ class CaptionModel:
             raise SettingError("this model was trained on vectors; give those of the pictures, too")
         return self.sources(item.picture for item in pictures)
 
-    def _encoded(self, sources: list[Any], progress: Any) -> list[Any]:
+    def _encoded(self, sources: list[Any], progress: Progress) -> list[Any]:
         """Sources as vectors, so that the encoder reads each picture once."""
         from chainrule.neural.captioner_saving import attached_body
         from chainrule.neural.source_vectors import check_vectors, vectors_of_pictures
 
         body = attached_body(self.model)
         check_vectors(sources, self.model.network.config, body)
-        encoded = list(sources)
-        pixels = [i for i, source in enumerate(sources) if source.dtype == np.uint8]
-        for first in range(0, len(pixels), 64):
-            progress("encoding pictures", first, len(pixels))
-            chosen = pixels[first : first + 64]
-            assert body is not None
-            for i, vectors in zip(chosen, vectors_of_pictures(body, [sources[i] for i in chosen]), strict=True):
-                encoded[i] = vectors
-        return encoded
+        pixels = [source for source in sources if source.dtype == np.uint8]
+        if not pixels:
+            return sources
+        assert body is not None  # else check_vectors refuses pixels
+        encoded = iter(vectors_of_pictures(body, pixels, progress))
+        return [next(encoded) if source.dtype == np.uint8 else source for source in sources]
 
     def _constraints(self, max_tokens: int) -> Constraints:
         """Raises SettingError."""
         return constraints_for(Limits(max_tokens=max_tokens), self.tokenizer, "")
 
     def _search(
-        self, sources: list[Any], beam: BeamConfig | None, max_tokens: int, progress: Any, *, alignments: bool = False
+        self,
+        sources: list[Any],
+        beam: BeamConfig | None,
+        max_tokens: int,
+        progress: Progress,
+        *,
+        alignments: bool = False,
     ) -> list[list[Hypothesis]]:
         constraints = self._constraints(max_tokens)
         return search_sources(
@@ -261,7 +259,7 @@ class CaptionModel:
         )
 
     def _score(
-        self, sources: Sequence[Any], pictures: Sequence[CaptionedPicture], progress: Any
+        self, sources: Sequence[Any], pictures: Sequence[CaptionedPicture], progress: Progress
     ) -> list[Float64[ndarray, " captions"]]:
         counts = [len(item.captions) for item in pictures]
         targets = documents_of(

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from chainrule.neural.labelling.pictures import PictureBody
     from chainrule.pictures.picture import Frame, Picture
 
-_BATCH = 64  # pictures
 NETWORKS = tuple(name for name, kind in LABELLING.items() if issubclass(kind, PictureLabelling))
 EncoderLike = PictureLabelling | ClassifierModel | str | os.PathLike[str]
 
@@ -154,13 +153,8 @@ def encode_pictures(
     pixels = [framed(picture, body.frame) for picture in pictures]
     digests = [hashlib.sha256(np.ascontiguousarray(one).data).digest() for one in pixels]
     fresh = {digest: i for i, digest in enumerate(digests) if digest not in known}
-    missing = list(fresh.values())
-    for first in range(0, len(missing), _BATCH):
-        progress("encoding pictures", first, len(missing))
-        chosen = missing[first : first + _BATCH]
-        for i, vectors in zip(chosen, vectors_of_pictures(body, [pixels[i] for i in chosen]), strict=True):
-            known[digests[i]] = vectors
-    if cache is not None and missing:
+    known |= zip(fresh, vectors_of_pictures(body, [pixels[i] for i in fresh.values()], progress), strict=True)
+    if cache is not None and fresh:
         _write_cache(Path(cache), encoder, known)
     return np.stack([known[digest] for digest in digests])
 

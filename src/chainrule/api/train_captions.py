@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
@@ -112,8 +113,6 @@ def train_captions(
     sizes = (0, both.tokenizer.vocabulary_size)
 
     def make_body() -> Any:
-        import copy
-
         assert opened.config is not None
         return new_body(opened.config) if opened.body is None else copy.deepcopy(opened.body)
 

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError
 from chainrule.neural.labelling.pictures import PictureBody, annotation_vectors
 from chainrule.neural.labelling.vit import waves
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
     from chainrule.neural.config.conditional import ConditionalConfig
     from chainrule.neural.config.pictures import PictureLabelling
+
+_BATCH = 64  # pictures that are encoded at once
 
 
 class VectorInput(nn.Module):
@@ -115,6 +118,12 @@ def body_for_size(body: PictureBody, config: PictureLabelling) -> PictureBody:
 
 
 @torch.inference_mode()
-def vectors_of_pictures(body: PictureBody, pictures: Sequence[UInt8[ndarray, "H W C"]]) -> Float32[ndarray, "M S F"]:
+def vectors_of_pictures(
+    body: PictureBody, pictures: Sequence[UInt8[ndarray, "H W C"]], progress: Progress = silent
+) -> list[Float32[ndarray, "S F"]]:
     """The vectors of pictures that have the encoder's own size. The encoder must be in evaluation mode."""
-    return annotation_vectors(body, pictures).float().cpu().numpy()
+    vectors: list[Float32[ndarray, "S F"]] = []
+    for first in range(0, len(pictures), _BATCH):
+        progress("encoding pictures", first, len(pictures))
+        vectors.extend(annotation_vectors(body, pictures[first : first + _BATCH]).float().cpu().numpy())
+    return vectors
