@@ -60,8 +60,8 @@ def learn_channel(
     """A channel for marked words, from pairs (wrong, right). weights: of the pairs, such as their counts.
 
     Pairs may be of marks (`marks_as_word`), right ones among them, so that the probabilities of their errors are those
-    of all marks, not of wrong ones. Pairs may differ in a space. prior: a channel of words in lower case; what few pairs
-    say is smoothed towards it.
+    of all marks, not of wrong ones. Pairs may differ in a space. prior: a channel of words in lower case; what few
+    pairs say is smoothed towards it.
 
     Raises SettingError if there is no pair, or none with an error, or rounds < 1.
     """
