@@ -21,7 +21,8 @@ import numpy as np
 from machine import circumstances
 
 import chainrule
-from chainrule.decoding.beam import BeamConfig, search
+from chainrule.decoding.beam import search
+from chainrule.decoding.beam_config import BeamConfig
 from chainrule.decoding.constraints import Constraints
 from chainrule.decoding.sampling import GREEDY, SamplingConfig, sample
 

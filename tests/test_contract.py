@@ -24,7 +24,8 @@ from random_networks import (
 import chainrule
 from chainrule import CacheConfig, NGramConfig, UniformConfig
 from chainrule.base.distributions import unknown_log_probs_of
-from chainrule.decoding.beam import BeamConfig, search
+from chainrule.decoding.beam import search
+from chainrule.decoding.beam_config import BeamConfig
 from chainrule.decoding.constraints import Constraints
 from chainrule.decoding.sampling import GREEDY, SamplingConfig, sample
 from chainrule.errors import SettingError

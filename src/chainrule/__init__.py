@@ -96,7 +96,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.comparison.labels import LabelComparison as LabelComparison, compare_labels as compare_labels
     from chainrule.comparison.pairs import PairComparison as PairComparison, compare_pairs as compare_pairs
     from chainrule.comparison.smoothing_table import SmoothingTable as SmoothingTable
-    from chainrule.decoding.beam import BeamConfig as BeamConfig
+    from chainrule.decoding.beam_config import BeamConfig as BeamConfig
     from chainrule.decoding.limits import Limits as Limits
     from chainrule.decoding.sampling import SamplingConfig as SamplingConfig
     from chainrule.errors import (
@@ -178,7 +178,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "AttentionMaps": "api.attend",
     "BagConfig": "neural.config",
-    "BeamConfig": "decoding.beam",
+    "BeamConfig": "decoding.beam_config",
     "BeamTree": "api.beam_tree",
     "BilinearConfig": "neural.config",
     "CacheConfig": "mixture.config",

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import subprocess
 import sys
 import threading
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from command_line import Result
+from tiny_pairs import QUICK, SOURCES, TARGETS
 
 from chainrule.api.train import train
+from chainrule.base.threads import set_threads
 from chainrule.cli.main import run
 from chainrule.ngram.config import NGramConfig
 
@@ -71,6 +75,53 @@ def impossible(tmp_path: Path) -> Path:
     unigrams = ["-inf\t<unk>", "0\t<s>", "-0.30103\t</s>", "-0.30103\ta"]
     path.write_text("\n".join(["\\data\\", "ngram 1=4", "", "\\1-grams:", *unigrams, "", "\\end\\", ""]))
     return path
+
+
+@contextmanager
+def _single_threaded() -> Iterator[None]:
+    import torch
+
+    before = torch.get_num_threads()
+    set_threads(1)
+    torch.set_num_threads(1)
+    yield
+    set_threads(None)
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    with _single_threaded():
+        yield
+
+
+def _write_pairs(folder: Path) -> list[Path]:
+    files = [folder / "train.de", folder / "train.en"]
+    for file, lines in zip(files, (SOURCES, TARGETS), strict=True):
+        file.write_text("".join(line + "\n" for line in lines))
+    return files
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> list[Path]:
+    """The files of sources and targets."""
+    return _write_pairs(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def trained_pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("pairs")
+    source, target = _write_pairs(folder)
+    arguments = ["train", "translation", "--source", source, "--target", target, "-o", folder / "mt", *QUICK]
+    with _single_threaded():
+        assert run([str(argument) for argument in arguments]) == 0
+    return folder / "mt"
+
+
+@pytest.fixture
+def mt(trained_pairs: Path, one_thread: None, tmp_path: Path) -> Path:
+    """A model of the pairs that a test may change."""
+    return shutil.copytree(trained_pairs, tmp_path / "mt")
 
 
 @pytest.fixture

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles import BEGIN, END, UNKNOWN, random_backoff_grams, table_of
 
-from chainrule.decoding.beam import BeamConfig, search
+from chainrule.decoding.beam import search
+from chainrule.decoding.beam_config import BeamConfig
 from chainrule.decoding.constraints import Constraints
 from chainrule.decoding.sampling import GREEDY, sample
 from chainrule.decoding.search_tree import with_greedy

@@ -10,7 +10,8 @@ import pytest
 
 from chainrule.base.distributions import draw_of, top_of
 from chainrule.base.token_checks import as_tokens
-from chainrule.decoding.beam import BeamConfig, search
+from chainrule.decoding.beam import search
+from chainrule.decoding.beam_config import BeamConfig
 from chainrule.decoding.constraints import Constraints
 from chainrule.decoding.sampling import GREEDY, sample
 from chainrule.protocol import BEGIN, END

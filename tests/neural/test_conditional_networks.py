@@ -11,7 +11,8 @@ import pytest
 import torch
 from random_networks import CAPTIONERS, PAIRS, PICTURE, VOCABULARY_SIZE, caption, pair, random_pair
 
-from chainrule.decoding.beam import BeamConfig, search
+from chainrule.decoding.beam import search
+from chainrule.decoding.beam_config import BeamConfig
 from chainrule.decoding.constraints import Constraints
 from chainrule.errors import SettingError
 from chainrule.neural.conditional import build_conditional

@@ -14,7 +14,7 @@ from tiny_models import PAIRS, SOURCES, TEXTS, save, save_pieces, shaken, unigra
 from transformers import MarianTokenizer, T5ForConditionalGeneration
 
 import chainrule
-from chainrule.decoding.beam import BeamConfig
+from chainrule.decoding.beam_config import BeamConfig
 from chainrule.decoding.constraints import Constraints
 from chainrule.errors import ModelFormatError
 from chainrule.neural.positions import Sinusoidal, two_sided_buckets

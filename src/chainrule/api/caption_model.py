@@ -6,7 +6,6 @@ model.caption(["dog.jpg"])[0][0].text
 
 from __future__ import annotations
 
-import unicodedata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,7 +18,7 @@ from chainrule.api.pair_generator import BEAM
 from chainrule.api.pair_measurement import PairMeasurement, measure_targets
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.search_sources import score_targets, search_sources
-from chainrule.api.tokenizers import tokenizer_from
+from chainrule.api.tokenizers import tokenizer_entry, tokenizer_from
 from chainrule.decoding.beam import search
 from chainrule.decoding.limits import Limits, constraints_for
 from chainrule.decoding.search_tree import with_greedy
@@ -30,7 +29,6 @@ from chainrule.neural.config.labelling import labelling_settings
 from chainrule.pictures.picture import as_picture, framed
 from chainrule.pictures.read_captions import CaptionedPicture, check_captions
 from chainrule.report.model_card import model_card
-from chainrule.storage.config_json import TokenizerEntry
 from chainrule.storage.model_folder import TOKENIZER, VOCABULARY_ARRAYS, open_model, save_model, saved_family
 from chainrule.text.tokenizer import documents_of
 
@@ -43,7 +41,8 @@ if TYPE_CHECKING:
 
     from chainrule.base.progress import Progress
     from chainrule.decoding.batch import Ending
-    from chainrule.decoding.beam import BeamConfig, Hypothesis
+    from chainrule.decoding.beam import Hypothesis
+    from chainrule.decoding.beam_config import BeamConfig
     from chainrule.decoding.constraints import Constraints
     from chainrule.neural.conditional_model import ConditionalModel
     from chainrule.neural.config.pictures import PictureLabelling
@@ -203,12 +202,7 @@ class CaptionModel:
             Path(path),
             family=FAMILY,
             settings={"network": settings_of(self.model.network.config), "encoder": encoder},
-            tokenizer=TokenizerEntry(
-                kind=self.tokenizer.name,
-                markers=self.tokenizer.markers,
-                normalise=self.tokenizer.normaliser.steps,
-                unicode=unicodedata.unidata_version,
-            ),
+            tokenizer=tokenizer_entry(self.tokenizer),
             arrays=arrays,
             record=self.record,
             card=model_card(info_of_captioner(self.tokenizer, self.record, size=size).rows()),

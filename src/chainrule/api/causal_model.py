@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.applications.chat.chat_model import ChatModel
-    from chainrule.decoding.beam import BeamConfig
+    from chainrule.decoding.beam_config import BeamConfig
     from chainrule.decoding.limits import Limits
     from chainrule.decoding.sampling import SamplingConfig
     from chainrule.decoding.search_tree import SearchTree

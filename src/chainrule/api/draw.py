@@ -13,6 +13,7 @@ from chainrule.api.network_diagrams import network_diagram
 from chainrule.api.pair_model import TextPairModel, holds_pairs, load_pairs
 from chainrule.base.files import check_new_file, replace_file
 from chainrule.drawing.bars import bar_chart
+from chainrule.drawing.diagram import Diagram
 from chainrule.drawing.heat_map import heat_map_with_line
 from chainrule.drawing.plots import check_plot_name, svg_of, write_plot
 from chainrule.errors import SettingError
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from matplotlib.figure import Figure
-
-    from chainrule.drawing.diagram import Diagram
 
 What = Literal["network", "positions", "sizes"]
 
@@ -38,14 +37,10 @@ class Drawing:
         return self._svg()
 
     def _svg(self) -> str:
-        from chainrule.drawing.diagram import Diagram
-
         return self.drawn.svg() if isinstance(self.drawn, Diagram) else svg_of(self.drawn)
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Writes a diagram as .svg, a plot as .svg, .pdf or .png. Raises OutputError, SettingError."""
-        from chainrule.drawing.diagram import Diagram
-
         target = Path(path)
         check_drawing_target(target, is_diagram=isinstance(self.drawn, Diagram), overwrite=overwrite)
         if isinstance(self.drawn, Diagram):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from chainrule.applications.chat.chat_model import CHAT_LIMITS, CHAT_SAMPLING, Answer
-from chainrule.applications.chat.messages import Message, as_messages, exchanges
+from chainrule.applications.chat.messages import Message, as_messages, exchanges, split_system
 from chainrule.decoding.text_decoder import TextDecoder
 from chainrule.errors import SettingError
 from chainrule.text.turns import source_of_turns
@@ -54,10 +54,10 @@ class PairChat:
     def source(self, messages: Iterable[Mapping[str, Any] | Message]) -> tuple[Int32[ndarray, " T"], int]:
         """The ids that the model reads of a conversation, and how many of its first messages it does not read.
 
-        A system message is always read. Raises SettingError as `as_messages`.
+        A system message is kept as long as the last message leaves room for it. Raises SettingError as `as_messages`.
         """
         given = as_messages(messages)
-        system, turns = (given[:1], given[1:]) if given[0].role == "system" else ([], given)
+        system, turns = split_system(given)
         for first in exchanges(turns):
             [tokens] = self.generator.encode_whole([source_of_turns([*system, *turns[first:]])])
             if len(tokens) <= self.longest:

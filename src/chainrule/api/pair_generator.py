@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from chainrule.api.search_sources import BATCH, search_sources
-from chainrule.decoding.beam import BeamConfig, Hypothesis, search
+from chainrule.decoding.beam import Hypothesis, search
+from chainrule.decoding.beam_config import BeamConfig
 from chainrule.decoding.limits import Limits, constraints_for
 from chainrule.decoding.sampling import Sample, SamplingConfig, sample
 from chainrule.decoding.search_tree import SearchTree, with_greedy

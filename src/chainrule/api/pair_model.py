@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import secrets
-import unicodedata
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +23,7 @@ from chainrule.api.pair_generator import BEAM, PairGenerator, Written
 from chainrule.api.pair_measurement import PairMeasurement, measure_pairs
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.search_sources import score_targets
-from chainrule.api.tokenizers import tokenizer_from
+from chainrule.api.tokenizers import tokenizer_entry, tokenizer_from
 from chainrule.decoding.sampling import SamplingConfig
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.neural.config import settings_of
@@ -50,7 +49,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.base.progress import Progress
-    from chainrule.decoding.beam import BeamConfig
+    from chainrule.decoding.beam_config import BeamConfig
     from chainrule.decoding.limits import Limits
     from chainrule.neural.conditional_model import ConditionalModel
     from chainrule.storage.hugging_face import Checkpoint
@@ -240,9 +239,9 @@ class TextPairModel:
             family=FAMILY,
             settings={
                 "network": settings_of(self.model.network.config),
-                "source_tokenizer": None if is_joint else _entry(self.source).model_dump(),
+                "source_tokenizer": None if is_joint else tokenizer_entry(self.source).model_dump(),
             },
-            tokenizer=_entry(self.target),
+            tokenizer=tokenizer_entry(self.target),
             arrays=arrays,
             record=self.record,
             card=model_card(info_of_pairs(self.target, self.source, self.record, size=size).rows()),
@@ -303,12 +302,3 @@ def _load_folder(path: Path) -> TextPairModel:
     except (ModelFormatError, SettingError, ValueError) as error:
         raise ModelFormatError(f"{path}: {error}") from error
     return TextPairModel(model, source, target, entry.record)
-
-
-def _entry(tokenizer: Tokenizer) -> TokenizerEntry:
-    return TokenizerEntry(
-        kind=tokenizer.name,
-        markers=tokenizer.markers,
-        normalise=tokenizer.normaliser.steps,
-        unicode=unicodedata.unidata_version,
-    )

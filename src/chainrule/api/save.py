@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import unicodedata
 from typing import TYPE_CHECKING
 
 from chainrule.api.model_info import info_of_model
+from chainrule.api.tokenizers import tokenizer_entry
 from chainrule.errors import OutputError, SettingError
 from chainrule.families import FAMILIES
 from chainrule.report.model_card import model_card
-from chainrule.storage.config_json import TokenizerEntry
 from chainrule.storage.hugging_face import write_folder
 from chainrule.storage.model_folder import CARD, SPELLER_ARRAYS, TOKENIZER, VOCABULARY_ARRAYS, save_model
 
@@ -33,12 +32,7 @@ def save_folder(parts: ModelParts, path: Path, *, overwrite: bool, progress: Pro
         path,
         family=parts.family,
         settings=settings,
-        tokenizer=TokenizerEntry(
-            kind=tokenizer.name,
-            markers=tokenizer.markers,
-            normalise=tokenizer.normaliser.steps,
-            unicode=unicodedata.unidata_version,
-        ),
+        tokenizer=tokenizer_entry(tokenizer),
         arrays=arrays,
         record=parts.record,
         card=model_card(info_of_model(parts, size=size).rows()),

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.base.progress import Progress
-    from chainrule.decoding.beam import BeamConfig, Hypothesis
+    from chainrule.decoding.beam import Hypothesis
+    from chainrule.decoding.beam_config import BeamConfig
     from chainrule.decoding.constraints import Constraints
     from chainrule.neural.conditional_model import ConditionalModel
 

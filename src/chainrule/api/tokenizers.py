@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ from chainrule.base.progress import Progress, silent
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.open_models.importing import import_tokenizer
 from chainrule.protocol import END
+from chainrule.storage.config_json import TokenizerEntry
 from chainrule.storage.hugging_face import is_hugging_face, open_folder
 from chainrule.storage.model_folder import TOKENIZER, VOCABULARY_ARRAYS, open_model
 from chainrule.text.normalising import Normaliser
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
 
     from numpy import ndarray
 
-    from chainrule.storage.config_json import TokenizerEntry
     from chainrule.text.corpus import Source
     from chainrule.text.splitters import Splitter
     from chainrule.text.vocabulary import Markers
@@ -50,6 +51,16 @@ def tokenizer_from(
     else:
         splitter = splitter_named(entry.kind)
     return Tokenizer(splitter, vocabulary, entry.markers, Normaliser(entry.normalise))
+
+
+def tokenizer_entry(tokenizer: Tokenizer) -> TokenizerEntry:
+    """What config.json says of a tokenizer; `tokenizer_from` opens it."""
+    return TokenizerEntry(
+        kind=tokenizer.name,
+        markers=tokenizer.markers,
+        normalise=tokenizer.normaliser.steps,
+        unicode=unicodedata.unidata_version,
+    )
 
 
 def saved_tokenizer(config: TokenizerConfig) -> Tokenizer | None:

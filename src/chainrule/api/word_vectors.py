@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,10 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.api.tokenizers import tokenizer_entry
 from chainrule.base.files import check_new_file
 from chainrule.errors import ModelFormatError, OutputError, SettingError
 from chainrule.report.model_card import model_card, model_rows
-from chainrule.storage.config_json import TokenizerEntry
 from chainrule.storage.model_folder import VOCABULARY_ARRAYS, check_target, save_model
 from chainrule.text.block import LINE_FEED, byte_array
 from chainrule.text.reading import text_suffix
@@ -223,12 +222,7 @@ class WordVectors:
             target,
             family=FAMILY,
             settings=self.settings,
-            tokenizer=TokenizerEntry(
-                kind=self.tokenizer.name,
-                markers=self.tokenizer.markers,
-                normalise=self.tokenizer.normaliser.steps,
-                unicode=unicodedata.unidata_version,
-            ),
+            tokenizer=tokenizer_entry(self.tokenizer),
             arrays=arrays,
             record=self.record,
             card=model_card(self.rows()),

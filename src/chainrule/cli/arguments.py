@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_origin
@@ -21,6 +22,11 @@ def file_or_dash(type_: Any, value: str | None) -> None:
     """A lone - is standard input; anything else with a leading hyphen is a misspelt option."""
     if value is not None and value.startswith("-") and value != "-":
         raise CycloptsError(msg=f"There is no option {value} (a file: ./{value}).")
+
+
+def draw_seed(seed: int | None) -> int:
+    """The seed that was given, or a random one that is short enough to be typed again."""
+    return secrets.randbelow(10**6) if seed is None else seed
 
 
 def _integers(type_: Any, tokens: Sequence[Token]) -> Any:

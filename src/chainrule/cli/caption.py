@@ -58,7 +58,7 @@ def caption(
     and columns of the picture.
     """
     from chainrule.api.caption_model import load_captioner
-    from chainrule.decoding.beam import BeamConfig
+    from chainrule.decoding.beam_config import BeamConfig
 
     if max_tokens < 1:
         raise SettingError(f"max_tokens is {max_tokens}; expected 1 or more")

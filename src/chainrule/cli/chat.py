@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import secrets
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.arguments import Json, ModelPath, Seed, WholeNumber
+from chainrule.cli.arguments import Json, ModelPath, Seed, WholeNumber, draw_seed
 from chainrule.cli.decoding_options import SamplingOptions
 from chainrule.cli.models import open_model
 from chainrule.cli.screen import note, print_json, progress_bar
@@ -62,7 +61,7 @@ def chat(
     config = sampling.config()
     config = CHAT_SAMPLING if config == SamplingConfig() else config
     limits = Limits(max_tokens=max_tokens, stop=stop)
-    drawn = secrets.randbelow(10**6) if seed is None else seed
+    drawn = draw_seed(seed)
     with progress_bar() as progress:
         answering: Answering
         if holds_pairs(model):

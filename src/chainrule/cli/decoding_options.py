@@ -13,7 +13,7 @@ from chainrule.cli.arguments import WholeNumber
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from chainrule.decoding.beam import BeamConfig
+    from chainrule.decoding.beam_config import BeamConfig
     from chainrule.decoding.limits import Limits
     from chainrule.decoding.sampling import SamplingConfig
 
@@ -113,7 +113,7 @@ class BeamOptions:
 
     def config(self, best: int) -> BeamConfig | None:
         """None without --beam. Raises SettingError; CycloptsError if another option needs a beam."""
-        from chainrule.decoding.beam import BeamConfig
+        from chainrule.decoding.beam_config import BeamConfig
 
         given = _given(self)
         if self.beam is None:

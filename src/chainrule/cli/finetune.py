@@ -12,13 +12,13 @@ from chainrule.base.progress import silent
 from chainrule.cli.arguments import FILE, Json, ModelMarkerRule, Output, Overwrite
 from chainrule.cli.bad_records import Strict, bad_records
 from chainrule.cli.embed import NetworkPath
-from chainrule.cli.finished_run import data_differences, report_finished_run
+from chainrule.cli.finished_run import continues_run, data_differences, report_finished_run
 from chainrule.cli.flags import flags_of, given_settings
 from chainrule.cli.models import check_model_target, is_model, open_model, save_or_keep
 from chainrule.cli.screen import note, print_json, progress_bar
 from chainrule.cli.train_neural import Resume
 from chainrule.cli.training_screen import TrainingScreen
-from chainrule.errors import OutputError, SettingError
+from chainrule.errors import OutputError
 from chainrule.training.finetuning_config import FineTuningConfig
 from chainrule.training.resume_check import differences
 
@@ -91,12 +91,11 @@ def finetune(
     from chainrule.evaluation.classification import word_baseline
     from chainrule.text.labelled import classes_of
     from chainrule.text.records import raise_error
-    from chainrule.training.run_folder import is_first_process, is_unfinished, remove_checkpoints
+    from chainrule.training.run_folder import is_first_process, remove_checkpoints
 
     if strict and test is None:
         raise CycloptsError(msg="--strict is for --test.")
-    if resume and overwrite:
-        raise SettingError("--resume continues a run and --overwrite starts a new one; give one of them")
+    continues = continues_run(output, resume=resume, overwrite=overwrite)
     if output.resolve() == model.resolve():
         raise OutputError(f"{output}: is the network to start from, which would be lost; choose another folder")
     if words and pairs:
@@ -108,7 +107,6 @@ def finetune(
 
     settings = given_settings(training)
     config = FineTuningConfig(**settings)
-    continues = resume and is_unfinished(output)
     if resume and not continues and is_model(output):
         report_finished_classifier(output, settings, lambda: digest_of_inputs(read(data)), {"network": None}, json=json)
         return

@@ -1,4 +1,4 @@
-"""--resume of a training run that has ended: checks that it is the same run, and prints that it has ended."""
+"""--resume of a training run: whether it goes on; one that has ended is checked to be the same run, and reported."""
 
 from __future__ import annotations
 
@@ -19,6 +19,15 @@ if TYPE_CHECKING:
 
 
 _SETTLED = ("sentence_end",)  # settings of a network that the training text decides
+
+
+def continues_run(output: Path, *, resume: bool, overwrite: bool) -> bool:
+    """Whether the unfinished run in a folder goes on. Raises SettingError if both options are given."""
+    from chainrule.training.run_folder import is_unfinished
+
+    if resume and overwrite:
+        raise SettingError("--resume continues a run and --overwrite starts a new one; give one of them")
+    return resume and is_unfinished(output)
 
 
 def report_finished_run(

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.arguments import Json, ModelMarkerRule, ModelPath, ModelTokenizerName, Overwrite, Seed, WholeNumber
+from chainrule.cli.arguments import (
+    Json,
+    ModelMarkerRule,
+    ModelPath,
+    ModelTokenizerName,
+    Overwrite,
+    Seed,
+    WholeNumber,
+    draw_seed,
+)
 from chainrule.cli.decoding_options import (
     BeamOptions,
     LimitOptions,
@@ -23,7 +32,7 @@ from chainrule.report.tables import printable
 if TYPE_CHECKING:
     from chainrule.api.model import Model
     from chainrule.api.scoring_model import ScoringModel
-    from chainrule.decoding.beam import BeamConfig
+    from chainrule.decoding.beam_config import BeamConfig
     from chainrule.decoding.limits import Limits
     from chainrule.decoding.text_decoder import Text
 
@@ -90,12 +99,10 @@ def _sample(
     stream: bool,
     json: bool,
 ) -> None:
-    import secrets
-
     from chainrule.api.causal_model import CausalModel
 
     config, is_continued = sampling.config(), False
-    drawn = secrets.randbelow(10**6) if seed is None else seed
+    drawn = draw_seed(seed)
     with progress_bar() as progress:
         model = open_model(path, tokenizer, markers, progress, kind=CausalModel)
         _note_unknown_words(model, prompt)

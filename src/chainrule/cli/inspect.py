@@ -60,6 +60,7 @@ def inspect(
     works offline.
     """
     from chainrule.api.classifier_model import ClassifierModel
+    from chainrule.api.inspect import check_page
     from chainrule.api.inspect_text import check_inspection_file
 
     if output.suffix.lower() not in (".html", ".json"):
@@ -70,6 +71,7 @@ def inspect(
     if isinstance(network, ClassifierModel) and network.classifier.reads == "picture":
         if unit:
             raise CycloptsError(msg="--unit is for units along a text; of pictures, --units shows the strongest.")
+        check_page(output, overwrite=overwrite)
         _inspect_pictures(network, given, output, picture, units, patches, overwrite=overwrite)
         return
     for name, value in (("--picture", picture), ("--patches", patches)):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from chainrule.cli.arguments import DEFAULT_TOKENIZER, FILE, Json, MarkerRule, Output, Overwrite, TokenizerOptions
-from chainrule.cli.finished_run import data_differences, report_finished_run
+from chainrule.cli.finished_run import continues_run, data_differences, report_finished_run
 from chainrule.cli.flags import flags_of, flags_of_any, given_settings
 from chainrule.cli.models import check_model_target, is_model, save_or_keep
 from chainrule.cli.screen import count_of, print_json, progress_bar
@@ -90,11 +90,9 @@ def caption(
     from chainrule.api.train_captions import settled_config, train_captions
     from chainrule.base.memory import peak_memory
     from chainrule.pictures.read_captions import digest_of_captions, read_captions
-    from chainrule.training.run_folder import is_first_process, is_unfinished, remove_checkpoints
+    from chainrule.training.run_folder import is_first_process, remove_checkpoints
 
-    if resume and overwrite:
-        raise SettingError("--resume continues a run and --overwrite starts a new one; give one of them")
-    continues = resume and is_unfinished(output)
+    continues = continues_run(output, resume=resume, overwrite=overwrite)
     config, settings = CaptionConfig(**given_settings(network)), given_settings(training)
     replaces = overwrite or continues
     is_finished = resume and not continues and is_model(output)

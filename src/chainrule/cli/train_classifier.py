@@ -25,6 +25,7 @@ from chainrule.cli.finetune import (
     report_finished_classifier,
     show_classifier,
 )
+from chainrule.cli.finished_run import continues_run
 from chainrule.cli.flags import flags_of, flags_of_any, given_settings
 from chainrule.cli.models import check_model_target, is_model, save_or_keep
 from chainrule.cli.screen import progress_bar
@@ -114,16 +115,14 @@ def classifier(
     from chainrule.applications.labelling import check_labels
     from chainrule.text.labelled import classes_of
     from chainrule.text.records import raise_error
-    from chainrule.training.run_folder import is_first_process, is_unfinished, remove_checkpoints
+    from chainrule.training.run_folder import is_first_process, remove_checkpoints
 
     if strict and test is None:
         raise SettingError("--strict is for --test")
-    if resume and overwrite:
-        raise SettingError("--resume continues a run and --overwrite starts a new one; give one of them")
+    continues = continues_run(output, resume=resume, overwrite=overwrite)
     config, learning = _configuration(network, given_settings(settings)), given_settings(training)
     kind = kind_of(config.reads, unit)
     unit = kind.unit(unit)
-    continues = resume and is_unfinished(output)
     if resume and not continues and is_model(output):
         others = {
             "network": {"name": network, **given_settings(settings)},

@@ -23,7 +23,7 @@ from chainrule.cli.arguments import (
     file_or_dash,
 )
 from chainrule.cli.embed import NetworkPath
-from chainrule.cli.finished_run import report_finished_run, text_differences
+from chainrule.cli.finished_run import continues_run, report_finished_run, text_differences
 from chainrule.cli.flags import flags_of, given_settings
 from chainrule.cli.models import check_model_target, is_model, save_or_keep
 from chainrule.cli.screen import count_of, print_json, progress_bar
@@ -39,7 +39,6 @@ from chainrule.cli.texts import (
     with_shares,
 )
 from chainrule.cli.training_screen import TrainingScreen, note_untrained, validated_on
-from chainrule.errors import SettingError
 from chainrule.neural.config import NETWORKS, TWO_SIDED, MaskedConfig, TransformerConfig, settings_of
 from chainrule.neural.config import preset as preset_named
 from chainrule.neural.config.tree import TreeConfig
@@ -264,21 +263,19 @@ def _train(
     from chainrule.api.train import train
     from chainrule.base.memory import peak_memory
     from chainrule.families import family_of
-    from chainrule.training.run_folder import is_first_process, is_unfinished, remove_checkpoints
+    from chainrule.training.run_folder import is_first_process, remove_checkpoints
 
     check_read_once(*texts, run.valid)
     if isinstance(config, TreeConfig):
         tokenizer = TokenizerOptions(tokenizer="whitespace") if tokenizer == DEFAULT_TOKENIZER else tokenizer
         run = replace(run, reading=replace(run.reading, document=run.reading.document or "tree"))
     source, training = run.mixing.source(texts, run.reading), given_settings(run.training)
-    if run.resume and run.overwrite:
-        raise SettingError("--resume continues a run and --overwrite starts a new one; give one of them")
+    continues = continues_run(output, resume=run.resume, overwrite=run.overwrite)
 
     def other_changes(before: dict[str, Any]) -> list[str]:
         vectors = differences({"vectors": before.get("vectors")}, {"vectors": beginning.name})
         return vectors + text_differences(before, source, tokenizer.config())
 
-    continues = run.resume and is_unfinished(output)
     if run.resume and not continues and is_model(output):
         report_finished_run(output, family_of(config), settings_of(config), training, other_changes, json=run.json)
         return

@@ -17,13 +17,12 @@ from chainrule.cli.arguments import (
     TokenizerOptions,
     file_or_dash,
 )
-from chainrule.cli.finished_run import data_differences, report_finished_run
+from chainrule.cli.finished_run import continues_run, data_differences, report_finished_run
 from chainrule.cli.flags import flags_of, given_settings
 from chainrule.cli.models import check_model_target, is_model, save_or_keep
 from chainrule.cli.screen import count_of, note, print_json, progress_bar
 from chainrule.cli.train_neural import DEFAULT_TRAINING, Resume, TrainingFlags
 from chainrule.cli.training_screen import TrainingScreen, note_untrained, validated_on
-from chainrule.errors import SettingError
 from chainrule.neural.config import settings_of
 from chainrule.neural.config.conditional import ConditionalConfig
 from chainrule.training.config import TrainingConfig
@@ -105,11 +104,9 @@ def translation(
     from chainrule.api.pair_model import FAMILY
     from chainrule.api.train_pairs import train_pairs
     from chainrule.base.memory import peak_memory
-    from chainrule.training.run_folder import is_first_process, is_unfinished, remove_checkpoints
+    from chainrule.training.run_folder import is_first_process, remove_checkpoints
 
-    if resume and overwrite:
-        raise SettingError("--resume continues a run and --overwrite starts a new one; give one of them")
-    continues = resume and is_unfinished(output)
+    continues = continues_run(output, resume=resume, overwrite=overwrite)
     config, fields, settings = (
         ConditionalConfig(**given_settings(network)),
         (source_field, target_field),

@@ -18,7 +18,7 @@ from chainrule.cli.arguments import (
     TextFiles,
     TokenizerOptions,
 )
-from chainrule.cli.finished_run import data_differences, report_finished_run, text_differences
+from chainrule.cli.finished_run import continues_run, data_differences, report_finished_run, text_differences
 from chainrule.cli.flags import flags_of, given_settings
 from chainrule.cli.models import is_model
 from chainrule.cli.screen import print_json, progress_bar
@@ -32,7 +32,6 @@ from chainrule.cli.texts import (
     note_repairs,
 )
 from chainrule.cli.training_screen import TrainingScreen
-from chainrule.errors import SettingError
 from chainrule.training.resume_check import differences
 from chainrule.vectors.config import VectorsConfig
 
@@ -82,7 +81,6 @@ def vectors(
     from chainrule.api.cooccurrence_matrix import Together, read_together
     from chainrule.api.train_vectors import WORDS, remove_finished, train_vectors
     from chainrule.storage.model_folder import check_target
-    from chainrule.training.run_folder import is_unfinished
 
     given = given_settings(settings)
     if counts is None:
@@ -91,9 +89,7 @@ def vectors(
         raise CycloptsError(msg="--counts takes no TEXTS, and no options for them.")
     else:
         given.setdefault("method", "glove")
-    if resume and overwrite:
-        raise SettingError("--resume continues a run and --overwrite starts a new one; give one of them")
-    continues = resume and is_unfinished(output)
+    continues = continues_run(output, resume=resume, overwrite=overwrite)
     config = VectorsConfig(**given)
     words = tokenizer.config(WORDS.min_count) if counts is None else WORDS
     if resume and not continues and is_model(output):

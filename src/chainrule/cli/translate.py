@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 from cyclopts import CycloptsError, Group, Parameter
 
 from chainrule.base.progress import silent
-from chainrule.cli.arguments import Json, Overwrite, Seed, TextFile, WholeNumber
+from chainrule.cli.arguments import Json, Overwrite, Seed, TextFile, WholeNumber, draw_seed
 from chainrule.cli.decoding_options import SamplingOptions, TreeFile, check_tree, refuse, refuse_sampling
 from chainrule.cli.screen import count_of, note, progress_bar
 from chainrule.cli.texts import DEFAULT_READING, TextOptions, check_read_once, note_repairs
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from chainrule.api.pair_generator import Written
-    from chainrule.decoding.beam import BeamConfig
+    from chainrule.decoding.beam_config import BeamConfig
     from chainrule.text.block import Block
 
     Generate = Callable[[list[str], int], list[list[Written]]]  # lines, and the number of the first
@@ -61,7 +61,7 @@ class _SearchOptions:
 
     def config(self, nbest: int) -> BeamConfig:
         """Raises SettingError."""
-        from chainrule.decoding.beam import BeamConfig
+        from chainrule.decoding.beam_config import BeamConfig
 
         size = 5 if self.beam is None else self.beam
         return BeamConfig(
@@ -117,7 +117,7 @@ def translate(
         raise CycloptsError(msg="--tree has no effect with --sample, which does not search.")
     check_read_once(text, references)
     source = reading.corpus(text)
-    drawn = _seed(seed) if sample else 0
+    drawn = draw_seed(seed) if sample else 0
     if tree is not None:
         check_tree(tree, overwrite=overwrite)
     with progress_bar() as progress:
@@ -145,8 +145,9 @@ def translate(
                 if tree is not None:
                     sources += [line for line in lines if line.strip()]
                     _check_single(sources)
-                shortened += loaded.generator.shorten(lines).shortened
-                unknown += sum(int((ids == UNKNOWN).sum()) for ids in loaded.sources(lines))
+                read = loaded.generator.shorten(lines)
+                shortened += read.shortened
+                unknown += sum(int((ids == UNKNOWN).sum()) for ids in read.rows)
                 for texts in _generated(generate, lines, number, partial(_place, block, first)):
                     print_texts(number, texts, nbest, alignments=search.alignments, json=json)
                     if judged is not None:
@@ -198,12 +199,6 @@ def _check_single(sources: Sequence[str]) -> None:
     """Raises SettingError."""
     if len(sources) > 1:
         raise SettingError("a tree is that of one search, but there are several lines to translate; give one")
-
-
-def _seed(seed: int | None) -> int:
-    import secrets
-
-    return secrets.randbelow(10**6) if seed is None else seed
 
 
 def _parts(block: Block) -> Iterator[tuple[int, list[str]]]:

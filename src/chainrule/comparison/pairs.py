@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from jaxtyping import Int64
     from numpy import ndarray
 
-    from chainrule.decoding.beam import BeamConfig
+    from chainrule.decoding.beam_config import BeamConfig
     from chainrule.text.pairs import Pairs
 
     AnyPairModel = TextPairModel | str | os.PathLike[str]

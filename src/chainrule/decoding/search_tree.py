@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from chainrule.decoding.beam import BeamConfig, TreeNode, search
+from chainrule.decoding.beam import TreeNode, search
+from chainrule.decoding.beam_config import BeamConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from chainrule.base.progress import Progress, silent
-from chainrule.decoding.beam import BeamConfig, Hypothesis, search
+from chainrule.decoding.beam import Hypothesis, search
+from chainrule.decoding.beam_config import BeamConfig
 from chainrule.decoding.growing_text import GrowingText, first_stop
 from chainrule.decoding.limits import Limits, constraints_for
 from chainrule.decoding.sampling import Sample, SamplingConfig, Step, sample, steps, steps_from

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chainrule.api.train_pairs import train_pairs
-from chainrule.decoding.beam import BeamConfig
+from chainrule.decoding.beam_config import BeamConfig
 from chainrule.neural.config.conditional import ConditionalConfig
 from chainrule.text.pairs import Pairs
 from chainrule.training.config import TrainingConfig

@@ -1,7 +1,7 @@
 """Scaling: the loss of Transformers by size and by training tokens, with a power law through each (Kaplan et al. 2020).
 
-Small networks that read characters of the built-in text are trained for several numbers of steps. `minutes` makes all
-runs longer.
+Small networks that read characters of the built-in text are trained for several numbers of steps. `longer` multiplies
+them all.
 """
 
 from __future__ import annotations

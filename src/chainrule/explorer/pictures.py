@@ -12,7 +12,7 @@ from chainrule.api.attend import AttentionMaps, attend
 from chainrule.api.causal_model import CausalModel
 from chainrule.api.model import Model, as_kind
 from chainrule.api.pair_model import TextPairModel
-from chainrule.decoding.beam import BeamConfig
+from chainrule.decoding.beam_config import BeamConfig
 from chainrule.decoding.limits import Limits
 from chainrule.errors import SettingError
 from chainrule.report.beam_tree import compare_with_greedy, tree_json, tree_svg

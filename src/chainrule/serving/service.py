@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from typing import TYPE_CHECKING, Any
 
-from chainrule.decoding.beam import BeamConfig
+from chainrule.decoding.beam_config import BeamConfig
 from chainrule.errors import SettingError, TextError
 from chainrule.serving.api_error import ApiError
 from chainrule.serving.chat import ChatAnswer

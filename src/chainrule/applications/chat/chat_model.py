@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from chainrule.applications.chat.messages import Message, as_messages, exchanges
+from chainrule.applications.chat.messages import Message, as_messages, exchanges, split_system
 from chainrule.decoding.limits import Limits
 from chainrule.decoding.sampling import SamplingConfig
 from chainrule.errors import SettingError
@@ -102,7 +102,7 @@ class ChatModel:
         message does not fit either, and as `as_messages` and `ChatFormat.encode`.
         """
         given = as_messages(messages)
-        system, rest = (given[:1], given[1:]) if given[0].role == "system" else ([], given)
+        system, rest = split_system(given)
         begins = [0, *(begin for begin in exchanges(rest) if begin)]
         begins = [*begins[:-1:_DROPPED_TOGETHER], begins[-1]]
         if self.context is None:

@@ -34,6 +34,12 @@ def as_messages(messages: Iterable[Mapping[str, Any] | Message]) -> list[Message
     return given
 
 
+def split_system(messages: Sequence[Message]) -> tuple[Sequence[Message], Sequence[Message]]:
+    """The system message, if the conversation has one, and the others."""
+    cut = int(messages[0].role == "system")
+    return messages[:cut], messages[cut:]
+
+
 def exchanges(messages: Sequence[Message]) -> list[int]:
     """Where the user begins to speak: the indices at which a conversation can be cut."""
     return [
