@@ -47,17 +47,17 @@ from __future__ import annotations
 
 import argparse
 import bisect
-import gzip
 import random
 import re
 import tempfile
 import time
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+from holbrook import measure_holbrook
 from machine import circumstances
+from misspellings import LETTERS, birkbeck_pairs, norvigs_choice, read
 from ocr_pages import Scan, measure_ocr, paragraphs_of, write_pages
 
 import chainrule
@@ -66,13 +66,8 @@ from chainrule.applications.channel.inflections import read_inflections
 from chainrule.applications.channel.learning import learn_channel
 from chainrule.applications.correction.errors import RateOfWords
 from chainrule.applications.correction.word_index import WordIndex
-from chainrule.evaluation.classification import calibration_error
-from chainrule.evaluation.corrections import Figure, measure_corrections
-from chainrule.evaluation.error_rates import WordErrors
-from chainrule.evaluation.judged_changes import JudgedChanges, judge_changes
-from chainrule.evaluation.resampling import interval_of_sums
+from chainrule.evaluation.corrections import measure_corrections
 
-LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _PAIRS = 60_000
 _RATE = 0.12
 
@@ -147,10 +142,6 @@ def main() -> None:
         measure_text(args.model, args.text, args.train, args.sentences, config)
 
 
-def read(path: Path) -> str:
-    return (gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")).read().decode("utf-8", "replace")
-
-
 def measure_words(counts_file: Path, errors_file: Path) -> None:
     counts = {word: int(count) for word, count in (line.split() for line in read(counts_file).splitlines())}
     pairs = birkbeck_pairs(errors_file)
@@ -178,18 +169,6 @@ def measure_words(counts_file: Path, errors_file: Path) -> None:
         print(f"{name:20} {share:.1%}")
     print(f"not among the words known: {np.mean([right not in counts for _, right in test]):.1%}")
     print(f"{len(test) / seconds:,.0f} words/s; all words within distance 2: {1e6 * looking / len(test):.1f} us a word")
-
-
-def norvigs_choice(word: str, counts: dict[str, int], index: WordIndex, within_two: list[int]) -> str:
-    """The known word itself, or the most frequent one at distance 1, or at distance 2: Norvig's spell.py."""
-    if word in counts:
-        return word
-    cuts = [(word[:i], word[i:]) for i in range(len(word) + 1)]
-    near = {left + right[1:] for left, right in cuts if right}
-    near |= {left + right[1] + right[0] + right[2:] for left, right in cuts if len(right) > 1}
-    near |= {left + letter + rest for left, right in cuts for letter in LETTERS for rest in (right, right[1:])}
-    candidates = [one for one in near if one in counts] or [index._lower[i] for i in within_two] or [word]
-    return max(candidates, key=lambda one: counts.get(one, 0))
 
 
 def normalised_sentences(text: str) -> list[list[str]]:
@@ -256,167 +235,6 @@ def measure_text(model: Path, text: Path, train: Path, most: int | None, config:
     print(f"{words / seconds:,.0f} words/s")
 
 
-def measure_holbrook(model_folder: Path, text: Path, errors_file: Path) -> None:
-    pages = read_holbrook(read(text))
-    model = chainrule.load(model_folder)
-    priors = _log_priors(model, None)
-    index, frequencies = WordIndex(priors), {word: float(np.exp(prior)) for word, prior in priors.items()}
-    marked = {pair for page in pages for pair in page.errors}
-    elsewhere = [pair for pair in birkbeck_pairs(errors_file) if pair not in marked]
-    corrected: dict[str, list[list[str]]] = {name: [[] for _ in pages] for name in _HOLBROOK}
-    judged: dict[str, list[JudgedChanges]] = {"as it is": [], "calibrated on other pages": []}
-    for half in (0, 1):
-        others = [page for i, page in enumerate(pages) if i % 2 != half]
-        learned_from = [pair for page in others for pair in page.errors]
-        channel = learn_channel([*elsewhere, *learned_from])
-        rate = len(learned_from) / sum(len(line.split()) for page in others for line in page.meant)
-        ready = chainrule.corrector(model, channel, rate=rate)
-        settings = _tuned_settings(model, others, elsewhere, rate)
-        tuned = chainrule.corrector(model, channel, settings=settings)
-        judged["as it is"].append(_judged(model, channel, pages[half::2], rate=rate))
-        judged["calibrated on other pages"].append(_judged(model, channel, pages[half::2], settings=settings))
-        for i in range(half, len(pages), 2):
-            lines = pages[i].written
-            alone = _without_context({word for line in lines for word in line.split()}, index, priors, channel, rate)
-            norvig = _norvigs({word for line in lines for word in line.split()}, frequencies, index)
-            corrected["untouched"][i] = lines
-            corrected["Norvig's functions"][i] = [_replaced(line, norvig) for line in lines]
-            corrected["chainrule, without context"][i] = [_replaced(line, alone) for line in lines]
-            corrected["chainrule"][i] = [one.corrected for one in ready.correct(lines)]
-            corrected["chainrule, tuned on other pages"][i] = [one.corrected for one in tuned.correct(lines)]
-    words = sum(len(line.split()) for page in pages for line in page.meant)
-    print(f"{len(pages)} pages, {words:,} words, {len([1 for page in pages for _ in page.errors]):,} pairs of words")
-    statistics = {
-        name: np.array([WordErrors().statistics(*pair).sum(0) for pair in _by_page(pages, rows)])
-        for name, rows in corrected.items()
-    }
-    ours = statistics["chainrule"]
-    for name, rows in corrected.items():
-        measures = measure_corrections(
-            [" ".join(page.written) for page in pages],
-            [" ".join(lines) for lines in rows],
-            [" ".join(page.meant) for page in pages],
-        )
-        sums = statistics[name]
-        rate = Figure(
-            float(WordErrors().value(sums.sum(0).astype(float))), interval_of_sums([sums], WordErrors().value)
-        )
-        less = Figure(_fewer(sums.sum(0), ours.sum(0)), interval_of_sums([sums, ours], _fewer))
-        print(f"{name:32} WER {rate.percent()}, {less.percent()} more than chainrule")
-        print(f"{'':32} fixed {measures.fixed.percent()}, broken {measures.broken.percent()}", flush=True)
-    for name, parts in judged.items():
-        probs = np.concatenate([part.probs for part in parts])
-        right = np.concatenate([part.gains > 0 for part in parts])
-        likely = right[probs >= 0.9]
-        share = f", {likely.mean():.2%} right" if likely.size else ""
-        print(
-            f"probabilities {name:26} calibration error {calibration_error(probs, right):.4f}; "
-            f"{likely.size:,} changes of at least 0.9{share}"
-        )
-
-
-_HOLBROOK = (
-    "untouched",
-    "Norvig's functions",
-    "chainrule, without context",
-    "chainrule",
-    "chainrule, tuned on other pages",
-)
-
-
-def _tuned_settings(
-    model: chainrule.Model, others: list[Page], elsewhere: list[tuple[str, str]], rate: float
-) -> chainrule.CorrectionSettings:
-    """Tuned on every second of the other pages, with a channel learned on those between."""
-    channel = learn_channel([*elsewhere, *(pair for page in others[::2] for pair in page.errors)])
-    texts, meant = lines_of(others[1::2])
-    return chainrule.tune_correction(texts, meant, model, maximise="accuracy", channel=channel, rate=rate).settings
-
-
-def lines_of(pages: list[Page]) -> tuple[list[str], list[str]]:
-    """The lines of some pages, as they were written and as they were meant."""
-    return [line for page in pages for line in page.written], [line for page in pages for line in page.meant]
-
-
-def _judged(model: chainrule.Model, channel: Any, pages: list[Page], **options: Any) -> JudgedChanges:
-    """All changes of the best paths, whatever their probability."""
-    if (settings := options.pop("settings", None)) is not None:
-        options["settings"] = replace(settings, at_least=0.0)
-    written, meant = lines_of(pages)
-    everything = chainrule.CorrectionConfig(at_least=0.0)
-    return judge_changes(chainrule.corrector(model, channel, config=everything, **options).correct(written), [meant])
-
-
-class Page(NamedTuple):
-    """A pupil's sentences as they were written and as they were meant, and the pairs of a wrong and a right word."""
-
-    written: list[str]
-    meant: list[str]
-    errors: list[tuple[str, str]]
-
-
-def read_holbrook(text: str) -> list[Page]:
-    marks = re.compile(r"<ERR targ=(.*?)>\s*(.*?)\s*</ERR>")
-    pages = []
-    for part in re.split(r"(?m)^.*\bpage +\d+ *$", text)[1:]:
-        page = Page([], [], [])
-        for line in part.splitlines():
-            for meant, written in marks.findall(line):
-                pair = (_letters(written).strip(), _letters(meant).strip())
-                if pair[0] != pair[1] and all(len(one.split()) == 1 for one in pair):
-                    page.errors.append(pair)
-            for rows, group in ((page.written, 2), (page.meant, 1)):
-                one_side = marks.sub(lambda mark, group=group: _letters(mark.group(group)), line).lower()
-                rows.append(re.sub("[^a-z.?!]", " ", one_side))
-        sides = [[re.split("[.?!]", line) for line in rows] for rows in (page.written, page.meant)]
-        pairs = [
-            (" ".join(written.split()), " ".join(meant.split()))
-            for lines in zip(*sides, strict=True)
-            for written, meant in zip(*lines, strict=True)
-        ]
-        kept = [pair for pair in pairs if all(pair)]
-        pages.append(Page([written for written, _ in kept], [meant for _, meant in kept], page.errors))
-    return pages
-
-
-def _letters(text: str) -> str:
-    return re.sub("[^a-z]", " ", text.lower())
-
-
-def _replaced(line: str, chosen: dict[str, str]) -> str:
-    return " ".join(chosen[word] for word in line.split())
-
-
-def _norvigs(words: set[str], frequencies: dict[str, float], index: WordIndex) -> dict[str, str]:
-    wrong = sorted(words)
-    near = index._near.within(wrong, [2] * len(wrong))
-    return {
-        word: norvigs_choice(word, frequencies, index, near.words[near.of(i)].tolist()) for i, word in enumerate(wrong)
-    }
-
-
-def _without_context(
-    words: set[str], index: WordIndex, priors: dict[str, float], channel: Any, rate: float
-) -> dict[str, str]:
-    """What each word meant likeliest; an unknown one always meant another, if there is one near."""
-    some, errors = sorted(words), RateOfWords(channel, rate)
-    own = errors.log_probs(some, some) + np.array([priors.get(word, -np.inf) for word in some])
-    chosen = {}
-    for word, log_prob, row in zip(some, own.tolist(), index.meant_by(some, errors, 1), strict=True):
-        better = row and row[0].log_prob + priors[row[0].word] > log_prob
-        chosen[word] = row[0].word if better else word
-    return chosen
-
-
-def _by_page(pages: list[Page], corrected: list[list[str]]) -> list[tuple[list[str], list[str]]]:
-    return [(lines, page.meant) for page, lines in zip(pages, corrected, strict=True)]
-
-
-def _fewer(theirs: Any, ours: Any) -> Any:
-    """How much higher the word error rate of the first sums is."""
-    return WordErrors().value(np.asarray(theirs, float)) - WordErrors().value(np.asarray(ours, float))
-
-
 def cut_endings(text: str) -> str:
     """Text of tokens with endings cut off, and hyphens not: do n't, John 's, well-known."""
     text = re.sub(r"(?i)(?<=\w)(n't|'(?:s|ll|re|ve|d|m))(?=\s|$)", r" \1", text)
@@ -469,16 +287,6 @@ def measure_jfleg(args: argparse.Namespace) -> None:
             config = chainrule.CorrectionConfig(learned_weight=args.corrector_weight)
             options = {"grammar": "english", "learned": args.corrector, "config": config, **grammar}
             show(f"stated rates, the learned corrector ({args.corrector_weight})", correct(texts, **options))
-
-
-def birkbeck_pairs(path: Path) -> list[tuple[str, str]]:
-    pairs, right = [], ""
-    for line in read(path).lower().splitlines():
-        if line.startswith("$"):
-            right = line[1:].strip()
-        elif line.strip() and not set("_ ") & set(line.strip() + right) and line.strip() != right:
-            pairs.append((line.strip(), right))
-    return pairs
 
 
 def _by_word(given: list[str], changes: tuple) -> list[str]:

@@ -172,6 +172,7 @@ def test_the_share_of_lost_spaces_is_learned() -> None:
     [share] = [rule.prob for rule in channel.rules if rule.source == " "]
     assert share == pytest.approx(1 / 4)
     assert all(" " not in rule.source + rule.observed for rule in channel.rules if rule.source != " ")
+    assert [rule.prob for rule in learn_channel([("awayand", "away and")]).rules if rule.source == " "] == [0.95]
     errors = RateOfWords(channel, 0.1)
     without = RateOfWords(learn_channel([("tsaw", "isaw"), ("teh", "the"), ("tit", "iit"), ("frmo", "from")]), 0.1)
     gained = errors.log_probs(["awayand"], ["away and"]) - without.log_probs(["awayand"], ["away and"])

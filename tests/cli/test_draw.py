@@ -39,6 +39,7 @@ NETWORKS: dict[str, NetworkConfig] = {
     "vaswani": library.preset("vaswani", layers=2),
     "masked": MaskedConfig(layers=1),
     "lstm": RecurrentConfig(layers=2, width=32),
+    "lstmn": RecurrentConfig(layers=1, width=32, intra_attention=8),
     "gru": RecurrentConfig(layers=1, width=32, cell="gru"),
     "rnn": RecurrentConfig(layers=1, width=32, cell="rnn_tanh"),
     "feedforward": FeedforwardConfig(layers=2, width=32),
@@ -48,6 +49,7 @@ PAIRS = {
     "transformers": ConditionalConfig(width=32),
     "lstms": ConditionalConfig(width=32, encoder="lstm", decoder="lstm", score="additive"),
     "no attention": ConditionalConfig(width=32, encoder="gru", decoder="gru", attention="none"),
+    "no encoder": ConditionalConfig(width=32, encoder="none"),
     "convolutions": ConditionalConfig(width=32, encoder="convolution", decoder="convolution"),
 }
 
@@ -98,6 +100,13 @@ def test_an_unrolled_network_has_a_column_for_each_step_and_a_cell() -> None:
     assert texts.count("LSTM 1") == texts.count("LSTM 2") == 4
     assert {"f: sigmoid", "i: sigmoid", "g: tanh", "o: sigmoid"} <= set(texts)
     assert [frame.label for frame in diagram.frames][1] == "a cell: LSTM"
+    assert drawn("lstmn")[0].frames[1].label == "a cell: LSTM; h and c are averages of its last 8 by attention"
+
+
+def test_what_a_network_lacks_is_not_drawn() -> None:
+    diagram, _ = drawn("no encoder")
+    assert not any("NONE" in box.text for box in diagram.boxes)
+    assert [frame.label.split(",")[0] for frame in diagram.frames] == ["decoder"]
 
 
 def test_positions_are_those_of_the_formulas() -> None:

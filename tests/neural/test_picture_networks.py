@@ -24,6 +24,7 @@ from chainrule.neural.config.pictures import (
     ViTLabelling,
 )
 from chainrule.neural.labelling.build import build_classifier
+from chainrule.neural.labelling.convolutions import Convolution2d
 from chainrule.neural.labelling.efficientnet import SameConvolution
 from chainrule.neural.labelling.pictures import annotation_vectors
 from chainrule.storage.safetensors import write_tensors
@@ -170,6 +171,37 @@ def test_files_of_other_tensors_are_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(ModelFormatError, match="allow_pickle=True"):
         chainrule.load(pickle)
     assert chainrule.load(pickle, chainrule.ClassifierModel, allow_pickle=True).classifier.labels[0] == "a"
+
+
+@pytest.mark.parametrize(("kernel", "stride"), [(1, 1), (1, 2), (3, 2)])
+def test_a_convolution_that_leaves_out_places_is_that_of_torch(kernel: int, stride: int) -> None:
+    ours = Convolution2d(3, 5, kernel, stride, kernel // 2).double()
+    torchs = nn.Conv2d(3, 5, kernel, stride, kernel // 2).double()
+    torchs.load_state_dict(ours.state_dict())
+    x, y = (torch.randn(2, 3, 9, 8, dtype=torch.float64).requires_grad_() for _ in range(2))
+    with torch.no_grad():
+        y.copy_(x)
+    torch.testing.assert_close(ours(x), torchs(y))
+    ours(x).square().sum().backward()
+    torchs(y).square().sum().backward()
+    torch.testing.assert_close(x.grad, y.grad)
+    torch.testing.assert_close(ours.weight.grad, torchs.weight.grad)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        LeNetLabelling(kernels=(1, 3), stride=2),
+        ResNetLabelling(depth=18, stem="large"),
+        ResNetLabelling(depth=50, width=8),
+    ],
+)
+def test_no_gradient_of_a_strided_kernel_of_one_pixel_is_left_to_onednn(config: Any) -> None:
+    with torch.device("meta"):
+        network = build_classifier(config, ["a", "b"], "picture", 0)
+    strided = [module for module in network.modules() if isinstance(module, nn.Conv2d) and max(module.stride) > 1]
+    assert strided
+    assert all(isinstance(module, Convolution2d) for module in strided if max(module.kernel_size) == 1)
 
 
 def test_same_padding_puts_the_odd_zero_at_the_end() -> None:

@@ -202,6 +202,26 @@ def test_a_failing_model_fails_its_requests_and_then_counts_as_broken(
     served.scheduler.close()
 
 
+def test_a_prompt_whose_rows_cannot_join_the_batch_fails_its_request(
+    folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = served_model(folders["ngram"])
+
+    def fail(*arguments: Any) -> None:
+        raise MemoryError("no room")
+
+    async def ask() -> None:
+        await CompletionAnswer(served, CompletionBody(prompt="ka", max_tokens=3)).record()
+
+    with monkeypatch.context() as patched:
+        patched.setattr("chainrule.serving.scheduler.Batch.add", fail)
+        with pytest.raises(MemoryError, match="no room"):
+            run(asyncio.wait_for(ask(), 10))
+    run(ask())
+    assert served.scheduler.accepted_tokens == 0
+    served.scheduler.close()
+
+
 def test_calls_raise_what_they_raise_and_harm_nothing(folders: dict[str, Path]) -> None:
     served = served_model(folders["ngram"])
 

@@ -130,7 +130,8 @@ def _recurrent(diagram: Diagram, config: RecurrentConfig, shapes: Shapes) -> Non
     diagram.frame(0, f"the same weights at each step: {layers}", 18)
     first = len(diagram.boxes)
     _cell(diagram, STEPS * across + 90, config)
-    diagram.frame(first, f"a cell: {cell}", 18)
+    past = f"; h and c are averages of its last {config.intra_attention} by attention" if config.intra_attention else ""
+    diagram.frame(first, f"a cell: {cell}{past}", 18)
 
 
 def _cell(diagram: Diagram, left: float, config: RecurrentConfig) -> None:
@@ -209,14 +210,17 @@ def _pairs(diagram: Diagram, config: ConditionalConfig, shapes: Shapes) -> None:
     width, right = config.width, WIDTH + 130
     left = diagram.box(0, 0, "source tokens", "", kind="pruned")
     below = _above(diagram, left, "vectors of source tokens", f"D {width:,}")
-    first = len(diagram.boxes)
-    encoder = _above(diagram, below, f"{_layer(config.encoder)} layer", _inside(config.encoder), gap=GAP + 16)
-    diagram.frame(first, f"encoder, {_layers(config.encoder_layers)}{_each(shapes, 'reader.')}", 14)
+    encoder = below
+    if config.encoder != "none":
+        first = len(diagram.boxes)
+        inside = _inside(config.encoder, "in both directions")
+        encoder = _above(diagram, below, f"{_layer(config.encoder)} layer", inside, gap=GAP + 16)
+        diagram.frame(first, f"encoder, {_layers(config.encoder_layers)}{_each(shapes, 'reader.')}", 14)
     target = diagram.box(right, 0, "target tokens so far", "", kind="pruned")
     above = _above(diagram, target, "vectors of target tokens", f"D {width:,}")
     first = len(diagram.boxes)
     decoder = f"{_layer(config.decoder)} layer"
-    layer = _above(diagram, above, decoder, _inside(config.decoder).replace("in both directions", ""), gap=GAP + 16)
+    layer = _above(diagram, above, decoder, _inside(config.decoder, ""), gap=GAP + 16)
     if config.attention == "none":
         diagram.arrow((encoder.left + WIDTH, encoder.centre), (layer.left, layer.centre))
         top = layer
@@ -271,13 +275,15 @@ def _norm(norm: str) -> str:
     return {"layer": "LayerNorm", "rms": "RMSNorm"}[norm]
 
 
-def _inside(part: str) -> str:
-    """What a layer of the encoder consists of."""
-    return {"transformer": "self-attention, feed-forward", "convolution": ""}.get(part, "in both directions")
+def _inside(part: str, recurrent: str) -> str:
+    """What a layer of the encoder or the decoder consists of. recurrent: what to say of a recurrent one."""
+    return {"transformer": "self-attention, feed-forward", "convolution": ""}.get(part, recurrent)
 
 
 def _layer(part: str) -> str:
-    return {"transformer": "Transformer", "convolution": "convolution"}.get(part, part.upper())
+    return {"transformer": "Transformer", "convolution": "convolution", "hierarchical": "hierarchical LSTM"}.get(
+        part, part.upper()
+    )
 
 
 def _layers(count: int) -> str:

@@ -8,7 +8,7 @@ from cyclopts import CycloptsError, Parameter
 
 from chainrule.cli.arguments import WholeNumber
 from chainrule.cli.screen import note
-from chainrule.cli.serve import name_models, note_event
+from chainrule.cli.serve import check_port, name_models, note_event
 
 
 def explore(
@@ -33,8 +33,7 @@ def explore(
 
     if not models:
         raise CycloptsError(msg="A model to explore is missing.")
-    if not 0 <= port < 1 << 16:
-        raise CycloptsError(msg=f"--port is {port}; give 0 to 65535.")
+    check_port(port)
 
     def show_page(address: str) -> None:
         page = f"{address}/explore/"

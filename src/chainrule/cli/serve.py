@@ -60,6 +60,7 @@ def serve(
     first asked for, and again when their files change. Ctrl-C lets running
     answers end. Needs FastAPI: pip install 'chainrule[serve]'.
     """
+    from chainrule.serving.guard import is_loopback
     from chainrule.serving.limits import ServerLimits
     from chainrule.serving.serve import serve as serve_models
 
@@ -67,10 +68,9 @@ def serve(
         raise CycloptsError(msg="A model to serve is missing.")
     if memory is not None and not memory > 0:
         raise CycloptsError(msg=f"--memory is {memory}; give a number of gigabytes above 0.")
-    if not 0 <= port < 1 << 16:
-        raise CycloptsError(msg=f"--port is {port}; give 0 to 65535.")
+    check_port(port)
     key = None if api_key_file is None else _key_in(api_key_file)
-    if key is None and not no_key and host not in ("localhost", "::1") and not host.startswith("127."):
+    if key is None and not no_key and not is_loopback(host):
         raise CycloptsError(
             msg=f"--host {host} lets other machines in: give --api-key-file, or --no-key to let everybody in."
         )
@@ -94,6 +94,12 @@ def serve(
         on_event=note_event,
     )
     note("stopped")
+
+
+def check_port(port: int) -> None:
+    """Raises CycloptsError."""
+    if not 0 <= port < 1 << 16:
+        raise CycloptsError(msg=f"--port is {port}; give 0 to 65535.")
 
 
 def name_models(models: Sequence[str]) -> dict[str, Path]:

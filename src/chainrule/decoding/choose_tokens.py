@@ -18,7 +18,7 @@ from chainrule.errors import SettingError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtyping import Bool, Float32, Float64, Int32
+    from jaxtyping import Bool, Float32, Float64, Int32, Int64
     from numpy import ndarray
 
     from chainrule.decoding.sampling_config import SamplingConfig
@@ -154,12 +154,8 @@ def _draw_lowered(
         rows = rows[~is_done]
         if not rows.size:
             return log_probs, tokens
-    batch = max(1, MAX_PROBS // model.vocabulary_size)
-    for part in (rows[low : low + batch] for low in range(0, rows.size, batch)):
-        own = [histories[row] for row in part.tolist()]
-        whole = all_candidates(model, model.select(state, part.astype(np.int32)), rules, own)
-        uniforms = _uniforms([generators[row] for row in part.tolist()])
-        log_probs[part], tokens[part] = _draw(_warp(whole, config), uniforms)
+    uniforms = _uniforms([generators[row] for row in rows.tolist()])
+    log_probs[rows], tokens[rows] = _draw_from_all(model, state, rows, rules, histories, uniforms)
     return log_probs, tokens
 
 
@@ -182,12 +178,25 @@ def _draw_from_lists(
         complete = Candidates(*(column[is_enough] for column in candidates))
         log_probs[done], tokens[done] = _draw(complete, uniforms[done])
         rows = rows[~is_enough]
-    batch = max(1, MAX_PROBS // model.vocabulary_size)
-    for part in (rows[low : low + batch] for low in range(0, rows.size, batch)):
-        own = [histories[row] for row in part.tolist()]
-        whole = all_candidates(model, model.select(state, part.astype(np.int32)), rules, own)
-        candidates = _warp(whole, rules.config)
-        log_probs[part], tokens[part] = _draw(candidates, uniforms[part])
+    log_probs[rows], tokens[rows] = _draw_from_all(model, state, rows, rules, histories, uniforms[rows])
+    return log_probs, tokens
+
+
+def _draw_from_all(
+    model: LanguageModel[Any],
+    state: Any,
+    rows: Int64[ndarray, " R"],
+    rules: Rules,
+    histories: Sequence[History],
+    uniforms: Float64[ndarray, " R"],
+) -> tuple[Float32[ndarray, " R"], Int32[ndarray, " R"]]:
+    """Draws for some rows of a state from their whole distributions, as many rows at a time as fit into the cache."""
+    log_probs, tokens = np.empty(rows.size, np.float32), np.empty(rows.size, np.int32)
+    size = max(1, MAX_PROBS // model.vocabulary_size)
+    for part in (slice(low, low + size) for low in range(0, rows.size, size)):
+        own = [histories[row] for row in rows[part].tolist()]
+        whole = all_candidates(model, model.select(state, rows[part].astype(np.int32)), rules, own)
+        log_probs[part], tokens[part] = _draw(_warp(whole, rules.config), uniforms[part])
     return log_probs, tokens
 
 

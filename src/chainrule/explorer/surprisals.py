@@ -48,7 +48,7 @@ def surprisals(model: object, text: str, by: By = "tokens") -> Json:
         "units": units,
         "normalised": record["normalised"],
         "log_prob": record["log_prob"],
-        "text_log_prob": record["text_log_prob"],
+        "text_log_prob": total,
         "tokens": record["tokens"],
         "oov": record["oov"],
         "bytes": size,

@@ -13,26 +13,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from chainrule.base.distributions import NAN_MESSAGE, NOTHING_TO_DRAW_MESSAGE, check_draw, check_log_probs, top_of
+from chainrule.base.distributions import NAN_MESSAGE, NOTHING_TO_DRAW_MESSAGE, check_draw, check_log_probs
 from chainrule.base.token_checks import as_tokens, check_prefixes, check_tokens
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.neural import encoder_states
 from chainrule.neural.quantising import is_quantised
-from chainrule.neural.scoring_batches import (
-    TOGETHER,
-    TOGETHER_ON_PROCESSORS,
-    WARM_UP,
-    batches_of,
-    padded,
-    pieces_of,
-    stride,
-    window_start,
-)
+from chainrule.neural.scoring_batches import WARM_UP, padded, stride, window_start
+from chainrule.neural.text_scores import documents_of, position_tops, score_rows, top_tokens
 from chainrule.neural.vectors import static_vectors, token_vectors
-from chainrule.protocol import END, UNKNOWN
+from chainrule.protocol import END
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from jaxtyping import Bool, Float, Float32, Float64, Int32, Int64
     from numpy import ndarray
@@ -41,9 +33,6 @@ if TYPE_CHECKING:
     from chainrule.protocol import TextVectors
 
     Tokens = Int32[ndarray, " tokens"]
-
-_TOPS_AT_ONCE = 256  # positions whose whole distributions are in memory
-_READ_AT_ONCE = 2048  # tokens of a row, if a state can carry over from one part of the row to the next
 
 
 @dataclass
@@ -120,9 +109,9 @@ class NeuralModel:
         stream = as_tokens(stream)
         check_tokens(stream, self.vocabulary_size)
         if self.network.memory == "stream":
-            scores, others = self._score_rows([stream], unknown=unknown, warm_up=WARM_UP, on_share=on_share)
+            scores, others = score_rows(self.network, [stream], unknown=unknown, warm_up=WARM_UP, on_share=on_share)
         else:
-            scores, others = self._score_rows(_documents(stream), unknown=unknown, on_share=on_share)
+            scores, others = score_rows(self.network, documents_of(stream), unknown=unknown, on_share=on_share)
         empty = np.empty(0, np.float32)
         return np.concatenate([empty, *scores]), np.concatenate([empty, *others])
 
@@ -222,21 +211,8 @@ class NeuralModel:
     @torch.inference_mode()
     def top(self, state: Reading, k: int) -> tuple[Float32[ndarray, "rows k"], Int32[ndarray, "rows k"]]:
         """As `LanguageModel.top`."""
-        if k < 1:
-            raise SettingError(f"k is {k}; expected 1 or more")
-        rows = self._log_probs(state)
-        k = min(k, self.vocabulary_size)
-        more, tokens = rows.topk(min(k + 1, self.vocabulary_size))
-        log_probs, tokens = more[:, :k], tokens[:, :k]
-        if not bool((log_probs[:, :1] <= 0).all()):  # false for NaN, too
-            raise ModelFormatError(NAN_MESSAGE)
-        tokens, order = tokens.sort(1)  # so that ties go to the lower id: sort by id, then stably by log-probability
-        log_probs, order = log_probs.gather(1, order).sort(dim=1, descending=True, stable=True)
-        best, ids = log_probs.cpu().numpy(), tokens.gather(1, order).to(torch.int32).cpu().numpy()
-        shared = (more[:, k:] == log_probs[:, -1:]).any(1).cpu().numpy()  # where others tie with the last one
-        for row in np.flatnonzero(shared):
-            _, ids[row : row + 1] = top_of(rows[row : row + 1].cpu().numpy(), k)
-        return (best.copy(), ids) if state.rows is None else (best[state.rows], ids[state.rows])
+        best, ids = top_tokens(self._log_probs(state), min(k, self.vocabulary_size))
+        return (best, ids) if state.rows is None else (best[state.rows], ids[state.rows])
 
     @torch.inference_mode()
     def draw(
@@ -269,35 +245,11 @@ class NeuralModel:
         check_log_probs(drawn)
         return drawn, tokens.to(torch.int32).cpu().numpy()
 
-    @torch.inference_mode()
     def position_tops(
         self, sequences: Sequence[Tokens], k: int
     ) -> list[tuple[Float32[ndarray, "tokens k"], Int32[ndarray, "tokens k"]]]:
         """As `PromptReader.position_tops`."""
-        k = min(k, self.vocabulary_size)
-        tops = [(np.empty((len(row), k), np.float32), np.empty((len(row), k), np.int32)) for row in sequences]
-        documents: list[Tokens] = []
-        spans: list[tuple[int, int]] = []  # of each document: its sequence, and its first position there
-        for i, sequence in enumerate(map(as_tokens, sequences)):
-            check_tokens(sequence, self.vocabulary_size)
-            done = 0
-            for part in [sequence] if self.network.memory == "stream" or not len(sequence) else _documents(sequence):
-                spans.append((i, done))
-                documents.append(part)
-                done += len(part)
-        inputs = [np.concatenate([[END], row[:-1]]) for row in documents]
-        together = TOGETHER_ON_PROCESSORS if self.network.device.type == "cpu" else TOGETHER
-        for batch in batches_of(pieces_of([len(row) for row in documents], self.network.encoder), together):
-            tokens = self._tensor(padded([inputs[row][begin:end] for row, begin, _, end in batch], END))
-            hidden = self._hidden(tokens)
-            for i, (row, begin, first, end) in enumerate(batch):
-                number, offset = spans[row]
-                for low in range(first, end, _TOPS_AT_ONCE):
-                    high = min(low + _TOPS_AT_ONCE, end)
-                    state = Reading(None, _Next(hidden[i, low - begin : high - begin]))
-                    for out, column in zip(tops[number], self.top(state, k), strict=True):
-                        out[offset + low : offset + high] = column
-        return tops
+        return position_tops(self.network, sequences, k)
 
     def vectors(
         self, sequences: Sequence[Tokens], layer: int | None = None, *, bfloat16: bool = False
@@ -327,67 +279,14 @@ class NeuralModel:
             before = as_tokens([] if prefixes is None else prefixes[i])
             text = np.concatenate([before, as_tokens(sequence), np.full(int(end), END, np.int32)])
             check_tokens(text, self.vocabulary_size)
-            rows += [text] if self.network.memory == "stream" else _documents(text)
+            rows += [text] if self.network.memory == "stream" else documents_of(text)
             spans.append(slice(total + len(before), total + len(text)))
             total += len(text)
         scores, others = (
-            np.concatenate([np.empty(0, np.float32), *parts]) for parts in self._score_rows(rows, unknown=unknown)
+            np.concatenate([np.empty(0, np.float32), *parts])
+            for parts in score_rows(self.network, rows, unknown=unknown)
         )
         return [scores[span] for span in spans], [others[span] for span in spans]
-
-    @torch.inference_mode()
-    def _score_rows(
-        self,
-        rows: Sequence[Tokens],
-        *,
-        unknown: bool,
-        warm_up: int | None = None,
-        on_share: Callable[[float], None] | None = None,
-    ) -> tuple[list[Float32[ndarray, " tokens"]], list[Float32[ndarray, " tokens"]]]:
-        """For each row, the log-probabilities of its tokens after </s>, and of <unk> at their positions."""
-        inputs = [np.concatenate([[END], row[:-1]]) for row in rows]
-        scores, others = ([np.zeros(len(row), np.float32) for row in rows] for _ in range(2))
-        lengths = [len(row) for row in rows]
-        done = 0
-        together = TOGETHER_ON_PROCESSORS if self.network.device.type == "cpu" else TOGETHER
-        for batch in batches_of(pieces_of(lengths, self.network.encoder, warm_up=warm_up), together):
-            tokens = self._tensor(padded([inputs[row][begin:end] for row, begin, _, end in batch], END))
-            targets = self._tensor(padded([rows[row][begin:end] for row, begin, _, end in batch], END))
-            log_probs = self._log_probs_of(tokens, targets, unknown=unknown)
-            for i, (row, begin, first, end) in enumerate(batch):
-                scores[row][first:end] = log_probs[i, first - begin : end - begin, 0]
-                if unknown:
-                    others[row][first:end] = log_probs[i, first - begin : end - begin, 1]
-            done += sum(end - first for _, _, first, end in batch)
-            if on_share is not None:
-                on_share(done / sum(lengths))
-        for log_prob in (*scores, *others):
-            check_log_probs(log_prob)
-        return scores, others
-
-    def _log_probs_of(
-        self, tokens: Int64[Tensor, "B T"], targets: Int64[Tensor, "B T"], *, unknown: bool
-    ) -> Float32[ndarray, "B T tokens"]:
-        """The log-probabilities of the targets and, if asked, of <unk>, given the tokens up to the same position."""
-        asked = torch.stack([targets, torch.full_like(targets, UNKNOWN)][: 1 + unknown], -1)
-        parts: list[Tensor] = []
-        for part, hidden in self._hidden_parts(tokens):
-            parts.append(self.network.output.log_probs_of(hidden, asked[:, part]))
-        return torch.cat(parts, 1).cpu().numpy()
-
-    def _hidden(self, tokens: Int64[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
-        """The hidden states after tokens that begin texts."""
-        return torch.cat([hidden for _, hidden in self._hidden_parts(tokens)], 1)
-
-    def _hidden_parts(self, tokens: Int64[Tensor, "B T"]) -> Iterator[tuple[slice, Float[Tensor, "B part D"]]]:
-        """The hidden states of a part of the positions after the other."""
-        encoder = self.network.encoder
-        carries = encoder.context is None and encoder.reach is None
-        state: encoder_states.State = None
-        for begin in range(0, tokens.shape[1], _READ_AT_ONCE) if carries else [0]:
-            part = slice(begin, begin + _READ_AT_ONCE if carries else None)
-            hidden, state = self._read(tokens[:, part], state, None)
-            yield part, hidden
 
     def _read(
         self, tokens: Int64[Tensor, "B T"], state: encoder_states.State, starts: Bool[Tensor, "B T"] | None
@@ -425,9 +324,3 @@ class NeuralModel:
 
     def _tensor(self, array: ndarray) -> Tensor:
         return torch.from_numpy(array).to(self.network.device)
-
-
-def _documents(stream: Tokens) -> list[Tokens]:
-    """A stream, cut after each </s>."""
-    parts = np.split(stream, np.flatnonzero(stream == END) + 1)
-    return parts if len(parts[-1]) else parts[:-1]

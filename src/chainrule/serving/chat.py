@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import time
-import uuid
 from typing import TYPE_CHECKING, Any
 
 from chainrule.applications.chat.chat_model import CHAT_LIMITS, CHAT_SAMPLING
 from chainrule.errors import SettingError
+from chainrule.serving.answering import answer_head, chunks_of, token_usage
 from chainrule.serving.api_error import ApiError
 from chainrule.serving.generating import check_size, generation, text_settings
 from chainrule.serving.ticket import Ticket
+from chainrule.serving.token_names import finite
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -31,13 +31,8 @@ class ChatAnswer:
     ) -> None:
         self._served, self._body, self._ticket, self._choices = served, body, ticket, choices
         self._prompt_tokens = prompt_tokens
-        self._head = {
-            "id": f"chatcmpl-{uuid.uuid4().hex}",
-            "object": "chat.completion.chunk" if body.stream else "chat.completion",
-            "created": int(time.time()),
-            "model": served.name,
-            "system_fingerprint": served.fingerprint,
-        }
+        kind = "chat.completion.chunk" if body.stream else "chat.completion"
+        self._head = answer_head(served, "chatcmpl", kind)
 
     @classmethod
     async def of(cls, served: ServedModel, body: ChatBody) -> ChatAnswer:
@@ -70,7 +65,7 @@ class ChatAnswer:
         try:
             await self._ticket.wait_until_done()
         finally:
-            self.abandon()
+            self._served.abandon(self._ticket)
         entries, used = [], 0
         for index, chunk in enumerate(choice.take() for choice in self._choices):
             used += len(chunk.tokens)
@@ -79,46 +74,27 @@ class ChatAnswer:
             entries.append(
                 {"index": index, "message": message, "logprobs": logprobs, "finish_reason": chunk.finish_reason}
             )
-        return {**self._head, "choices": entries, "usage": self._usage(used)}
+        return {**self._head, "choices": entries, "usage": token_usage(self._prompt_tokens, used)}
 
     async def chunks(self) -> AsyncIterator[Json]:
         """The answer, piece by piece. Raises what the work raised."""
         try:
-            open_choices = dict(enumerate(self._choices))
             used = 0
-            for index in open_choices:
+            for index in range(len(self._choices)):
                 yield self._chunk(index, {"role": "assistant", "content": ""}, None, None)
-            while open_choices:
-                await self._ticket.wait()
-                for index, choice in list(open_choices.items()):
-                    chunk = choice.take()
-                    used += len(chunk.tokens)
-                    if chunk.text or chunk.tokens or chunk.finish_reason:
-                        delta = {"content": chunk.text} if chunk.text or not chunk.finish_reason else {}
-                        yield self._chunk(index, delta, self._logprobs(chunk.tokens), chunk.finish_reason)
-                    if chunk.finish_reason is not None:
-                        del open_choices[index]
-            if self._body.stream_options is not None and self._body.stream_options.include_usage:
-                yield {**self._head, "choices": [], "usage": self._usage(used)}
+            async for index, chunk in chunks_of(self._ticket, dict(enumerate(self._choices))):
+                used += len(chunk.tokens)
+                delta = {"content": chunk.text} if chunk.text or not chunk.finish_reason else {}
+                yield self._chunk(index, delta, self._logprobs(chunk.tokens), chunk.finish_reason)
+            if self._body.wants_usage:
+                yield {**self._head, "choices": [], "usage": token_usage(self._prompt_tokens, used)}
         finally:
-            self.abandon()
-
-    def abandon(self) -> None:
-        """Drops what is left of the work."""
-        if self._ticket.open_parts > 0 or self._ticket.error is not None:
-            self._served.scheduler.cancel(self._ticket)
+            self._served.abandon(self._ticket)
 
     def _chunk(self, index: int, delta: Json, logprobs: Json | None, reason: str | None) -> Json:
         return {
             **self._head,
             "choices": [{"index": index, "delta": delta, "logprobs": logprobs, "finish_reason": reason}],
-        }
-
-    def _usage(self, completion_tokens: int) -> Json:
-        return {
-            "prompt_tokens": self._prompt_tokens,
-            "completion_tokens": completion_tokens,
-            "total_tokens": self._prompt_tokens + completion_tokens,
         }
 
     def _logprobs(self, chosen: list[ChosenToken]) -> Json | None:
@@ -138,6 +114,6 @@ class ChatAnswer:
         text = self._served.names.restore(self._served.tokenizer.vocabulary.token_bytes(token))
         return {
             "token": self._served.names.name(token),
-            "logprob": max(log_prob, -9999.0),
+            "logprob": finite(log_prob),
             "bytes": list(text),
         }

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
-import uuid
 from typing import TYPE_CHECKING, Any
 
+from chainrule.serving.answering import answer_head, chunks_of, token_usage
 from chainrule.serving.api_error import ApiError
 from chainrule.serving.choice import Choice, ChosenToken, Chunk
 from chainrule.serving.generating import check_size, generation, text_settings
@@ -59,13 +58,7 @@ class CompletionAnswer:
                 served, self.ticket, prompt.read, settings, before=prompt.surfaces, offset=len(prompt.text)
             )
             work.append(part)
-        self._head = {
-            "id": f"cmpl-{uuid.uuid4().hex}",
-            "object": "text_completion",
-            "created": int(time.time()),
-            "model": served.name,
-            "system_fingerprint": served.fingerprint,
-        }
+        self._head = answer_head(served, "cmpl", "text_completion")
         if work:
             served.scheduler.submit(work)
 
@@ -74,7 +67,7 @@ class CompletionAnswer:
         try:
             await self.ticket.wait_until_done()
         finally:
-            self.abandon()
+            self._served.abandon(self.ticket)
         entries: list[Json] = []
         used = 0
         for i, prompt in enumerate(self._prompts):
@@ -95,9 +88,6 @@ class CompletionAnswer:
             while self.scoring is not None and not self.scoring.is_done:
                 await self.ticket.wait()
             used = 0
-            open_choices = {
-                i * self._n + k: choice for i, choices in enumerate(self._choices) for k, choice in enumerate(choices)
-            }
             for index in range(len(self._prompts) * self._n):
                 reason = "length" if self._is_empty else None
                 if self._body.echo:
@@ -105,25 +95,14 @@ class CompletionAnswer:
                     yield self._chunk(index, self._prompts[i].text, self._logprobs(i, []), reason)
                 elif reason:
                     yield self._chunk(index, "", None, reason)
-            while open_choices:
-                await self.ticket.wait()
-                for index, choice in list(open_choices.items()):
-                    chunk = choice.take()
-                    used += len(chunk.tokens)
-                    if chunk.text or chunk.tokens or chunk.finish_reason:
-                        logprobs = self._logprobs(None, chunk.tokens)
-                        yield self._chunk(index, chunk.text, logprobs, chunk.finish_reason)
-                    if chunk.finish_reason is not None:
-                        del open_choices[index]
-            if self._body.stream_options is not None and self._body.stream_options.include_usage:
+            choices = dict(enumerate(choice for of_prompt in self._choices for choice in of_prompt))
+            async for index, chunk in chunks_of(self.ticket, choices):
+                used += len(chunk.tokens)
+                yield self._chunk(index, chunk.text, self._logprobs(None, chunk.tokens), chunk.finish_reason)
+            if self._body.wants_usage:
                 yield {**self._head, "choices": [], "usage": self._usage(used)}
         finally:
-            self.abandon()
-
-    def abandon(self) -> None:
-        """Drops what is left of the work."""
-        if self.ticket.open_parts > 0 or self.ticket.error is not None:
-            self._served.scheduler.cancel(self.ticket)
+            self._served.abandon(self.ticket)
 
     def _chunk(self, index: int, text: str, logprobs: Json | None, reason: str | None) -> Json:
         return {**self._head, "choices": [self._entry(index, text, logprobs, reason)]}
@@ -133,12 +112,7 @@ class CompletionAnswer:
         return {"text": text, "index": index, "logprobs": logprobs, "finish_reason": reason}
 
     def _usage(self, completion_tokens: int) -> Json:
-        prompt_tokens = sum(len(prompt.ids) for prompt in self._prompts)
-        return {
-            "prompt_tokens": prompt_tokens,
-            "completion_tokens": completion_tokens,
-            "total_tokens": prompt_tokens + completion_tokens,
-        }
+        return token_usage(sum(len(prompt.ids) for prompt in self._prompts), completion_tokens)
 
     def _logprobs(self, prompt: int | None, chosen: list[ChosenToken]) -> Json | None:
         """The arrays for a prompt, if its index is given, and for tokens after it."""

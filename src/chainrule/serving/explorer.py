@@ -8,13 +8,14 @@ from fastapi.responses import RedirectResponse, Response
 from pydantic import Field
 
 from chainrule.decoding.sampling_config import SamplingConfig
-from chainrule.errors import SettingError, TextError
+from chainrule.errors import SettingError
 from chainrule.explorer.next_words import next_words
 from chainrule.explorer.page import HEADERS, page_files
 from chainrule.explorer.pictures import attention, beams
 from chainrule.explorer.surprisals import surprisals
 from chainrule.serving.api_error import ApiError
 from chainrule.serving.requests import Body, Number, Whole
+from chainrule.serving.service import call_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,10 +69,7 @@ def add_explorer(app: FastAPI, post: Callable[..., None], service: Service) -> N
 
     async def on_model(body: Body, function: Callable[[Any], Json]) -> Json:
         served = await service.table.get(body.model)
-        try:
-            record: Json = await served.call(lambda: function(served.any_model))
-        except (SettingError, TextError) as error:
-            raise ApiError(400, str(error), param="text") from None
+        record: Json = await call_model(served, lambda: function(served.any_model), param="text")
         return {**record, "model": served.name, "fingerprint": served.fingerprint}
 
     async def next_route(body: NextBody) -> Json:

@@ -21,7 +21,6 @@ class Metrics:
         self.seconds: dict[str, list[int]] = {}  # by route: how many requests took up to each bound, and longer
         self.total_seconds: Counter[str] = Counter()
         self.running = 0
-        self.errors_in_a_row = 0
 
     def count(self, route: str, status: int, seconds: float) -> None:
         """Counts a request that was answered."""

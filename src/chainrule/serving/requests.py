@@ -60,6 +60,11 @@ class SamplingBody(Body):
     stream: bool | None = None
     stream_options: StreamOptions | None = None
 
+    @property
+    def wants_usage(self) -> bool:
+        """Whether a stream ends with the numbers of tokens."""
+        return self.stream_options is not None and bool(self.stream_options.include_usage)
+
 
 class CompletionBody(SamplingBody):
     """The body of /v1/completions."""
@@ -125,12 +130,6 @@ class TranslateBody(Body):
     input: Texts
     beam: Whole | None = Field(None, ge=1, le=64)
     max_tokens: Whole | None = Field(None, ge=1, le=_MOST)
-
-
-class CorrectBody(Body):
-    """The body of /v1/correct."""
-
-    input: Texts
 
 
 BodyType = TypeVar("BodyType", bound=Body)

@@ -227,8 +227,15 @@ class Scheduler:
 
     def _start_together(self, parts: list[Generation]) -> None:
         """Starts short prompts in one call."""
+        places = np.arange(len(parts), dtype=np.int32).repeat([len(part.rows) for part in parts])
+        rows = [row for part in parts for row in part.rows]
         try:
             state = self.model.start([part.prompt for part in parts])
+            if self._reads_prompts:
+                for i, part in enumerate(parts):
+                    part.state = self.model.select(state, np.array([i], np.int32))
+                    self._cache.add(part.prompt, part.state, is_exact=part.is_exact)
+            self._batch.add(self.model.select(state, places), rows)
         except Exception as error:
             if len(parts) > 1:
                 for part in parts:
@@ -238,13 +245,6 @@ class Scheduler:
                 self._finish_all_rows(parts[0], error)
             return
         self.read_tokens += sum(len(part.prompt) for part in parts)
-        if self._reads_prompts:
-            for i, part in enumerate(parts):
-                part.state = self.model.select(state, np.array([i], np.int32))
-                self._cache.add(part.prompt, part.state, is_exact=part.is_exact)
-        places = np.arange(len(parts), dtype=np.int32).repeat([len(part.rows) for part in parts])
-        rows = [row for part in parts for row in part.rows]
-        self._batch.add(self.model.select(state, places), rows)
         self._of_row |= {row: (part, i) for part in parts for i, row in enumerate(part.rows)}
 
     def _read_piece(self, part: Generation, budget: int) -> int:

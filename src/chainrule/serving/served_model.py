@@ -38,9 +38,8 @@ class ServedModel:
         if isinstance(model, Model):
             family = FAMILIES[model.family]
             self.context, engine = family.context(model.engine), model.engine
-        self.continues = isinstance(model, CausalModel)
         # Networks that continue texts are PromptReaders.
-        self.reads_prompts = self.continues and isinstance(model, Model) and FAMILIES[model.family].embeds
+        self.reads_prompts = isinstance(model, CausalModel) and FAMILIES[model.family].embeds
         self.scheduler = Scheduler(engine, limits, reads_prompts=self.reads_prompts, context=self.context)
 
     @property
@@ -82,9 +81,13 @@ class ServedModel:
         try:
             await ticket.wait_until_done()
         finally:
-            if not ticket.is_done:
-                self.scheduler.cancel(ticket)
+            self.abandon(ticket)
         return call.result
+
+    def abandon(self, ticket: Ticket) -> None:
+        """Drops what is left of a request's work, also of one that has failed."""
+        if ticket.open_parts > 0 or ticket.error is not None:
+            self.scheduler.cancel(ticket)
 
 
 def fingerprint_of(path: Path) -> tuple[str, tuple[int, ...]]:

@@ -1,7 +1,4 @@
-"""What the server does, without HTTP: methods take the bodies of requests and give plain records.
-
-Routes call these methods, and pages will, too.
-"""
+"""What the server does, without HTTP: methods take the bodies of requests and give plain records."""
 
 from __future__ import annotations
 
@@ -78,7 +75,7 @@ class Service:
             raise ApiError(400, "encoding_format: expected float or base64", param="encoding_format")
         prompts = encode_prompts(body.input, served.tokenizer, self.limits.prompts, param="input")
         texts = [prompt.text for prompt in prompts]
-        vectors: np.ndarray = await self._on_model(served, lambda: embed(texts))
+        vectors: np.ndarray = await call_model(served, lambda: embed(texts))
 
         def encoded(vector: np.ndarray) -> Any:
             if body.encoding_format == "base64":
@@ -114,13 +111,12 @@ class Service:
         """log P of each text with its </s>, in nats, as `Model.score` gives it; its tokens and bytes, end included."""
         served = await self.table.get(body.model)
         score = served.verb("score", "score texts")
-        texts = [body.input] if isinstance(body.input, str) else body.input
-        self._check_count(texts)
+        texts = self._texts(body.input)
         given = body.given
         if isinstance(given, list) and len(given) != len(texts):
             raise ApiError(400, f"given has {len(given)} texts for {len(texts)}; expected one for each", param="given")
         tokenizer = served.tokenizer
-        log_probs: np.ndarray = await self._on_model(served, lambda: score(texts, given=given))
+        log_probs: np.ndarray = await call_model(served, lambda: score(texts, given=given))
         data = [
             {
                 "index": i,
@@ -136,7 +132,7 @@ class Service:
         """Completions of a text as it is typed, the likeliest first."""
         served = await self.table.get(body.model)
         model = served.causal
-        completions = await self._on_model(served, lambda: model.complete(body.text, body.n or 5))
+        completions = await call_model(served, lambda: model.complete(body.text, body.n or 5))
         return {
             "completions": [
                 {"text": one.text, "added": one.added, "log_prob": finite(one.log_prob), "replaces": one.replaces}
@@ -149,26 +145,28 @@ class Service:
         """What a model of pairs writes for source texts: translations, summaries, corrections."""
         served = await self.table.get(body.model)
         write = served.verb("write", "write texts from others")
-        texts = [body.input] if isinstance(body.input, str) else body.input
-        self._check_count(texts)
+        texts = self._texts(body.input)
         beam = BeamConfig(size=body.beam) if body.beam else None
-        written = await self._on_model(served, lambda: write(texts, beam, max_tokens=body.max_tokens))
+        written = await call_model(served, lambda: write(texts, beam, max_tokens=body.max_tokens))
         data = [
             {"index": i, "texts": [{"text": one.text, "log_prob": finite(one.log_prob)} for one in of_source]}
             for i, of_source in enumerate(written)
         ]
         return {"data": data, "model": served.name}
 
-    def _check_count(self, texts: list[str]) -> None:
+    def _texts(self, value: str | list[str]) -> list[str]:
+        """The texts of `input`, of which there may be one alone. Raises ApiError if there are too many."""
+        texts = [value] if isinstance(value, str) else value
         if len(texts) > self.limits.prompts:
             raise ApiError(
                 400, f"input has {len(texts):,} texts; expected at most {self.limits.prompts:,}", param="input"
             )
+        return texts
 
-    @staticmethod
-    async def _on_model(served: ServedModel, function: Callable[[], Any]) -> Any:
-        """Calls a function on the model's thread; errors of what was asked are the client's."""
-        try:
-            return await served.call(function)
-        except (SettingError, TextError) as error:
-            raise ApiError(400, str(error), param="input") from None
+
+async def call_model(served: ServedModel, function: Callable[[], Any], *, param: str = "input") -> Any:
+    """Calls a function on the model's thread. Raises ApiError with the field `param` where what was asked is wrong."""
+    try:
+        return await served.call(function)
+    except (SettingError, TextError) as error:
+        raise ApiError(400, str(error), param=param) from None

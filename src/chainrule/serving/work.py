@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -73,7 +71,3 @@ class Call:
     function: Callable[[], Any]
     result: Any = None
     cost: int = 1
-
-
-def empty_prompt() -> Tokens:
-    return np.empty(0, np.int32)

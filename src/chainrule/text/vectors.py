@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 import re
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, takewhile
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -76,20 +77,14 @@ def read_vectors(name: str, tokens: Sequence[bytes], progress: Progress = silent
     own: dict[int, Float32[ndarray, " D"]] = {}
     without_joiner: dict[int, Float32[ndarray, " D"]] = {}
     places: dict[bytes, int] = {}
-    size, count = file_size(name), 0
-    with open_stream(name) as stream:
-        file: io.BufferedReader[Any] = io.BufferedReader(_Raw(stream), _BATCH)
-        layout = _layout(name, file)
-        for count, row in enumerate(_binary(name, file, layout) if layout.is_binary else _text(name, file, layout), 1):
-            if count % _REPORT_EVERY == 0:
-                progress("reading word vectors", stream.position, size or None)
+    with _opened(name, "reading word vectors", progress) as (layout, rows_of_file):
+        for row in rows_of_file:
             if row.word in exact or row.word in bare:
                 _note_place(name, layout, row, places)
                 numbers = _numbers(name, layout, row)
                 if row.word in exact:
                     own[exact[row.word]] = numbers
                 without_joiner |= dict.fromkeys(bare.get(row.word, ()), numbers)
-    _check_count(name, layout, count)
     vectors = without_joiner | own
     rows = np.array(list(vectors.values()), np.float32).reshape(len(vectors), layout.width)
     return Vectors(name, np.array(list(vectors), np.int64), rows)
@@ -99,31 +94,19 @@ def read_all_vectors(name: str, progress: Progress = silent) -> tuple[list[bytes
     """All words of a file, in its order, and their vectors. Raises TextError as `read_vectors`."""
     places: dict[bytes, int] = {}
     rows: list[Float32[ndarray, " D"]] = []
-    size, count = file_size(name), 0
-    with open_stream(name) as stream:
-        file: io.BufferedReader[Any] = io.BufferedReader(_Raw(stream), _BATCH)
-        layout = _layout(name, file)
-        for count, row in enumerate(_binary(name, file, layout) if layout.is_binary else _text(name, file, layout), 1):
-            if count % _REPORT_EVERY == 0:
-                progress("reading word vectors", stream.position, size or None)
+    with _opened(name, "reading word vectors", progress) as (layout, rows_of_file):
+        for row in rows_of_file:
             _note_place(name, layout, row, places)
             rows.append(_numbers(name, layout, row))
-    _check_count(name, layout, count)
     return list(places), np.array(rows, np.float32).reshape(len(rows), layout.width)
 
 
 def words_of_file(name: str, progress: Progress = silent) -> list[bytes]:
     """All words of a file, in its order, without reading their vectors. Raises TextError as `read_vectors`."""
     places: dict[bytes, int] = {}
-    size, count = file_size(name), 0
-    with open_stream(name) as stream:
-        file: io.BufferedReader[Any] = io.BufferedReader(_Raw(stream), _BATCH)
-        layout = _layout(name, file)
-        for count, row in enumerate(_binary(name, file, layout) if layout.is_binary else _text(name, file, layout), 1):
-            if count % _REPORT_EVERY == 0:
-                progress("reading words", stream.position, size or None)
+    with _opened(name, "reading words", progress) as (layout, rows_of_file):
+        for row in rows_of_file:
             _note_place(name, layout, row, places)
-    _check_count(name, layout, count)
     return list(places)
 
 
@@ -149,6 +132,25 @@ def write_vectors(
                 file.write(token + b" " + row.astype("<f4").tobytes() + b"\n")
             else:
                 file.write(b"%s %s\n" % (token, " ".join(map(str, row)).encode()))
+
+
+@contextmanager
+def _opened(name: str, what: str, progress: Progress) -> Iterator[tuple[_Layout, Iterator[_Row]]]:
+    """The layout of a file and its rows, which raise TextError at their end if some are missing."""
+    size = file_size(name)
+    with open_stream(name) as stream:
+        file: io.BufferedReader[Any] = io.BufferedReader(_Raw(stream), _BATCH)
+        layout = _layout(name, file)
+
+        def rows() -> Iterator[_Row]:
+            count = 0
+            for count, row in enumerate((_binary if layout.is_binary else _text)(name, file, layout), 1):
+                if count % _REPORT_EVERY == 0:
+                    progress(what, stream.position, size or None)
+                yield row
+            _check_count(name, layout, count)
+
+        yield layout, rows()
 
 
 def _note_place(name: str, layout: _Layout, row: _Row, places: dict[bytes, int]) -> None:

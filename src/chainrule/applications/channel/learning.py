@@ -60,7 +60,8 @@ def learn_channel(
     """A channel for marked words, from pairs (wrong, right). weights: of the pairs, such as their counts.
 
     Pairs may be of marks (`marks_as_word`), right ones among them, so that the probabilities of their errors are those
-    of all marks, not of wrong ones. prior: a channel of words in lower case; what few pairs say is smoothed towards it.
+    of all marks, not of wrong ones. Pairs may differ in a space. prior: a channel of words in lower case; what few
+    pairs say is smoothed towards it.
 
     Raises SettingError if there is no pair, or none with an error, or rounds < 1.
     """
@@ -68,9 +69,7 @@ def learn_channel(
         raise SettingError(f"rounds is {rounds}; expected 1 or more")
     weights = [1.0] * len(pairs) if weights is None else weights
     spaces = _share_with_spaces(pairs, weights)
-    pairs = [
-        (wrong.replace(SPACE, ""), right.replace(SPACE, "")) if spaces else (wrong, right) for wrong, right in pairs
-    ]
+    pairs = [(wrong.replace(SPACE, ""), right.replace(SPACE, "")) for wrong, right in pairs]
     kept = [i for i, (wrong, right) in enumerate(pairs) if wrong and right]
     observed = [marked(pairs[i][0]) for i in kept]
     sources = [marked(pairs[i][1]) for i in kept]
@@ -79,7 +78,7 @@ def learn_channel(
     for wrong, right, weight in zip(observed, sources, of_pairs.tolist(), strict=True):
         for rule in dict.fromkeys(_rules_around_edits(right, wrong)):
             counts[rule] += weight
-    if not counts:
+    if not counts and not spaces:
         raise SettingError("no pair has an error; expected pairs of a wrong and a right spelling that differ")
     expected = {} if prior is None else _of_lower_case(prior)
     in_prior = (side for rule in expected for side in rule)

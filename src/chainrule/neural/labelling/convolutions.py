@@ -16,6 +16,8 @@ from chainrule.neural.dropout import Dropout
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from jaxtyping import Float
+
     from chainrule.neural.config.pictures import Activation, MapNorm, MapPooling
 
 ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh}
@@ -28,6 +30,21 @@ class Convolution(NamedTuple):
     kernel: int
     stride: int
     pooled: bool
+
+
+class Convolution2d(nn.Conv2d):
+    """`nn.Conv2d`, where a stride of a 1x1 kernel leaves out places before the product, which gives the same.
+
+    oneDNN writes past its memory in the gradient of such a kernel if it reads fewer channels than a vector register
+    holds (uxlfoundation/oneDNN issue 6035), and the process dies.
+    """
+
+    def forward(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B filters h w"]:
+        """The maps of `nn.Conv2d`."""
+        if self.kernel_size != (1, 1) or self.padding != (0, 0):
+            return super().forward(x)
+        down, right = self.stride
+        return nn.functional.conv2d(x[..., ::down, ::right], self.weight, self.bias)
 
 
 class PlainLayers(nn.Sequential):
@@ -47,9 +64,8 @@ class PlainLayers(nn.Sequential):
         """channels: of the pictures. window: of pooling, which moves by 2."""
         super().__init__()
         for i, (filters, kernel, stride, pooled) in enumerate(convolutions, 1):
-            layer = nn.Sequential(
-                nn.Conv2d(channels, filters, kernel, stride, (kernel - 1) // 2 if padded else 0, bias=norm != "batch")
-            )
+            padding = (kernel - 1) // 2 if padded else 0
+            layer = nn.Sequential(Convolution2d(channels, filters, kernel, stride, padding, bias=norm != "batch"))
             if norm == "batch":
                 layer.append(nn.BatchNorm2d(filters))
             layer.append(ACTIVATIONS[activation]())

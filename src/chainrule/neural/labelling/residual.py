@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 import torch
 from torch import Tensor, nn
 
-from chainrule.neural.labelling.convolutions import initialise
+from chainrule.neural.labelling.convolutions import Convolution2d, initialise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,7 +55,7 @@ class Residual(nn.Module):
             self.add_module(f"conv{i}", nn.Conv2d(own, after, kernel, step, kernel // 2, bias=False))
             self.add_module(f"bn{i}", nn.BatchNorm2d(after))
         self.downsample = (
-            nn.Sequential(nn.Conv2d(before, self.width, 1, stride, bias=False), nn.BatchNorm2d(self.width))
+            nn.Sequential(Convolution2d(before, self.width, 1, stride, bias=False), nn.BatchNorm2d(self.width))
             if stride > 1 or before != self.width
             else None
         )
