@@ -161,7 +161,7 @@ class Service:
         def written(first: int, last: int) -> list[Any]:
             return cast("list[Any]", write(texts[first:last], beam, max_tokens=body.max_tokens))
 
-        return _written_record(served, await call_in_pieces(served, written, len(texts), 16))
+        return _written_record(served, await call_in_pieces(served, written, len(texts), _sources_at_once(beam)))
 
     async def caption(self, body: CaptionBody) -> Json:
         """Captions of pictures."""
@@ -174,7 +174,7 @@ class Service:
             pictures = [picture_of(files[i], i, most_pixels) for i in range(first, last)]
             return cast("list[Any]", caption(pictures, beam, **limit))
 
-        return _written_record(served, await call_in_pieces(served, captions, len(files), 4))
+        return _written_record(served, await call_in_pieces(served, captions, len(files), _sources_at_once(beam)))
 
     async def correct(self, body: CorrectBody) -> Json:
         """Texts with their errors corrected, and each change with its position and probability."""
@@ -203,6 +203,11 @@ class Service:
                 400, f"input has {len(texts):,} texts; expected at most {self.limits.prompts:,}", param="input"
             )
         return texts
+
+
+def _sources_at_once(beam: BeamConfig | None) -> int:
+    """As many as have 128 hypotheses together, which bounds the memory that they take."""
+    return 128 // (beam or BeamConfig()).size
 
 
 def _written_record(served: ServedModel, written: list[Any]) -> Json:
