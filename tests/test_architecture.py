@@ -40,11 +40,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "families": {*GROUND, *ENGINES, "evaluation", "training"},
 }
 MAY_IMPORT["api"] = {*MAY_IMPORT, "text"} - {"uniform"}
+MAY_IMPORT["spark"] = {*GROUND, "text", "ngram", "evaluation", "api"}
 MAY_IMPORT["kenlm"] = {*GROUND, "text", "ngram", "api"}
-MAY_IMPORT["comparison"] = {*MAY_IMPORT} - {"kenlm"}
-MAY_IMPORT["experiments"] = {*MAY_IMPORT} - {"kenlm", "comparison"}
-MAY_IMPORT["explorer"] = {*MAY_IMPORT} - {"kenlm", "comparison", "experiments"}
-MAY_IMPORT["serving"] = {*MAY_IMPORT} - {"kenlm", "comparison", "experiments"}
+MAY_IMPORT["comparison"] = {*MAY_IMPORT} - {"kenlm", "spark"}
+MAY_IMPORT["experiments"] = {*MAY_IMPORT} - {"kenlm", "spark", "comparison"}
+MAY_IMPORT["explorer"] = {*MAY_IMPORT} - {"kenlm", "spark", "comparison", "experiments"}
+MAY_IMPORT["serving"] = {*MAY_IMPORT} - {"kenlm", "spark", "comparison", "experiments"}
 MAY_IMPORT["cli"] = {*MAY_IMPORT} - {"kenlm"}
 MAY_IMPORT["__main__"] = {"cli"}
 # The same within the n-gram engine; `config` is for all of them.

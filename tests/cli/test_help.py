@@ -64,6 +64,7 @@ VERBS = {
         "--open-vocabulary",
         "--begins",
         "--compact",
+        "--spark",
     }
     | {"--strict-discounts", "--kenlm-compatible", "--overwrite", "--json"}
     | READING

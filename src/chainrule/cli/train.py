@@ -65,6 +65,12 @@ def ngram(
     compact: Annotated[
         bool, Parameter(negative=(), help="Quantise and pack the model, to a fifth of the size.")
     ] = False,
+    spark: Annotated[
+        str | None,
+        Parameter(
+            help="Count on Spark: local[2] for two processes here, or the address of a cluster. The model is the same."
+        ),
+    ] = None,
     markers: MarkerRule = "error",
     reading: TextOptions = DEFAULT_READING,
     mixing: MixOptions = NO_MIX,
@@ -93,6 +99,15 @@ def ngram(
             raise CycloptsError(msg="TEXTS and --counts are both given; train on one or the other.")
         check_read_once(*counts)
         _train_counts(counts, config, output, tokenizer, overwrite=overwrite, json=json, tune=heldout, compact=compact)
+        return
+    if spark is not None:
+        if heldout is not None or mixing != NO_MIX or reading != DEFAULT_READING:
+            raise CycloptsError(
+                msg="--spark reads plain text and cannot tune: leave out --tune, --mix and options of texts."
+            )
+        _train_on_spark(
+            spark, texts, config, output, tokenizer, markers, overwrite=overwrite, json=json, compact=compact
+        )
         return
     source = mixing.source(texts, reading)
     _train(source, config, output, tokenizer, markers, overwrite=overwrite, json=json, tune=heldout, compact=compact)
@@ -142,6 +157,38 @@ def _train(
         save_or_keep(model, output, overwrite=overwrite, progress=progress)
     note_repairs(source, *([] if tune is None else [tune]))
     note_mix(source)
+    _print_result(model, output, began, json=json)
+
+
+def _train_on_spark(
+    master: str,
+    texts: tuple[str, ...],
+    config: NGramConfig,
+    output: Path,
+    tokenizer: TokenizerOptions,
+    markers: Any,
+    *,
+    overwrite: bool,
+    json: bool,
+    compact: bool,
+) -> None:
+    from chainrule.spark import local_session
+    from chainrule.spark import train as train_on_spark
+
+    check_read_once(*texts)
+    if not texts or "-" in texts:
+        raise CycloptsError(msg="--spark reads files; name one or more.")
+    check_model_target(output, overwrite=overwrite, compact=compact)
+    began = time.perf_counter()
+    with progress_bar() as progress:
+        progress("starting Spark", 0, None)
+        with local_session(master) as session:
+            model = train_on_spark(
+                session, texts, config, tokenizer=tokenizer.config(), markers=markers, progress=progress
+            )
+        if compact:
+            model = model.compact(progress)
+        save_or_keep(model, output, overwrite=overwrite, progress=progress)
     _print_result(model, output, began, json=json)
 
 

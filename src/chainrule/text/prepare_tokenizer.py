@@ -98,7 +98,7 @@ def limit_vocabulary(tokenizer: Tokenizer, stream: Int32[ndarray, " T"], config:
         counts = np.zeros(len(tokens), np.int64)
         for start in range(0, stream.size, _BATCH):  # np.bincount copies its argument
             counts += np.bincount(stream[start : start + _BATCH], minlength=len(tokens))
-        kept = [tokens[token] for token in _most_frequent(counts, config.min_count, config.vocabulary_size)]
+        kept = [tokens[token] for token in most_frequent(counts, config.min_count, config.vocabulary_size)]
     return keep_tokens(kept, tokenizer, stream)
 
 
@@ -113,7 +113,7 @@ def keep_tokens(kept: Sequence[bytes], tokenizer: Tokenizer, stream: Int32[ndarr
     return Tokenized(tokenizer.with_vocabulary(vocabulary), stream, left_out)
 
 
-def _most_frequent(counts: Int64[ndarray, " V"], min_count: int, size: int | None) -> list[int]:
+def most_frequent(counts: Int64[ndarray, " V"], min_count: int, size: int | None) -> list[int]:
     """The ids of the tokens with at least `min_count`, at most `size` with the markers. Ties go to lower ids."""
     frequent = np.flatnonzero(counts >= min_count)
     frequent = frequent[frequent >= len(MARKER_TOKENS)]

@@ -1,0 +1,185 @@
+"""What workers do, task by task, in Arrow batches: learn the words of a text, count n-grams, merge counts, score texts.
+
+A task depends on its rows alone, so that one that Spark repeats gives the same. A text's errors come back as rows, for
+the driver to raise: Spark would repeat the task and bury them in its log.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from chainrule.base.threads import set_threads
+from chainrule.errors import ChainruleError
+from chainrule.spark.documents import PieceError, block_of, pieces
+from chainrule.spark.sections import Section, merged, sections
+from chainrule.text.normalising import Normaliser
+from chainrule.text.splitters import splitter_named
+from chainrule.text.tokenizer import Tokenizer
+from chainrule.text.vocabulary import MARKER_TOKENS, Vocabulary
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from pyarrow import RecordBatch
+
+    from chainrule.api.model import Model
+    from chainrule.ngram.config import NGramConfig
+    from chainrule.text.normalising import Normalisation
+    from chainrule.text.vocabulary import Markers
+
+WORDS = "source long, start long, place long, tokens binary, counts binary, error string"
+PARTS = "part long, section binary, error string"
+SCORES = "log_prob double, tokens long, bytes long, error string"
+
+
+@dataclass(frozen=True)
+class TokenizerParts:
+    """A tokenizer that can be sent to workers. vocabulary: its tokens by id; empty while learned."""
+
+    kind: str
+    markers: Markers
+    normalise: tuple[Normalisation, ...]
+    are_lines: bool
+    vocabulary: bytes = b""
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        splitter = splitter_named(self.kind)
+        tokens = self.vocabulary.split(b"\n") if self.vocabulary else splitter.alphabet
+        return Tokenizer(splitter, Vocabulary(tokens), self.markers, Normaliser(self.normalise))
+
+    def with_vocabulary(self, vocabulary: Vocabulary) -> TokenizerParts:
+        return replace(self, vocabulary=b"\n".join(vocabulary.tokens()[len(MARKER_TOKENS) :]))
+
+
+def learn_words(batches: Iterable[RecordBatch], parts: TokenizerParts) -> Iterator[RecordBatch]:
+    """Rows of WORDS: for every piece of a file, its new tokens in the order of first occurrence, and their counts."""
+    place = (0, 0)
+    set_threads(1)
+    try:
+        own, counts, number = Vocabulary(), np.zeros(0, np.int64), 0
+        for source, start, block in pieces(batches, are_lines=parts.are_lines):
+            if (source, start) != place and counts.size:
+                yield _words(*place, number, own, counts)
+                own, counts = Vocabulary(), np.zeros(0, np.int64)
+                number += 1
+            place = source, start
+            learner = parts.tokenizer.with_vocabulary(own)
+            ids = learner.encode_block(block, grow=True).ids
+            counts = np.bincount(ids, minlength=len(own)) + np.pad(counts, (0, len(own) - counts.size))
+        if counts.size:
+            yield _words(*place, number, own, counts)
+    except ChainruleError as error:
+        place = error.place if isinstance(error, PieceError) else place
+        yield _row(WORDS, (*place, 0, b"", b"", str(error)))
+
+
+def _words(source: int, start: int, number: int, own: Vocabulary, counts: np.ndarray) -> RecordBatch:
+    tokens = b"\n".join(own.tokens()[len(MARKER_TOKENS) :])
+    return _row(WORDS, (source, start, number, tokens, counts.astype(np.int64).tobytes(), None))
+
+
+def count_sections(
+    batches: Iterable[RecordBatch], parts: TokenizerParts, config: NGramConfig, bounds: list[int], run_tokens: int
+) -> Iterator[RecordBatch]:
+    """Rows of PARTS: the counts of runs of about `run_tokens` tokens, cut by the first word of n-grams at `bounds`."""
+    from chainrule.ngram.training import count_stream
+
+    set_threads(1)
+
+    def cut(run: list[np.ndarray]) -> Iterator[RecordBatch]:
+        stream = np.concatenate(run)
+        run.clear()
+        counts = count_stream(stream, parts.tokenizer.vocabulary_size, config)
+        for part, section in enumerate(sections(counts, bounds)):
+            if section.counts.any() or any(level.words.size for level in section.levels):
+                yield _row(PARTS, (part, section.pack(), None))
+
+    try:
+        run: list[np.ndarray] = []
+        for piece in pieces(batches, are_lines=parts.are_lines):
+            run.append(parts.tokenizer.encode_block(piece.block).ids)
+            if sum(ids.size for ids in run) >= run_tokens:
+                yield from cut(run)
+        if run:
+            yield from cut(run)
+    except ChainruleError as error:
+        yield _row(PARTS, (0, b"", str(error)))
+
+
+def merge_sections(batches: Iterable[RecordBatch]) -> Iterator[RecordBatch]:
+    """Rows of PARTS, one for each part: the sum of its sections, whose rows follow one another."""
+    rows = (row for batch in batches for row in zip(*(column.to_pylist() for column in batch.columns), strict=True))
+    for part, group in itertools.groupby(rows, key=lambda row: row[0]):
+        own: list[Section] = []
+        for _, section, error in group:
+            if error is not None:
+                yield _row(PARTS, (part, b"", error))
+                return
+            own.append(Section.unpack(section))
+        yield _row(PARTS, (part, merged(own).pack(), None))
+
+
+def score_rows(
+    batches: Iterable[RecordBatch], folder: str, other: str | None, column: int, names: list[str]
+) -> Iterator[RecordBatch]:
+    """The rows of a data frame with their scores, as `chainrule.filter` scores documents. column: of the text."""
+    from chainrule.api.document_scores import document_scores
+
+    set_threads(1)
+    model, against = _model(folder), None if other is None else _model(other)
+    for batch in batches:
+        if batch.num_rows:
+            block = block_of(batch.column(column).cast(pa.binary()).to_pylist(), are_lines=False)
+            scores = pa.array(document_scores(block, model, against))
+            yield pa.RecordBatch.from_arrays([*batch.columns, scores], names)
+
+
+def likelihoods(batches: Iterable[RecordBatch], folder: str, *, are_lines: bool) -> Iterator[RecordBatch]:
+    """Rows of SCORES: the log-probability, tokens and bytes of each document."""
+    from chainrule.evaluation.token_costs import score_documents
+    from chainrule.protocol import END
+
+    set_threads(1)
+    try:
+        model = _model(folder)
+        for piece in pieces(batches, are_lines=are_lines):
+            encoded = model.tokenizer.encode_block(piece.block)
+            log_probs, tokens = score_documents(model.language_model, model.speller, encoded)
+            aligned = model.tokenizer.align(encoded)
+            sizes = np.diff(aligned.stops[np.flatnonzero(encoded.ids == END)], prepend=0)
+            columns = [pa.array(log_probs), pa.array(tokens.astype(np.int64)), pa.array(sizes.astype(np.int64))]
+            yield pa.RecordBatch.from_arrays(
+                [*columns, pa.nulls(len(log_probs), pa.string())], names=["log_prob", "tokens", "bytes", "error"]
+            )
+    except ChainruleError as error:
+        yield _row(SCORES, (0.0, 0, 0, str(error)))
+
+
+@cache
+def _model(folder: str) -> Model:
+    """A model that a worker's process opens once; its arrays are mapped, and shared by the workers of a machine."""
+    from chainrule.api.load_model import load
+
+    return load(folder)
+
+
+_TYPES: dict[str, Callable[[], Any]] = {
+    "long": pa.int64,
+    "binary": pa.binary,
+    "string": pa.string,
+    "double": pa.float64,
+}
+
+
+def _row(schema: str, values: tuple[Any, ...]) -> RecordBatch:
+    """A batch of one row. schema: as Spark writes it."""
+    fields = [field.split() for field in schema.split(", ")]
+    arrays = [pa.array([value], _TYPES[kind]()) for (_, kind), value in zip(fields, values, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, names=[name for name, _ in fields])

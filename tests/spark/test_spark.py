@@ -1,0 +1,163 @@
+"""Training on Spark gives the local model, bit for bit, however the text is cut and whatever happens to tasks."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import chainrule
+from chainrule.cli.main import run
+from chainrule.errors import EstimationError, OutputError, SettingError, TextError
+from chainrule.spark.session import cause_of, check_java, explain_failures
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pyarrow import RecordBatch
+    from pyspark.sql import SparkSession
+
+pytest.importorskip("pyspark")
+pytestmark = pytest.mark.spark
+
+
+def data_of(model: chainrule.Model, folder: Path) -> set[str]:
+    """The names of a saved model's arrays, which are digests of all of them."""
+    model.save(folder)
+    return {path.name for path in folder.iterdir() if path.suffix == ".safetensors"}
+
+
+@pytest.mark.parametrize(
+    ("partitions", "config", "tokenizer"),
+    [
+        (7, chainrule.NGramConfig(order=5), chainrule.TokenizerConfig()),
+        (1, chainrule.NGramConfig(order=3, prune=(0, 1), begins="all"), chainrule.TokenizerConfig(min_count=2)),
+        (2, chainrule.NGramConfig(order=2, smoothing="stupid-backoff"), chainrule.TokenizerConfig(kind="character")),
+    ],
+)
+def test_a_model_of_spark_is_the_local_model(
+    partitions: int,
+    config: chainrule.NGramConfig,
+    tokenizer: chainrule.TokenizerConfig,
+    session: SparkSession,
+    fixtures: Path,
+    tmp_path: Path,
+) -> None:
+    """Of two files, read in pieces; one has a byte-order mark, CRLF, empty lines and no newline at its end."""
+    other = tmp_path / "a file, other.txt"
+    other.write_bytes(b"\xef\xbb\xbfzebras first\r\n\r\nthe next line\r\nand the last")
+    texts = [str(fixtures / "train.txt"), str(other)]
+    local = chainrule.train(texts, config, tokenizer=tokenizer)
+    model = chainrule.spark.train(session, texts, config, tokenizer=tokenizer, partitions=partitions, run_tokens=2000)
+    assert data_of(model, tmp_path / "spark") == data_of(local, tmp_path / "local")
+    for name in ("documents", "tokens", "unknown_tokens", "discounts", "ngrams"):
+        assert model.record[name] == local.record[name], name
+
+
+def test_the_rows_of_a_data_frame_and_tasks_that_are_killed(
+    session: SparkSession, fixtures: Path, tmp_path: Path
+) -> None:
+    """Rows have no order, so that ids are those of sorted tokens; most of 7 tasks are empty, and one is killed."""
+    lines = (fixtures / "train.txt").read_text().splitlines()[:300]
+    flag = str(tmp_path / "killed")
+    rows = session.createDataFrame([(i, line) for i, line in enumerate(lines)], "id long, text string")
+
+    def kill_once(batches: Iterable[RecordBatch]) -> Iterator[RecordBatch]:
+        for batch in batches:
+            if batch.num_rows and not os.path.exists(flag):
+                Path(flag).touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            yield batch
+
+    config = chainrule.NGramConfig(order=3)
+    one = chainrule.spark.train(session, rows.coalesce(1), config, column="text", partitions=1)
+    cut = rows.repartition(3, "id").mapInArrow(kill_once, rows.schema).repartition(7)
+    seven = chainrule.spark.train(session, cut, config, column="text")
+    assert os.path.exists(flag)
+    assert data_of(one, tmp_path / "one") == data_of(seven, tmp_path / "seven")
+
+    in_order = chainrule.train(chainrule.Lines(lines), config)
+    heldout = str(fixtures / "heldout.txt")
+    bits = [model.evaluate(heldout).bits_per_byte for model in (one, in_order)]
+    assert bits[0] == pytest.approx(bits[1], abs=1e-6)
+
+    likelihood = chainrule.spark.evaluate(session, heldout, tmp_path / "one")
+    local = one.evaluate(heldout)
+    assert (likelihood.documents, likelihood.tokens, likelihood.bytes) == (local.documents, local.tokens, local.bytes)
+    assert likelihood.log_prob == local.text_log_prob
+
+    expected = chainrule.filter(chainrule.Lines(lines), one, keep=0.3)
+    kept = chainrule.spark.filter(rows.repartition(3), tmp_path / "one", below=expected.threshold, column="text")
+    assert sorted(row.text for row in kept.collect()) == sorted(expected.texts or [])
+
+
+def test_counts(session: SparkSession, fixtures: Path, tmp_path: Path) -> None:
+    text = f"file://{fixtures / 'train.txt'}"
+    totals = chainrule.spark.count(session, text, tmp_path / "spark.txt", order=2)
+    assert run(["count", str(fixtures / "train.txt"), "-o", str(tmp_path / "local.txt"), "--order", "2"]) == 0
+    assert (tmp_path / "spark.txt").read_bytes() == (tmp_path / "local.txt").read_bytes()
+    assert totals["lines"] == (tmp_path / "local.txt").read_bytes().count(b"\n")
+
+
+def test_bad_texts(session: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "latin.txt").write_bytes(b"one line\n" * 3000 + b"caf\xe9\n")
+    with pytest.raises(TextError, match=r"latin.txt, in the part from byte 20,000 on: document \d+: byte 0xe9 is not"):
+        chainrule.spark.train(session, str(tmp_path / "latin.txt"))
+    (tmp_path / "empty.txt").touch()
+    with pytest.raises(TextError, match=r"empty.txt: there is no text in it"):
+        chainrule.spark.train(session, str(tmp_path / "empty.txt"))
+    with pytest.raises(TextError, match=r"nothing.txt: there is no such file"):
+        chainrule.spark.train(session, str(tmp_path / "nothing.txt"))
+    with pytest.raises(EstimationError, match=r"reading the text failed on Spark: .*hdfs"):
+        chainrule.spark.train(session, "hdfs://nowhere.invalid/texts")
+    two = session.createDataFrame([("a", "b")], "one string, two string")
+    with pytest.raises(SettingError, match="the data frame has the columns one, two; say which one is the text"):
+        chainrule.spark.train(session, two)
+    with pytest.raises(SettingError, match="Spark workers have the tokenizers word, whitespace, character, byte, not"):
+        chainrule.spark.train(session, two, column="one", tokenizer="bpe")
+    with pytest.raises(SettingError, match="has no column 'three'; it has one, two"):
+        chainrule.spark.score(two, tmp_path, column="three")
+
+
+def test_a_disk_without_room_is_noticed_before_counting(
+    session: SparkSession, fixtures: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: type("Usage", (), {"free": 1000}))
+    with pytest.raises(OutputError, match=r"counting on Spark may need .* GB there, and 0.0 GB are free; make room"):
+        chainrule.spark.train(session, str(fixtures / "train.txt"))
+
+
+def test_java_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    with pytest.raises(SettingError, match="Spark needs Java, and there is none here; install Java 17"):
+        check_java()
+    java = tmp_path / "java"
+    java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\" 2019-01-15' >&2\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    with pytest.raises(SettingError, match=r'Spark needs Java 17 or later; .*java is openjdk version "11.0.2"'):
+        check_java()
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(SettingError, match=f"there is none in {tmp_path}"):
+        check_java()
+
+
+def test_the_command_line_without_java(
+    fixtures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert run(["train", "ngram", str(fixtures / "train.txt"), "-o", str(tmp_path / "lm"), "--spark", "local[2]"]) == 1
+    assert "Spark needs Java" in capsys.readouterr().err
+    assert not (tmp_path / "lm").exists()
+
+
+def test_failures_of_spark_are_one_line() -> None:
+    trace = "Job aborted\nTraceback (most recent call last):\n  File x\nMemoryError: too much\n\tat org.apache"
+    assert cause_of(RuntimeError(trace)) == "MemoryError: too much"
+    with pytest.raises(EstimationError, match="counting: Spark's Java process has ended"), explain_failures("counting"):
+        raise ConnectionRefusedError("[Errno 111] Connection refused")

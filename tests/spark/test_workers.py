@@ -1,0 +1,108 @@
+"""What workers do, without Spark: any cut of a text into tasks gives the counts of the local engine."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from chainrule.ngram.config import NGramConfig
+from chainrule.ngram.training import count_stream
+from chainrule.spark.sections import Section, joined, sections
+from chainrule.spark.workers import TokenizerParts, count_sections, learn_words, merge_sections
+from chainrule.text.vocabulary import Vocabulary
+
+pa = pytest.importorskip("pyarrow")
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from pyarrow import RecordBatch
+
+PARTS = TokenizerParts("word", "error", (), are_lines=True)
+
+
+def batches(lines: Sequence[bytes | None], size: int = 7, start: int = 0) -> list[RecordBatch]:
+    """As Spark sends the rows of one piece of file 1."""
+    groups = [lines[i : i + size] for i in range(0, len(lines), size)]
+    return [
+        pa.record_batch(
+            [
+                pa.array(group, pa.binary()),
+                pa.array([1] * len(group), pa.int64()),
+                pa.array([start] * len(group), pa.int64()),
+            ],
+            names=["text", "source", "start"],
+        )
+        for group in groups
+    ]
+
+
+@pytest.mark.parametrize("begins", ["one", "all"])
+@pytest.mark.parametrize("order", [1, 2, 5])
+def test_any_cut_into_tasks_and_ranges_gives_the_counts_of_the_local_engine(
+    order: int, begins: str, fixtures: Path
+) -> None:
+    lines = (fixtures / "train.txt").read_bytes().splitlines()
+    config = NGramConfig(order=order, begins=begins)  # type: ignore[arg-type]
+    learner = PARTS.tokenizer
+    (row,) = (batch.to_pylist()[0] for batch in learn_words(batches(lines), PARTS))
+    learner.vocabulary.absorb(Vocabulary(row["tokens"].split(b"\n")))
+    stream = learner.encode(np.frombuffer(b"\n".join([*lines, b""]), np.uint8)).ids
+    assert np.frombuffer(row["counts"], np.int64).tolist() == np.bincount(stream).tolist()
+    expected = count_stream(stream, len(learner.vocabulary), config)
+
+    known = PARTS.with_vocabulary(learner.vocabulary)
+    size = len(learner.vocabulary)
+    bounds = [0, 1, 3, 4, 50, 51, size - 1, size]
+    rng = np.random.default_rng(0)
+    cuts = [0, *sorted(rng.integers(1, len(lines), 4).tolist()), len(lines)]
+    rows = [
+        batch
+        for first, last in itertools.pairwise(cuts)
+        for batch in count_sections(batches(lines[first:last]), known, config, bounds, 100)
+    ]
+    rng.shuffle(rows)  # type: ignore[arg-type]
+    by_part = sorted(rows, key=lambda batch: batch.column(0)[0].as_py())
+    merged = [batch.to_pylist()[0] for batch in merge_sections(by_part)]
+    assert [part["part"] for part in merged] == [1, 2, 3, 4, 5, 6]  # nothing begins with <unk>
+    parts = [Section.empty(1, order), *(Section.unpack(part["section"]) for part in merged)]
+    counts = joined(parts, stream.size * order)
+    assert counts.level_sizes == expected.level_sizes
+    for name in ("words", "begin", "suffixes", "counts"):
+        assert np.array_equal(getattr(counts, name), getattr(expected, name)), name
+
+
+def test_a_section_of_no_words_is_empty() -> None:
+    counts = count_stream(np.array([3, 4, 2], np.int32), 6, NGramConfig(order=3))
+    (last,) = sections(counts, [5, 6])
+    empty = Section.empty(1, 3)
+    assert last.pack() == empty.pack() == Section.unpack(empty.pack()).pack()
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b"caf\xe9", "document 9: byte 0xe9 is not UTF-8; convert it to UTF-8 first"),
+        (b"an </s> inside", "the text, document 9: </s> occurs in the text, but is a marker of the model"),
+        (None, "a document is null; drop such rows first"),
+    ],
+)
+def test_the_errors_of_texts_come_back_as_rows(line: bytes | None, message: str) -> None:
+    texts = [b"a line"] * 8 + [line] + [b"a line"]
+    (row,) = (batch.to_pylist()[0] for batch in learn_words(batches(texts, start=77), PARTS))
+    assert message in row["error"]
+    assert (row["source"], row["start"]) == (1, 77)
+
+
+def test_carriage_returns_and_newlines_inside_documents() -> None:
+    """Of files, CRLF ends lines; a row of a data frame may have several lines."""
+    (row,) = (batch.to_pylist()[0] for batch in learn_words(batches([b"one two\r", b"", b"two"]), PARTS))
+    assert row["tokens"].split() == [b"one", b"two"]
+    assert np.frombuffer(row["counts"], np.int64).tolist() == [0, 0, 3, 1, 2]
+    rows = TokenizerParts("word", "error", (), are_lines=False)
+    (row,) = (batch.to_pylist()[0] for batch in learn_words(batches([b"one two\nthree", b"one"]), rows))
+    assert np.frombuffer(row["counts"], np.int64).tolist()[2] == 2
