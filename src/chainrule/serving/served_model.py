@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from chainrule.api.causal_model import CausalModel
 from chainrule.api.model import Model
-from chainrule.families import FAMILIES
+from chainrule.families.table import FAMILIES
 from chainrule.protocol import UNKNOWN
 from chainrule.serving.api_error import ApiError
 from chainrule.serving.corrections import Corrections
