@@ -178,13 +178,19 @@ class Classifier(nn.Module):
         size = context if self.unit == "pair" else max(1, context - 2)  # a pair has its length already
         for text in texts:
             for begin in range(0, max(1, len(text.tokens)), size):
-                inputs = framed(text.tokens[begin : begin + size], self.network)[:context]
+                inputs = self._framed(text, slice(begin, begin + size))[:context]
                 owners = np.full(len(inputs), -1 if self.unit == "word" else first)
                 own = text.of_tokens[begin : begin + size][: len(inputs) - 1]
                 owners[1 : len(own) + 1] = np.where(own < 0, -1, first + own)
                 parts.append(_Part(inputs, owners, text.second + 1 if isinstance(text, SentencePair) else _NEVER))
             first += text.number
         return parts
+
+    def _framed(self, text: _Text, part: slice) -> Int64[ndarray, " inputs"]:
+        """A part of a text as it is read; a pair has its separators already."""
+        if isinstance(text, SentencePair):
+            return np.concatenate([[END], text.tokens[part]]).astype(np.int64)
+        return framed(text.tokens[part], self.network)
 
 
 def _of_all_units(rows: Float32[ndarray, "units C"], text: _Text) -> Float32[ndarray, "units C"]:
