@@ -262,7 +262,7 @@ def _train(
 ) -> None:
     from chainrule.api.train import train
     from chainrule.base.memory import peak_memory
-    from chainrule.families import family_of
+    from chainrule.families.table import family_of
     from chainrule.training.run_folder import is_first_process, remove_checkpoints
 
     check_read_once(*texts, run.valid)

@@ -81,6 +81,8 @@ def build_app(service: Service, metrics: Metrics) -> FastAPI:
     post("/v1/embeddings", requests.EmbeddingBody, service.embed)
     post("/v1/score", requests.ScoreBody, service.score)
     post("/v1/translate", requests.TranslateBody, service.translate)
+    post("/v1/caption", requests.CaptionBody, service.caption)
+    post("/v1/correct", requests.CorrectBody, service.correct)
     post("/complete", requests.CompleteBody, service.complete_words, "/v1/complete")
     post("/tokenize", requests.TokenizeBody, service.tokenize, "/v1/tokenize")
     post("/detokenize", requests.DetokenizeBody, service.detokenize, "/v1/detokenize")

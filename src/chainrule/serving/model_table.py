@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
+    from chainrule.api.caption_model import CaptionModel
     from chainrule.api.model import Model
     from chainrule.api.pair_model import TextPairModel
     from chainrule.serving.limits import ServerLimits
@@ -154,9 +155,9 @@ class ModelTable:
             )
 
 
-def _load_ready(path: Path) -> Model | TextPairModel:
+def _load_ready(path: Path) -> Model | TextPairModel | CaptionModel:
     """A model whose kernels are compiled, so that its first request does not wait for them. Raises as `load`."""
-    model: Model | TextPairModel = load(path)
+    model: Model | TextPairModel | CaptionModel = load(path)
     if isinstance(model, CausalModel):
         engine, tokens = model.language_model, np.array([UNKNOWN], np.int32)
         with suppress(ChainruleError):  # a request will get it
