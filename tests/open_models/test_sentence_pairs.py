@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -75,8 +74,7 @@ def test_a_pair_is_read_with_the_types_of_bert(bert: tuple[Any, Any, Path]) -> N
     ],
 )
 def test_the_longer_sentence_is_cut_token_by_token(first: str, second: str, longest: int, expected: str) -> None:
-    network: Any = SimpleNamespace(config=SimpleNamespace(closed_by=ord("|")))
-    joined = join_sentences(units([*map(ord, first)]), units([*map(ord, second)]), network, longest)
+    joined = join_sentences(units([*map(ord, first)]), units([*map(ord, second)]), ord("|"), longest)
     assert "".join(map(chr, joined.tokens)) == expected
     assert joined.second == expected.index("|") + 1
 

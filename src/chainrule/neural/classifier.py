@@ -19,7 +19,7 @@ from chainrule.base.token_checks import check_tokens
 from chainrule.neural.document_boundaries import framed, padding_starts
 from chainrule.neural.dropout import dropped
 from chainrule.neural.scoring_batches import batched, padded, rounded_up
-from chainrule.neural.sentence_pairs import MARKERS, SentencePair, join_sentences, with_types
+from chainrule.neural.sentence_pairs import MARKERS, SentencePair, join_sentences, separator, with_types
 from chainrule.protocol import END
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ class Classifier(nn.Module):
         """The last layer, or the mix of layers."""
         x = self.network.embed(tokens)
         if self.unit == "pair":
-            x = with_types(x, self.network, second)
+            x = with_types(x, self.network.types, second)
         layers = list(self.network.encoder.hidden_layers(x, starts))
         if not len(self.mix):
             return layers[-1]
@@ -167,7 +167,8 @@ class Classifier(nn.Module):
         if self.unit != "pair":
             return cast("UnitTokens", item)
         first, second = cast("Both", item)
-        return join_sentences(first, second, self.network, (self.network.encoder.context or _PART) - MARKERS)
+        longest = (self.network.encoder.context or _PART) - MARKERS
+        return join_sentences(first, second, separator(self.network.config), longest)
 
     def _parts(self, texts: Sequence[_Text]) -> list[_Part]:
         """Cuts texts into parts. If texts are labelled, the </s> before a text belongs to it, so that an empty text

@@ -103,7 +103,7 @@ class Network(nn.Module):
         of them one document.
         """
         if second is not None:
-            return self.encoder(with_types(self.embed(tokens), self, second), state, starts)
+            return self.encoder(with_types(self.embed(tokens), self.types, second), state, starts)
         if self.memory == "document":
             borders = tokens == END
             starts = borders if starts is None else starts | borders
@@ -121,6 +121,11 @@ class Network(nn.Module):
     def start(self, rows: int) -> State:
         """The state of rows that have read nothing."""
         return self.encoder.start(rows)
+
+    @property
+    def types(self) -> Tensor | None:
+        """The vectors of the types of tokens, (types, D), for the sentences of a pair; None: it has none."""
+        return cast("Tensor | None", getattr(self.encoder, "segments", None))
 
     @property
     def memory(self) -> Memory:

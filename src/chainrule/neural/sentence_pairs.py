@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from chainrule.neural.config import NetworkConfig
     from chainrule.neural.config.transformer import Initialisation
-    from chainrule.neural.network import Network
     from chainrule.text.document_units import UnitTokens
 
     Tokens = Int32[ndarray, " tokens"]
@@ -36,9 +35,9 @@ class SentencePair(NamedTuple):
     second: int
 
 
-def join_sentences(first: UnitTokens, second: UnitTokens, network: Network, longest: int) -> SentencePair:
+def join_sentences(first: UnitTokens, second: UnitTokens, separator: int, longest: int) -> SentencePair:
     """As `pair_tokens`, as a text that is labelled as a whole."""
-    tokens, begin = pair_tokens(first.tokens, second.tokens, separator(network.config), longest)
+    tokens, begin = pair_tokens(first.tokens, second.tokens, separator, longest)
     return SentencePair(tokens[1:], np.zeros(len(tokens) - 1, np.int64), 1, begin - 1)
 
 
@@ -64,12 +63,13 @@ def _kept_lengths(a: int, b: int, longest: int) -> tuple[int, int]:
     return a - (rest + 1) // 2, b - rest // 2
 
 
-def with_types(x: Float[Tensor, "B T D"], network: Network, second: Int64[Tensor, " B"]) -> Float[Tensor, "B T D"]:
+def with_types(
+    x: Float[Tensor, "B T D"], types: Float[Tensor, "types D"] | None, second: Int64[Tensor, " B"]
+) -> Float[Tensor, "B T D"]:
     """The vectors of tokens, such that the encoder, which adds the first type to all, adds the second from `second` on.
 
-    A network without types, or with one, gets them as they are.
+    Where there are no types, or one, they stay as they are.
     """
-    types = getattr(network.encoder, "segments", None)
     if types is None or len(types) < 2:
         return x
     is_second = torch.arange(x.shape[1], device=x.device) >= second[:, None]
