@@ -106,10 +106,10 @@ class BothSides:
     @torch.no_grad()
     def validated(self, tokens: int) -> ValidationResult:
         total = torch.zeros(2, dtype=torch.float64)
-        for block, masked in enumerate(self._masked_validation(tokens)):
-            if block % self.setup.processes.number == self.setup.processes.rank:
-                with self.setup.machine.precision():
-                    nats = self._loss(tuple(map(self._on_device, masked)), self.network, 0.0)
+        for masked, counts in self.setup.processes.turns(self._masked_validation(tokens)):
+            with self.setup.machine.precision():
+                nats = self._loss(tuple(map(self._on_device, masked)), self.network, 0.0)
+            if counts:
                 total += torch.tensor([float(nats), np.count_nonzero(masked.predicted)])
         self.setup.processes.add([total])
         return ValidationResult(float(total[0] / total[1]), int(total[1]))

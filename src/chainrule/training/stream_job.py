@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 
     from jaxtyping import Int32
     from numpy import ndarray
+    from torch import nn
 
     from chainrule.neural.config import NetworkConfig
+    from chainrule.neural.encoders.transformer import Transformer
     from chainrule.training.job import Setup
     from chainrule.training.objective import Objective
     from chainrule.training.options import StreamOptions
@@ -81,7 +83,12 @@ def stream_job(
         step=f"{recipe.batch} rows of {config.context} tokens",
         smaller="batch, context or width",
         notes=tuple(notes),
+        blocks=_blocks if isinstance(config, TransformerConfig) else None,
     )
+
+
+def _blocks(network: Network) -> list[nn.Module]:
+    return list(cast("Transformer", network.encoder).blocks)
 
 
 def _notes_on_short_documents(stream: Int32[ndarray, " tokens"], config: NetworkConfig) -> list[str]:
