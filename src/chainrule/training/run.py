@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic
 import torch
 
 from chainrule.errors import EstimationError, SettingError
-from chainrule.neural.config import TWO_SIDED
+from chainrule.neural.config import TWO_SIDED, MaskedConfig
 from chainrule.storage.model_folder import check_target
 from chainrule.training.batch_size import choose_batch
 from chainrule.training.checkpoint import FOLDER, Checkpoints
@@ -21,6 +21,7 @@ from chainrule.training.interruptions import interruptions
 from chainrule.training.job import N, Setup
 from chainrule.training.machine import Machine, explain_out_of_memory, machine_for, peak_speed
 from chainrule.training.masked import two_sided_job
+from chainrule.training.next_sentence import next_sentence_job
 from chainrule.training.next_token import next_token_job
 from chainrule.training.options import StreamOptions, TrainingRun
 from chainrule.training.processes import Processes, join_processes, leave_processes
@@ -54,8 +55,11 @@ def train_network(
     run: TrainingRun | None = None,
 ) -> tuple[Network, dict[str, Any]]:
     """Trains a network of any family on a stream; returns and raises as `run_job`, and raises TextError."""
+    options, run = options or StreamOptions(), run or TrainingRun()
+    if isinstance(config, MaskedConfig) and config.next_sentence:
+        return run_job(next_sentence_job(stream, vocabulary_size, config, options), run)
     make_job = two_sided_job if isinstance(config, tuple(TWO_SIDED.values())) else next_token_job
-    return run_job(make_job(stream, vocabulary_size, config, options or StreamOptions()), run or TrainingRun())
+    return run_job(make_job(stream, vocabulary_size, config, options), run)
 
 
 def run_job(job: TrainingJob[N], run: TrainingRun) -> tuple[N, dict[str, Any]]:

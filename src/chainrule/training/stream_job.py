@@ -10,7 +10,7 @@ import torch
 
 from chainrule.errors import TextError
 from chainrule.neural.build_network import build
-from chainrule.neural.config import TWO_SIDED, TransformerConfig
+from chainrule.neural.config import TWO_SIDED, MaskedConfig, TransformerConfig
 from chainrule.neural.config import settings_of as network_settings
 from chainrule.neural.network import Network
 from chainrule.neural.quantising import check_trainable
@@ -95,6 +95,8 @@ def _notes_on_short_documents(stream: Int32[ndarray, " tokens"], config: Network
     """A note for users if documents are much shorter than the context."""
     if config.memory != "document" and isinstance(config, tuple(TWO_SIDED.values())):
         return []  # it does not generate texts
+    if isinstance(config, MaskedConfig) and config.next_sentence:
+        return []  # documents fill rows together
     length = stream.size / max(1, sum(np.count_nonzero(part == END) for part in _parts(stream)))
     if length * _SHORT > config.context:
         return []
