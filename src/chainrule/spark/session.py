@@ -49,8 +49,8 @@ def local_session(master: str = "local[2]", *, memory: str = "2g") -> Iterator[S
         settings |= {
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.host": "127.0.0.1",
-            "spark.pyspark.python": sys.executable,  # Spark would take the first python3 of the path
         }
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # Spark would take the first python3 of the path
     for name, value in settings.items():
         builder = builder.config(name, value)
     try:
@@ -93,7 +93,7 @@ def check_java() -> None:
 
 def check_disk_room(session: SparkSession, needed: int) -> None:
     """Raises OutputError where Spark's workers are on this machine, and its scratch folder has too little room."""
-    if not session.sparkContext.master.startswith("local"):
+    if not (session.sparkContext.master or "").startswith("local"):
         return
     folder = session.conf.get("spark.local.dir", None) or tempfile.gettempdir()
     free = shutil.disk_usage(folder).free
