@@ -105,7 +105,7 @@ def test_counts(session: SparkSession, fixtures: Path, tmp_path: Path) -> None:
 
 def test_bad_texts(session: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "latin.txt").write_bytes(b"one line\n" * 3000 + b"caf\xe9\n")
-    with pytest.raises(TextError, match=r"latin.txt, in the part from byte 1[0-9],[0-9]+ on: document \d+: byte 0xe9 is not"):
+    with pytest.raises(TextError, match=r"latin.txt, in the part from byte 1[\d,]+ on: document \d+: byte 0xe9 is"):
         chainrule.spark.train(session, str(tmp_path / "latin.txt"))
     (tmp_path / "empty.txt").touch()
     with pytest.raises(TextError, match=r"empty.txt: there is no text in it"):
