@@ -11,6 +11,7 @@ Legend: H height, W width, in pixels; the 3 of colours are red, green, blue.
 
 from __future__ import annotations
 
+import io
 import os
 import warnings
 from typing import TYPE_CHECKING, Any
@@ -35,18 +36,28 @@ def decoded(path: str | os.PathLike[str]) -> UInt8[ndarray, "H W 3"]:
     return _decoded(path, lambda file: _as_rgb(_upright(file)))
 
 
+def decoded_bytes(data: bytes, name: str) -> UInt8[ndarray, "H W 3"]:
+    """As `decoded`, from the content of a file. name: for messages."""
+    return _decoded(name, lambda file: _as_rgb(_upright(file)), io.BytesIO(data))
+
+
 def decoded_values(path: str | os.PathLike[str]) -> UInt8[ndarray, "H W"]:
     """The values of a PNG file in grey or with a palette, whose colours are left aside. Raises as `decoded` does."""
     return _decoded(path, _with_values)
 
 
-def _decoded(path: str | os.PathLike[str], read: Callable[[Any], Any]) -> UInt8[ndarray, "H W ..."]:
-    """What is read of an opened file. Raises TextError that names it; SettingError without Pillow."""
+def _decoded(
+    path: str | os.PathLike[str], read: Callable[[Any], Any], content: io.BytesIO | None = None
+) -> UInt8[ndarray, "H W ..."]:
+    """What is read of an opened file. content: what it holds, if it is no file on disk.
+
+    Raises TextError that names it; SettingError without Pillow.
+    """
     pillow = _pillow()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of Pillow, on odd metadata and large sizes, which are checked below
-            with pillow.Image.open(path, formats=_FORMATS) as file:
+            with pillow.Image.open(content or path, formats=_FORMATS) as file:
                 width, height = file.size
                 if width * height > MOST_PIXELS:
                     raise TextError(
