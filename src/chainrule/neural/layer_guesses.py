@@ -35,7 +35,7 @@ def layer_log_probs(network: Network, inputs: Int32[ndarray, " read"]) -> dict[i
     for layer, state in enumerate(hidden, 1):
         if state.shape[-1] != encoder.width:
             continue
-        is_normalised = final_norm is None or layer == len(hidden)
-        read = state if is_normalised else final_norm(state)
-        guesses[layer] = output.log_probs(read).cpu().numpy()
+        if final_norm is not None and layer < len(hidden):  # the last one is normalised already
+            state = final_norm(state)
+        guesses[layer] = output.log_probs(state).cpu().numpy()
     return guesses
