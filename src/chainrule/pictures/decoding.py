@@ -11,9 +11,9 @@ Legend: H height, W width, in pixels; the 3 of colours are red, green, blue.
 
 from __future__ import annotations
 
-import io
 import os
 import warnings
+from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,35 +33,32 @@ _FORMATS = ("JPEG", "PNG")
 
 def decoded(path: str | os.PathLike[str]) -> UInt8[ndarray, "H W 3"]:
     """The pixels of a file. Raises TextError that names it; SettingError without Pillow."""
-    return _decoded(path, lambda file: _as_rgb(_upright(file)))
+    return _decoded(path, os.fspath(path), lambda file: _as_rgb(_upright(file)))
 
 
-def decoded_bytes(data: bytes, name: str) -> UInt8[ndarray, "H W 3"]:
-    """As `decoded`, from the content of a file. name: for messages."""
-    return _decoded(name, lambda file: _as_rgb(_upright(file)), io.BytesIO(data))
+def decoded_bytes(data: bytes, name: str, most_pixels: int = MOST_PIXELS) -> UInt8[ndarray, "H W 3"]:
+    """The pixels of what a file would hold. name: what messages call it. Raises as `decoded` does."""
+    return _decoded(BytesIO(data), name, lambda file: _as_rgb(_upright(file)), most_pixels)
 
 
 def decoded_values(path: str | os.PathLike[str]) -> UInt8[ndarray, "H W"]:
     """The values of a PNG file in grey or with a palette, whose colours are left aside. Raises as `decoded` does."""
-    return _decoded(path, _with_values)
+    return _decoded(path, os.fspath(path), _with_values)
 
 
 def _decoded(
-    path: str | os.PathLike[str], read: Callable[[Any], Any], content: io.BytesIO | None = None
+    source: str | os.PathLike[str] | BytesIO, path: str, read: Callable[[Any], Any], most_pixels: int = MOST_PIXELS
 ) -> UInt8[ndarray, "H W ..."]:
-    """What is read of an opened file. content: what it holds, if it is no file on disk.
-
-    Raises TextError that names it; SettingError without Pillow.
-    """
+    """What is read of an opened file. path: its name. Raises TextError that names it; SettingError without Pillow."""
     pillow = _pillow()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of Pillow, on odd metadata and large sizes, which are checked below
-            with pillow.Image.open(content or path, formats=_FORMATS) as file:
+            with pillow.Image.open(source, formats=_FORMATS) as file:
                 width, height = file.size
-                if width * height > MOST_PIXELS:
+                if width * height > most_pixels:
                     raise TextError(
-                        f"{path}: has {width:,} x {height:,} pixels, more than the {MOST_PIXELS:,} that are decoded; "
+                        f"{path}: has {width:,} x {height:,} pixels, more than the {most_pixels:,} that are decoded; "
                         "make it smaller, or leave it out"
                     )
                 if getattr(file, "is_animated", False) and file.format == "PNG":
@@ -71,7 +68,7 @@ def _decoded(
                     )
                 return np.ascontiguousarray(np.asarray(read(file), np.uint8))
     except TextError as error:
-        raise error if os.fspath(path) in str(error) else TextError(f"{path}: {error}") from None
+        raise error if path in str(error) else TextError(f"{path}: {error}") from None
     except pillow.Image.DecompressionBombError as error:
         raise TextError(f"{path}: is a giant picture ({error}); make it smaller, or leave it out") from error
     except FileNotFoundError as error:
@@ -112,8 +109,6 @@ def _with_values(file: Any) -> Any:
 
 def encoded_png(pixels: UInt8[ndarray, "H W C"]) -> bytes:
     """A PNG file of pixels with one channel, grey, or three."""
-    from io import BytesIO
-
     file = BytesIO()
     _pillow().Image.fromarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels).save(file, "PNG")
     return file.getvalue()
