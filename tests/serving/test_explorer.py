@@ -13,7 +13,6 @@ import pytest
 from running import running
 
 import chainrule
-from chainrule.explorer.given import text_model
 from chainrule.explorer.next_words import next_words
 from chainrule.explorer.page import page_files
 from chainrule.explorer.pictures import attention
@@ -168,16 +167,20 @@ def test_captions_are_looked_into_given_a_picture(tmp_path: Path) -> None:
     model = chainrule.train_captions(
         captioned, chainrule.CaptionConfig(width=16), encoder=tmp_path / "network", training=steps, progress=False
     )
-    given = {"picture": base64.b64encode(encoded_png(picture)).decode()}
-    [panels] = [attention(model, "red on", **given)["panels"]]
+    model.save(tmp_path / "captioner")
+    panels = attention(model, "red on", picture=chainrule.as_picture(picture))["panels"]
     assert [panel["token"] for panel in panels] == ["red", "on", "</s>"]
     assert all(panel["address"].startswith("data:image/png;base64,") for panel in panels)
     expected = model.given(picture).next("red", 3)
-    record = next_words(text_model(model, None, given["picture"]), "red", 3)
-    assert [token["prob"] for token in record["tokens"]] == pytest.approx([prob for _, prob in expected], rel=1e-6)
-    for wrong in ("", "no base64!", base64.b64encode(b"no picture").decode()):
-        with pytest.raises(chainrule.ChainruleError, match="picture"):
-            text_model(model, None, wrong)
+    with running({"lm": tmp_path / "captioner"}) as server:
+        assert asked(server, "model", "lm")["given"] == "picture"
+        data = base64.b64encode(encoded_png(picture)).decode()
+        record = asked(server, "next", "lm", text="red", top=3, picture=data)
+        assert [token["prob"] for token in record["tokens"]] == pytest.approx([prob for _, prob in expected], rel=1e-6)
+        for wrong in ("", "no base64!", base64.b64encode(b"no picture").decode()):
+            response = server.client.post("/v1/explore/next", json={"text": "red", "picture": wrong})
+            assert response.status_code == 400
+            assert "picture" in response.json()["error"]["message"]
 
 
 def test_a_view_says_what_a_model_needs_for_it(served: Running) -> None:

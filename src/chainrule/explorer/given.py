@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from typing import TYPE_CHECKING, Any
 
 from chainrule.api.caption_model import CaptionModel
@@ -11,10 +9,10 @@ from chainrule.api.causal_model import CausalModel
 from chainrule.api.model import Model
 from chainrule.api.pair_model import TextPairModel
 from chainrule.errors import ChainruleError, SettingError
-from chainrule.pictures.decoding import decoded_bytes
-from chainrule.pictures.picture import Picture
 
 if TYPE_CHECKING:
+    from chainrule.pictures.picture import Picture
+
     Json = dict[str, Any]
 
 LONGEST = 20_000  # characters of a text; what is left out, the records say
@@ -27,8 +25,8 @@ def describe(model: object) -> Json:
     return {"given": given, "fills": fills, "chats": _can_chat(model)}
 
 
-def text_model(model: object, given: str | None, picture: str | None) -> Model:
-    """The model of single texts: of pairs, given a source; of captions, given a picture, a file in base64.
+def text_model(model: object, given: str | None, picture: Picture | None) -> Model:
+    """The model of single texts: of pairs, given a source; of captions, given a picture.
 
     Raises SettingError, TextError, MarkerError.
     """
@@ -37,19 +35,15 @@ def text_model(model: object, given: str | None, picture: str | None) -> Model:
     if isinstance(model, TextPairModel):
         return model.given(given or "")
     if isinstance(model, CaptionModel):
-        return model.given(decode_picture(picture))
+        return model.given(chosen(picture))
     raise SettingError("this model reads no texts; expected one that continues or fills them")
 
 
-def decode_picture(picture: str | None) -> Picture:
-    """A picture from its file in base64. Raises SettingError, TextError."""
-    if not picture:
+def chosen(picture: Picture | None) -> Picture:
+    """The picture, if there is one. Raises SettingError."""
+    if picture is None:
         raise SettingError("this model describes pictures; choose one first")
-    try:
-        data = base64.b64decode(picture, validate=True)
-    except (binascii.Error, ValueError):
-        raise SettingError("the picture is no base64; expected the bytes of a JPEG or PNG file in base64") from None
-    return Picture(decoded_bytes(data, "the picture"), "the picture")
+    return picture
 
 
 def _can_chat(model: object) -> bool:

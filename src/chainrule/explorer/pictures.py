@@ -17,12 +17,13 @@ from chainrule.api.pair_model import TextPairModel
 from chainrule.decoding.beam_config import BeamConfig
 from chainrule.decoding.limits import Limits
 from chainrule.errors import SettingError
-from chainrule.explorer.given import LONGEST, decode_picture
+from chainrule.explorer.given import LONGEST, chosen
 from chainrule.report.beam_tree import compare_with_greedy, tree_json, tree_svg
 from chainrule.report.picture_attention import panel_records
 
 if TYPE_CHECKING:
     from chainrule.api.beam_tree import BeamTree
+    from chainrule.pictures.picture import Picture
 
     Json = dict[str, Any]
 
@@ -30,7 +31,7 @@ _MOST_TOKENS = 512  # of a text whose attention is shown
 
 
 def beams(
-    model: object, text: str, size: int, max_tokens: int, *, given: str | None = None, picture: str | None = None
+    model: object, text: str, size: int, max_tokens: int, *, given: str | None = None, picture: Picture | None = None
 ) -> Json:
     """All that a beam search considers: its tree, a drawing of it, and a sentence.
 
@@ -56,19 +57,19 @@ def beams(
 
 
 def _search(
-    model: object, text: str, search: BeamConfig, max_tokens: int, given: str | None, picture: str | None
+    model: object, text: str, search: BeamConfig, max_tokens: int, given: str | None, picture: Picture | None
 ) -> BeamTree:
     if isinstance(model, TextPairModel):
         return model.beam_tree(given or "", search, begin=text, max_tokens=max_tokens)
     if isinstance(model, CaptionModel):
-        return model.beam_tree(decode_picture(picture), search, max_tokens=max_tokens)
+        return model.beam_tree(chosen(picture), search, max_tokens=max_tokens)
     if isinstance(model, Model):
         return as_kind(model, CausalModel).beam_tree(text, search, Limits(max_tokens=max_tokens))
     raise SettingError("this model writes no texts; expected one that continues or translates them")
 
 
 def attention(
-    model: object, text: str, layer: int = 0, *, given: str | None = None, picture: str | None = None
+    model: object, text: str, layer: int = 0, *, given: str | None = None, picture: Picture | None = None
 ) -> Json:
     """The attention maps of one layer, and the titles of all; of captions, the picture as each token sees it.
 
@@ -77,7 +78,7 @@ def attention(
     SettingError, TextError, MarkerError.
     """
     if isinstance(model, CaptionModel):
-        shown = attend_picture(model, decode_picture(picture), text or None)
+        shown = attend_picture(model, chosen(picture), text or None)
         [caption] = shown.captions
         return {"kind": "picture", "caption": caption.text, "panels": panel_records(shown.picture, caption)}
     if isinstance(model, TextPairModel):

@@ -16,6 +16,7 @@ from chainrule.explorer.page import HEADERS, page_files
 from chainrule.explorer.pictures import attention, beams
 from chainrule.explorer.surprisals import surprisals
 from chainrule.serving.api_error import ApiError
+from chainrule.serving.picture_input import picture_of
 from chainrule.serving.requests import Body, Number, Whole
 from chainrule.serving.service import call_model
 
@@ -83,8 +84,14 @@ def add_explorer(app: FastAPI, post: Callable[..., None], service: Service) -> N
         record: Json = await call_model(served, lambda: function(served.any_model), param="text")
         return {**record, "model": served.name, "fingerprint": served.fingerprint}
 
+    def given(body: ViewBody) -> Json:
+        """What the text of a body is given. Raises ApiError."""
+        pixels = service.limits.picture_pixels
+        picture = picture_of(body.picture, 1, pixels) if body.picture else None
+        return {"given": body.given, "picture": picture}
+
     async def on_text_model(body: ViewBody, function: Callable[[Model], Json]) -> Json:
-        return await on_model(body, lambda model: function(text_model(model, body.given, body.picture)))
+        return await on_model(body, lambda model: function(text_model(model, **given(body))))
 
     async def model_route(body: ModelBody) -> Json:
         return await on_model(body, describe)
@@ -104,12 +111,10 @@ def add_explorer(app: FastAPI, post: Callable[..., None], service: Service) -> N
         return await on_text_model(body, lambda model: surprisals(model, body.text, body.by))
 
     async def beams_route(body: BeamsBody) -> Json:
-        given = {"given": body.given, "picture": body.picture}
-        return await on_model(body, lambda model: beams(model, body.text, body.size, body.max_tokens, **given))
+        return await on_model(body, lambda model: beams(model, body.text, body.size, body.max_tokens, **given(body)))
 
     async def attention_route(body: AttentionBody) -> Json:
-        given = {"given": body.given, "picture": body.picture}
-        return await on_model(body, lambda model: attention(model, body.text, body.layer, **given))
+        return await on_model(body, lambda model: attention(model, body.text, body.layer, **given(body)))
 
     post("/v1/explore/model", ModelBody, model_route)
     post("/v1/explore/next", NextBody, next_route)
