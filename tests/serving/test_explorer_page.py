@@ -322,8 +322,8 @@ def test_hostile_names_tokens_and_texts_stay_text(
 def test_a_long_text_is_cut_and_the_page_says_so(explored: Running, opened: Callable[..., Page]) -> None:
     page = opened(explored, view="next", model="ngram")
     page.evaluate(  # lines, since browsers are slow to lay out a single one of a megabyte
-        "(field => { field.value = ('ke di ba '.repeat(100) + '\\n').repeat(1200); field.dispatchEvent(new Event('input')) })"
-        "(document.querySelector('[name=text]'))"
+        "(field => { field.value = ('ke di ba '.repeat(100) + '\\n').repeat(1200);"
+        " field.dispatchEvent(new Event('input')) })(document.querySelector('[name=text]'))"
     )
     page.wait("document.querySelector('#result').innerText.includes('1,061,200 characters are not read')")
     assert page.evaluate("location.hash.length") < 1000

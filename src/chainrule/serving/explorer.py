@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any, Literal
 
 from fastapi.responses import RedirectResponse, Response
@@ -84,14 +85,15 @@ def add_explorer(app: FastAPI, post: Callable[..., None], service: Service) -> N
         record: Json = await call_model(served, lambda: function(served.any_model), param="text")
         return {**record, "model": served.name, "fingerprint": served.fingerprint}
 
-    def given(body: ViewBody) -> Json:
-        """What the text of a body is given. Raises ApiError."""
-        pixels = service.limits.picture_pixels
-        picture = picture_of(body.picture, 1, pixels) if body.picture else None
-        return {"given": body.given, "picture": picture}
+    async def on_view(body: ViewBody, function: Callable[[Any, Json], Json]) -> Json:
+        """function: takes the model, and what its texts are given."""
+        given: Json = {"given": body.given, "picture": None}
+        if body.picture:
+            given["picture"] = await asyncio.to_thread(picture_of, body.picture, 1, service.limits.picture_pixels)
+        return await on_model(body, lambda model: function(model, given))
 
     async def on_text_model(body: ViewBody, function: Callable[[Model], Json]) -> Json:
-        return await on_model(body, lambda model: function(text_model(model, **given(body))))
+        return await on_view(body, lambda model, given: function(text_model(model, **given)))
 
     async def model_route(body: ModelBody) -> Json:
         return await on_model(body, describe)
@@ -111,10 +113,10 @@ def add_explorer(app: FastAPI, post: Callable[..., None], service: Service) -> N
         return await on_text_model(body, lambda model: surprisals(model, body.text, body.by))
 
     async def beams_route(body: BeamsBody) -> Json:
-        return await on_model(body, lambda model: beams(model, body.text, body.size, body.max_tokens, **given(body)))
+        return await on_view(body, lambda model, given: beams(model, body.text, body.size, body.max_tokens, **given))
 
     async def attention_route(body: AttentionBody) -> Json:
-        return await on_model(body, lambda model: attention(model, body.text, body.layer, **given(body)))
+        return await on_view(body, lambda model, given: attention(model, body.text, body.layer, **given))
 
     post("/v1/explore/model", ModelBody, model_route)
     post("/v1/explore/next", NextBody, next_route)
