@@ -71,6 +71,7 @@ class GrowingArray:
             self._file: BinaryIO = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
         except OSError as error:
             raise _no_room(0, error) from error
+        weakref.finalize(self, self._file.close)
 
     def append(self, numbers: ndarray[Any, Any]) -> None:
         """Adds numbers of any type that fits."""

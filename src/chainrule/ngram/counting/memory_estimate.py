@@ -73,7 +73,8 @@ def check_text_fits(tokens: int, token_bytes: int) -> None:
 class ExpectedNgrams(NamedTuple):
     """How many n-grams of each order a text has, by its length: from a sample, and from a quarter of it.
 
-    Their number grows as a power of the length that falls with it, so the estimate for longer texts is rather too high.
+    Their number grows as a power of the length (Heaps' law) that falls slowly, so that the estimate for longer texts
+    is rather too high.
     """
 
     tokens: int  # of the sample
