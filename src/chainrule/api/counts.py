@@ -17,7 +17,7 @@ from chainrule.api.training_record import circumstances
 from chainrule.base.memory import as_bytes
 from chainrule.base.ownership import Owned
 from chainrule.errors import SettingError, TextError
-from chainrule.families import FAMILIES
+from chainrule.families.table import FAMILIES
 from chainrule.ngram.config import NGramConfig, check_tunable
 from chainrule.ngram.counting.disk_plan import DiskPlan, ignore_plan
 from chainrule.protocol import END, UNKNOWN

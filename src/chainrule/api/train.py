@@ -24,7 +24,7 @@ from chainrule.base.memory import as_bytes
 from chainrule.base.ownership import Owned
 from chainrule.base.threads import start_in_thread
 from chainrule.errors import SettingError
-from chainrule.families import FAMILIES, family_of
+from chainrule.families.table import FAMILIES, family_of
 from chainrule.ngram.config import NGramConfig, check_limitable, check_tunable
 from chainrule.ngram.counting.disk_plan import DiskPlan, ignore_plan
 from chainrule.protocol import END, UNKNOWN
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from chainrule.api.masked_model import MaskedModel
     from chainrule.api.model import Model
     from chainrule.base.progress import Progress
-    from chainrule.families import Family
+    from chainrule.families.family import Family
     from chainrule.mixture.config import CacheConfig
     from chainrule.neural.config import MaskedConfig, MaskedRecurrentConfig, NetworkConfig, TwoSidedConfig
     from chainrule.neural.network import Network
