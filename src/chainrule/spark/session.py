@@ -7,11 +7,11 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from chainrule.errors import EstimationError, OutputError, SettingError
+from chainrule.base.scratch import scratch_folder
+from chainrule.errors import EstimationError, SettingError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +43,8 @@ def local_session(master: str = "local[2]", *, memory: str = "2g") -> Iterator[S
         "spark.driver.maxResultSize": "0",  # what comes to the driver is the model
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.sql.warehouse.dir": os.path.join(tempfile.gettempdir(), "chainrule-spark"),  # never written
+        "spark.local.dir": str(scratch_folder()),
+        "spark.sql.warehouse.dir": os.path.join(scratch_folder(), "chainrule-spark"),  # never written
     }
     if master.startswith("local"):
         settings |= {
@@ -89,19 +90,6 @@ def check_java() -> None:
     version = _JAVA_VERSION.search(told)
     if version is None or int(version[1]) < _JAVA:
         raise SettingError(f"Spark needs Java {_JAVA} or later; {java} is {first_line(told) or 'no Java'}; {advice}")
-
-
-def check_disk_room(session: SparkSession, needed: int) -> None:
-    """Raises OutputError where Spark's workers are on this machine, and its scratch folder has too little room."""
-    if not (session.sparkContext.master or "").startswith("local"):
-        return
-    folder = session.conf.get("spark.local.dir", None) or tempfile.gettempdir()
-    free = shutil.disk_usage(folder).free
-    if free < needed:
-        raise OutputError(
-            f"{folder}: counting on Spark may need {needed / 1e9:.1f} GB there, and {free / 1e9:.1f} GB are free; make "
-            "room, or name another folder with the setting spark.local.dir"
-        )
 
 
 @contextmanager

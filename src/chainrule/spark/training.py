@@ -30,7 +30,7 @@ from chainrule.ngram.config import NGramConfig
 from chainrule.protocol import BEGIN, END, UNKNOWN
 from chainrule.spark.documents import documents_of
 from chainrule.spark.sections import Section, joined
-from chainrule.spark.session import check_disk_room, check_packages, explain_failures
+from chainrule.spark.session import check_packages, explain_failures
 from chainrule.text.prepare_tokenizer import keep_tokens, listed_tokens, most_frequent
 from chainrule.text.tokenizer_config import BUILT_IN, TokenizerConfig, as_config
 from chainrule.text.vocabulary import Vocabulary
@@ -169,7 +169,8 @@ def _count(
     tokens = int(kept.sum())
     if partitions is None:
         partitions = max(session.sparkContext.defaultParallelism, -(-tokens // _PART_TOKENS))
-    check_disk_room(session, _DISK_BYTES * config.order * tokens)
+    if (session.sparkContext.master or "").startswith("local"):  # the workers' disk is this machine's
+        check_disk_room(_DISK_BYTES * config.order * tokens, "counting on Spark")
     bounds = _bounds(kept, partitions)
     progress(_TASKS[1], 0, len(bounds) - 1)
     with explain_failures(_TASKS[1]):
