@@ -127,7 +127,7 @@ def test_a_disk_without_room_is_noticed_before_counting(
     session: SparkSession, fixtures: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: type("Usage", (), {"free": 1000}))
-    with pytest.raises(OutputError, match="counting on Spark needs about .* for temporary files"):
+    with pytest.raises(OutputError, match=r"counting on Spark needs about .* for temporary files"):
         chainrule.spark.train(session, str(fixtures / "train.txt"))
 
 

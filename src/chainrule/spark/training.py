@@ -25,6 +25,7 @@ from chainrule.api.build_model import build_model
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.train_speller import speller_of_counts
 from chainrule.api.training_record import circumstances
+from chainrule.base.scratch import check_disk_room
 from chainrule.errors import SettingError, TextError
 from chainrule.ngram.config import NGramConfig
 from chainrule.protocol import BEGIN, END, UNKNOWN
