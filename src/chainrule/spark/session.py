@@ -7,8 +7,9 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from chainrule.base.scratch import scratch_folder
 from chainrule.errors import EstimationError, SettingError
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 _JAVA = 17  # what Spark 4 needs
 _ERROR_NAME = re.compile(r"(Caused by: )?[\w.]*(Error|Exception): ")
+_STANDARD_ERROR = 2
 _JAVA_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
 
@@ -28,15 +30,19 @@ def local_session(master: str = "local[2]", *, memory: str = "2g") -> Iterator[S
     """A Spark session that ends with the block. master: local[2] has two workers here; spark://host:port is a cluster.
 
     memory: of the Java process, where there is one only. Nothing listens on addresses other than this machine's own.
-    Raises SettingError where pyspark or Java is missing, or the master cannot be reached.
+    What Java prints goes to no screen. Raises SettingError where pyspark or Java is missing, where the master cannot be
+    reached, and where this process has a session already.
 
     good:  with chainrule.spark.local_session("local[4]") as session: chainrule.spark.train(session, "corpus.txt")
     """
     check_packages()
     check_java()
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
+    if SparkSession.getActiveSession() is not None:
+        raise SettingError("this process has a Spark session already; give it to the functions of chainrule.spark")
     builder = SparkSession.builder.master(master).appName("chainrule")
     settings = {
         "spark.driver.memory": memory,
@@ -54,15 +60,31 @@ def local_session(master: str = "local[2]", *, memory: str = "2g") -> Iterator[S
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # Spark would take the first python3 of the path
     for name, value in settings.items():
         builder = builder.config(name, value)
+    with tempfile.TemporaryFile() as log:
+        try:
+            with _errors_to(log):  # of the Java process, as long as it lives
+                session = builder.getOrCreate()
+        except (PySparkException, Py4JError, RuntimeError, OSError) as error:
+            log.seek(0)
+            reason = cause_of(f"{log.read().decode(errors='replace')}\n{error}")
+            raise SettingError(f"Spark cannot start with the master {master!r}: {reason}") from error
+        try:
+            yield session
+        finally:
+            session.stop()
+
+
+@contextmanager
+def _errors_to(file: IO[bytes]) -> Iterator[None]:
+    """Processes that start meanwhile write their errors into a file."""
+    sys.stderr.flush()
+    screen = os.dup(_STANDARD_ERROR)
+    os.dup2(file.fileno(), _STANDARD_ERROR)
     try:
-        session = builder.getOrCreate()
-    except (PySparkException, RuntimeError, OSError) as error:
-        raise SettingError(f"Spark cannot start with the master {master!r}: {first_line(error)}") from error
-    session.sparkContext.setLogLevel("ERROR")
-    try:
-        yield session
+        yield
     finally:
-        session.stop()
+        os.dup2(screen, _STANDARD_ERROR)
+        os.close(screen)
 
 
 def check_packages() -> None:
@@ -103,10 +125,10 @@ def explain_failures(action: str) -> Iterator[None]:
     except (Py4JNetworkError, ConnectionError) as error:
         raise EstimationError(f"{action}: Spark's Java process has ended; it may have had too little memory") from error
     except (PySparkException, Py4JError) as error:
-        raise EstimationError(f"{action} failed on Spark: {cause_of(error)}; see Spark's own log for more") from error
+        raise EstimationError(f"{action} failed on Spark: {cause_of(error)}") from error
 
 
-def cause_of(error: BaseException) -> str:
+def cause_of(error: object) -> str:
     """The line of a Spark error that says most: the error of a Python worker, or the last cause that Java names."""
     lines = [line.strip() for line in str(error).splitlines()]
     named = [line for line in lines if _ERROR_NAME.match(line)]
