@@ -164,5 +164,7 @@ def test_a_process_has_one_session(session: SparkSession) -> None:
 def test_failures_of_spark_are_one_line() -> None:
     trace = "Job aborted\nTraceback (most recent call last):\n  File x\nMemoryError: too much\n\tat org.apache"
     assert cause_of(RuntimeError(trace)) == "MemoryError: too much"
+    of_java = "An error occurred\n: org.apache.NoFileSystem: x\n: java.io.IOException: none\n\tat java"
+    assert cause_of(RuntimeError(of_java)) == "java.io.IOException: none"
     with pytest.raises(EstimationError, match="counting: Spark's Java process has ended"), explain_failures("counting"):
         raise ConnectionRefusedError("[Errno 111] Connection refused")

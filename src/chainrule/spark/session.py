@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _JAVA = 17  # what Spark 4 needs
-_ERROR_NAME = re.compile(r"(Caused by: )?[\w.]*(Error|Exception): ")
+_ERROR_NAME = re.compile(r"(: |Caused by: )?[\w.]*(Error|Exception): ")
 _STANDARD_ERROR = 2
 _JAVA_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
@@ -132,8 +132,8 @@ def cause_of(error: object) -> str:
     """The line of a Spark error that says most: the error of a Python worker, or the last cause that Java names."""
     lines = [line.strip() for line in str(error).splitlines()]
     named = [line for line in lines if _ERROR_NAME.match(line)]
-    of_python = [line for line in named if not line.startswith(("org.", "java.", "Caused"))]
-    return (of_python or named or [first_line(error)])[-1].removeprefix("Caused by: ")[:300]
+    of_python = [line for line in named if not line.startswith((":", "org.", "java.", "Caused"))]
+    return (of_python or named or [first_line(error)])[-1].removeprefix("Caused by: ").removeprefix(": ")[:300]
 
 
 def first_line(error: object) -> str:
