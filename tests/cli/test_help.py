@@ -174,10 +174,19 @@ VERBS = {
     "draw": {"MODELS", "--output", "--show", "--overwrite"},
     "attend": {"MODEL", "TEXT", "TARGET", "--output", "--beside", "--overwrite"},
     "inspect": {"MODEL", "INPUT", "--output", "--units", "--unit", "--picture", "--patches", "--overwrite"},
-    "lsp": {
-        *("MODEL", "--number", "--delay", "--correct", "--channel", "--lexicon", "--keep", "--tokenizer"),
+    "lsp": {"MODEL", "--number", "--delay", "--correct", "--channel", "--lexicon", "--keep", "--tokenizer"},
+    "serve": {
+        "MODELS",
+        "--host",
+        "--port",
+        "--api-key-file",
+        "--no-key",
+        "--workers",
+        "--memory",
+        "--max-tokens",
+        "--exit-on-failure",
+        "--log-requests",
     },
-    "serve": {"MODELS", "--host", "--port", "--api-key-file", "--no-key", "--memory", "--max-tokens", "--log-requests"},
     "explore": {"MODELS", "--port", "--no-browser"},
     "chat": {"MODEL", "--system", "--template", "--max-tokens", "--stop", "--seed", "--json"}
     | {"--temperature", "--top-k", "--top-p", "--min-p", "--typical", "--repetition-penalty"},

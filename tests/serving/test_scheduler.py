@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import chainrule
-from chainrule.families import FAMILIES
+from chainrule.families.table import FAMILIES
 from chainrule.serving.api_error import ApiError
 from chainrule.serving.completions import CompletionAnswer
 from chainrule.serving.limits import ServerLimits

@@ -22,7 +22,7 @@ from chainrule.api.validation_text import ids_file, read_validation, split_off_v
 from chainrule.base.ownership import Owned
 from chainrule.base.threads import start_in_thread
 from chainrule.errors import SettingError
-from chainrule.families import FAMILIES, family_of
+from chainrule.families.table import FAMILIES, family_of
 from chainrule.ngram.config import NGramConfig, check_tunable
 from chainrule.protocol import END, UNKNOWN
 from chainrule.text.corpus import Source, source_of
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from chainrule.api.masked_model import MaskedModel
     from chainrule.api.model import Model
     from chainrule.base.progress import Progress
-    from chainrule.families import Family
+    from chainrule.families.family import Family
     from chainrule.mixture.config import CacheConfig
     from chainrule.neural.config import MaskedConfig, MaskedRecurrentConfig, NetworkConfig, TwoSidedConfig
     from chainrule.neural.network import Network

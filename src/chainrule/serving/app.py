@@ -16,7 +16,8 @@ from chainrule.errors import ChainruleError, SettingError
 from chainrule.serving import requests
 from chainrule.serving.api_error import ApiError
 from chainrule.serving.explorer import add_explorer
-from chainrule.serving.guard import LOG
+from chainrule.serving.logs import LOG
+from chainrule.serving.metrics import prometheus_text
 from chainrule.serving.requests import BodyType, parse_body
 
 if TYPE_CHECKING:
@@ -24,15 +25,15 @@ if TYPE_CHECKING:
 
     from chainrule.serving.chat import ChatAnswer
     from chainrule.serving.completions import CompletionAnswer
-    from chainrule.serving.metrics import Metrics
     from chainrule.serving.service import Service
+    from chainrule.serving.worker_states import WorkerStates
 
     Json = dict[str, Any]
 
 _BODY_WAIT_SECONDS = 0.02  # of a short answer, before its client is watched
 
 
-def build_app(service: Service, metrics: Metrics) -> FastAPI:
+def build_app(service: Service, states: WorkerStates) -> FastAPI:
     """The application. All routes are registered here."""
 
     @asynccontextmanager
@@ -81,6 +82,8 @@ def build_app(service: Service, metrics: Metrics) -> FastAPI:
     post("/v1/embeddings", requests.EmbeddingBody, service.embed)
     post("/v1/score", requests.ScoreBody, service.score)
     post("/v1/translate", requests.TranslateBody, service.translate)
+    post("/v1/caption", requests.CaptionBody, service.caption)
+    post("/v1/correct", requests.CorrectBody, service.correct)
     post("/complete", requests.CompleteBody, service.complete_words, "/v1/complete")
     post("/tokenize", requests.TokenizeBody, service.tokenize, "/v1/tokenize")
     post("/detokenize", requests.DetokenizeBody, service.detokenize, "/v1/detokenize")
@@ -102,14 +105,15 @@ def build_app(service: Service, metrics: Metrics) -> FastAPI:
 
     @app.get("/health", summary="Whether the server works.")
     async def health() -> Response:
-        broken = [served.name for served in service.table.open_models() if not served.scheduler.is_alive]
+        broken = sorted({name for state in await states.all() for name in state.broken})
         if broken:
             return _json({"status": "broken", "models": broken}, status=503)
         return _json({"status": "ok"})
 
     @app.get("/metrics", summary="Counts and times, for Prometheus.")
     async def read_metrics() -> Response:
-        return PlainTextResponse(metrics.text(service.table), media_type="text/plain; version=0.0.4")
+        text = prometheus_text(state.series for state in await states.all())
+        return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
 
     return app
 
