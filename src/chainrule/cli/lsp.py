@@ -53,7 +53,7 @@ def lsp(
     """
     from chainrule.api.causal_model import CausalModel
     from chainrule.errors import SettingError
-    from chainrule.families import FAMILIES
+    from chainrule.families.table import FAMILIES
 
     try:
         from chainrule.editors.language_server import language_server
