@@ -42,7 +42,7 @@ def main() -> None:
         seconds = time.perf_counter() - began
         expected = saved_data(local, folder / "local")
         print(f"{local.record['tokens']:,} tokens, n-grams {local.record['ngrams']}", flush=True)
-        print("| engine | parts | seconds | same bytes |\n|---|---|---|---|")
+        print("| engine | merging tasks | seconds | same bytes |\n|---|---|---|---|")
         print(f"| local | | {seconds:.1f} | |", flush=True)
         del local
         for partitions in arguments.partitions:
@@ -57,7 +57,7 @@ def main() -> None:
                 )
             seconds = time.perf_counter() - began
             is_same = saved_data(model, folder / "spark") == expected
-            parts = model.record["spark"]["parts"]
+            parts = model.record["spark"]["partitions"]
             print(f"| Spark {arguments.master} | {parts} | {seconds:.1f} | {'yes' if is_same else 'NO'} |", flush=True)
             del model
 

@@ -33,7 +33,7 @@ class Level:
 
     children: Int32[ndarray, " contexts"]
     words: Int32[ndarray, " ngrams"]
-    counts: Int64[ndarray, " ngrams"]
+    counts: Int[ndarray, " ngrams"]
 
 
 @dataclass(frozen=True)
@@ -54,11 +54,18 @@ class Section:
         return cls(np.zeros(words, np.int64), levels)
 
     def pack(self) -> bytes:
-        """Bytes for `unpack`: sizes first."""
-        sizes = np.array([self.counts.size, *(level.words.size for level in self.levels)], np.int64)
+        """Bytes for `unpack`: the sizes of the levels first, and of a count."""
         columns = [column for level in self.levels for column in (level.counts, level.children, level.words)]
-        head = np.array([sizes.size], np.int64)
-        return b"".join([head.tobytes(), sizes.tobytes(), self.counts.tobytes(), *(each.tobytes() for each in columns)])
+        kind = narrowest(max((int(column.max()) for column in [self.counts, *columns[::3]] if column.size), default=0))
+        columns[::3] = [column.astype(kind) for column in columns[::3]]
+        sizes = [
+            len(self.levels),
+            np.dtype(kind).itemsize,
+            self.counts.size,
+            *(level.words.size for level in self.levels),
+        ]
+        parts = [np.array(sizes, np.int64), self.counts.astype(kind), *columns]
+        return b"".join([part.tobytes() for part in parts])
 
     @classmethod
     def unpack(cls, data: bytes) -> Section:
@@ -71,11 +78,12 @@ class Section:
             place += array.nbytes
             return array
 
-        sizes = take(int(take(1, np.int64)[0]), np.int64).tolist()
-        counts = take(sizes[0], np.int64)
+        orders, itemsize = take(2, np.int64).tolist()
+        sizes, kind = take(orders + 1, np.int64).tolist(), np.int32 if itemsize == 4 else np.int64
+        counts = take(sizes[0], kind).astype(np.int64)
         levels = []
         for contexts, size in itertools.pairwise(sizes):
-            own = take(size, np.int64)
+            own = take(size, kind)
             levels.append(Level(take(contexts, np.int32), take(size, np.int32), own))
         return cls(counts, levels)
 
@@ -121,7 +129,7 @@ def merged(parts: Sequence[Section]) -> Section:
         of_all[by_key] = np.cumsum(is_new) - 1
         places = np.split(of_all, np.cumsum([level.words.size for level in own])[:-1])
         starts = np.flatnonzero(is_new)
-        sums = np.concatenate([level.counts for level in own])[by_key]
+        sums = np.concatenate([level.counts for level in own])[by_key].astype(np.int64)
         keys = keys[starts]
         levels.append(
             Level(

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from jaxtyping import Int64
     from numpy import ndarray
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from chainrule.api.causal_model import CausalModel
     from chainrule.base.progress import Progress
@@ -52,7 +52,8 @@ if TYPE_CHECKING:
     from chainrule.text.vocabulary import Markers
 
 RUN_TOKENS = 1 << 21  # that a worker counts at once: some 300 MB for 5-grams
-_PART_TOKENS = 1 << 21  # whose counts a worker merges at once
+_TASK_TOKENS = 1 << 21  # whose counts a task merges
+_RANGE_TOKENS = 1 << 19  # of a range of first words: some 10 MB
 _DISK_BYTES = 24  # for an n-gram of each order at each token, if all are distinct: runs, and merged counts
 _TASKS = "learning words on Spark", "counting n-grams on Spark"
 
@@ -96,7 +97,7 @@ def train(
         "tokens": int(unigrams.sum()) - documents,
         "unknown_tokens": int(unigrams[UNKNOWN]),
         "unseen_types": speller.unseen_types,
-        "spark": {"version": session.version, "parts": counted.parts},
+        "spark": {"version": session.version, "partitions": counted.partitions},
         **learned,
     }
     return build_model("ngram", engine, counted.tokenizer, record, speller)  # type: ignore[return-value]
@@ -141,7 +142,7 @@ class _Counted(NamedTuple):
     tokens: Int64[ndarray, " V"]
     left_out: Sequence[bytes]
     names: list[str]
-    parts: int
+    partitions: int
 
 
 def _count(
@@ -158,7 +159,7 @@ def _count(
     check_packages()
     if tokenizer.kind not in BUILT_IN:
         raise SettingError(f"Spark workers have the tokenizers {', '.join(BUILT_IN)}, not {tokenizer.kind}")
-    from chainrule.spark.workers import TokenizerParts
+    from chainrule.spark.workers import PARTS, TokenizerParts, count_sections
 
     with explain_failures("reading the text"):
         documents = documents_of(session, texts, column)
@@ -169,16 +170,23 @@ def _count(
     learner, kept, left_out = _limited(grown, counts, tokenizer)
     tokens = int(kept.sum())
     if partitions is None:
-        partitions = max(session.sparkContext.defaultParallelism, -(-tokens // _PART_TOKENS))
+        partitions = max(session.sparkContext.defaultParallelism, -(-tokens // _TASK_TOKENS))
     if (session.sparkContext.master or "").startswith("local"):  # the workers' disk is this machine's
         check_disk_room(_DISK_BYTES * config.order * tokens, "counting on Spark")
-    bounds = _bounds(kept, partitions)
+    bounds = _bounds(kept, max(partitions, -(-tokens // _RANGE_TOKENS)))
     progress(_TASKS[1], 0, len(bounds) - 1)
     with explain_failures(_TASKS[1]):
-        found = _sections(documents, parts.with_vocabulary(learner.vocabulary), config, bounds, run_tokens, progress)
+        work = partial(
+            count_sections,
+            parts=parts.with_vocabulary(learner.vocabulary),
+            config=config,
+            bounds=bounds,
+            run_tokens=run_tokens,
+        )
+        found = _sections(documents, documents.frame.mapInArrow(work, PARTS), config, bounds, partitions, progress)
     names = list(documents.files.values()) or ["a data frame"]
     padding = max(1, config.order - 1) if config.begins == "all" else 1
-    return _Counted(learner, joined(found, tokens * padding), kept, left_out, names, len(found))
+    return _Counted(learner, joined(found, tokens * padding), kept, left_out, names, partitions)
 
 
 def _learned(documents: Documents, parts: TokenizerParts) -> tuple[Tokenizer, Int64[ndarray, " V"]]:
@@ -231,20 +239,18 @@ def _bounds(counts: Int64[ndarray, " V"], parts: int) -> list[int]:
 
 def _sections(
     documents: Documents,
-    parts: TokenizerParts,
+    runs: DataFrame,
     config: NGramConfig,
     bounds: list[int],
-    run_tokens: int,
+    partitions: int,
     progress: Progress,
 ) -> list[Section]:
-    """The counts of each range of first words, in order. Raises TextError."""
+    """The counts of each range of first words, in order. runs: rows of PARTS. Raises TextError."""
     from pyspark import StorageLevel
 
-    from chainrule.spark.workers import PARTS, count_sections, merge_sections
+    from chainrule.spark.workers import PARTS, merge_sections
 
-    work = partial(count_sections, parts=parts, config=config, bounds=bounds, run_tokens=run_tokens)
-    runs = documents.frame.mapInArrow(work, PARTS)
-    merged = runs.repartition(len(bounds) - 1, "part").sortWithinPartitions("part").mapInArrow(merge_sections, PARTS)
+    merged = runs.repartition(partitions, "part").sortWithinPartitions("part").mapInArrow(merge_sections, PARTS)
     with ExitStack() as stack:
         merged = merged.persist(StorageLevel.DISK_ONLY)  # computed once, in parallel; fetched part by part
         stack.callback(merged.unpersist)
