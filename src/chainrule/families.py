@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from chainrule.evaluation.likelihood import StreamScoring
     from chainrule.neural.classifier import Classifier
     from chainrule.neural.config import NetworkConfig
+    from chainrule.neural.labelling.boxes import BoxDetector
     from chainrule.neural.labelling.classifier import ScratchClassifier
     from chainrule.neural.language_model import NeuralModel
     from chainrule.neural.model_of_network import Engine
@@ -294,7 +295,9 @@ def _take_apart_classifier(model: Classifier | ScratchClassifier) -> tuple[Json,
     return take_apart(model, family_of)
 
 
-def _put_together_classifier(settings: Json, arrays: Arrays, vocabulary_size: int) -> Classifier | ScratchClassifier:
+def _put_together_classifier(
+    settings: Json, arrays: Arrays, vocabulary_size: int
+) -> Classifier | ScratchClassifier | BoxDetector:
     from chainrule.neural.classifier_saving import put_together
 
     bases = {name: family.config for name, family in FAMILIES.items() if family.embeds}
