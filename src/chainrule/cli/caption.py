@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -46,6 +47,13 @@ def caption(
     ] = 1,
     max_tokens: Annotated[int, WholeNumber, Parameter(help="The longest caption, in tokens.")] = 60,
     tree: TreeFile = None,
+    paragraph: Annotated[
+        Path | None,
+        Parameter(
+            help="Of one picture: draw where each sentence of its paragraph looks, as a page, .html, or a picture, "
+            ".svg or .png."
+        ),
+    ] = None,
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
@@ -57,6 +65,7 @@ def caption(
     --json, each caption with its tokens, scores and attention over the rows
     and columns of the picture.
     """
+    from chainrule.api.attend_pictures import attend_picture, check_picture_target
     from chainrule.api.caption_model import load_captioner
     from chainrule.decoding.beam_config import BeamConfig
 
@@ -64,6 +73,8 @@ def caption(
         raise SettingError(f"max_tokens is {max_tokens}; expected 1 or more")
     if tree is not None:
         check_tree(tree, overwrite=overwrite)
+    if paragraph is not None:
+        check_picture_target(paragraph, overwrite=overwrite)
     config = BeamConfig(
         size=max(beam, nbest) if beam > 1 else beam, best=nbest, rank_by=rank_by, alpha=alpha, stop="likely"
     )
@@ -76,9 +87,15 @@ def caption(
                 if number or len(chunk) > 1:
                     raise SettingError("--tree draws the search of one picture; name a single one")
                 captioner.beam_tree(chunk[0][1], config, max_tokens=max_tokens).save(tree, overwrite=overwrite)
+            if paragraph is not None and (number or len(chunk) > 1):
+                raise SettingError("--paragraph draws the sentences of one picture; name a single one")
             written = captioner.caption(
                 [given for _, given in chunk], config, alignments=attends, max_tokens=max_tokens, progress=progress
             )
+            if paragraph is not None:
+                text = written[0][0].text
+                drawn = attend_picture({os.fspath(model): captioner}, chunk[0][1], text, unit="sentence")
+                drawn.save(paragraph, overwrite=overwrite)
             for (name, _), captions in zip(chunk, written, strict=True):
                 _print(number, name, captions, nbest, json=json)
                 number += 1

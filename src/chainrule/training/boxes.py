@@ -9,10 +9,8 @@ import numpy as np
 import torch
 
 from chainrule.errors import SettingError
-from chainrule.evaluation.boxes import measure_boxes
 from chainrule.neural.labelling.boxes import detection_loss, proposals
 from chainrule.neural.source_vectors import grid_of
-from chainrule.pictures.boxes import BoxLabels
 from chainrule.training.labels import SortedBatches
 from chainrule.training.objective import ValidationResult
 
@@ -25,7 +23,6 @@ if TYPE_CHECKING:
     from chainrule.training.job import Setup
     from chainrule.training.labels import Example, LabelData
 
-_LEAST_SCORE = 0.05  # of boxes that are measured: average precision needs unsure ones, too
 _PART = 16  # pictures
 _CENTRE = 0.25  # mean distance of a centre anywhere between two places from their middle
 
@@ -87,7 +84,7 @@ class BoxObjective:
 
     @torch.no_grad()
     def validated(self, tokens: int) -> ValidationResult:
-        """The loss for each box, and `mean_average_precision`."""
+        """The loss for each box."""
         examples, processes = self.data.validation, self.setup.processes
         total = torch.zeros(2, dtype=torch.float64)
         for first in range(processes.rank * _PART, len(examples), processes.number * _PART):
@@ -97,8 +94,7 @@ class BoxObjective:
             total += torch.tensor([float(loss), sum(map(len, part.boxes))], dtype=torch.float64)
         processes.add([total])
         nats, boxes = total.tolist()
-        figures = {"mean_average_precision": self._precision(examples), "examples": len(examples)}
-        return ValidationResult(nats / max(1, boxes), max(1, int(boxes)), figures)
+        return ValidationResult(nats / max(1, boxes), max(1, int(boxes)), {"examples": len(examples)})
 
     def unigram_loss(self) -> float:
         """That of a network which sees nothing, but knows how frequent boxes and labels are, and the median box."""
@@ -116,14 +112,6 @@ class BoxObjective:
         sides = [np.log(np.maximum(boxes[:, 3:] - boxes[:, 1:3], 1e-3)) for boxes in (training, validation)]
         of_sides = float(np.abs(sides[1] - np.median(sides[0], 0)).sum(1).mean())
         return of_places + of_labels + of_sides + 2 * _CENTRE
-
-    def _precision(self, examples: Sequence[Example[Any]]) -> float:
-        if not any(len(example.labels) for example in examples):
-            return 0.0
-        names = self.network.labels
-        detected = self.network.detect([example.input for example in examples], least=_LEAST_SCORE)
-        true = [BoxLabels(own.labels[:, 1:], [names[int(row[0])] for row in own.labels]) for own in examples]
-        return measure_boxes(detected, true).mean_average_precision
 
 
 def _part(examples: Sequence[Example[Any]]) -> Part:

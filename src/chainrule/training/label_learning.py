@@ -77,7 +77,6 @@ def learn_labels(
         "best_epoch": -(-(record["steps"] if validation is None else validation["step"]) // steps),
         "validation_nats": None if validation is None else validation["loss"],
         "validation_accuracy": None if validation is None else validation.get("accuracy"),
-        "validation_precision": None if validation is None else validation.get("mean_average_precision"),
         "examples": len(data.training),
         "validation_examples": len(data.validation),
     }
