@@ -104,6 +104,11 @@ class CaptionModel:
         rows, columns = self.model.network.config.source_grid
         return rows, columns
 
+    @property
+    def needs_boxes(self) -> bool:
+        """Whether the regions of a picture have to be given with it."""
+        return self.regions is not None and self.regions.detector is None
+
     def on_grid(
         self, weights: Float32[ndarray, "tokens S"], source: Float32[ndarray, "S F"]
     ) -> Float32[ndarray, "tokens rows columns"]:

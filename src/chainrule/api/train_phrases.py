@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from chainrule.training.config import TrainingConfig
     from chainrule.training.options import TrainingRun
 
-_FOLDER = "phrases"  # of checkpoints, in the folder of the run
+PHRASES = "phrases"  # of checkpoints, in the folder of the run
 _SHARE = 0.25  # of the steps or minutes of the whole
 _STEPS = 1000  # at most
 
@@ -94,7 +94,7 @@ def train_phrases(
         source_width=sources[0].shape[1],
         max_source=len(sources[0]),
     )
-    origin = {"family": _FOLDER, "pictures": digest_of_captions(pictures)}
+    origin = {"family": PHRASES, "pictures": digest_of_captions(pictures)}
     job = pairs_job(
         TokenPairs(sources, list(targets)),
         None,
@@ -103,7 +103,7 @@ def train_phrases(
         replace(training, valid_share=0, **_shorter(training)),
         origin,
     )
-    folder = None if run.folder is None else run.folder / _FOLDER
+    folder = None if run.folder is None else run.folder / PHRASES
     network, _ = run_job(job, replace(run, folder=folder))
     return replace(reader, phrases=ConditionalModel(network))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from cyclopts import Parameter
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from chainrule.api.caption_model import Caption, CaptionModel
     from chainrule.base.progress import Progress
+    from chainrule.pictures.boxes import BoxLabels
 
 _AT_ONCE = 64  # pictures
 
@@ -115,6 +116,9 @@ def _chunks(captioner: CaptionModel, pictures: str, progress: Progress) -> Itera
             if line.strip():
                 yield [(line.strip(), as_picture(line.strip()))]
         return
+    if captioner.needs_boxes:
+        yield from _with_boxes(pictures, progress)
+        return
     if pictures.endswith(".npy"):
         rows = read_vectors(pictures)
         for first in range(0, len(rows), _AT_ONCE):
@@ -124,6 +128,22 @@ def _chunks(captioner: CaptionModel, pictures: str, progress: Progress) -> Itera
     for first in range(0, len(paths), _AT_ONCE):
         progress("captioning", first, len(paths))
         yield [(path, as_picture(path)) for path in paths[first : first + _AT_ONCE]]
+
+
+def _with_boxes(pictures: str, progress: Progress) -> Iterator[list[tuple[str, Any]]]:
+    """Pictures of a file whose lines have boxes, some at a time. Raises TextError, SettingError."""
+    from chainrule.pictures.read_boxes import read_boxes
+    from chainrule.pictures.read_captions import CaptionedPicture
+
+    if not pictures.endswith(".jsonl"):
+        raise SettingError(f"{pictures}: this model needs the boxes of each picture; name JSON lines with image, boxes")
+    read = read_boxes(pictures, progress=progress)
+    for first in range(0, len(read), _AT_ONCE):
+        chosen = read[first : first + _AT_ONCE]
+        yield [
+            (item.input.name, CaptionedPicture(item.input, (), item.place, cast("BoxLabels", item.labels)))
+            for item in chosen
+        ]
 
 
 def _print(number: int, name: str, captions: list[Caption], nbest: int, *, json: bool) -> None:
@@ -137,12 +157,11 @@ def _print(number: int, name: str, captions: list[Caption], nbest: int, *, json:
 
 
 def _as_json(one: Caption) -> dict[str, Any]:
-    steps = None if one.attention is None else one.attention.tolist()
     return {
         "text": one.text,
         "log_prob": finite(one.log_prob),
         "score": finite(one.score),
         "ending": one.ending,
         "tokens": one.tokens,
-        "attention": steps and [[[round(weight, 4) for weight in row] for row in step] for step in steps],
+        "attention": None if one.attention is None else one.attention.round(4).tolist(),
     }

@@ -208,6 +208,7 @@ def _train(
     from chainrule.api.caption_model import FAMILY
     from chainrule.api.picture_encoder import open_encoder
     from chainrule.api.train_captions import settled_config, train_captions
+    from chainrule.api.train_phrases import PHRASES
     from chainrule.base.memory import peak_memory
     from chainrule.pictures.read_captions import digest_of_captions, read_captions
     from chainrule.storage.config_json import read_config
@@ -270,7 +271,8 @@ def _train(
         if not is_first_process():
             return
         save_or_keep(model, output, overwrite=replaces, progress=progress)
-    remove_checkpoints(output)
+    for folder in (output / PHRASES, output):
+        remove_checkpoints(folder)
     summary = {"model": str(output), "total_seconds": time.perf_counter() - began, "peak_memory_bytes": peak_memory()}
     if json:
         print_json({**model.record, **summary})

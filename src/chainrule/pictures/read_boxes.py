@@ -100,7 +100,7 @@ def _read_picture(folder: str, place: str, record: dict[str, Any], frame: Frame 
     path = read_field(record, "picture" if "picture" in record else "image", place)
     if not isinstance(path, str) or not path:
         raise TextError(f"{place}: image is {path!r}; expected the path of a picture")
-    labels = boxes_of_record(record, place)
+    labels = boxes_of_record(record, place, ("label", "phrase"))
     picture = as_picture(os.path.join(folder, path))
     height, width = picture.pixels.shape[:2]
     check_boxes(labels, (height, width), place)
