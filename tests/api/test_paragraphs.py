@@ -32,7 +32,7 @@ def scene(left: str, right: str) -> np.ndarray:
 
 
 def story(left: str, right: str) -> str:
-    return f"on the left is a {left} square . on the right is a {right} square ."
+    return f"left {left} . right {right} ."
 
 
 SCENES = [(left, right) for left in COLOURS for right in COLOURS]
@@ -70,7 +70,7 @@ def scenes(folder: Path) -> list[chainrule.CaptionedPicture]:
 @pytest.fixture(scope="module")
 def teller(folder: Path, scenes: list[chainrule.CaptionedPicture]) -> chainrule.CaptionModel:
     """Of given regions and their phrases."""
-    training = replace(QUICK, steps=100, learning_rate=0.01, optimiser="adamw")
+    training = replace(QUICK, steps=100, batch=24, learning_rate=0.02, optimiser="adamw")
     return chainrule.train_captions(
         scenes, SMALL, encoder=folder / "network", regions="given", phrases=True, training=training, progress=False
     )
@@ -111,7 +111,7 @@ def test_each_sentence_is_drawn(
 ) -> None:
     drawn = chainrule.attend_picture(teller, scenes[1], unit="sentence")
     [caption] = drawn.captions
-    assert caption.tokens == ["on the left is a red square .", "on the right is a blue square ."]
+    assert caption.tokens == ["left red .", "right blue ."]
     np.testing.assert_allclose(caption.attention.sum((1, 2)), 1, atol=1e-4)
     for name in ("page.html", "panels.svg", "panels.png"):
         drawn.save(tmp_path / name)
