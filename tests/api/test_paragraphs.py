@@ -92,6 +92,18 @@ def test_a_paragraph_tells_what_regions_show(
     np.testing.assert_allclose(caption.attention.sum(1), 1, atol=1e-5)
 
 
+def test_a_paragraph_stops_after_its_last_sentence(
+    teller: chainrule.CaptionModel, scenes: list[chainrule.CaptionedPicture]
+) -> None:
+    first, second = teller.sentences(scenes[1], story("red", "blue"))
+    assert (first.text, second.text) == ("left red .", "right blue .")
+    assert first.stop < 0.1
+    assert second.stop > 0.9
+    tokens = teller.tokenizer.encode_texts(["left red ."]).ids[:-1]
+    [log_probs] = teller.model.given(teller.sources([scenes[1]])).score([tokens])
+    assert np.exp(log_probs[-1]) == pytest.approx(first.stop, rel=1e-3)
+
+
 def test_a_model_of_regions_scores_and_is_saved(
     teller: chainrule.CaptionModel, scenes: list[chainrule.CaptionedPicture], tmp_path: Path
 ) -> None:
@@ -166,7 +178,9 @@ def test_paragraphs_on_the_command_line(folder: Path, capsys: pytest.CaptureFixt
     assert run(given) == 0
     capsys.readouterr()
     assert run(["caption", str(folder / "given"), data, "--json", "--max-tokens", "8"]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == 24
+    records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert len(records) == 24
+    assert all(0 <= sentence["stop"] <= 1 for record in records for sentence in record["sentences"])
     assert run(["caption", str(folder / "given"), str(folder / "0.png")]) != 0
     assert "this model needs the boxes of each picture" in capsys.readouterr().err
     assert run(["evaluate", str(folder / "given"), "--pictures", data, "--max-tokens", "8"]) == 0

@@ -18,6 +18,7 @@ from chainrule.api.pair_generator import BEAM
 from chainrule.api.pair_measurement import PairMeasurement, measure_targets
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.search_sources import score_targets, search_sources
+from chainrule.api.sentence_ends import sentence_slices
 from chainrule.api.tokenizers import tokenizer_entry, tokenizer_from
 from chainrule.base.progress import silent
 from chainrule.decoding.beam import search
@@ -70,6 +71,13 @@ class Caption(NamedTuple):
     ending: Ending
     tokens: list[str]
     attention: Float32[ndarray, "tokens rows columns"] | Float32[ndarray, "tokens regions"] | None
+
+
+class Sentence(NamedTuple):
+    """A sentence of a paragraph. stop: the probability that none follows it."""
+
+    text: str
+    stop: float
 
 
 class CaptionModel:
@@ -180,6 +188,19 @@ class CaptionModel:
         [result] = search(given, [prefix], beam, constraints, keep_tree=True)
         tree = with_greedy(given, prefix, result.tree, beam, constraints)
         return BeamTree("Beam search given a picture", "", tree, self.tokenizer)
+
+    def sentences(self, picture: Any, text: str) -> list[Sentence]:
+        """The sentences of a text about a picture, such as the model's own, with the probability that it stops there.
+
+        picture: as for `given`. Raises TextError, SettingError.
+        """
+        [source] = self._encoded(self.sources([picture]), silent)
+        given, tokens = self.model.given([source]), self.tokenizer.encode_texts([text]).ids[:-1]
+        written = []
+        for part in sentence_slices(tokens, self.tokenizer):
+            [log_probs] = given.next_log_probs(given.start([tokens[: part.stop]]))
+            written.append(Sentence(self.tokenizer.decode(tokens[part]), float(np.exp(log_probs[given.end]))))
+        return written
 
     @shows_progress
     def score(

@@ -18,7 +18,7 @@ from chainrule.report.tables import printable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from chainrule.api.caption_model import Caption, CaptionModel
+    from chainrule.api.caption_model import Caption, CaptionModel, Sentence
     from chainrule.base.progress import Progress
     from chainrule.pictures.boxes import BoxLabels
 
@@ -64,7 +64,8 @@ def caption(
 
     Prints a line for each picture: its caption, a tab, and its path. With
     --json, each caption with its tokens, scores and attention over the rows
-    and columns of the picture.
+    and columns of the picture, or over its regions; and the sentences of a
+    paragraph, each with the probability that none follows.
     """
     from chainrule.api.attend_pictures import attend_picture, check_picture_target
     from chainrule.api.caption_model import load_captioner
@@ -82,6 +83,7 @@ def caption(
     number = 0
     with progress_bar() as progress:
         captioner = load_captioner(model, progress=progress)
+        tells = captioner.model.network.config.decoder == "hierarchical"
         attends = json and captioner.model.network.config.attention != "none"
         for chunk in _chunks(captioner, pictures, progress):
             if tree is not None:
@@ -97,8 +99,9 @@ def caption(
                 text = written[0][0].text
                 drawn = attend_picture({os.fspath(model): captioner}, chunk[0][1], text, unit="sentence")
                 drawn.save(paragraph, overwrite=overwrite)
-            for (name, _), captions in zip(chunk, written, strict=True):
-                _print(number, name, captions, nbest, json=json)
+            for (name, given), captions in zip(chunk, written, strict=True):
+                sentences = captioner.sentences(given, captions[0].text) if json and tells and captions else None
+                _print(number, name, captions, nbest, sentences, json=json)
                 number += 1
             sys.stdout.flush()
     if not number:
@@ -146,9 +149,15 @@ def _with_boxes(pictures: str, progress: Progress) -> Iterator[list[tuple[str, A
         ]
 
 
-def _print(number: int, name: str, captions: list[Caption], nbest: int, *, json: bool) -> None:
+def _print(
+    number: int, name: str, captions: list[Caption], nbest: int, sentences: list[Sentence] | None, *, json: bool
+) -> None:
+    """sentences: of the first caption, if it is a paragraph."""
     if json:
-        print_json({"picture": name, "captions": [_as_json(one) for one in captions]})
+        record: dict[str, Any] = {"picture": name, "captions": [_as_json(one) for one in captions]}
+        if sentences is not None:
+            record["sentences"] = [one._asdict() for one in sentences]
+        print_json(record)
     elif nbest > 1:
         for one in captions:
             print(f"{number} ||| {printable(one.text)} ||| log_prob= {one.log_prob:.4f} ||| {one.score:.4f}")

@@ -160,7 +160,7 @@ def paragraph(
 ) -> None:
     """A model that writes paragraphs about pictures, from regions and a phrase for each.
 
-        $ chainrule train paragraph --pictures scenes.jsonl --encoder detector/ -o teller/ --minutes 10
+        $ chainrule train paragraph --pictures scenes.jsonl --encoder detector/ -o teller/ --minutes 5
 
     First, what writes a phrase for a region is learned. Then an LSTM gives each
     sentence a topic, and another writes its words, with attention to regions and

@@ -112,6 +112,7 @@ def classifier(
     continues after the process was killed.
     """
     from chainrule.api.train_classifier import train_classifier
+    from chainrule.applications.boxes import BOX_UNIT
     from chainrule.applications.labelled_inputs import RATING_UNIT, digest_of_inputs, kind_of
     from chainrule.applications.labelling import check_labels
     from chainrule.text.labelled import classes_of
@@ -146,7 +147,7 @@ def classifier(
             with bad_records(strict=strict) as on_bad:
                 tests = kind.read(test, unit, config, on_bad, progress)
     if unit != RATING_UNIT:
-        check_labels(tests or [], classes_of(examples))
+        check_labels(tests or [], classes_of(examples, least=1 if unit == BOX_UNIT else 2))
     if is_first_process() and config.reads == "text" and unit != RATING_UNIT:
         note_suspicious_labels(examples, unit)
     with progress_bar() as progress:
