@@ -214,7 +214,7 @@ def test_a_planted_circle_is_found() -> None:
             "if TYPE_CHECKING:\n    from chainrule.ngram.models.ngram_model import M",
             "chainrule.ngram.models.ngram_model",
         ),
-        ("chainrule.evaluation.x", "from chainrule.families import FAMILIES", "imports chainrule.families"),
+        ("chainrule.evaluation.x", "from chainrule.families.table import FAMILIES", "imports chainrule.families"),
         ("chainrule.evaluation.x", "from chainrule.decoding.sampling import sample", "chainrule.decoding.sampling"),
         ("chainrule.protocol", "from chainrule.text.corpus import Lines", "imports chainrule.text.corpus"),
         ("chainrule.errors", "import chainrule.base.progress as p", "imports chainrule.base.progress"),

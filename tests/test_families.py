@@ -8,7 +8,7 @@ from oracles import random_documents, stream_of
 
 from chainrule.base.progress import silent
 from chainrule.errors import ModelFormatError
-from chainrule.families import FAMILIES, family_of
+from chainrule.families.table import FAMILIES, family_of
 from chainrule.neural.config import NETWORKS, TWO_SIDED
 from chainrule.neural.config.tree import TreeConfig
 from chainrule.ngram.config import NGramConfig

@@ -20,7 +20,6 @@ from chainrule.neural.captioner_saving import attached_body, body_of
 from chainrule.neural.config.pictures import ResNetLabelling, ViTLabelling
 from chainrule.neural.saving import arrays_of
 from chainrule.neural.source_vectors import vectors_of_pictures
-from chainrule.report.picture_attention import lit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -95,6 +94,27 @@ def test_a_picture_has_a_captioner_of_its_own_words(
         assert given.score(list(item.captions)).tolist() == pytest.approx(own.tolist(), abs=1e-4)
 
 
+def test_given_its_picture_a_captioner_mixes_with_an_ngram_model(
+    frozen: chainrule.CaptionModel, captioned: list[chainrule.CaptionedPicture], tmp_path: Path
+) -> None:
+    """The n-gram model expects both colours alike; what the picture shows decides."""
+    frozen.save(tmp_path / "captioner")
+    lines = [caption for item in captioned for caption in item.captions]
+    (tmp_path / "captions.txt").write_text("".join(line + "\n" for line in lines))
+    ngram = chainrule.train(tmp_path / "captions.txt", tokenizer=str(tmp_path / "captioner"), progress=False)
+    both = ["a red disc on the left", "a blue disc on the left"]
+    red, blue = ngram.score(both)
+    assert red == pytest.approx(blue)
+    for colour in COLOURS:
+        given = frozen.given(scene(colour, "left"))
+        mixture = chainrule.mix([given, ngram], chainrule.MixtureConfig(weights=(0.5, 0.5)))
+        red, blue = mixture.score(both)
+        assert (red > blue) == (colour == "red")
+        prefix = mixture.tokenizer.encode_texts(["a"]).ids[:-1]
+        chances = np.exp(mixture.engine.next_log_probs(mixture.engine.start([prefix])), dtype=np.float64)
+        assert chances.sum() == pytest.approx(1, abs=1e-5)
+
+
 def test_attention_is_a_distribution_over_the_places_for_each_token(frozen: chainrule.CaptionModel) -> None:
     [[caption]] = frozen.caption([scene("red", "left")], chainrule.BeamConfig(size=1), alignments=True)
     assert caption.attention is not None
@@ -164,16 +184,6 @@ def test_a_hierarchical_decoder_writes_sentence_by_sentence(folder: Path) -> Non
             training=QUICK,
             progress=False,
         )
-
-
-def test_a_place_of_attention_is_bright() -> None:
-    weights = np.zeros((2, 4), np.float32)
-    weights[1, 3] = 0.7
-    shown = lit(np.full((20, 40, 3), 200, np.uint8), weights)
-    assert shown[15:, 35:].min() > 180
-    assert shown[:8, :20].max() < 50  # a fifth is left
-    flat = lit(np.full((20, 40, 3), 200, np.uint8), np.full((2, 4), 0.125, np.float32))
-    assert flat.min() == 200
 
 
 def test_a_larger_picture_has_more_places(folder: Path) -> None:

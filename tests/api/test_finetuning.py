@@ -18,7 +18,7 @@ from chainrule.api.build_model import build_model
 from chainrule.api.finetune import finetune
 from chainrule.applications.labelling import labelled_units
 from chainrule.errors import EstimationError, ModelFormatError, SettingError, TextError
-from chainrule.families import FAMILIES
+from chainrule.families.table import FAMILIES
 from chainrule.neural.classifier import Classifier, layer_widths
 from chainrule.neural.config import NETWORKS, TWO_SIDED
 from chainrule.neural.document_boundaries import framed

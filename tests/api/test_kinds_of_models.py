@@ -14,7 +14,7 @@ from chainrule.api.build_model import build_model, kind_of
 from chainrule.api.load import load
 from chainrule.api.model import as_kind
 from chainrule.errors import WrongModelError
-from chainrule.families import FAMILIES
+from chainrule.families.table import FAMILIES
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,7 +16,7 @@ from chainrule import CacheConfig, Lines, MixtureConfig, NGramConfig, UniformCon
 from chainrule.api.train_speller import train_speller
 from chainrule.errors import EstimationError, ModelFormatError, SettingError
 from chainrule.evaluation.token_costs import score_tokens
-from chainrule.families import FAMILIES
+from chainrule.families.table import FAMILIES
 from chainrule.mixture.cache import UnigramCache
 from chainrule.mixture.tuning import classes_of_tokens, linear_weights
 from chainrule.mixture.unseen_words import FewerUnseen

@@ -10,7 +10,7 @@ import pytest
 
 import chainrule
 from chainrule.applications.continuation_scores import Pair, continuation_log_probs, document_log_probs
-from chainrule.families import FAMILIES
+from chainrule.families.table import FAMILIES
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,7 @@ import torch
 import chainrule
 from chainrule.base.progress import silent
 from chainrule.errors import ModelFormatError, SettingError
-from chainrule.families import FAMILIES
+from chainrule.families.table import FAMILIES
 from chainrule.neural.build_network import build
 from chainrule.neural.config import MaskedConfig, RecurrentConfig, TransformerConfig
 from chainrule.neural.int8_weights import pack, unpack

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import base64
+import io
+import json
+import math
 import shutil
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pytest
+from PIL import Image
 from running import Running, running
 
 import chainrule
+from chainrule.applications.correction.corrector import CorrectionConfig
+from chainrule.neural.config.pictures import ResNetLabelling
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -84,6 +91,8 @@ def test_scores_are_those_of_the_model(served: Running, folders: dict[str, Path]
     assert [row["log_prob"] for row in record["data"]] == model.score(texts).tolist()
     assert [row["tokens"] for row in record["data"]] == [3, 1, 4]
     assert [row["bytes"] for row in record["data"]] == [6, 1, 11]
+    bits = [-log_prob / math.log(2) / size for log_prob, size in zip(model.score(texts), (6, 1, 11), strict=True)]
+    assert [row["bits_per_byte"] for row in record["data"]] == pytest.approx(bits)
     given = served.client.post("/v1/score", json={"input": texts, "given": "ka"}).json()
     assert [row["log_prob"] for row in given["data"]] == model.score(texts, given="ka").tolist()
     assert served.client.post("/v1/score", json={"input": texts, "given": ["ka"]}).status_code == 400
@@ -119,10 +128,102 @@ def test_models_of_pairs_write_and_nothing_else(tmp_path: Path) -> None:
     with running({"mt": tmp_path / "mt"}) as server:
         body = {"input": ["ein Hund", "eine Katze"], "beam": 2, "max_tokens": 4}
         record = server.client.post("/v1/translate", json=body).json()
-        expected = model.write(["ein Hund", "eine Katze"], chainrule.BeamConfig(size=2), max_tokens=4)
+        expected = model.write(
+            ["ein Hund", "eine Katze"], chainrule.BeamConfig(size=2, rank_by="mean", stop="likely"), max_tokens=4
+        )
         assert [[one["text"] for one in row["texts"]] for row in record["data"]] == [
             [one.text for one in row] for row in expected
         ]
         response = server.client.post("/v1/completions", json={"prompt": "ein"})
         assert response.status_code == 400
         assert response.json()["error"]["code"] == "wrong_model"
+        assert server.client.post("/v1/translate", json={**body, "max_tokens": 10**6}).json()["error"]["param"] == (
+            "max_tokens"
+        )
+        plain = server.client.post("/v1/translate", json={"input": "ein Hund"}).json()["data"]
+        assert server.client.post("/v1/translate", json={"input": "ein Hund", "beam": 5}).json()["data"] == plain
+
+
+def test_corrections_are_those_of_correct(folders: dict[str, Path], tmp_path: Path) -> None:
+    words = "the dog saw their house over there . " * 20
+    (tmp_path / "text.txt").write_text(words + "\n")
+    model = chainrule.train(tmp_path / "text.txt", chainrule.NGramConfig(order=2), tokenizer="whitespace")
+    model.save(tmp_path / "lm")
+    texts = ["the dgo saw their house", "over there", "", "the dog saw thier hose over"] * 9  # in several pieces
+    with running({"lm": tmp_path / "lm", "bytes": folders["bytes"]}) as server:
+
+        def post(**body: Any) -> Any:
+            return server.client.post("/v1/correct", json={"input": texts, **body}).json()
+
+        for body, options in (
+            ({}, {}),
+            ({"channel": "ocr", "rate": 0.1}, {"channel": "ocr", "rate": 0.1}),
+            (
+                {"at_least": 0.99, "keep": ["dgo"], "beam": 2, "candidates": 3, "channel": None},
+                {"config": CorrectionConfig(at_least=0.99, keep=("dgo",), beam=2, candidates=3)},
+            ),
+        ):
+            expected = chainrule.correct(chainrule.Lines(texts), model, **options)
+            assert post(**body)["data"] == [
+                {
+                    "index": i,
+                    "text": one.text,
+                    "corrected": one.corrected,
+                    "changes": [change._asdict() for change in one.changes],
+                    "note": one.note,
+                }
+                for i, one in enumerate(expected)
+            ]
+        assert post()["data"][0]["corrected"] == "the dog saw their house"
+        assert "not words (byte)" in post(model="bytes")["error"]["message"]
+        for wrong in ({"rate": 0}, {"channel": "/etc/passwd"}, {"grammar": "german"}, {"input": [1]}):
+            assert post(**wrong)["error"]["type"] == "invalid_request_error"
+
+
+def png(pixels: np.ndarray) -> bytes:
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, "PNG")
+    return file.getvalue()
+
+
+def test_captions_of_pictures_in_the_request_and_of_nothing_else(tmp_path: Path) -> None:
+    pixels = [np.full((6, 12, 3), shade, np.uint8) for shade in (0, 250)]
+    for i, one in enumerate(pixels):
+        (tmp_path / f"{i}.png").write_bytes(png(one))
+    lines = [json.dumps({"image": f"{i}.png", "captions": ["a dark day", "a bright day"]}) for i in range(2)]
+    (tmp_path / "captions.jsonl").write_text("\n".join(lines))
+    captioned = chainrule.read_captions(tmp_path / "captions.jsonl")
+    network = ResNetLabelling(size=(6, 12), width=4, blocks=(1,))
+    training = chainrule.TrainingConfig(steps=1, compile="no")
+    model = chainrule.train_captions(
+        captioned * 10, chainrule.CaptionConfig(width=8), encoder=network, training=training, progress=False
+    )
+    model.save(tmp_path / "captioner")
+    files = [base64.b64encode(png(one)).decode() for one in pixels]
+    with running({"captioner": tmp_path / "captioner"}, picture_pixels=100) as server:
+
+        def post(*pictures: Any, **body: Any) -> Any:
+            return server.client.post("/v1/caption", json={"input": list(pictures), "max_tokens": 5, **body}).json()
+
+        expected = model.caption(pixels, max_tokens=5)
+        record = post(files[0], f"data:image/png;base64,{files[1]}")
+        assert [[one["text"] for one in row["texts"]] for row in record["data"]] == [
+            [one.text for one in row] for row in expected
+        ]
+        big = base64.b64encode(png(np.zeros((11, 10, 3), np.uint8))).decode()
+        for given, message in (
+            (str(tmp_path / "0.png"), "not base64"),
+            (f"file://{tmp_path}/0.png", "not base64"),
+            ("http://127.0.0.1/0.png", "not base64"),
+            ("/etc/hosts00", "no JPEG and no PNG"),  # letters of base64
+            (base64.b64encode(b"GIF89a" + bytes(50)).decode(), "no JPEG and no PNG"),
+            (files[0][: len(files[0]) // 2 // 4 * 4], "picture 0"),
+            (big, "10 x 11 pixels"),
+            ("é", "not base64"),
+        ):
+            error = post(given)["error"]
+            assert (error["type"], error["param"]) == ("invalid_request_error", "input")
+            assert str(tmp_path) not in error["message"]
+            assert message in error["message"]
+        assert server.client.get("/v1/models").json()["data"][0]["family"] == "pictures"
+        assert server.client.post("/v1/completions", json={"prompt": "a"}).json()["error"]["code"] == "wrong_model"

@@ -10,7 +10,7 @@ from chainrule.api.pair_model import FAMILY
 from chainrule.api.train import train
 from chainrule.base.settings import config_from_json
 from chainrule.errors import SettingError
-from chainrule.families import FAMILIES
+from chainrule.families.table import FAMILIES
 from chainrule.neural.config import NETWORKS, TWO_SIDED
 from chainrule.storage.config_json import read_config
 from chainrule.storage.hugging_face import is_hugging_face

@@ -8,7 +8,7 @@ from chainrule.applications.prompting.choices import ChoiceScores, choice_log_pr
 from chainrule.decoding.limits import Limits, possible_stops
 from chainrule.decoding.sampling import GREEDY
 from chainrule.decoding.text_decoder import TextDecoder
-from chainrule.families import FAMILIES
+from chainrule.families.table import FAMILIES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,7 +8,7 @@ from chainrule.api.causal_model import CausalModel, CausalNetwork
 from chainrule.api.classifier_model import ClassifierModel
 from chainrule.api.embedding_model import EmbeddingModel
 from chainrule.api.masked_model import MaskedModel
-from chainrule.families import FAMILIES
+from chainrule.families.table import FAMILIES
 
 if TYPE_CHECKING:
     from chainrule.api.model import Model

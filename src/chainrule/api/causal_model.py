@@ -17,7 +17,7 @@ from chainrule.applications.completion import Completer, Completion, LastWordCor
 from chainrule.decoding.text_decoder import Text, TextDecoder
 from chainrule.errors import SettingError
 from chainrule.evaluation.likelihood import measure
-from chainrule.families import FAMILIES
+from chainrule.families.table import FAMILIES
 from chainrule.text.corpus import source_of
 
 if TYPE_CHECKING:

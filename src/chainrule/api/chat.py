@@ -10,7 +10,7 @@ from chainrule.applications.chat.rendering import ChatFormat
 from chainrule.applications.chat.template import ChatTemplate
 from chainrule.decoding.text_decoder import TextDecoder
 from chainrule.errors import SettingError
-from chainrule.families import FAMILIES
+from chainrule.families.table import FAMILIES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,7 +14,7 @@ from chainrule.api.run_options import RunOptions, training_run
 from chainrule.api.training_record import circumstances
 from chainrule.applications.labelled_inputs import digest_of_inputs, kind_of
 from chainrule.errors import SettingError
-from chainrule.families import FAMILIES
+from chainrule.families.table import FAMILIES
 from chainrule.text.labelled import Labelled, LabelledUnit, classes_of
 from chainrule.training.finetuning_config import FineTuningConfig
 

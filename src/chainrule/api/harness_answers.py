@@ -24,7 +24,7 @@ from chainrule.decoding.sampling import GREEDY, SamplingConfig
 from chainrule.errors import SettingError
 from chainrule.evaluation.likelihood import model_signature, token_signature
 from chainrule.evaluation.measurement import NO_DISTRIBUTION
-from chainrule.families import FAMILIES
+from chainrule.families.table import FAMILIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -12,7 +12,7 @@ from chainrule.api.causal_model import CausalModel
 from chainrule.api.tokenizers import saved_tokenizer, tokenizer_from
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import ModelFormatError, SettingError
-from chainrule.families import FAMILIES
+from chainrule.families.table import FAMILIES
 from chainrule.ngram.arpa.lines import ARPA_SUFFIXES
 from chainrule.open_models import pictures
 from chainrule.open_models.gguf import open_gguf_checkpoint

@@ -12,7 +12,7 @@ from chainrule.api.causal_model import CausalModel
 from chainrule.api.mix import difference_of, fewest_unseen, heldout_stream, speller_of
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.errors import SettingError, prefix_errors
-from chainrule.families import why_no_table
+from chainrule.families.table import why_no_table
 from chainrule.mixture.config import MixtureConfig
 from chainrule.mixture.tuning import linear_weights
 from chainrule.ngram.config import COMPACT

@@ -19,7 +19,7 @@ from chainrule.api.model_info import info_of_model, size_of
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.save import save_arpa, save_folder
 from chainrule.errors import SettingError, WrongModelError
-from chainrule.families import FAMILIES, Compaction, Job
+from chainrule.families.table import FAMILIES
 from chainrule.ngram.arpa.lines import ARPA_SUFFIXES
 from chainrule.text.reading import document_in
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterator
 
+    from chainrule.families.family import Compaction, Job
     from chainrule.ngram.spelling.mixed_speller import MixedSpeller
     from chainrule.ngram.spelling.speller import Speller
     from chainrule.protocol import LanguageModel

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from chainrule.base.plain_tables import printable
 from chainrule.drawing.rendering import html_table
 from chainrule.evaluation.likelihood import model_signature, token_signature
-from chainrule.families import FAMILIES
+from chainrule.families.table import FAMILIES
 from chainrule.report.model_card import model_rows
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import numpy as np
 from chainrule.api.causal_model import CausalModel
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.errors import SettingError, TextError
-from chainrule.families import why_no_table
+from chainrule.families.table import why_no_table
 from chainrule.ngram.config import COMPACT
 from chainrule.ngram.counting.padding import padded
 from chainrule.ngram.editing.history_weights import by_chain_rule, by_discounts, by_frequency

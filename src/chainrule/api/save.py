@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from chainrule.api.model_info import info_of_model
 from chainrule.api.tokenizers import tokenizer_entry
 from chainrule.errors import OutputError, SettingError
-from chainrule.families import FAMILIES
+from chainrule.families.table import FAMILIES
 from chainrule.report.model_card import model_card
 from chainrule.storage.hugging_face import write_folder
 from chainrule.storage.model_folder import CARD, SPELLER_ARRAYS, TOKENIZER, VOCABULARY_ARRAYS, save_model

@@ -20,7 +20,7 @@ from chainrule.decoding.limits import Limits
 from chainrule.errors import EstimationError, SettingError
 from chainrule.evaluation.comparison import Comparison
 from chainrule.evaluation.contender import Contender
-from chainrule.families import FAMILIES, family_of
+from chainrule.families.table import FAMILIES, family_of
 from chainrule.neural.config import NETWORKS, GridConfig, RecurrentConfig
 from chainrule.ngram.config import NGramConfig
 from chainrule.protocol import END

@@ -11,7 +11,7 @@ from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError, prefix_errors
 from chainrule.evaluation.comparison import Comparison
 from chainrule.evaluation.contender import Contender
-from chainrule.families import FAMILIES
+from chainrule.families.table import FAMILIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

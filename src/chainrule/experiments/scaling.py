@@ -14,7 +14,7 @@ from chainrule.api.tokenizers import tokenized
 from chainrule.base.progress import Progress, silent
 from chainrule.drawing.plots import Axis, Line
 from chainrule.experiments.findings import Findings
-from chainrule.families import FAMILIES
+from chainrule.families.table import FAMILIES
 from chainrule.neural.config import TransformerConfig
 from chainrule.text.corpus import Lines
 from chainrule.text.sample import sample_lines

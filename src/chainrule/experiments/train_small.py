@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule.base.progress import silent
-from chainrule.families import FAMILIES, family_of
+from chainrule.families.table import FAMILIES, family_of
 from chainrule.protocol import END
 from chainrule.training.config import TrainingConfig
 from chainrule.training.options import StreamOptions

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,25 +33,32 @@ _FORMATS = ("JPEG", "PNG")
 
 def decoded(path: str | os.PathLike[str]) -> UInt8[ndarray, "H W 3"]:
     """The pixels of a file. Raises TextError that names it; SettingError without Pillow."""
-    return _decoded(path, lambda file: _as_rgb(_upright(file)))
+    return _decoded(path, os.fspath(path), lambda file: _as_rgb(_upright(file)))
+
+
+def decoded_bytes(data: bytes, name: str, most_pixels: int = MOST_PIXELS) -> UInt8[ndarray, "H W 3"]:
+    """The pixels of what a file would hold. name: what messages call it. Raises as `decoded` does."""
+    return _decoded(BytesIO(data), name, lambda file: _as_rgb(_upright(file)), most_pixels)
 
 
 def decoded_values(path: str | os.PathLike[str]) -> UInt8[ndarray, "H W"]:
     """The values of a PNG file in grey or with a palette, whose colours are left aside. Raises as `decoded` does."""
-    return _decoded(path, _with_values)
+    return _decoded(path, os.fspath(path), _with_values)
 
 
-def _decoded(path: str | os.PathLike[str], read: Callable[[Any], Any]) -> UInt8[ndarray, "H W ..."]:
-    """What is read of an opened file. Raises TextError that names it; SettingError without Pillow."""
+def _decoded(
+    source: str | os.PathLike[str] | BytesIO, path: str, read: Callable[[Any], Any], most_pixels: int = MOST_PIXELS
+) -> UInt8[ndarray, "H W ..."]:
+    """What is read of an opened file. path: its name. Raises TextError that names it; SettingError without Pillow."""
     pillow = _pillow()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of Pillow, on odd metadata and large sizes, which are checked below
-            with pillow.Image.open(path, formats=_FORMATS) as file:
+            with pillow.Image.open(source, formats=_FORMATS) as file:
                 width, height = file.size
-                if width * height > MOST_PIXELS:
+                if width * height > most_pixels:
                     raise TextError(
-                        f"{path}: has {width:,} x {height:,} pixels, more than the {MOST_PIXELS:,} that are decoded; "
+                        f"{path}: has {width:,} x {height:,} pixels, more than the {most_pixels:,} that are decoded; "
                         "make it smaller, or leave it out"
                     )
                 if getattr(file, "is_animated", False) and file.format == "PNG":
@@ -60,7 +68,7 @@ def _decoded(path: str | os.PathLike[str], read: Callable[[Any], Any]) -> UInt8[
                     )
                 return np.ascontiguousarray(np.asarray(read(file), np.uint8))
     except TextError as error:
-        raise error if os.fspath(path) in str(error) else TextError(f"{path}: {error}") from None
+        raise error if path in str(error) else TextError(f"{path}: {error}") from None
     except pillow.Image.DecompressionBombError as error:
         raise TextError(f"{path}: is a giant picture ({error}); make it smaller, or leave it out") from error
     except FileNotFoundError as error:
@@ -101,8 +109,6 @@ def _with_values(file: Any) -> Any:
 
 def encoded_png(pixels: UInt8[ndarray, "H W C"]) -> bytes:
     """A PNG file of pixels with one channel, grey, or three."""
-    from io import BytesIO
-
     file = BytesIO()
     _pillow().Image.fromarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels).save(file, "PNG")
     return file.getvalue()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -130,6 +130,27 @@ class TranslateBody(Body):
     input: Texts
     beam: Whole | None = Field(None, ge=1, le=64)
     max_tokens: Whole | None = Field(None, ge=1, le=_MOST)
+
+
+class CaptionBody(Body):
+    """The body of /v1/caption. input: pictures, each the base64 data of a PNG or JPEG file."""
+
+    input: Texts
+    beam: Whole | None = Field(None, ge=1, le=64)
+    max_tokens: Whole | None = Field(None, ge=1, le=_MOST)
+
+
+class CorrectBody(Body):
+    """The body of /v1/correct: texts with errors. keep: words that are never changed."""
+
+    input: Texts
+    channel: Literal["keyboard", "ocr"] | None = None
+    rate: Number | None = Field(None, gt=0, lt=1)
+    at_least: Number | None = Field(None, ge=0, le=1)
+    grammar: Literal["english"] | None = None
+    keep: list[str] | None = None
+    beam: Whole | None = Field(None, ge=1, le=64)
+    candidates: Whole | None = Field(None, ge=1, le=64)
 
 
 BodyType = TypeVar("BodyType", bound=Body)

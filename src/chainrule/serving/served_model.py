@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from chainrule.api.causal_model import CausalModel
 from chainrule.api.model import Model
-from chainrule.families import FAMILIES
+from chainrule.families.table import FAMILIES
 from chainrule.protocol import UNKNOWN
 from chainrule.serving.api_error import ApiError
+from chainrule.serving.corrections import Corrections
 from chainrule.serving.scheduler import Scheduler
 from chainrule.serving.ticket import Ticket
 from chainrule.serving.token_names import TokenNames
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from chainrule.api.caption_model import CaptionModel
     from chainrule.api.pair_model import TextPairModel
     from chainrule.serving.limits import ServerLimits
     from chainrule.text.tokenizer import Tokenizer
@@ -29,7 +31,16 @@ if TYPE_CHECKING:
 class ServedModel:
     """A model with its name. fingerprint: of its files; equal ones give equal texts for equal seeds."""
 
-    def __init__(self, name: str, model: Model | TextPairModel, fingerprint: str, limits: ServerLimits) -> None:
+    def __init__(
+        self,
+        name: str,
+        model: Model | TextPairModel | CaptionModel,
+        fingerprint: str,
+        limits: ServerLimits,
+        *,
+        on_broken: Callable[[], None] | None = None,
+    ) -> None:
+        """on_broken: as in `Scheduler`."""
         self.name, self.fingerprint, self.limits = name, fingerprint, limits
         self.any_model = model
         self.created = int(time.time())
@@ -40,7 +51,15 @@ class ServedModel:
             self.context, engine = family.context(model.engine), model.engine
         # Networks that continue texts are PromptReaders.
         self.reads_prompts = isinstance(model, CausalModel) and FAMILIES[model.family].embeds
-        self.scheduler = Scheduler(engine, limits, reads_prompts=self.reads_prompts, context=self.context)
+        self.scheduler = Scheduler(
+            engine, limits, reads_prompts=self.reads_prompts, context=self.context, on_broken=on_broken
+        )
+
+    @property
+    def family(self) -> str:
+        """The model's family; of those that write texts from something else, from what."""
+        model = self.any_model
+        return model.family if isinstance(model, Model) else "pictures" if hasattr(model, "caption") else "pairs"
 
     @property
     def causal(self) -> CausalModel:
@@ -67,6 +86,11 @@ class ServedModel:
     @cached_property
     def names(self) -> TokenNames:
         return TokenNames(self.tokenizer)
+
+    @cached_property
+    def corrections(self) -> Corrections:
+        """Raises ApiError if the model cannot correct."""
+        return Corrections(self.causal)
 
     @property
     def banned(self) -> list[int]:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import base64
-from typing import TYPE_CHECKING, Any
+import math
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
 
 from chainrule.decoding.beam_config import BeamConfig
 from chainrule.errors import SettingError, TextError
 from chainrule.serving.api_error import ApiError
 from chainrule.serving.chat import ChatAnswer
 from chainrule.serving.completions import CompletionAnswer
+from chainrule.serving.corrections import correction_record
+from chainrule.serving.picture_input import picture_of
 from chainrule.serving.prompts import encode_prompts, encode_text
 from chainrule.serving.token_names import finite
 
@@ -21,9 +25,11 @@ if TYPE_CHECKING:
     from chainrule.serving.limits import ServerLimits
     from chainrule.serving.model_table import ModelTable
     from chainrule.serving.requests import (
+        CaptionBody,
         ChatBody,
         CompleteBody,
         CompletionBody,
+        CorrectBody,
         DetokenizeBody,
         EmbeddingBody,
         ScoreBody,
@@ -54,7 +60,7 @@ class Service:
         entry: Json = {"id": name, "object": "model", "created": 0, "owned_by": "chainrule", "max_model_len": None}
         if open_model is not None:
             entry |= {"created": open_model.created, "max_model_len": open_model.context}
-            entry["family"] = getattr(open_model.any_model, "family", "pairs")
+            entry["family"] = open_model.family
         return entry
 
     async def complete(self, body: CompletionBody) -> CompletionAnswer:
@@ -75,7 +81,7 @@ class Service:
             raise ApiError(400, "encoding_format: expected float or base64", param="encoding_format")
         prompts = encode_prompts(body.input, served.tokenizer, self.limits.prompts, param="input")
         texts = [prompt.text for prompt in prompts]
-        vectors: np.ndarray = await call_model(served, lambda: embed(texts))
+        vectors = await call_in_pieces(served, lambda first, last: list(embed(texts[first:last])), len(texts), 64)
 
         def encoded(vector: np.ndarray) -> Any:
             if body.encoding_format == "base64":
@@ -108,7 +114,10 @@ class Service:
         return {"eos_token": "</s>", "bos_token": "<s>", "pad_token": None, "chat_template": None}
 
     async def score(self, body: ScoreBody) -> Json:
-        """log P of each text with its </s>, in nats, as `Model.score` gives it; its tokens and bytes, end included."""
+        """log P of each text with its </s>, in nats, as `Model.score` gives it; its tokens and bytes, end included.
+
+        bits_per_byte: what it costs by that.
+        """
         served = await self.table.get(body.model)
         score = served.verb("score", "score texts")
         texts = self._texts(body.input)
@@ -116,16 +125,18 @@ class Service:
         if isinstance(given, list) and len(given) != len(texts):
             raise ApiError(400, f"given has {len(given)} texts for {len(texts)}; expected one for each", param="given")
         tokenizer = served.tokenizer
-        log_probs: np.ndarray = await call_model(served, lambda: score(texts, given=given))
-        data = [
-            {
-                "index": i,
-                "log_prob": finite(log_prob),
-                "tokens": tokenizer.encode_texts([text]).ids.size,
-                "bytes": len(text.encode()) + 1,
-            }
-            for i, (text, log_prob) in enumerate(zip(texts, log_probs.tolist(), strict=True))
-        ]
+
+        def scores(first: int, last: int) -> list[float]:
+            some = given[first:last] if isinstance(given, list) else given
+            log_probs: list[float] = score(texts[first:last], given=some).tolist()
+            return log_probs
+
+        log_probs = await call_in_pieces(served, scores, len(texts), 64)
+        data = []
+        for i, (text, log_prob) in enumerate(zip(texts, log_probs, strict=True)):
+            size = len(text.encode()) + 1
+            entry = {"index": i, "log_prob": finite(log_prob), "tokens": tokenizer.encode_texts([text]).ids.size}
+            data.append({**entry, "bytes": size, "bits_per_byte": finite(log_prob) / -math.log(2) / size})
         return {"object": "list", "data": data, "model": served.name, "system_fingerprint": served.fingerprint}
 
     async def complete_words(self, body: CompleteBody) -> Json:
@@ -145,14 +156,44 @@ class Service:
         """What a model of pairs writes for source texts: translations, summaries, corrections."""
         served = await self.table.get(body.model)
         write = served.verb("write", "write texts from others")
-        texts = self._texts(body.input)
-        beam = BeamConfig(size=body.beam) if body.beam else None
-        written = await call_model(served, lambda: write(texts, beam, max_tokens=body.max_tokens))
-        data = [
-            {"index": i, "texts": [{"text": one.text, "log_prob": finite(one.log_prob)} for one in of_source]}
-            for i, of_source in enumerate(written)
-        ]
-        return {"data": data, "model": served.name}
+        texts, beam = self._texts(body.input), self._checked_beam(body)
+
+        def written(first: int, last: int) -> list[Any]:
+            return cast("list[Any]", write(texts[first:last], beam, max_tokens=body.max_tokens))
+
+        return _written_record(served, await call_in_pieces(served, written, len(texts), _sources_at_once(beam)))
+
+    async def caption(self, body: CaptionBody) -> Json:
+        """Captions of pictures."""
+        served = await self.table.get(body.model)
+        caption = served.verb("caption", "write captions of pictures")
+        files, beam, most_pixels = self._texts(body.input), self._checked_beam(body), self.limits.picture_pixels
+        limit = {} if body.max_tokens is None else {"max_tokens": body.max_tokens}
+
+        def captions(first: int, last: int) -> list[Any]:
+            pictures = [picture_of(files[i], i, most_pixels) for i in range(first, last)]
+            return cast("list[Any]", caption(pictures, beam, **limit))
+
+        return _written_record(served, await call_in_pieces(served, captions, len(files), _sources_at_once(beam)))
+
+    async def correct(self, body: CorrectBody) -> Json:
+        """Texts with their errors corrected, and each change with its position and probability."""
+        served = await self.table.get(body.model)
+        texts, corrections = self._texts(body.input), served.corrections
+
+        def corrected(first: int, last: int) -> list[Any]:
+            return corrections.correct(texts[first:last], body)
+
+        results = await call_in_pieces(served, corrected, len(texts), 16)
+        data = [correction_record(i, one) for i, one in enumerate(results)]
+        return {"object": "list", "data": data, "model": served.name, "system_fingerprint": served.fingerprint}
+
+    def _checked_beam(self, body: TranslateBody | CaptionBody) -> BeamConfig | None:
+        """The beam that a request asks for, within the limits. Raises ApiError."""
+        if (body.max_tokens or 0) > self.limits.max_tokens:
+            message = f"max_tokens is {body.max_tokens:,}; expected at most {self.limits.max_tokens:,}"
+            raise ApiError(400, message, param="max_tokens")
+        return BeamConfig(size=body.beam, rank_by="mean", stop="likely") if body.beam else None
 
     def _texts(self, value: str | list[str]) -> list[str]:
         """The texts of `input`, of which there may be one alone. Raises ApiError if there are too many."""
@@ -162,6 +203,33 @@ class Service:
                 400, f"input has {len(texts):,} texts; expected at most {self.limits.prompts:,}", param="input"
             )
         return texts
+
+
+def _sources_at_once(beam: BeamConfig | None) -> int:
+    """As many as have 128 hypotheses together, which bounds the memory that they take."""
+    return 128 // (beam or BeamConfig()).size
+
+
+def _written_record(served: ServedModel, written: list[Any]) -> Json:
+    """The texts that a model wrote for each source or picture, the best first."""
+    data = [
+        {"index": i, "texts": [{"text": one.text, "log_prob": finite(one.log_prob)} for one in of_source]}
+        for i, of_source in enumerate(written)
+    ]
+    return {"data": data, "model": served.name, "system_fingerprint": served.fingerprint}
+
+
+async def call_in_pieces(
+    served: ServedModel, function: Callable[[int, int], list[Any]], count: int, at_once: int
+) -> list[Any]:
+    """Calls a function for some of the inputs at a time: from the first to before the last. Others take turns between.
+
+    Raises as `call_model`.
+    """
+    results: list[Any] = []
+    for first in range(0, count, at_once):
+        results += await call_model(served, partial(function, first, min(first + at_once, count)))
+    return results
 
 
 async def call_model(served: ServedModel, function: Callable[[], Any], *, param: str = "input") -> Any:

@@ -1,0 +1,1 @@
+"""The families of models: how each is configured, trained, saved and restored."""

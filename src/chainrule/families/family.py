@@ -1,0 +1,78 @@
+"""What the rest of the program needs to know of a model family."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from numpy import ndarray
+
+    from chainrule.base.progress import Progress
+    from chainrule.errors import ChainruleError
+    from chainrule.evaluation.likelihood import StreamScoring
+
+    Arrays = dict[str, ndarray]
+    Json = dict[str, Any]
+
+
+Job = Literal["continue", "fill", "embed", "classify"]
+
+
+class Compaction(NamedTuple):
+    """How models of a family become compact, quantised so that they take less room, and what undoes it.
+
+    compact, unpack: (model, progress) -> model. Both raise SettingError; unpacking restores no precision.
+    """
+
+    compact: Callable[[Any, Progress], Any]
+    unpack: Callable[[Any, Progress], Any]
+    is_compact: Callable[[Any], bool]
+
+
+@dataclass(frozen=True)
+class Family:
+    """What the rest of the program needs to know of a model family.
+
+    train: (token stream, vocabulary size, configuration, progress) -> (model, training record). An owned stream may be
+    freed early. A family that trains in steps borrows the stream, and also takes StreamOptions and a TrainingRun.
+    take_apart: model -> (settings, arrays), which are saved.
+    put_together: (settings, arrays, vocabulary size) -> model. Raises ModelFormatError.
+    settled: (configuration, tokenizer) -> configuration, with what only the vocabulary can say. Raises SettingError.
+    """
+
+    config: type
+    token_bytes: int  # least memory that training needs for each token of the text; 0 if the text can stay on disk
+    train: Callable[..., tuple[Any, Json]]
+    take_apart: Callable[[Any], tuple[Json, Arrays]]
+    put_together: Callable[[Json, Arrays, int], Any]
+    trains_in_steps: bool = False
+    settled: Callable[[Any, Any], Any] = lambda config, tokenizer: config
+    stream_scoring: Callable[[Any], StreamScoring | None] = lambda model: None  # for models that see across documents
+    measure_options: Callable[[Any], Json] = lambda model: {}  # further arguments of `measure` for a model
+    context: Callable[[Any], int | None] = lambda model: None  # the most tokens that a model reads at once, if limited
+    embeds: bool = False  # whether its models are Embedders
+    job: Job = "continue"  # what its models do
+    layout: Callable[[Any], str | None] = lambda model: None  # how an n-gram table lies in memory and on disk
+    compaction: Compaction | None = None
+    why_no_table: Callable[[Any], str | None] = lambda model: None  # why a model is more than an n-gram table, in words
+
+
+def name_of_family(config: object, families: Mapping[str, Family]) -> str:
+    """The name of the family of a configuration. Raises TypeError if it is not a configuration of any."""
+    for name, family in families.items():
+        if type(config) is family.config:
+            return name
+    known = ", ".join(family.config.__name__ for family in families.values())
+    raise TypeError(f"{config!r} is not a configuration of a model; expected one of {known}")
+
+
+def refuse(kind: type[ChainruleError], message: str) -> Callable[..., Any]:
+    """What a family does where it cannot: raise an error."""
+
+    def refuse(*args: object, **options: object) -> Any:
+        raise kind(message)
+
+    return refuse

@@ -1,0 +1,160 @@
+"""The families of networks. No engine is loaded before a function here is called."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from chainrule.errors import SettingError
+from chainrule.families.family import Compaction, Family, refuse
+from chainrule.neural.config import NETWORKS, TWO_SIDED, TextEncoderConfig
+from chainrule.neural.config.tree import TreeConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from jaxtyping import Int32
+    from numpy import ndarray
+
+    from chainrule.base.progress import Progress
+    from chainrule.evaluation.likelihood import StreamScoring
+    from chainrule.families.family import Arrays, Job, Json
+    from chainrule.neural.config import NetworkConfig
+    from chainrule.neural.language_model import NeuralModel
+    from chainrule.neural.model_of_network import Engine
+    from chainrule.neural.tree_model import TreeModel
+    from chainrule.training.options import StreamOptions, TrainingRun
+
+
+def _train(
+    stream: Int32[ndarray, " T"],
+    vocabulary_size: int,
+    config: NetworkConfig,
+    progress: Progress,
+    options: StreamOptions | None = None,
+    run: TrainingRun | None = None,
+) -> tuple[Engine, Json]:
+    from chainrule.neural.model_of_network import engine_of
+    from chainrule.training.run import train_network
+
+    network, record = train_network(stream, vocabulary_size, config, options, run)
+    return engine_of(network), record
+
+
+def _take_apart(model: Engine) -> tuple[Json, Arrays]:
+    from chainrule.neural.saving import take_apart
+
+    return take_apart(model)
+
+
+def _putting_together(config: type[NetworkConfig]) -> Callable[[Json, Arrays, int], Engine]:
+    def put_together(settings: Json, arrays: Arrays, vocabulary_size: int) -> Engine:
+        from chainrule.neural import saving
+
+        return saving.put_together(settings, arrays, vocabulary_size, config)
+
+    return put_together
+
+
+def _compact(model: Engine, progress: Progress) -> Engine:
+    from chainrule.neural.compact import compact
+
+    return compact(model, progress)
+
+
+def _unpack(model: Engine, progress: Progress) -> Engine:
+    from chainrule.neural.compact import unpack
+
+    return unpack(model, progress)
+
+
+def _is_compact(model: Engine) -> bool:
+    from chainrule.neural.compact import is_compact
+
+    return is_compact(model)
+
+
+def _stream_scoring(model: NeuralModel) -> StreamScoring:
+    from chainrule.evaluation.likelihood import StreamScoring
+
+    return StreamScoring(model.score_stream_with_unknown, model.stream_signature)
+
+
+def _network_family(config: type[NetworkConfig], job: Job, **fields: Any) -> Family:
+    """A family of networks that predict tokens."""
+    return Family(
+        config=config,
+        token_bytes=0,
+        train=_train,
+        take_apart=_take_apart,
+        put_together=_putting_together(config),
+        trains_in_steps=True,
+        context=lambda model: model.network.encoder.context,
+        embeds=True,
+        compaction=Compaction(_compact, _unpack, _is_compact),
+        job=job,
+        **fields,
+    )
+
+
+def _with_brackets(config: TreeConfig, tokenizer: Any) -> TreeConfig:
+    from chainrule.neural.tree_network import with_brackets
+
+    return with_brackets(config, tokenizer)
+
+
+def _train_tree(
+    stream: Int32[ndarray, " T"],
+    vocabulary_size: int,
+    config: TreeConfig,
+    progress: Progress,
+    options: StreamOptions | None = None,
+    run: TrainingRun | None = None,
+) -> tuple[TreeModel, Json]:
+    from chainrule.neural.tree_model import TreeModel
+    from chainrule.training.options import StreamOptions, TrainingRun
+    from chainrule.training.run import run_job
+    from chainrule.training.trees import tree_job
+
+    network, record = run_job(
+        tree_job(stream, vocabulary_size, config, options or StreamOptions()), run or TrainingRun()
+    )
+    return TreeModel(network), record
+
+
+def _take_apart_tree(model: TreeModel) -> tuple[Json, Arrays]:
+    from chainrule.neural.tree_saving import take_apart
+
+    return take_apart(model)
+
+
+def _put_together_tree(settings: Json, arrays: Arrays, vocabulary_size: int) -> TreeModel:
+    from chainrule.neural.tree_saving import put_together
+
+    return put_together(settings, arrays, vocabulary_size)
+
+
+LANGUAGE_MODELS = {
+    name: _network_family(config, "continue", stream_scoring=_stream_scoring) for name, config in NETWORKS.items()
+}
+MASKED = {name: _network_family(config, "fill") for name, config in TWO_SIDED.items()}
+TREE = Family(
+    TreeConfig,
+    token_bytes=0,
+    train=_train_tree,
+    take_apart=_take_apart_tree,
+    put_together=_put_together_tree,
+    trains_in_steps=True,
+    settled=_with_brackets,
+)
+TEXT_ENCODER = Family(
+    TextEncoderConfig,
+    token_bytes=0,
+    train=refuse(
+        SettingError,
+        "a text encoder predicts no tokens, so plain text cannot train it; finetune takes labelled texts",
+    ),
+    take_apart=_take_apart,
+    put_together=_putting_together(TextEncoderConfig),
+    embeds=True,
+    job="embed",
+)

@@ -1,0 +1,75 @@
+"""The family of n-gram models. No engine is loaded before a function here is called."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from chainrule.families.family import Compaction, Family
+from chainrule.ngram.config import COMPACT, NGramConfig
+
+if TYPE_CHECKING:
+    from jaxtyping import Int32
+    from numpy import ndarray
+
+    from chainrule.base.ownership import MaybeOwned
+    from chainrule.base.progress import Progress
+    from chainrule.families.family import Arrays, Json
+    from chainrule.ngram.model_class import AnyNGram
+    from chainrule.ngram.models.compact_model import CompactNGramModel
+
+
+def _train(
+    stream: MaybeOwned[Int32[ndarray, " T"]], vocabulary_size: int, config: NGramConfig, progress: Progress
+) -> tuple[AnyNGram, Json]:
+    from chainrule.ngram.training import train_ngram
+
+    return train_ngram(stream, vocabulary_size, config, progress)
+
+
+def _take_apart(model: AnyNGram | CompactNGramModel) -> tuple[Json, Arrays]:
+    from chainrule.ngram.saving import take_apart
+
+    return take_apart(model)
+
+
+def _put_together(settings: Json, arrays: Arrays, vocabulary_size: int) -> AnyNGram | CompactNGramModel:
+    from chainrule.ngram.saving import put_together
+
+    return put_together(settings, arrays, vocabulary_size)
+
+
+def _measure_options(model: Any) -> Json:
+    from chainrule.ngram.model_class import measure_options
+
+    return measure_options(model)
+
+
+def _layout(model: Any) -> str:
+    from chainrule.ngram.table_layouts import layout_of
+
+    return layout_of(model)
+
+
+def _compact(model: Any, progress: Progress) -> Any:
+    from chainrule.ngram.table_layouts import compact
+
+    return compact(model, progress)
+
+
+def _unpack(model: Any, progress: Progress) -> Any:
+    from chainrule.ngram.table_layouts import fast
+
+    return fast(model, progress)
+
+
+NGRAM = Family(
+    NGramConfig,
+    token_bytes=20,
+    train=_train,
+    take_apart=_take_apart,
+    put_together=_put_together,
+    measure_options=_measure_options,
+    layout=_layout,
+    compaction=Compaction(_compact, _unpack, lambda model: _layout(model) == COMPACT),
+    why_no_table=lambda model: model.why_no_table,
+)
