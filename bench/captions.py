@@ -439,7 +439,8 @@ def kinds_in(sentence: str) -> tuple[str, frozenset[str]] | None:
 
 def report_paragraphs(name: str, model: CaptionModel, held: list[CaptionedPicture], trained: float) -> None:
     measured = model.evaluate(held, max_tokens=120, progress=False).to_dict()
-    written = [several[0].text for several in model.caption(held, max_tokens=120, progress=False)]
+    shown = [item.picture for item in held]
+    written = [several[0].text for several in model.caption(shown, max_tokens=120, progress=False)]
     true = right = total = lengths = 0
     for text, item in zip(written, held, strict=True):
         own, expected = (
