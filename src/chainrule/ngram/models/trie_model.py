@@ -46,10 +46,6 @@ class TrieModel(StreamScorer):
 
     @property
     @abstractmethod
-    def order(self) -> int: ...
-
-    @property
-    @abstractmethod
     def _unigrams(self) -> Float32[ndarray, " vocab"]: ...
 
     @abstractmethod
