@@ -64,6 +64,7 @@ VERBS = {
         "--open-vocabulary",
         "--begins",
         "--compact",
+        "--memory",
         "--spark",
     }
     | {"--strict-discounts", "--kenlm-compatible", "--overwrite", "--json"}
@@ -270,7 +271,7 @@ VERBS = {
     "prune": {"MODEL", "--output", "--entropy", "--to-ngrams", "--vocabulary", "--for-text", "--histories"}
     | {"--tokenizer", "--markers", "--overwrite", "--json"}
     | READING,
-    "count": {"TEXTS", "--output", "--order", *TOKENIZER, "--overwrite", "--json"}
+    "count": {"TEXTS", "--output", "--order", "--memory", *TOKENIZER, "--overwrite", "--json"}
     | {"--window", "--weighting", "--sides"}
     | READING,
     "split": {"TEXTS", "--into", "--overwrite", "--json"} | READING,
