@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -88,7 +89,8 @@ class ChainruleModel(llm.Model):
             yield from self._pieces(prompt, response)
         except (ChainruleError, OSError) as error:
             raise llm.ModelError(str(error)) from error
-        _remember(self.path)
+        with suppress(OSError):  # then llm -c does not know it
+            _remember(self.path)
 
     def _pieces(self, prompt: Any, response: Any) -> Iterator[str]:
         """Raises ChainruleError."""

@@ -47,7 +47,7 @@ def complete(
     typing.check()
     client = server.client(model)
     if client is None:
-        completer, corrector = _open(cast("Path", model), tokenizer, markers, typing)
+        completer, corrector = _open(cast("Path", model), number, tokenizer, markers, typing)
     elif tokenizer is None and markers is None and typing == TypingOptions():
         completer, corrector = client, None
     else:
@@ -61,7 +61,7 @@ def complete(
 
 
 def _open(
-    path: Path, tokenizer: str | None, markers: Markers | None, typing: TypingOptions
+    path: Path, number: int, tokenizer: str | None, markers: Markers | None, typing: TypingOptions
 ) -> tuple[Completing, LastWordCorrector | None]:
     """A model on this machine. Raises ChainruleError."""
     from chainrule.api.causal_model import CausalModel
@@ -70,7 +70,7 @@ def _open(
         model = open_model(path, tokenizer, markers, progress, kind=CausalModel)
         progress("indexing the words", 0, None)
         corrector = typing.corrector(model) if typing.wants_corrector(model) else None
-        model.complete("teh ", corrector=corrector)  # compiles, so that the first key does not wait
+        model.complete("teh ", number, corrector=corrector)  # compiles, so that the first key does not wait
     return model.completer, corrector
 
 
