@@ -47,7 +47,8 @@ MAY_IMPORT["comparison"] = {*MAY_IMPORT} - {"kenlm", "spark", "llm_plugin"}
 MAY_IMPORT["experiments"] = {*MAY_IMPORT} - {"kenlm", "spark", "llm_plugin", "comparison"}
 MAY_IMPORT["explorer"] = {*MAY_IMPORT} - {"kenlm", "spark", "llm_plugin", "comparison", "experiments"}
 MAY_IMPORT["serving"] = {*MAY_IMPORT} - {"kenlm", "spark", "llm_plugin", "comparison", "experiments"}
-MAY_IMPORT["editors"] = {*MAY_IMPORT} - {"kenlm", "spark", "llm_plugin", "comparison", "experiments", "explorer", "serving"}
+ABOVE_EDITORS = {"kenlm", "spark", "llm_plugin", "comparison", "experiments", "explorer", "serving"}
+MAY_IMPORT["editors"] = {*MAY_IMPORT} - ABOVE_EDITORS
 MAY_IMPORT["cli"] = {*MAY_IMPORT} - {"kenlm", "llm_plugin"}
 MAY_IMPORT["__main__"] = {"cli"}
 # The same within the n-gram engine; `config` is for all of them.
