@@ -215,7 +215,7 @@ VERBS = {
     }
     | READING,
     "data": {"NAME", "--output", "--examples", "--seed", "--overwrite", "--json"},
-    "experiment": {"NAME", "--output", "--seed", "--overwrite", "--json"},
+    "experiment": {"NAME", "--output", "--seed", "--minutes", "--overwrite", "--json"},
     "filter": {"TEXTS", "--model", "--keep", "--below", "--difference", "--output", "--tokenizer", "--markers"}
     | {"--overwrite", "--json"}
     | READING,
