@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ from chainrule.errors import ChainruleError, SettingError
 from chainrule.serving import requests
 from chainrule.serving.api_error import ApiError
 from chainrule.serving.explorer import add_explorer
+from chainrule.serving.json_bytes import json_bytes
 from chainrule.serving.logs import LOG
 from chainrule.serving.metrics import prometheus_text
 from chainrule.serving.requests import BodyType, parse_body
@@ -163,10 +163,10 @@ def _stream(answer: CompletionAnswer | ChatAnswer, ignored: list[str]) -> Stream
     async def events() -> AsyncIterator[bytes]:
         try:
             async for chunk in answer.chunks():
-                yield b"data: " + _bytes(chunk) + b"\n\n"
+                yield b"data: " + json_bytes(chunk) + b"\n\n"
         except (ApiError, ChainruleError, OSError, RuntimeError) as error:
             shown = error if isinstance(error, ApiError) else _as_api_error(error)
-            yield b"data: " + _bytes(shown.body()) + b"\n\n"
+            yield b"data: " + json_bytes(shown.body()) + b"\n\n"
         yield b"data: [DONE]\n\n"
 
     return StreamingResponse(
@@ -175,11 +175,7 @@ def _stream(answer: CompletionAnswer | ChatAnswer, ignored: list[str]) -> Stream
 
 
 def _json(record: Json, ignored: list[str] | None = None, status: int = 200) -> Response:
-    return Response(_bytes(record), status, _ignored_header(ignored or []), "application/json")
-
-
-def _bytes(record: Json) -> bytes:
-    return json.dumps(record, allow_nan=False, separators=(",", ":")).encode()
+    return Response(json_bytes(record), status, _ignored_header(ignored or []), "application/json")
 
 
 def _ignored_header(names: list[str]) -> dict[str, str]:
@@ -190,7 +186,7 @@ def _ignored_header(names: list[str]) -> dict[str, str]:
 
 async def _api_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, ApiError)
-    return Response(_bytes(error.body()), error.status, error.headers(), "application/json")
+    return Response(json_bytes(error.body()), error.status, error.headers(), "application/json")
 
 
 async def _chainrule_error(request: Request, error: Exception) -> Response:

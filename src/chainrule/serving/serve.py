@@ -47,7 +47,7 @@ def serve(
         from chainrule.serving.server import bind
         from chainrule.serving.workers import run_workers
     except ModuleNotFoundError as error:
-        if error.name not in ("fastapi", "uvicorn", "starlette", "h11"):
+        if error.name not in ("fastapi", "uvicorn", "starlette", "h11", "orjson"):
             raise
         raise SettingError("serving needs FastAPI and uvicorn: pip install 'chainrule[serve]'") from None
     if not models:
