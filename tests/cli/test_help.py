@@ -97,7 +97,7 @@ VERBS = {
     | READING
     | MIXING,
     "evaluate": {"MODEL", "TEXTS", "--minimal-pairs", "--pseudo", "--strict", "--tokenizer", "--markers", "--ends"}
-    | {"--source", "--target", "--pictures", "--vectors", "--beam", "--max-tokens"}
+    | {"--source", "--target", "--pairs", "--pictures", "--vectors", "--beam", "--max-tokens"}
     | {"--similarity", "--analogies", "--restrict", "--rule", "--unknown", "--json"}
     | READING,
     "score": {"MODEL", "TEXT", "--tokens", "--words", "--characters", "--tokenizer", "--markers", "--json"} | READING,
@@ -206,6 +206,7 @@ VERBS = {
         "--networks",
         "--source",
         "--target",
+        "--pairs",
         "--beam",
         "--max-tokens",
         "--vectors",
