@@ -100,7 +100,8 @@ VERBS = {
     | {"--source", "--target", "--pairs", "--pictures", "--vectors", "--beam", "--max-tokens"}
     | {"--similarity", "--analogies", "--restrict", "--rule", "--unknown", "--json"}
     | READING,
-    "score": {"MODEL", "TEXT", "--tokens", "--words", "--characters", "--tokenizer", "--markers", "--json"} | READING,
+    "score": {"MODEL", "TEXT", "--tokens", "--words", "--characters", "--bytes", "--tokenizer", "--markers", "--json"}
+    | READING,
     "adapt": {"MODEL", "TEXTS", "--output", "--valid", "--resume", "--markers", "--overwrite", "--json"}
     | READING
     | MIXING

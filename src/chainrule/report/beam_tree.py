@@ -61,13 +61,14 @@ def tree_json(title: str, prompt: str, tree: SearchTree, name: Callable[[int], s
     return json.dumps(whole, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
 
 
-def tree_svg(title: str, prompt: str, tree: SearchTree, name: Callable[[int], str]) -> str:
+def tree_svg(title: str, prompt: str, tree: SearchTree, name: Callable[[int], str], *, in_page: bool = False) -> str:
     """A drawing: time runs to the right; siblings are sorted downwards, the likeliest on the level of their parent.
 
     Each box has a token, or a run of tokens without a fork, with its log-probability given what is to its left and the
     total since the prompt; a thicker line means a more probable path. Large trees are drawn without pruned hypotheses.
+    in_page: without a heading, and with a box for each token; data-step is the number of the step that adds a part.
     """
-    return render("beam_tree.svg.j2", **_drawing(title, prompt, tree, name, is_page=False))
+    return render("beam_tree.svg.j2", **_drawing(title, prompt, tree, name, is_page=in_page))
 
 
 def tree_page(
