@@ -146,8 +146,8 @@ def search(
     state, attended_first = _begun(model, prefixes, constraints.begin, attention)
     beams = _roots(model, prefixes, limits, config, constraints.begin, attended_first, keep_tree=keep_tree)
     longest = max(limits, default=0)
-    rows = [i for i, beam in enumerate(beams) for group in beam.groups if group.open]
-    state = model.select(state, np.array(rows, np.int32))
+    places = [i for i, beam in enumerate(beams) for group in beam.groups if group.open]
+    state = model.select(state, np.array(places, np.int32))
     for length in range(len(constraints.begin), longest + config.must_end):
         progress("searching", length, longest)
         candidates = _candidates(model, state, config, constraints, length, beams)
