@@ -74,8 +74,13 @@ VERBS = {
     | TOKENIZER
     | TRAINING
     | {flag(each.name) for each in fields(ConditionalConfig) if not is_rare(each)},
-    "train caption": {"--pictures", "--encoder", "--tuned", "--features", "--valid", "--output", "--resume"}
+    "train paragraph": {"--pictures", "--encoder", "--regions", "--phrases", "--valid", "--output", "--resume"}
     | {"--overwrite", "--json"}
+    | TOKENIZER
+    | TRAINING
+    | {flag(each.name) for each in fields(CaptionConfig) if not is_rare(each) and each.name != "decoder"},
+    "train caption": {"--pictures", "--encoder", "--tuned", "--features", "--valid", "--output", "--resume"}
+    | {"--overwrite", "--json", "--regions", "--phrases"}
     | TOKENIZER
     | TRAINING
     | {flag(each.name) for each in fields(CaptionConfig) if not is_rare(each)}
@@ -152,7 +157,7 @@ VERBS = {
     | {"--temperature", "--top-k", "--top-p", "--min-p", "--typical", "--repetition-penalty"}
     | {"--beam", "--rank-by", "--alpha", "--groups", "--diversity", "--must-end"},
     "caption": {"MODEL", "PICTURES", "--beam", "--rank-by", "--alpha", "--nbest", "--max-tokens", "--tree"}
-    | {"--overwrite", "--json"},
+    | {"--overwrite", "--json", "--paragraph"},
     "translate": {
         "MODEL",
         "TEXT",
@@ -189,12 +194,34 @@ VERBS = {
         "--log-requests",
     },
     "explore": {"MODELS", "--port", "--no-browser"},
-    "chat": {"MODEL", "--system", "--template", "--max-tokens", "--stop", "--seed", "--json"}
+    "chat": {
+        "MODEL",
+        "--url",
+        "--api-key-file",
+        "--log",
+        "--system",
+        "--template",
+        "--max-tokens",
+        "--stop",
+        "--seed",
+        "--json",
+    }
     | {"--temperature", "--top-k", "--top-p", "--min-p", "--typical", "--repetition-penalty"},
     "detect": {"MODEL", "TEXT", "--machine", "--masked", "--perturbations", "--output", "--quiz", "--plot", "--number"}
     | {"--seed", "--markers", "--overwrite", "--json"}
     | READING,
-    "complete": {"MODEL", "--number", "--tokenizer", "--markers", "--json", "--correct", "--channel", "--lexicon"},
+    "complete": {
+        "MODEL",
+        "--url",
+        "--api-key-file",
+        "--number",
+        "--tokenizer",
+        "--markers",
+        "--json",
+        "--correct",
+        "--channel",
+        "--lexicon",
+    },
     "compare": {
         "TEXTS",
         "--text",
@@ -357,7 +384,7 @@ def test_the_command_alone_lists_every_verb_with_a_line(arguments: list[str], ch
 def test_the_verb_train_alone_lists_every_family(chainrule) -> None:
     result = chainrule("train")
     assert (result.status, result.err) == (0, "")
-    others = {"ngram", "translation", "caption", "vectors", "classifier", "channel", "uniform", "tree"}
+    others = {"ngram", "translation", "caption", "paragraph", "vectors", "classifier", "channel", "uniform", "tree"}
     families = {*others, *NETWORKS, *TWO_SIDED}
     listed = re.findall(r"^│ ([a-z-]+) +\S", result.out, re.M)
     assert listed == list(cli_verbs.FAMILIES)  # the commonest first
