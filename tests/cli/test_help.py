@@ -100,7 +100,8 @@ VERBS = {
     | {"--source", "--target", "--pictures", "--vectors", "--beam", "--max-tokens"}
     | {"--similarity", "--analogies", "--restrict", "--rule", "--unknown", "--json"}
     | READING,
-    "score": {"MODEL", "TEXT", "--tokens", "--words", "--characters", "--tokenizer", "--markers", "--json"} | READING,
+    "score": {"MODEL", "TEXT", "--tokens", "--words", "--characters", "--bytes", "--tokenizer", "--markers", "--json"}
+    | READING,
     "adapt": {"MODEL", "TEXTS", "--output", "--valid", "--resume", "--markers", "--overwrite", "--json"}
     | READING
     | MIXING
@@ -174,6 +175,7 @@ VERBS = {
     "draw": {"MODELS", "--output", "--show", "--overwrite"},
     "attend": {"MODEL", "TEXT", "TARGET", "--output", "--beside", "--overwrite"},
     "inspect": {"MODEL", "INPUT", "--output", "--units", "--unit", "--picture", "--patches", "--overwrite"},
+    "lsp": {"MODEL", "--number", "--delay", "--correct", "--channel", "--lexicon", "--keep", "--tokenizer"},
     "serve": {
         "MODELS",
         "--host",
