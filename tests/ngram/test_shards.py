@@ -10,10 +10,11 @@ import pytest
 from oracles import END, random_documents, stream_of
 
 import chainrule
+from chainrule.api.open_shards import open_shards
 from chainrule.base.progress import silent
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.ngram.models.sharded_model import ShardedModel
-from chainrule.ngram.shards.cutting import open_shards, shard_model
+from chainrule.ngram.shards.cutting import shard_model
 
 if TYPE_CHECKING:
     from pathlib import Path

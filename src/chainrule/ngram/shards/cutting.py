@@ -13,13 +13,8 @@ from chainrule.ngram.models.ngram_model import NGramModel
 from chainrule.ngram.models.sharded_model import NODE_BITS, ShardedModel
 from chainrule.ngram.trie.records import NODE, Records, context_type, narrowest
 from chainrule.ngram.trie.table import Table, table_from_records
-from chainrule.storage.config_json import read_config
-from chainrule.storage.model_folder import open_data_file
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
     from numpy import ndarray
 
     from chainrule.base.progress import Progress
@@ -71,7 +66,7 @@ def shard_of(table: Table, first: int, last: int) -> Table:
 def sharded_settings(model: ShardedModel) -> tuple[dict[str, Any], dict[str, ndarray]]:
     """Settings and arrays for a model folder, where each shard has a file of its own."""
     arrays = {
-        f"{_file(k)}/{name}": array for k, shard in enumerate(model.shards) for name, array in shard.arrays().items()
+        f"{file_of(k)}/{name}": array for k, shard in enumerate(model.shards) for name, array in shard.arrays().items()
     }
     sizes = [list(shard.level_sizes) for shard in model.shards]
     return {"ngrams": list(model.level_sizes), "layout": SHARDS, "edges": model.edges, "shards": sizes}, arrays
@@ -79,34 +74,13 @@ def sharded_settings(model: ShardedModel) -> tuple[dict[str, Any], dict[str, nda
 
 def sharded_from_arrays(settings: dict[str, Any], arrays: dict[str, ndarray], vocabulary_size: int) -> ShardedModel:
     """The model of settings and arrays; reads nothing of the shards. Raises ModelFormatError."""
-    edges, sizes = _index(settings)
+    edges, sizes = index_of(settings)
     if edges[-1] != vocabulary_size:
         raise ModelFormatError(f"the shards are of {edges[-1]:,} words and the vocabulary has {vocabulary_size:,}")
-    return ShardedModel([_table(k, own, arrays) for k, own in enumerate(sizes)], edges)
+    return ShardedModel([table_of_shard(k, own, arrays) for k, own in enumerate(sizes)], edges)
 
 
-def open_shards(folder: Path, numbers: Sequence[int]) -> tuple[list[int], dict[int, Table]]:
-    """Some shards of a model folder, by number, whether the others are there or not; and the edges of all.
-
-    numbers: by default all. Raises ModelFormatError, SettingError.
-    """
-    entry = read_config(folder)
-    if entry.settings.get("layout") != SHARDS:
-        raise ModelFormatError(f"{folder}: is no model in shards; chainrule convert --shards makes one")
-    try:
-        edges, sizes = _index(entry.settings)
-    except ModelFormatError as error:
-        raise ModelFormatError(f"{folder}: {error}") from error
-    tables = {}
-    for k in numbers or range(len(sizes)):
-        if not 0 <= k < len(sizes):
-            raise SettingError(f"there is no shard {k}; the model has {len(sizes)}, from 0")
-        arrays = open_data_file(folder, entry, f"{_file(k)}.safetensors")
-        tables[k] = _table(k, sizes[k], {f"{_file(k)}/{name}": array for name, array in arrays.items()})
-    return edges, tables
-
-
-def _index(settings: dict[str, Any]) -> tuple[list[int], list[list[int]]]:
+def index_of(settings: dict[str, Any]) -> tuple[list[int], list[list[int]]]:
     """The first words of shards, and the n-grams of each order in each shard. Raises ModelFormatError."""
     edges, sizes, ngrams = settings.get("edges"), settings.get("shards"), settings.get("ngrams")
     if not (
@@ -127,8 +101,9 @@ def _index(settings: dict[str, Any]) -> tuple[list[int], list[list[int]]]:
     return edges, sizes
 
 
-def _table(k: int, sizes: list[int], arrays: dict[str, ndarray]) -> Table:
-    prefix = f"{_file(k)}/"
+def table_of_shard(k: int, sizes: list[int], arrays: dict[str, ndarray]) -> Table:
+    """The table of a shard with so many n-grams of each order; arrays: of all shards. Raises ModelFormatError."""
+    prefix = f"{file_of(k)}/"
     own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
     try:
         return Table.from_arrays(sizes, own)
@@ -136,7 +111,8 @@ def _table(k: int, sizes: list[int], arrays: dict[str, ndarray]) -> Table:
         raise ModelFormatError(f"shard {k}: {error}") from error
 
 
-def _file(k: int) -> str:
+def file_of(k: int) -> str:
+    """What the names of a shard's file and arrays begin with."""
     return f"shard-{k:05d}"
 
 
