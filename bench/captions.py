@@ -184,37 +184,38 @@ def report_grids(name: str, model: CaptionModel, held: list[tuple[np.ndarray, li
 
 
 def measure_scenes(given: argparse.Namespace) -> None:
-    rng = random.Random(given.seed)
-    learned = read_scenes(given.data, "train", given.pictures, given.captions, rng)
-    held = read_scenes(given.data, "valid", given.tests, given.captions, rng)
+    learned = read_scenes(given.data, "train", given.pictures, given.captions, most=5)
+    held = read_scenes(given.data, "valid", given.tests, given.captions)
     folder = given.encoder or (None if given.work is None else given.work / "scene-encoder")
     if folder is not None and folder.exists():
         classifier = chainrule.load(folder, chainrule.ClassifierModel)
     else:
-        classifier = scene_encoder(given, rng)
+        classifier = scene_encoder(given)
         if folder is not None:
             classifier.save(folder)
     encoder = open_encoder(classifier, lambda *_: None, size=(BOX, 4 * BOX))
     for name in given.attention:
-        began = time.perf_counter()
-        model = chainrule.train_captions(
-            [item for item, _ in learned],
-            CONFIGS[name],
-            encoder=encoder,
-            features=None if given.work is None else given.work / f"scenes-{given.captions}.safetensors",
-            training=training_of(given),
-            progress=False,
-        )
-        trained = time.perf_counter() - began
-        if given.work is not None:
-            model.save(given.work / f"nlvr-{given.captions}-{name}", overwrite=True)
-        report_scenes(name, model, held, trained, human=given.captions == "human")
+        kept = None if given.work is None else given.work / f"nlvr-{given.captions}-{name}"
+        if kept is not None and kept.exists():
+            model = chainrule.load(kept, CaptionModel)
+        else:
+            model = chainrule.train_captions(
+                [item for item, _ in learned],
+                CONFIGS[name],
+                encoder=encoder,
+                features=None if given.work is None else given.work / f"scenes-{given.captions}.safetensors",
+                training=training_of(given),
+                progress=False,
+            )
+            if kept is not None:
+                model.save(kept)
+        report_scenes(name, model, held, human=given.captions == "human")
 
 
-def scene_encoder(given: argparse.Namespace, rng: random.Random) -> chainrule.ClassifierModel:
+def scene_encoder(given: argparse.Namespace) -> chainrule.ClassifierModel:
     """A ResNet that names the object in the middle of a square of a scene, or nothing."""
     learned, held = (
-        squares(read_scenes(given.data, part, count, "made", rng), rng)
+        squares(read_scenes(given.data, part, count, "made"), random.Random(given.seed))
         for part, count in (("train", given.pictures), ("valid", given.tests))
     )
     config = ResNetLabelling(size=(SIDE,), width=16, blocks=(1, 1, 1, 1))
@@ -258,9 +259,10 @@ def object_at(objects: list[dict[str, Any]], across: int, down: int) -> bool:
 
 
 def read_scenes(
-    folder: Path, part: str, count: int, captions: str, rng: random.Random
+    folder: Path, part: str, count: int, captions: str, most: int | None = None
 ) -> list[tuple[CaptionedPicture, list[dict[str, Any]]]]:
-    """Scenes with their objects; each true sentence is one caption, or up to five are made."""
+    """Scenes with their objects; a true sentence of people is the one caption, or at most so many are made."""
+    rng = random.Random(part)
     with gzip.open(folder / f"{part}.jsonl.gz", "rt", encoding="utf-8") as lines:
         records = [json.loads(line) for line in lines]
     records = [record for record in records if record["objects"] and (captions == "made" or record["label"])]
@@ -269,15 +271,15 @@ def read_scenes(
     with zipfile.ZipFile(folder / f"{part}.zip") as archive:
         for record in chosen:
             picture = Image.open(io.BytesIO(archive.read(record["picture"]))).convert("RGB")
-            texts = made_captions(record["objects"], rng) if captions == "made" else (record["sentence"].lower(),)
+            texts = made_captions(record["objects"], rng, most) if captions == "made" else (record["sentence"].lower(),)
             read.append((CaptionedPicture(Picture(np.asarray(picture)), texts), record["objects"]))
     return read
 
 
-def made_captions(objects: list[dict[str, Any]], rng: random.Random) -> tuple[str, ...]:
-    """Up to five different sentences, each true."""
+def made_captions(objects: list[dict[str, Any]], rng: random.Random, most: int | None) -> tuple[str, ...]:
+    """All that can be said truly of one object, or a draw from it."""
     every = sorted({f"there is a {one['colour']} {one['shape']} in the {name_of_box(one)} box" for one in objects})
-    return tuple(rng.sample(every, min(5, len(every))))
+    return tuple(rng.sample(every, min(most or len(every), len(every))))
 
 
 def name_of_box(thing: dict[str, Any]) -> str:
@@ -296,7 +298,6 @@ def report_scenes(
     name: str,
     model: CaptionModel,
     held: list[tuple[CaptionedPicture, list[dict[str, Any]]]],
-    trained: float,
     *,
     human: bool,
 ) -> None:
@@ -322,7 +323,7 @@ def report_scenes(
             shares.append(on_object)
     looked = f"; attention on it {np.mean(shares):.1%}, {np.mean(ratios):.1f} times its area" if ratios else ""
     print(
-        f"{name:<12} trained {trained:.0f} s, {model.record['steps']:,} steps; perplexity "
+        f"{name:<12} {model.record['steps']:,} steps; perplexity "
         f"{measured['perplexity']:.3f}; CIDEr-D {measured['CIDEr-D']:.3f} ({measured['CIDEr-D_low']:.3f} to "
         f"{measured['CIDEr-D_high']:.3f}); captions true of their scene {np.mean(known):.1%} of {len(known):,} "
         f"that can be checked{looked}; the first: {written[0][0].text!r}",
