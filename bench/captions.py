@@ -6,7 +6,7 @@
 grids    3 x 3 pictures of CIFAR-10 and a sentence for each: "in the top left is a ship". A ResNet is trained on single
          pictures, and kept. Measured on grids of other pictures: captions that are true, nouns that are right given
          their places, and how often attention peaks in the right cell while the noun is written.
-nlvr     drawn scenes with sentences made from their objects: "there is a blue circle in the left box", or with the
+nlvr     drawn scenes with a sentence made for each box, of its largest object: "there is a blue circle in the left box", or with the
          human ones that are true. Without --encoder, a ResNet is trained on squares of scenes, to name the object in
          the middle, and kept. Measured on other scenes: CIDEr-D, the share of captions that are true of their scene,
          and the attention on the mentioned object while its shape is written, over the object's share of the picture.
@@ -184,7 +184,7 @@ def report_grids(name: str, model: CaptionModel, held: list[tuple[np.ndarray, li
 
 
 def measure_scenes(given: argparse.Namespace) -> None:
-    learned = read_scenes(given.data, "train", given.pictures, given.captions, most=5)
+    learned = read_scenes(given.data, "train", given.pictures, given.captions)
     held = read_scenes(given.data, "valid", given.tests, given.captions)
     folder = given.encoder or (None if given.work is None else given.work / "scene-encoder")
     if folder is not None and folder.exists():
@@ -259,10 +259,9 @@ def object_at(objects: list[dict[str, Any]], across: int, down: int) -> bool:
 
 
 def read_scenes(
-    folder: Path, part: str, count: int, captions: str, most: int | None = None
+    folder: Path, part: str, count: int, captions: str
 ) -> list[tuple[CaptionedPicture, list[dict[str, Any]]]]:
-    """Scenes with their objects; a true sentence of people is the one caption, or at most so many are made."""
-    rng = random.Random(part)
+    """Scenes with their objects; a true sentence of people is the one caption, or one is made for each box."""
     with gzip.open(folder / f"{part}.jsonl.gz", "rt", encoding="utf-8") as lines:
         records = [json.loads(line) for line in lines]
     records = [record for record in records if record["objects"] and (captions == "made" or record["label"])]
@@ -271,15 +270,17 @@ def read_scenes(
     with zipfile.ZipFile(folder / f"{part}.zip") as archive:
         for record in chosen:
             picture = Image.open(io.BytesIO(archive.read(record["picture"]))).convert("RGB")
-            texts = made_captions(record["objects"], rng, most) if captions == "made" else (record["sentence"].lower(),)
+            texts = made_captions(record["objects"]) if captions == "made" else (record["sentence"].lower(),)
             read.append((CaptionedPicture(Picture(np.asarray(picture)), texts), record["objects"]))
     return read
 
 
-def made_captions(objects: list[dict[str, Any]], rng: random.Random, most: int | None) -> tuple[str, ...]:
-    """All that can be said truly of one object, or a draw from it."""
-    every = sorted({f"there is a {one['colour']} {one['shape']} in the {name_of_box(one)} box" for one in objects})
-    return tuple(rng.sample(every, min(most or len(every), len(every))))
+def made_captions(objects: list[dict[str, Any]]) -> tuple[str, ...]:
+    """A sentence for each box that is not empty, of its largest object; of several, the highest, and the leftmost."""
+    largest: dict[str, dict[str, Any]] = {}
+    for one in sorted(objects, key=lambda one: (-one["size"], one["y"], one["x"])):
+        largest.setdefault(name_of_box(one), one)
+    return tuple(f"there is a {name_of(one)} in the {box} box" for box, one in sorted(largest.items()))
 
 
 def name_of_box(thing: dict[str, Any]) -> str:
