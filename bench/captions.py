@@ -6,10 +6,11 @@
 grids    3 x 3 pictures of CIFAR-10 and a sentence for each: "in the top left is a ship". A ResNet is trained on single
          pictures, and kept. Measured on grids of other pictures: captions that are true, nouns that are right given
          their places, and how often attention peaks in the right cell while the noun is written.
-nlvr     drawn scenes with a sentence made for each box, of its largest object: "there is a blue circle in the left box", or with the
-         human ones that are true. Without --encoder, a ResNet is trained on squares of scenes, to name the object in
-         the middle, and kept. Measured on other scenes: CIDEr-D, the share of captions that are true of their scene,
-         and the attention on the mentioned object while its shape is written, over the object's share of the picture.
+nlvr     drawn scenes with a sentence made for each box, of its largest object: "there is a blue circle in the left
+         box", or with the human ones that are true. Without --encoder, a ResNet is trained on squares of scenes, to
+         name the object in the middle, and kept. Measured on other scenes: CIDEr-D, the share of captions that are true
+         of their scene, and the attention on the mentioned object while its shape is written, over the object's share
+         of the picture.
 """
 
 from __future__ import annotations
