@@ -43,13 +43,13 @@ bench: .venv/installed ## needs a text: make bench TEXT=train.txt HELDOUT=test.t
 	@test -n "$(TEXT)" -a -n "$(HELDOUT)" || { echo "say which texts: make bench TEXT=train.txt HELDOUT=test.txt"; exit 1; }
 	$(BIN)/python bench/ngram.py $(TEXT) $(HELDOUT)
 
-fuzz: .venv/installed ## breaks model files for SECONDS (findings are kept in fuzz-findings/), kills KILLS saves, sends REQUESTS requests
+fuzz: .venv/installed .fuzz/installed ## breaks model files for SECONDS (findings are kept in fuzz-findings/), kills KILLS saves, sends REQUESTS requests
 	$(BIN)/python tests/fuzz/campaign.py $(or $(SECONDS),600) $(SEED)
 	$(BIN)/python tests/fuzz/kills.py $(or $(KILLS),100) $(SEED)
-	$(BIN)/python tests/fuzz/served_requests.py $(or $(REQUESTS),100000) $(SEED)
+	SCHEMATHESIS=$(CURDIR)/.fuzz/bin/schemathesis $(BIN)/python tests/fuzz/served_requests.py $(or $(REQUESTS),20000) $(SEED)
 
 clean:
-	rm -rf .venv .clients site report .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .clients .fuzz site report .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 .venv/harness-installed: .venv/installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[harness]'
@@ -58,6 +58,11 @@ clean:
 .clients/installed: .venv/installed
 	test -x .clients/bin/python || $(PYTHON) -m venv .clients
 	.clients/bin/python -m pip install --quiet --disable-pip-version-check openai llm langchain-openai 'lm_eval[api]>=0.4.13,<0.5'
+	touch $@
+
+.fuzz/installed: .venv/installed
+	test -x .fuzz/bin/python || $(PYTHON) -m venv .fuzz
+	.fuzz/bin/python -m pip install --quiet --disable-pip-version-check 'schemathesis>=4,<5'
 	touch $@
 
 .interop/installed: .venv/installed # what the packages ask for is not needed, only the files in them

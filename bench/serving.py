@@ -1,6 +1,6 @@
 """Speed and steadiness of `chainrule serve`, on the loopback address; the server is a process of its own.
 
-python bench/serving.py MODEL TEXT [--what latency throughput scoring load sockets disconnects] [--clients 64]
+python bench/serving.py MODEL TEXT [--what latency throughput scoring load sockets disconnects] [--workers 2]
 python bench/serving.py MODEL TEXT --url http://127.0.0.1:9000   # another server with OpenAI's interface
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
 import random
 import subprocess
 import sys
@@ -78,10 +77,10 @@ async def throughput(url: str, model: str, prompts: list[str], clients: int, tok
         done, first = 0, []
         while time.perf_counter() < stop_at:
             number += clients
-            body = {"model": model, "prompt": prompts[number % 100], "max_tokens": tokens, "min_tokens": tokens}
+            body = {"model": model, "prompt": prompts[number % 100], "max_tokens": tokens}
             began = time.perf_counter()
-            _, times = await client.post("/v1/completions", {**body, "seed": number, **settings})
-            done += tokens
+            answer, times = await client.post("/v1/completions", {**body, "seed": number, **settings})
+            done += tokens if settings.get("stream") else json.loads(answer)["usage"]["completion_tokens"]
             first.append(times[0] - began)
         return done, first
 
@@ -120,19 +119,24 @@ async def mixed_load(url: str, model: str, prompts: list[str], seconds: float, p
 
     async def watch() -> int:
         while time.perf_counter() < stop_at and process:
-            sizes.append(resident(process))
+            sizes.append(own_memory(process))
             await asyncio.sleep(max(1, seconds / 50))
         return 0
 
     counts = await asyncio.gather(*(ask(i) for i in range(16)), watch())
     row(f"mixed load of {seconds:g} s, 16 clients", f"{sum(counts) / seconds:.0f} requests a second")
     if sizes:
-        row("memory: at the start, after a quarter, at the end", f"{sizes[0]} {sizes[len(sizes) // 4]} {sizes[-1]} MB")
+        row(
+            "own memory: at the start, after a quarter, at the end",
+            f"{sizes[0]} {sizes[len(sizes) // 4]} {sizes[-1]} MB",
+        )
 
 
-def resident(process: int) -> int:
-    """MB."""
-    return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE") >> 20
+def own_memory(process: int) -> int:
+    """MB of a process and its children; pages of mapped files are not counted."""
+    children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    [line] = [line for line in Path(f"/proc/{process}/status").read_text().splitlines() if line.startswith("RssAnon")]
+    return (int(line.split()[1]) >> 10) + sum(own_memory(int(child)) for child in children)
 
 
 async def sockets(url: str, model: str, prompts: list[str]) -> None:
@@ -204,6 +208,7 @@ def main() -> None:
     parser.add_argument("--temperature", type=float, default=0.7)
     parser.add_argument("--sentences", type=int, default=20000)
     parser.add_argument("--seconds", type=float, default=5)
+    parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--url")
     parser.add_argument("--name")
     parser.add_argument("--no-offline", action="store_true")
@@ -214,6 +219,7 @@ def main() -> None:
     url, server, name = options.url, None, options.name or options.model.resolve().name
     if url is None:
         command = [sys.executable, "-m", "chainrule", "serve", f"{name}={options.model}", "--port", "0"]
+        command += ["--workers", str(options.workers)]
         server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert server.stdout is not None
         url = next(word for word in server.stdout.readline().split() if word.startswith("http")).removesuffix(";")
@@ -222,8 +228,10 @@ def main() -> None:
         if "latency" in options.what:
             asyncio.run(latency(url, name, prompts))
         if "throughput" in options.what:
-            kinds = [{"temperature": options.temperature}, {"temperature": options.temperature, "stream": True}]
-            for settings in kinds:
+            how: dict[str, Any] = {"temperature": options.temperature}
+            if server is not None:  # others refuse it; their streams count as if no text ended early
+                how["min_tokens"] = options.tokens
+            for settings in (how, {**how, "stream": True}):
                 speeds = [
                     asyncio.run(
                         throughput(

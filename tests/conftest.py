@@ -36,6 +36,13 @@ class Encoded(NamedTuple):
     heldout: np.ndarray
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Says what was left out for want of a program: few look at the number of skipped tests."""
+    skipped = {report.longrepr[2] for report in terminalreporter.stats.get("skipped", [])}
+    for reason in sorted(reason for reason in skipped if "NO " in reason):
+        terminalreporter.write_line(reason.removeprefix("Skipped: "), red=True, bold=True)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def quick_disk() -> Iterator[None]:
     """A process that is killed loses nothing that it has written, synced or not: tests need not wait for the disk."""

@@ -189,7 +189,8 @@ def test_every_verb_is_in_the_guide() -> None:
 
 @pytest.mark.parametrize("page", GUIDE)
 def test_every_option_that_is_mentioned_exists(page: str) -> None:
-    ours = re.sub(r"`(lmplz|build_binary|query)[^`]*`", "", GUIDE[page])  # KenLM's own options
+    ours = re.sub(r"```dockerfile\n.*?```", "", GUIDE[page], flags=re.DOTALL)
+    ours = re.sub(r"`(lmplz|build_binary|query)[^`]*`", "", ours)  # KenLM's own options
     mentioned = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", ours))
     script = app.generate_completion(shell="fish")
     known = set(re.findall(r"-l '?([a-z-]+)", script)) | {"debug", "threads"}

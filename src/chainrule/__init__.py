@@ -118,6 +118,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     )
     from chainrule.experiments.findings import Findings as Findings
     from chainrule.experiments.run_by_name import experiment as experiment
+    from chainrule.explorer.show import Shown as Shown, show as show
     from chainrule.mixture.config import CacheConfig as CacheConfig, MixtureConfig as MixtureConfig
     from chainrule.neural.config import (
         BagConfig as BagConfig,
@@ -247,6 +248,7 @@ _HOMES = {
     "Scorer": "protocol",
     "ScoringModel": "api.scoring_model",
     "ServerLimits": "serving.limits",
+    "Shown": "explorer.show",
     "SettingError": "errors",
     "SmoothingTable": "comparison.smoothing_table",
     "Spoilt": "api.noise",
@@ -331,6 +333,7 @@ _HOMES = {
     "sample_lines": "text.sample",
     "serve": "serving.serve",
     "set_threads": "base.threads",
+    "show": "explorer.show",
     "split": "text.splits",
     "train": "api.train",
     "train_channel": "api.train_channel",

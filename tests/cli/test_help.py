@@ -100,7 +100,8 @@ VERBS = {
     | {"--source", "--target", "--pictures", "--vectors", "--beam", "--max-tokens"}
     | {"--similarity", "--analogies", "--restrict", "--rule", "--unknown", "--json"}
     | READING,
-    "score": {"MODEL", "TEXT", "--tokens", "--words", "--characters", "--tokenizer", "--markers", "--json"} | READING,
+    "score": {"MODEL", "TEXT", "--tokens", "--words", "--characters", "--bytes", "--tokenizer", "--markers", "--json"}
+    | READING,
     "adapt": {"MODEL", "TEXTS", "--output", "--valid", "--resume", "--markers", "--overwrite", "--json"}
     | READING
     | MIXING
@@ -174,7 +175,18 @@ VERBS = {
     "draw": {"MODELS", "--output", "--show", "--overwrite"},
     "attend": {"MODEL", "TEXT", "TARGET", "--output", "--beside", "--overwrite"},
     "inspect": {"MODEL", "INPUT", "--output", "--units", "--unit", "--picture", "--patches", "--overwrite"},
-    "serve": {"MODELS", "--host", "--port", "--api-key-file", "--no-key", "--memory", "--max-tokens", "--log-requests"},
+    "serve": {
+        "MODELS",
+        "--host",
+        "--port",
+        "--api-key-file",
+        "--no-key",
+        "--workers",
+        "--memory",
+        "--max-tokens",
+        "--exit-on-failure",
+        "--log-requests",
+    },
     "explore": {"MODELS", "--port", "--no-browser"},
     "chat": {"MODEL", "--system", "--template", "--max-tokens", "--stop", "--seed", "--json"}
     | {"--temperature", "--top-k", "--top-p", "--min-p", "--typical", "--repetition-penalty"},

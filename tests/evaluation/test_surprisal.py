@@ -70,6 +70,13 @@ def test_characters_share_a_token_evenly_by_bytes() -> None:
     ]
 
 
+def test_bytes_share_a_token_evenly() -> None:
+    found = units(*made([["né"], ["ab"]]), "bytes")
+    assert found.closed.tolist() == pytest.approx([-1 / 3] * 3 + [-2, -2, -2, -8])
+    assert found.stops.tolist() == [1, 2, 3, 4, 5, 6, 7]
+    assert found.documents.tolist() == [0, 4, 7]
+
+
 def test_characters_of_several_tokens_add_up() -> None:
     ids, scored, aligned = made([["x", "x", "y"]])
     text = byte_array("éy\n".encode())  # a token for each byte

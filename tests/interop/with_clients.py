@@ -18,6 +18,9 @@ import pytest
 
 import chainrule
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "open_models"))
+from test_chat_templates import TEMPLATES, Talker
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -46,6 +49,8 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     folders = {name: home / name for name in models}
     for name, model in models.items():
         model.save(folders[name])
+    folders["talker"] = home / "talker"  # a Hugging Face folder with a chat template
+    Talker(TEMPLATES["chatml"], folders["talker"])
     (home / "key.txt").write_text(KEY + "\n")
     command = [sys.executable, "-m", "chainrule", "serve", *map(str, folders.values()), "--port", "0"]
     server = subprocess.Popen([*command, "--api-key-file", str(home / "key.txt")], stdout=subprocess.PIPE, text=True)
@@ -111,7 +116,7 @@ print(json.dumps(out))
 def test_openai(serving: Serving) -> None:
     out = run(OPENAI, serving)
     model = chainrule.load(serving.folders["ngram"])
-    assert out["models"] == ["ngram", "lstm", "transformer"]
+    assert out["models"] == ["ngram", "lstm", "transformer", "talker"]
     assert (out["one"], out["missing"], out["wrong key"]) == ("lstm", "model_not_found", 401)
     expected = model.generate("ka vi", limits=chainrule.Limits(max_tokens=6), seed=3)[0]
     assert out["text"] == out["streamed"] == expected
@@ -180,6 +185,79 @@ def test_llm(serving: Serving) -> None:
     expected = chainrule.load(serving.folders["ngram"]).generate("ka vi", limits=chainrule.Limits(max_tokens=6), seed=3)
     assert out["text"].rstrip("\n") == out["plain"].rstrip("\n") == expected[0].removeprefix("ka vi")
     assert "logprobs" in json.dumps(out["logs"][0])
+
+
+CHAT = """
+import json, os, subprocess, sys
+from langchain_openai import ChatOpenAI
+from openai import OpenAI
+client = OpenAI(base_url=os.environ["URL"], api_key=os.environ["KEY"])
+asked = dict(model="talker", messages=[{"role": "user", "content": "the cat sat"}], max_tokens=12, seed=3)
+whole = client.chat.completions.create(**asked, logprobs=True, top_logprobs=2)
+chunks = list(client.chat.completions.create(**asked, stream=True, stream_options={"include_usage": True}))
+out = {"text": whole.choices[0].message.content, "tokens": whole.usage.completion_tokens}
+out["streamed"] = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
+out["log_probs"] = [entry.logprob for entry in whole.choices[0].logprobs.content]
+out["tops"] = [len(entry.top_logprobs) for entry in whole.choices[0].logprobs.content]
+chain = ChatOpenAI(
+    model="talker", base_url=os.environ["URL"], api_key=os.environ["KEY"], max_tokens=12, seed=3, temperature=0.7,
+    top_p=0.9,
+)
+out["langchain"] = chain.invoke("the cat sat").content
+ask = [sys.executable, "-m", "llm", "-m", "talker", "the cat sat", "-o", "max_tokens", "12", "-o", "seed", "3"]
+done = subprocess.run([*ask, "--no-stream"], capture_output=True, text=True)
+assert done.returncode == 0, done.stderr
+out["llm"] = done.stdout
+print(json.dumps(out))
+"""
+
+
+def test_conversations(serving: Serving) -> None:
+    entry = {"model_id": "talker", "model_name": "talker", "api_base": serving.url, "api_key_name": "k"}
+    (serving.home / "keys.json").write_text(json.dumps({"k": KEY}))
+    (serving.home / "extra-openai-models.yaml").write_text(f"- {json.dumps(entry)}\n")
+    out = run(CHAT, serving)
+    sampling = chainrule.SamplingConfig(temperature=0.7, top_p=0.9)
+    model = chainrule.load(serving.folders["talker"])
+    messages = [{"role": "user", "content": "the cat sat"}]
+    expected = model.chat(messages, sampling, chainrule.Limits(max_tokens=12), seed=3)
+    assert out["text"] == out["streamed"] == out["langchain"] == expected
+    assert out["llm"].rstrip("\n") == expected.rstrip("\n")
+    assert len(out["log_probs"]) == len(out["tops"]) == out["tokens"]
+    assert all(log_prob < 0 for log_prob in out["log_probs"])
+    assert set(out["tops"]) == {2}
+
+
+TALKED = """
+import json, os
+import lm_eval
+from lm_eval.tasks import TaskManager
+url, key = os.environ["URL"], os.environ["KEY"]
+results = lm_eval.simple_evaluate(
+    model="local-chat-completions",
+    model_args=f"model=talker,base_url={url}/chat/completions,num_concurrent=1",
+    tasks=["talked"],
+    task_manager=TaskManager(include_path=os.getcwd(), include_defaults=False),
+    apply_chat_template=True,
+    log_samples=True,
+    bootstrap_iters=0,
+)
+print(json.dumps([sample["filtered_resps"][0] for sample in results["samples"]["talked"]]))
+"""
+
+
+def test_lm_evaluation_harness_with_conversations(serving: Serving) -> None:
+    (serving.home / "talks.jsonl").write_text('{"context": "the cat sat"}\n')
+    (serving.home / "talked.yaml").write_text(
+        "task: talked\ndataset_path: json\ndataset_kwargs: {data_files: {test: talks.jsonl}}\ntest_split: test\n"
+        "output_type: generate_until\ndoc_to_text: '{{context}}'\ndoc_to_target: context\n"
+        "generation_kwargs: {until: [never, '</s>'], max_gen_toks: 8, temperature: 0, do_sample: false}\n"
+        "metric_list: [{metric: exact_match}]\n"
+    )
+    [text] = run(TALKED, serving)
+    model, sampling = chainrule.load(serving.folders["talker"]), chainrule.SamplingConfig(temperature=0)
+    messages = [{"role": "user", "content": "the cat sat"}]
+    assert text == model.chat(messages, sampling, chainrule.Limits(max_tokens=8), seed=1)
 
 
 TASKS = """

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 import torch
+from safetensors.numpy import load_file
 from tiny_models import MASKED, save, shaken, tokenizer_of
+from transformers import AutoTokenizer, BertForPreTraining
 
 import chainrule
 from chainrule.applications.labelled_pairs import LabelledPair, Pair
 from chainrule.neural.classifier import Classifier
 from chainrule.neural.sentence_pairs import join_sentences
+from chainrule.open_models.vocabulary import Numbering
 from chainrule.text.document_units import UnitTokens
+from chainrule.training.defaults import Recipe
+from chainrule.training.job import Setup
+from chainrule.training.machine import machine_on
+from chainrule.training.next_sentence import PairsAndMasks
+from chainrule.training.processes import Processes
+from chainrule.training.sentence_pairs import SentencePairs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,8 +43,6 @@ def bert(tmp_path: Path) -> tuple[Any, Any, Path]:
 
 
 def test_a_pair_is_read_with_the_types_of_bert(bert: tuple[Any, Any, Path]) -> None:
-    from transformers import AutoTokenizer
-
     theirs, ours, folder = bert
     network = ours.engine.network
     classifier = Classifier(network, ["no", "yes"], "pair", width=network.config.width).eval()
@@ -59,17 +65,16 @@ def test_a_pair_is_read_with_the_types_of_bert(bert: tuple[Any, Any, Path]) -> N
 @pytest.mark.parametrize(
     ("first", "second", "longest", "expected"),
     [
-        ("abcdef", "xy", 8, "abcdef|xy"),
-        ("abcdef", "xy", 6, "abcd|xy"),
-        ("abcdef", "xy", 3, "a|xy"),
-        ("ab", "uvwxyz", 5, "ab|uvw"),
-        ("abcd", "wxyz", 5, "ab|wxy"),
-        ("abcd", "wxyz", 4, "ab|wx"),
+        ("abcdef", "xy", 8, "abcdef|xy|"),
+        ("abcdef", "xy", 6, "abcd|xy|"),
+        ("abcdef", "xy", 3, "a|xy|"),
+        ("ab", "uvwxyz", 5, "ab|uvw|"),
+        ("abcd", "wxyz", 5, "ab|wxy|"),
+        ("abcd", "wxyz", 4, "ab|wx|"),
     ],
 )
 def test_the_longer_sentence_is_cut_token_by_token(first: str, second: str, longest: int, expected: str) -> None:
-    network: Any = SimpleNamespace(config=SimpleNamespace(closed_by=ord("|")))
-    joined = join_sentences(units([*map(ord, first)]), units([*map(ord, second)]), network, longest)
+    joined = join_sentences(units([*map(ord, first)]), units([*map(ord, second)]), ord("|"), longest)
     assert "".join(map(chr, joined.tokens)) == expected
     assert joined.second == expected.index("|") + 1
 
@@ -109,3 +114,92 @@ def test_a_network_without_types_reads_pairs(tmp_path: Path) -> None:
     examples = [LabelledPair(Pair("the dog", "the cat"), ("a",)), LabelledPair(Pair("the cat", "ran"), ("b",))] * 4
     learned = chainrule.finetune(model, examples, "pair", chainrule.FineTuningConfig(epochs=1, valid_share=0))
     assert len(learned.classify([Pair("the dog", "ran")])[0].log_probs[0]) == 2
+
+
+@pytest.fixture(scope="module")
+def with_head(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, chainrule.MaskedModel, Path]:
+    """A tiny BERT of transformers with both heads of its pre-training, the same one opened here, and its folder."""
+    theirs = shaken(lambda: BertForPreTraining(MASKED["bert"]().config))
+    folder = save(theirs, tmp_path_factory.mktemp("bert"), tokenizer_of("bert"))
+    return theirs, chainrule.load(folder, chainrule.MaskedModel), folder
+
+
+def test_whether_a_sentence_follows_is_as_bert_says(with_head: tuple[Any, chainrule.MaskedModel, Path]) -> None:
+    theirs, ours, folder = with_head
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    for first, second in PAIRS:
+        ids = [tokenizer(side, add_special_tokens=False).input_ids for side in (first, second)]
+        inputs = [tokenizer.cls_token_id, *ids[0], tokenizer.sep_token_id, *ids[1], tokenizer.sep_token_id]
+        types = torch.tensor([[0] * (len(ids[0]) + 2) + [1] * (len(ids[1]) + 1)])
+        with torch.inference_mode():
+            logits = theirs(torch.tensor([inputs]), token_type_ids=types).seq_relationship_logits
+        assert ours.follows(first, second) == pytest.approx(float(logits.softmax(-1)[0, 0]), abs=1e-5)
+
+
+def test_the_loss_of_both_objectives_is_that_of_bert(with_head: tuple[Any, chainrule.MaskedModel, Path]) -> None:
+    """Of the same rows, masks and drawn parts: the mean over masked tokens plus the mean over pairs.
+
+    Only [MASK] has no probability here, so what transformers gives to it is shared out among the others.
+    """
+    theirs, ours, folder = with_head
+    tokenizer, network = AutoTokenizer.from_pretrained(folder), ours.engine.network
+    stream = ours.tokenizer.encode_texts([text for pair in PAIRS * 6 for text in pair]).ids
+    setup = Setup(chainrule.TrainingConfig(steps=1), Recipe(6, 0.1, 0.1, 0), machine_on("cpu", "float32"), Processes())
+    pairs = SentencePairs(stream, 14, 0)
+    objective = PairsAndMasks(network, setup, pairs, pairs, np.ones(network.vocabulary_size, np.bool_))
+    [part] = objective.parts(0)
+    assert set(part.classes.tolist()) == {0, 1}
+    with torch.inference_mode():
+        loss = float(objective.loss(0, part, network, 0.0)) / objective.weight(0)
+    to_theirs = torch.from_numpy(Numbering(**ours.record["hugging_face"]["tokens"]).theirs())
+    is_read = torch.arange(part.inputs.shape[1]) < part.lengths[:, None]
+    inputs = to_theirs[part.inputs].masked_fill(~is_read, 0)
+    assert (inputs == tokenizer.sep_token_id).sum(1).tolist() == [2] * 6
+    with torch.inference_mode():
+        answer = theirs(
+            inputs,
+            attention_mask=is_read.long(),
+            token_type_ids=((torch.arange(inputs.shape[1]) >= part.second[:, None]) & is_read).long(),
+            labels=to_theirs[part.targets].masked_fill(~part.predicted, -100),
+            next_sentence_label=part.classes,
+        )
+    masks = answer.prediction_logits[part.predicted].softmax(-1)[:, tokenizer.mask_token_id]
+    assert loss == pytest.approx(float(answer.loss + torch.log1p(-masks).mean()), rel=1e-4)
+    validated = objective.validated(1 << 20)
+    assert validated.figures["pairs"] == len(pairs.runs)
+
+
+def test_a_bert_with_both_heads_goes_out_as_it_came(
+    with_head: tuple[Any, chainrule.MaskedModel, Path], tmp_path: Path
+) -> None:
+    theirs, ours, folder = with_head
+    ours.save(tmp_path / "lm")
+    chainrule.convert(tmp_path / "lm", tmp_path / "out", to="hugging-face")
+    came, went = (load_file(place / "model.safetensors") for place in (folder, tmp_path / "out"))
+    assert came.keys() == went.keys()
+    for name, array in came.items():
+        np.testing.assert_array_equal(array, went[name], err_msg=name)
+    again = BertForPreTraining.from_pretrained(tmp_path / "out")
+    assert torch.equal(again.cls.seq_relationship.weight, theirs.cls.seq_relationship.weight)
+
+
+def test_a_network_of_ours_with_both_heads_is_a_bert_to_transformers(tmp_path: Path) -> None:
+    config = chainrule.preset("bert", layers=1, width=16, heads=2, context=32, next_sentence=True)
+    model = chainrule.train(
+        chainrule.Lines([text for pair in PAIRS * 4 for text in pair]),
+        config,
+        tokenizer=chainrule.TokenizerConfig(kind="bpe", vocabulary_size=280),
+        training=chainrule.TrainingConfig(steps=2, batch=2, valid_share=0),
+    )
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(3)
+        for weight in model.engine.network.parameters():
+            weight.add_(torch.randn_like(weight) * 0.3)
+    model.save(tmp_path / "lm")
+    chainrule.convert(tmp_path / "lm", tmp_path / "out", to="hugging-face")
+    theirs = BertForPreTraining.from_pretrained(tmp_path / "out").eval()
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out")
+    for first, second in PAIRS:
+        with torch.inference_mode():
+            logits = theirs(**tokenizer(first, second, return_tensors="pt")).seq_relationship_logits
+        assert model.follows(first, second) == pytest.approx(float(logits.softmax(-1)[0, 0]), abs=1e-5)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import chainrule
+from chainrule.cli.explore import explorer_of
 from chainrule.drawing.plots import svg_of
 from chainrule.evaluation.breakdown import GROUPS, Breakdown
 from chainrule.evaluation.comparison import Comparison
@@ -75,6 +76,15 @@ def comparison(fixtures: Path) -> Comparison:
 def page_of(comparison: Comparison) -> str:
     drawn = {plot.name: svg_of(plot.figure()) for plot in comparison.plots()}
     return report_page(comparison, drawn, about=HOSTILE, command=["chainrule", HOSTILE], notes=[HOSTILE])
+
+
+def test_the_page_leads_to_the_explorer(comparison: Comparison) -> None:
+    explorer = explorer_of(["lm/", "other/lm", "a&b.arpa"])
+    page = report_page(comparison, {}, about="", command=[], notes=[], explorer=explorer)
+    assert "chainrule explore 1-lm=lm/ 2-lm=other/lm &#39;3-a&amp;b.arpa=a&amp;b.arpa&#39;" in page
+    assert 'href="http://127.0.0.1:8100/explore/#view=surprisal&amp;model=1-lm&amp;other=2-lm"' in page
+    assert "Look into the models" not in page_of(comparison)
+    assert explorer_of([]) is None
 
 
 def test_the_table_has_every_figure(comparison: Comparison) -> None:

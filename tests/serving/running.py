@@ -33,11 +33,17 @@ class Running(NamedTuple):
 
 @contextmanager
 def running(
-    models: Mapping[str, Path], *, key: str | None = None, host: str = "127.0.0.1", memory: int | None = None, **limits
+    models: Mapping[str, Path],
+    *,
+    key: str | None = None,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    memory: int | None = None,
+    **limits,
 ) -> Iterator[Running]:
     own_limits = ServerLimits(**limits)
     table = ModelTable(list(models.items()), own_limits, memory=memory)
-    listening, is_ready = bind("127.0.0.1", 0), threading.Event()
+    listening, is_ready = bind("127.0.0.1", port), threading.Event()
     server = build_server(table, own_limits, host=host, key=key, on_start=is_ready.set)
     thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listening])), daemon=True)
     thread.start()

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import socket
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
 from running import Running, running
 
+from chainrule.errors import ChainruleError
+from chainrule.serving.limits import ServerLimits
+from chainrule.serving.run_server import ServerSettings, run_server
 from chainrule.serving.server import bind
 
 if TYPE_CHECKING:
@@ -210,6 +216,35 @@ def test_an_error_of_the_server_shows_no_path_and_no_source(
         for _ in range(2):
             server.client.post("/v1/completions", json=TINY)
         assert server.client.get("/health").status_code == 503
+
+
+def test_a_model_that_fails_ends_the_server_where_that_is_set(
+    folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*arguments: Any) -> None:
+        raise RuntimeError
+
+    monkeypatch.setattr("chainrule.serving.scheduler.Batch.step", fail)
+    models = (("lm", folders["ngram"]),)
+    settings = ServerSettings(
+        models=models, host="127.0.0.1", key=None, memory=None, limits=ServerLimits(), exit_on_failure=True
+    )
+    ready, events = threading.Event(), []
+    with bind("127.0.0.1", 0) as listening, ThreadPoolExecutor() as pool:
+        port = listening.getsockname()[1]
+
+        def serve() -> None:
+            server = run_server(settings, listening, on_start=ready.set, on_event=lambda *event: events.append(event))
+            asyncio.run(server)
+
+        ended = pool.submit(serve)
+        assert ready.wait(30)
+        assert [httpx.post(f"http://127.0.0.1:{port}/v1/completions", json=TINY).status_code for _ in range(3)] == (
+            [500] * 3
+        )
+        with pytest.raises(ChainruleError, match="the model lm failed several times in a row, which ends the server"):
+            ended.result(30)
+    assert events == [("failed several times in a row", "lm")]
 
 
 def test_too_many_requests_at_once_are_told_to_come_again(folders: dict[str, Path]) -> None:

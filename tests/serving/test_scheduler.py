@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 import time
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ import chainrule
 from chainrule.families.table import FAMILIES
 from chainrule.serving.api_error import ApiError
 from chainrule.serving.completions import CompletionAnswer
+from chainrule.serving.json_bytes import json_bytes
 from chainrule.serving.limits import ServerLimits
 from chainrule.serving.position_tops import position_tops
 from chainrule.serving.requests import CompletionBody
@@ -64,7 +66,7 @@ async def answers(served: ServedModel, wanted: list[dict[str, Any]], *, at_once:
         if at_once:
             await asyncio.sleep(chance.random() * 0.05)
         record = await CompletionAnswer(served, CompletionBody(**body)).record()
-        return record["choices"], record["usage"]
+        return json.loads(json_bytes(record["choices"])), record["usage"]
 
     if at_once:
         return list(await asyncio.gather(*map(answer, wanted)))

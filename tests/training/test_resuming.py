@@ -112,7 +112,11 @@ class Stop:
             os.kill(os.getpid(), signal.SIGINT)
 
 
-@pytest.mark.parametrize("config", [RECURRENT, TRANSFORMER], ids=["recurrent", "transformer"])
+@pytest.mark.parametrize(
+    "config",
+    [RECURRENT, TRANSFORMER, MaskedConfig(layers=1, width=16, heads=2, context=8, dropout=0.1, next_sentence=True)],
+    ids=["recurrent", "transformer", "pairs"],
+)
 def test_an_interrupted_run_says_how_to_go_on_and_does(config: NetworkConfig, tmp_path: Path) -> None:
     whole, _, _ = trained(config)
     with pytest.raises(KeyboardInterrupt, match=r"interrupted after step 5; the run is saved in .*and resume=True"):

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chainrule.api.cooccurrence_matrix import Together
+from chainrule.api.ids_file import ids_file
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.train_vectors import WORDS, read_words
-from chainrule.api.validation_text import ids_file
 from chainrule.text.corpus import source_of
 from chainrule.text.tokenizer_config import TokenizerConfig, as_config
 from chainrule.text.vocabulary_kernels import FIRST_ORDINARY

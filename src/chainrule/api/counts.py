@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import nullcontext
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from chainrule.api.causal_model import CausalModel
+from chainrule.api.ids_file import check_ids_room, ids_file, may_exceed_memory
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.tokenizers import tokenized
 from chainrule.api.train_speller import speller_of_counts
 from chainrule.api.training_record import circumstances
+from chainrule.base.memory import as_bytes
 from chainrule.base.ownership import Owned
 from chainrule.errors import SettingError, TextError
+from chainrule.families.table import FAMILIES
 from chainrule.ngram.config import NGramConfig, check_tunable
+from chainrule.ngram.counting.disk_plan import DiskPlan, ignore_plan
 from chainrule.protocol import END, UNKNOWN
 from chainrule.text.corpus import source_of
 from chainrule.text.normalising import Normaliser
@@ -25,7 +30,7 @@ from chainrule.text.tokenizer_config import as_config
 from chainrule.text.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from chainrule.text.corpus import Paths, Source
@@ -41,22 +46,27 @@ def count_text(
     order: int = 5,
     tokenizer: TokenizerConfig | str = "word",
     markers: Markers = "error",
+    memory: int | str | None = None,
+    on_plan: Callable[[DiskPlan], None] = ignore_plan,
     progress: ProgressOption = None,
 ) -> dict[str, Any]:
     """Writes the counts of all n-grams of a text to a file, one a line, compressed if its name says so.
 
-    Returns the totals. Raises TextError, EstimationError, SettingError, OutputError.
+    memory, on_plan: as for `chainrule.train`. Returns the totals. Raises TextError, EstimationError, SettingError,
+    OutputError.
     """
     progress = callback(progress)
     from chainrule.ngram.count_files.write import write_counts_file
-    from chainrule.ngram.training import count_stream
+    from chainrule.ngram.training import count_within
 
-    source = source_of(source)
+    source, limit = source_of(source), as_bytes("memory", memory)
     config = NGramConfig(order=order)
-    learner, stream, _ = tokenized(source, tokenizer, markers, progress)
+    on_disk = limit is not None or may_exceed_memory(source, FAMILIES["ngram"].token_bytes)
+    with ids_file(None) if on_disk else nullcontext() as file:
+        learner, stream, _ = tokenized(source, tokenizer, markers, progress, check_ids_room if on_disk else None, file)
     owned = Owned(stream)
     del stream
-    counts = count_stream(owned, learner.vocabulary_size, config, progress)
+    counts = count_within(owned, learner.vocabulary_size, config, limit, progress, on_plan=on_plan)
     lines = write_counts_file(path, counts, learner.vocabulary, progress)
     unigrams = counts.counts[counts.level(1)]
     return {

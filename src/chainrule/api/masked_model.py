@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar
 
 from chainrule.api.embedding_model import EmbeddingModel
@@ -23,3 +24,13 @@ class MaskedModel(ScoringModel, EmbeddingModel):
         good:  model.fill("the [MASK] bit the man")
         """
         return fill_masks(self.engine, self.tokenizer, text, top, mask)
+
+    def follows(self, first: str, second: str) -> float:
+        """P(the second sentence follows the first), of a model that learned it (`next_sentence`).
+
+        Raises SettingError if it did not; MarkerError.
+
+        good:  model.follows("where is the cat ?", "it is on the mat .")
+        """
+        sides = [[self.tokenizer.encode_texts([text]).ids[:-1]] for text in (first, second)]
+        return math.exp(self.engine.score_following(*sides)[0])

@@ -1,4 +1,4 @@
-"""The surprisal of each token, word or character of texts: as lines, or as JSON for each document."""
+"""The surprisal of each token, word, character or byte of texts: as lines, or as JSON for each document."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from chainrule.evaluation.surprisal import By
     from chainrule.text.block import Block
 
-_SINGULAR: dict[By, str] = {"tokens": "token", "words": "word", "characters": "character"}
+_SINGULAR: dict[By, str] = {"tokens": "token", "words": "word", "characters": "character", "bytes": "byte"}
 
 
 @dataclass(frozen=True)
 class Unit:
-    """A token, word or character with its position in the normalised document."""
+    """A token, word, character or byte with its position in the normalised document."""
 
     text: str
     log_prob: float  # nats, <unk> for unknown tokens
@@ -113,7 +113,7 @@ def documents(model: Model, block: Block, by: By) -> Iterator[Document]:
             elif by == "tokens":
                 spelled = encoded.surface(index).decode("utf-8", "replace")
             else:
-                spelled = text[start:stop].decode("utf-8", "replace")
+                spelled = text[start:stop].decode("utf-8", "backslashreplace" if by == "bytes" else "replace")
             offsets = (
                 start_character - first_character,
                 stop_character - first_character,

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, cast, overload
 
 from chainrule.api.build_model import build_model
+from chainrule.api.ids_file import check_ids_room, ids_file, may_exceed_memory
 from chainrule.api.load_model import load
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.run_options import RUN_OPTIONS, RunOptions, training_run
@@ -18,12 +19,14 @@ from chainrule.api.token_vectors import check_fixed, initial_vectors
 from chainrule.api.tokenizers import tokenized
 from chainrule.api.train_speller import speller_of_counts, token_counts
 from chainrule.api.training_record import circumstances
-from chainrule.api.validation_text import ids_file, read_validation, split_off_validation
+from chainrule.api.validation_text import read_validation, split_off_validation
+from chainrule.base.memory import as_bytes
 from chainrule.base.ownership import Owned
 from chainrule.base.threads import start_in_thread
 from chainrule.errors import SettingError
 from chainrule.families.table import FAMILIES, family_of
-from chainrule.ngram.config import NGramConfig, check_tunable
+from chainrule.ngram.config import NGramConfig, check_limitable, check_tunable
+from chainrule.ngram.counting.disk_plan import DiskPlan, ignore_plan
 from chainrule.protocol import END, UNKNOWN
 from chainrule.text.corpus import Source, source_of
 from chainrule.text.reading import document_in
@@ -64,12 +67,16 @@ class TrainOptions(RunOptions, total=False):
 
     tune: a held-out text, which the weights, discounts or constant of an n-gram model's smoothing are tuned on.
     vectors: word vectors that a network's token vectors start from: a folder, or a file of word2vec, GloVe or fastText.
-    fixed_vectors: whether those are never updated.
+    fixed_vectors: whether those are never updated. memory: the most bytes that training an n-gram model may hold, such
+    as "4G"; what needs more lies on disk, and the model is the same. By default, what is free. on_plan: called with a
+    DiskPlan before n-grams are counted on disk.
     """
 
     tune: Source | Paths | None
     vectors: str | os.PathLike[str] | None
     fixed_vectors: bool
+    memory: int | str | None
+    on_plan: Callable[[DiskPlan], None]
 
 
 class TrainSettings(TrainOptions, total=False):
@@ -122,7 +129,8 @@ def train(
     TokenizerConfig, or just its kind: word, whitespace, character, byte, bpe, unigram, wordpiece, or the path of a
     tokenizer.json or a model folder. markers: what to do with a literal <s>, </s> or <unk> in the text: error, skip or
     keep. progress: by default, a line at a terminal or in a notebook; True: in a log, too; False: nothing; or a
-    callback, called with task, done and total. tune: a held-out text to tune an n-gram model's smoothing on.
+    callback, called with task, done and total. tune: a held-out text to tune an n-gram model's smoothing on. memory:
+    the most bytes that an n-gram model may hold while it is trained, such as "4G"; what needs more lies on disk.
 
     All others are for networks. training: how long and how to train. validation: a text to choose the best weights by;
     by default, the end of the training text. start: the folder of a network to train further, with its configuration
@@ -180,6 +188,8 @@ class _Request:
     start: str | None
     network: Network | None
     came_as: dict[str, Any] | None
+    memory: int | None
+    on_plan: Callable[[DiskPlan], None]
 
     @property
     def family_name(self) -> str:
@@ -220,6 +230,8 @@ def _request(
         None if start is None else os.fspath(start),
         network,
         came_as,
+        as_bytes("memory", options.get("memory")),
+        options.get("on_plan", ignore_plan),
     )
 
 
@@ -238,19 +250,25 @@ def _check(request: _Request, run: TrainingRun) -> None:
             "and vectors are for networks"
         )
     check_fixed(request.vectors, fixed=request.fixed_vectors)
+    if request.memory is not None:
+        check_limitable(request.config, tuned=request.tune is not None)
 
 
 def _read(request: _Request, markers: Markers, folder: Path | None, progress: Progress) -> Tokenized:
-    """The text as ids, which a network's training maps from a file. Raises TextError."""
+    """The text as ids, mapped from a file for a network, or where it may be too large for memory. Raises TextError."""
     from chainrule.ngram.counting.memory_estimate import check_text_fits
 
-    with ids_file(folder) if request.family.trains_in_steps else nullcontext() as file:
+    token_bytes = request.family.token_bytes
+    counts_in_memory = not isinstance(request.config, NGramConfig) or request.config.needs_whole_counts
+    on_disk = request.memory is not None or may_exceed_memory(request.source, token_bytes)
+    on_disk = on_disk and not counts_in_memory and request.tune is None
+    with ids_file(folder) if request.family.trains_in_steps or on_disk else nullcontext() as file:
         return tokenized(
             request.source,
             request.tokenizer,
             markers,
             progress,
-            lambda tokens: check_text_fits(tokens, request.family.token_bytes),
+            check_ids_room if on_disk else lambda tokens: check_text_fits(tokens, token_bytes),
             file,
         )
 
@@ -269,14 +287,14 @@ def _learn_counts(
 ) -> tuple[LanguageModel[Any], dict[str, Any]]:
     """Estimates a model from counts; returns it with its record."""
     size = text.tokenizer.vocabulary_size
-    if request.tune is None:
+    if not isinstance(request.config, NGramConfig):
         return request.family.train(text.stream, size, request.config, progress)
     from chainrule.ngram.training import train_ngram
 
-    assert isinstance(request.config, NGramConfig)
-    heldout = encoded_stream(text.tokenizer, request.tune, progress)
-    model, learned = train_ngram(text.stream, size, request.config, progress, heldout)
-    return model, {**learned, "tuned_on": request.tune.record["data"]}
+    heldout = None if request.tune is None else encoded_stream(text.tokenizer, request.tune, progress)
+    given = text.stream, size, request.config, progress, heldout
+    model, learned = train_ngram(*given, memory=request.memory, on_plan=request.on_plan)
+    return model, learned if request.tune is None else {**learned, "tuned_on": request.tune.record["data"]}
 
 
 def _learn_in_steps(request: _Request, text: _Text, run: TrainingRun, progress: Progress) -> tuple[Any, dict[str, Any]]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from chainrule.base.scratch import parts_released
 from chainrule.ngram.config import NGramConfig
 from chainrule.protocol import BEGIN, END, UNKNOWN
 from chainrule.text.splitters import SEPARATORS
@@ -37,8 +38,8 @@ def train_speller(
 def token_counts(stream: Int32[ndarray, " tokens"], vocabulary_size: int) -> Int64[ndarray, " vocab"]:
     """How often each token occurs in a stream."""
     counts = np.zeros(vocabulary_size, np.int64)
-    for start in range(0, stream.size, _BATCH):  # np.bincount copies its input
-        counts += np.bincount(stream[start : start + _BATCH], minlength=counts.size)
+    for part in parts_released(stream, _BATCH):  # np.bincount copies its input
+        counts += np.bincount(part, minlength=counts.size)
     return counts
 
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from chainrule.api.cooccurrence_matrix import Together
+from chainrule.api.ids_file import ids_file
 from chainrule.api.progress_line import ProgressLine, ProgressOption, callback, shows_progress
 from chainrule.api.tokenizers import tokenized
 from chainrule.api.training_record import circumstances
-from chainrule.api.validation_text import ids_file
 from chainrule.api.vectors_checkpoint import VectorsCheckpoint, open_checkpoint, save_checkpoint
 from chainrule.api.word_vectors import FAMILY, WordVectors
 from chainrule.base.memory import check_fits

@@ -1,19 +1,16 @@
-"""The validation text of a network's training, and the file for the ids of a long text."""
+"""The validation text of a network's training."""
 
 from __future__ import annotations
 
-import tempfile
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chainrule.errors import OutputError, TextError
+from chainrule.errors import TextError
 from chainrule.protocol import END, UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Sequence
 
     from jaxtyping import Int32
     from numpy import ndarray
@@ -26,21 +23,6 @@ if TYPE_CHECKING:
     from chainrule.training.validation import Validation
 
 _SPELLED_WORDS = 1000  # words, at most, that the cost of spelling unknown ones is estimated from
-
-
-@contextmanager
-def ids_file(folder: Path | None) -> Iterator[Any]:
-    """A file without a name, which vanishes when nothing is mapped from it any more. Raises OutputError.
-
-    It is in the folder or, since a folder is made only when something is saved in it, in the nearest existing parent.
-    """
-    directory = None if folder is None else next(path for path in (folder, *folder.parents) if path.exists())
-    try:
-        file = tempfile.TemporaryFile(dir=directory)  # noqa: SIM115
-    except OSError as error:
-        raise OutputError(f"{directory or tempfile.gettempdir()}: cannot be written: {error.strerror}") from error
-    with file:
-        yield file
 
 
 def split_off_validation(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Generic
 import numpy as np
 
 from chainrule.base.bfloat16 import has_nan
+from chainrule.base.scratch import parts_released
 from chainrule.base.token_checks import as_tokens, check_prefixes, check_tokens
 from chainrule.errors import EstimationError, ModelFormatError, SettingError
 from chainrule.protocol import UNKNOWN, LanguageModel, State
@@ -149,7 +150,7 @@ def check_log_probs(log_probs: Float32[ndarray, " T"] | Float32[ndarray, "B V"])
 
 def check_savable(name: str, array: ndarray) -> None:
     """Raises EstimationError if an array of a model about to be saved has NaN: nobody could use that model."""
-    if has_nan(array):
+    if any(map(has_nan, parts_released(array) if array.ndim == 1 else (array,))):
         raise EstimationError(
             f"the model has NaN in its {name}, so it is not saved: its settings do not suit its text, or the models "
             "that it was made from are damaged; make it again with other ones"

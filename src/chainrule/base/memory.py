@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from pathlib import Path
+from typing import overload
 
 from chainrule.errors import EstimationError, SettingError
 
@@ -27,12 +28,25 @@ def check_fits(size: int, work: str) -> None:
 def available_memory() -> int | None:
     """In bytes: CHAINRULE_MEMORY, or what the system has free; None if it does not say. Raises SettingError."""
     if override := os.environ.get("CHAINRULE_MEMORY"):
-        parsed = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGT]?)B?", override.strip().upper())
-        if parsed is None:
-            raise SettingError(f"CHAINRULE_MEMORY is {override!r}; expected a number of bytes, such as 8G")
-        return int(float(parsed[1]) * _UNITS[parsed[2]])
+        return as_bytes("CHAINRULE_MEMORY", override)
     bounds = [bound for bound in (_free_memory(), *map(_limit, _CGROUP_LIMITS)) if bound is not None]
     return min(bounds, default=None)
+
+
+@overload
+def as_bytes(name: str, size: int | str) -> int: ...
+@overload
+def as_bytes(name: str, size: int | str | None) -> int | None: ...
+def as_bytes(name: str, size: int | str | None) -> int | None:
+    """A number of bytes, perhaps written as 500M, 4G or 1.5T, of powers of 1,024. Raises SettingError."""
+    if size is None or (isinstance(size, int) and not isinstance(size, bool) and size > 0):
+        return size
+    if not isinstance(size, str):
+        raise SettingError(f"{name} is {size!r}; expected a number of bytes above 0, or a text such as '8G'")
+    parsed = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGT]?)B?", size.strip().upper())
+    if parsed is None:
+        raise SettingError(f"{name} is {size!r}; expected a number of bytes, such as 8G")
+    return int(float(parsed[1]) * _UNITS[parsed[2]])
 
 
 def _free_memory() -> int | None:

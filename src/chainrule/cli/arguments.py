@@ -77,6 +77,13 @@ ModelMarkerRule = Annotated[
     Literal["error", "skip", "keep"] | None,
     Parameter(help="What to do about a literal <s>, </s> or <unk> in the text; by default as in training."),
 ]
+Memory = Annotated[
+    str | None,
+    Parameter(
+        help="The most memory to use, such as 4G. What needs more lies in temporary files (in TMPDIR); the result is "
+        "the same. By default, what is free."
+    ),
+]
 Seed = Annotated[
     int | None,
     WholeNumber,

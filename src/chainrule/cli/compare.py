@@ -23,6 +23,7 @@ from chainrule.cli.arguments import (
     file_or_dash,
 )
 from chainrule.cli.evaluate_pairs import NO_PAIRS, PairsOptions, compare_pairs
+from chainrule.cli.explore import explorer_of
 from chainrule.cli.models import open_model
 from chainrule.cli.plot_option import check_plot_option
 from chainrule.cli.screen import note, print_json, progress_bar
@@ -35,7 +36,7 @@ from chainrule.report.page import report_page
 from chainrule.report.tables import markdown_code, markdown_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from chainrule.base.progress import Progress
     from chainrule.evaluation.comparison import Comparison
@@ -181,7 +182,7 @@ def compare(
     if plot is not None:
         write_plot(comparison.plot(), plot)
         print(f"wrote {plot}", file=sys.stderr)
-    files = {} if output is None else _files(comparison, about)
+    files = {} if output is None else _files(comparison, about, texts if text is not None else ())
     _show(output, about, files, comparison.as_json(), str(comparison), json=json)
 
 
@@ -330,13 +331,15 @@ def _train_and_heldout(
     note_repairs(train, measured)
 
 
-def _files(comparison: Comparison, about: str) -> dict[str, str]:
-    """The files of a report, by name."""
+def _files(comparison: Comparison, about: str, models: Sequence[str] = ()) -> dict[str, str]:
+    """The files of a report, by name. models: the paths of those that were saved."""
     drawn = {plot.name: svg_of(plot.figure()) for plot in comparison.plots()} if has_matplotlib() else {}
     if not has_matplotlib():
         note("the page has tables instead of plots, which need pip install 'chainrule[report]'")
     command = ["chainrule", *sys.argv[1:]]
-    page = report_page(comparison, drawn, about=about, command=command, notes=comparison.notes())
+    page = report_page(
+        comparison, drawn, about=about, command=command, notes=comparison.notes(), explorer=explorer_of(models)
+    )
     plots = {f"{name}.svg": svg for name, svg in drawn.items()}
     return {TABLE: _markdown(comparison, about), FIGURES: _json(comparison.as_json()), PAGE: page, **plots}
 

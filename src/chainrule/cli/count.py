@@ -11,12 +11,13 @@ from chainrule.cli.arguments import (
     DEFAULT_TOKENIZER,
     Json,
     MarkerRule,
+    Memory,
     Overwrite,
     TextFiles,
     TokenizerOptions,
     WholeNumber,
 )
-from chainrule.cli.screen import print_json, progress_bar
+from chainrule.cli.screen import note_plan, print_json, progress_bar
 from chainrule.cli.texts import DEFAULT_READING, TextOptions, check_text_target, note_repairs
 from chainrule.vectors.cooccurrence_config import CooccurrenceConfig
 
@@ -52,6 +53,7 @@ def count(
     tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
     markers: MarkerRule = "error",
     reading: TextOptions = DEFAULT_READING,
+    memory: Memory = None,
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
@@ -70,6 +72,8 @@ def count(
     from chainrule.api.counts import count_text
 
     if window is not None:
+        if memory is not None:
+            raise CycloptsError(msg="--memory is for n-grams; pairs of words use what is free.")
         if order is not None:
             raise CycloptsError(msg="--order is for n-grams and --window for pairs of words; choose one.")
         config = CooccurrenceConfig(window=window, weighting=weighting, sides=sides)
@@ -83,7 +87,14 @@ def count(
     check_text_target(output, source, overwrite=overwrite)
     with progress_bar() as progress:
         summary = count_text(
-            source, output, order=order, tokenizer=tokenizer.config(), markers=markers, progress=progress
+            source,
+            output,
+            order=order,
+            tokenizer=tokenizer.config(),
+            markers=markers,
+            memory=memory,
+            on_plan=note_plan,
+            progress=progress,
         )
     note_repairs(source)
     if json:

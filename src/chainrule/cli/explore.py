@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+from urllib.parse import urlencode
 
 from cyclopts import CycloptsError, Parameter
 
 from chainrule.cli.arguments import WholeNumber
 from chainrule.cli.screen import note
 from chainrule.cli.serve import check_port, name_models, note_event
+from chainrule.report.page import Explorer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+PORT = 8100
 
 
 def explore(
@@ -16,7 +25,7 @@ def explore(
         str,
         Parameter(help="Models: folders or files, each perhaps with a name before it: name=lm/. The first is shown."),
     ],
-    port: Annotated[int, WholeNumber, Parameter(help="The port of the page; 0 chooses a free one.")] = 8100,
+    port: Annotated[int, WholeNumber, Parameter(help="The port of the page; 0 chooses a free one.")] = PORT,
     no_browser: Annotated[
         bool, Parameter(negative=(), help="Print the address of the page, and open no browser.")
     ] = False,
@@ -46,9 +55,20 @@ def explore(
     note("stopped")
 
 
+def explorer_of(models: Sequence[str]) -> Explorer | None:
+    """How saved models, if there are any, are looked into: at first, the surprisal of the first two."""
+    if not models:
+        return None
+    names = [Path(os.path.abspath(model)).name for model in models]
+    if len(set(names)) < len(names):
+        names = [f"{number}-{name}" for number, name in enumerate(names, 1)]
+    named = [f"{name}={model}" for name, model in zip(names, models, strict=True)]
+    state = {"view": "surprisal", **dict(zip(("model", "other"), names, strict=False))}
+    return Explorer(["chainrule", "explore", *named], f"http://127.0.0.1:{PORT}/explore/#{urlencode(state)}")
+
+
 def _open_browser(page: str) -> None:
     """Opens the page if this machine has a screen: in a terminal, a text browser would take it over."""
-    import os
     import sys
     import threading
     import webbrowser

@@ -1,4 +1,4 @@
-"""chainrule score MODEL [TEXT]: log-probabilities of texts, tokens, words or characters, line by line."""
+"""chainrule score MODEL [TEXT]: log-probabilities of texts, tokens, words, characters or bytes, line by line."""
 
 from __future__ import annotations
 
@@ -33,12 +33,13 @@ def score(
     ] = False,
     words: Annotated[bool, Parameter(negative=(), help="Score each word, whatever the tokens are.")] = False,
     characters: Annotated[bool, Parameter(negative=(), help="Score each character of each text.")] = False,
+    bytes: Annotated[bool, Parameter(negative=(), help="Score each byte of each text.")] = False,
     tokenizer: ModelTokenizerName = None,
     markers: ModelMarkerRule = None,
     reading: TextOptions = DEFAULT_READING,
     json: Json = False,
 ) -> None:
-    """Print log-probabilities of texts, or of each token, word or character.
+    """Print log-probabilities of texts, or of each token, word, character or byte.
 
         $ chainrule score lm/ heldout.txt --words
 
@@ -47,7 +48,7 @@ def score(
     counts as <unk>, without its spelling. Masked and two-sided networks give
     pseudo-log-likelihoods: the sum of log P(token | all others), </s> given.
 
-    Columns for tokens, words and characters: log P, as above; log P with the
+    Columns for tokens and other units: log P, as above; log P with the
     spelling of unknown tokens, as in bits per byte; start and end position in
     the normalised text (the end is one after the last character); the unit;
     <unk> if it contains an unknown token. Subword pieces are added up, and
@@ -55,7 +56,7 @@ def score(
     """
     from chainrule.api.scoring_model import ScoringModel
 
-    by = _units(tokens=tokens, words=words, characters=characters)
+    by = _units(tokens=tokens, words=words, characters=characters, bytes=bytes)
     source = text_for([model], reading, text)
     with progress_bar() as progress:
         scorer = open_model(model, tokenizer, markers, progress, kind=ScoringModel)

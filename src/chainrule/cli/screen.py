@@ -18,12 +18,19 @@ if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
     from rich.progress import TaskID
 
+    from chainrule.ngram.counting.disk_plan import DiskPlan
+
 _BREAKS = str.maketrans("\t\n\r", "   ")
 PATIENCE = 2.0  # seconds before progress is shown
 
 
 def note(message: str) -> None:
     print(f"note: {printable(message)}", file=sys.stderr)
+
+
+def note_plan(plan: DiskPlan) -> None:
+    """Says what counting on disk will take, before it begins."""
+    note(str(plan))
 
 
 def print_json(value: Any) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -38,14 +36,20 @@ def serve(
         ),
     ] = None,
     no_key: Annotated[bool, Parameter(negative=(), help="Let everybody in, also from other machines.")] = False,
+    workers: Annotated[
+        int, WholeNumber, Parameter(help="How many processes answer; each has a batch and limits of its own.")
+    ] = 1,
     memory: Annotated[
         float | None,
         Parameter(
-            help="The most gigabytes that the files of all open models may have: models used "
+            help="The most gigabytes that the files of all open models of a worker may have: models used "
             "least lately are closed. By default, all stay open."
         ),
     ] = None,
     max_tokens: Annotated[int, WholeNumber, Parameter(help="The longest text that a request may ask for.")] = 4096,
+    exit_on_failure: Annotated[
+        bool, Parameter(negative=(), help="End with an error when a model fails again and again; else it is reopened.")
+    ] = False,
     log_requests: Annotated[
         bool, Parameter(negative=(), help="Log each request: its route, status and time, never its text.")
     ] = False,
@@ -62,6 +66,7 @@ def serve(
     """
     from chainrule.serving.guard import is_loopback
     from chainrule.serving.limits import ServerLimits
+    from chainrule.serving.logs import log_to_stderr
     from chainrule.serving.serve import serve as serve_models
 
     if not models:
@@ -74,13 +79,12 @@ def serve(
         raise CycloptsError(
             msg=f"--host {host} lets other machines in: give --api-key-file, or --no-key to let everybody in."
         )
-    logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
-    logging.getLogger("uvicorn").setLevel(logging.ERROR)  # it warns of every request that is no HTTP
-    logging.getLogger("chainrule.serving").setLevel(logging.INFO if log_requests else logging.WARNING)
+    log_to_stderr(requests=log_requests)
     named = name_models(models)
+    many = f" with {workers} workers" if workers > 1 else ""
 
     def print_address(address: str) -> None:
-        print(f"serving {', '.join(named)} on {address}/v1; Ctrl-C stops", flush=True)
+        print(f"serving {', '.join(named)}{many} on {address}/v1; Ctrl-C stops", flush=True)
 
     serve_models(
         named,
@@ -88,6 +92,8 @@ def serve(
         port=port,
         key=key,
         open_to_all=no_key,
+        workers=workers,
+        exit_on_failure=exit_on_failure,
         memory=None if memory is None else int(memory * 1e9),
         limits=ServerLimits(max_tokens=max_tokens),
         on_start=print_address,

@@ -11,6 +11,7 @@ from chainrule.cli.arguments import (
     DEFAULT_TOKENIZER,
     Json,
     MarkerRule,
+    Memory,
     ModelOutput,
     Output,
     Overwrite,
@@ -20,7 +21,7 @@ from chainrule.cli.arguments import (
     WholeNumber,
 )
 from chainrule.cli.models import check_model_target, is_arpa, save_or_keep
-from chainrule.cli.screen import count_of, note, print_json, progress_bar
+from chainrule.cli.screen import count_of, note, note_plan, print_json, progress_bar
 from chainrule.cli.smoothing_options import DEFAULT_SMOOTHING, SmoothingOptions, estimates_table, tuned_line
 from chainrule.cli.texts import (
     DEFAULT_READING,
@@ -65,6 +66,7 @@ def ngram(
     compact: Annotated[
         bool, Parameter(negative=(), help="Quantise and pack the model, to a fifth of the size.")
     ] = False,
+    memory: Memory = None,
     markers: MarkerRule = "error",
     reading: TextOptions = DEFAULT_READING,
     mixing: MixOptions = NO_MIX,
@@ -91,11 +93,24 @@ def ngram(
     if counts:
         if texts or mixing != NO_MIX:
             raise CycloptsError(msg="TEXTS and --counts are both given; train on one or the other.")
+        if memory is not None:
+            raise CycloptsError(msg="--memory bounds the counting of texts; --counts are counted already.")
         check_read_once(*counts)
         _train_counts(counts, config, output, tokenizer, overwrite=overwrite, json=json, tune=heldout, compact=compact)
         return
     source = mixing.source(texts, reading)
-    _train(source, config, output, tokenizer, markers, overwrite=overwrite, json=json, tune=heldout, compact=compact)
+    _train(
+        source,
+        config,
+        output,
+        tokenizer,
+        markers,
+        overwrite=overwrite,
+        json=json,
+        tune=heldout,
+        compact=compact,
+        memory=memory,
+    )
 
 
 def uniform(
@@ -130,13 +145,23 @@ def _train(
     json: bool,
     tune: Source | None = None,
     compact: bool = False,
+    memory: str | None = None,
 ) -> None:
     from chainrule.api.train import train
 
     check_model_target(output, overwrite=overwrite, compact=compact)
     began = time.perf_counter()
     with progress_bar() as progress:
-        model = train(source, config, tokenizer=tokenizer.config(), markers=markers, progress=progress, tune=tune)
+        model = train(
+            source,
+            config,
+            tokenizer=tokenizer.config(),
+            markers=markers,
+            progress=progress,
+            tune=tune,
+            memory=memory,
+            on_plan=note_plan,
+        )
         if compact:
             model = model.compact(progress)
         save_or_keep(model, output, overwrite=overwrite, progress=progress)

@@ -337,6 +337,11 @@ def _print_summary(record: dict[str, Any], summary: dict[str, Any]) -> None:
             f"validation: {validation['loss']:.4f} nats a token{bits} on {validated_on(validation)}, "
             f"best after step {validation['step']:,}"
         )
+        if "next_sentence_accuracy" in validation:
+            print(
+                f"next sentence: {validation['next_sentence_accuracy']:.1%} of {count_of(validation['pairs'], 'pair')} "
+                f"right, {validation['next_sentence_loss']:.4f} nats a pair"
+            )
         note_untrained(validation)
     memory = summary["peak_memory_bytes"]
     memory_used = f", {memory / 1e9:.2f} GB peak memory" if memory else ""

@@ -11,7 +11,7 @@ VERBS = {
         "evaluate:evaluate",
         "Measure perplexity, accuracy on labels or minimal pairs, or word vectors.",
     ),
-    "score": ("score:score", "Print log-probabilities of texts, or of each token, word or character."),
+    "score": ("score:score", "Print log-probabilities of texts, or of each token, word, character or byte."),
     "next": ("next:next_tokens", "List the likeliest next tokens after a prompt."),
     "generate": ("generate:generate", "Sample texts from a model, or search for the likeliest with --beam."),
     "complete": (

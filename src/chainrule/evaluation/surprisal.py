@@ -1,10 +1,11 @@
-"""The surprisal of each token, word or character of a text, whatever the tokenizer.
+"""The surprisal of each token, word, character or byte of a text, whatever the tokenizer.
 
 Each token's log-probability is assigned to units, so that those of a document add up to that of the document:
 
     words       those of `chainrule.text.words`, which also assigns each token to a word.
     characters  code points. A token's log-probability is spread evenly over its bytes and those of the white space
                 before it: exact if tokens are characters or bytes, and otherwise only an illustration.
+    bytes       of UTF-8, spread likewise.
 
 The end of a document, </s>, is a unit of its own.
 """
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from chainrule.evaluation.token_costs import TokenLogProbs
     from chainrule.text.detokenize import Alignment
 
-By = Literal["tokens", "words", "characters"]
+By = Literal["tokens", "words", "characters", "bytes"]
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,10 @@ def units(ids: Int32[ndarray, " T"], scored: TokenLogProbs, aligned: Alignment, 
     """The units of some documents. ids: their tokens. aligned: the positions of these in the text."""
     if by == "tokens":
         return _tokens(ids, scored, aligned)
-    return _words(ids, scored, aligned) if by == "words" else _characters(ids, scored, aligned)
+    if by == "words":
+        return _words(ids, scored, aligned)
+    begins = np.arange(aligned.text.size) if by == "bytes" else np.flatnonzero((aligned.text & 0xC0) != 0x80)
+    return _spread(ids, scored, aligned, begins)
 
 
 def _tokens(ids: Int32[ndarray, " T"], scored: TokenLogProbs, aligned: Alignment) -> Units:
@@ -64,11 +68,13 @@ def _words(ids: Int32[ndarray, " T"], scored: TokenLogProbs, aligned: Alignment)
     return Units(words.starts, words.stops, closed, total, unknown, words.documents)
 
 
-def _characters(ids: Int32[ndarray, " T"], scored: TokenLogProbs, aligned: Alignment) -> Units:
+def _spread(
+    ids: Int32[ndarray, " T"], scored: TokenLogProbs, aligned: Alignment, begins: Int64[ndarray, " units"]
+) -> Units:
+    """Each token's log-probability, spread evenly over its bytes. begins: where the units begin in the text."""
     text = aligned.text
     first = np.concatenate([[0], aligned.stops[:-1]])  # with the white space before the token
     sizes = aligned.stops - first
-    begins = np.flatnonzero((text & 0xC0) != 0x80)
 
     def sum_by_unit(values: Float64[ndarray, " T"]) -> Float64[ndarray, " units"]:
         shares = np.repeat(values / np.maximum(sizes, 1), sizes)

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chainrule.api.causal_model import CausalModel
+from chainrule.api.causal_model import CausalModel, CausalNetwork
 from chainrule.api.masked_model import MaskedModel
 from chainrule.api.model import Model, as_kind
+from chainrule.base.distributions import top_of
 from chainrule.base.json_numbers import finite
 from chainrule.decoding.candidates import History, Rules
 from chainrule.decoding.choose_tokens import warped_candidates
@@ -17,6 +18,7 @@ from chainrule.decoding.growing_text import GrowingText
 from chainrule.decoding.sampling_config import SamplingConfig
 from chainrule.decoding.warpers import normalised
 from chainrule.errors import SettingError
+from chainrule.explorer.given import LONGEST
 from chainrule.mixture.linear import LinearMixture
 from chainrule.mixture.log_linear import LogLinearMixture
 from chainrule.ngram.models.padded_model import PaddedModel
@@ -24,7 +26,7 @@ from chainrule.ngram.models.trie_model import TrieModel
 from chainrule.protocol import BEGIN, END, UNKNOWN
 
 if TYPE_CHECKING:
-    from jaxtyping import Int32
+    from jaxtyping import Float32, Int32
     from numpy import ndarray
 
     from chainrule.text.tokenizer import Tokenizer
@@ -32,22 +34,35 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
     Tokens = Int32[ndarray, " tokens"]
 
+_GUESSES = 5  # tokens named of each layer
 
-def next_words(model: object, text: str, top: int = 20, sampling: SamplingConfig | None = None) -> Json:
+
+def next_words(model: Model, text: str, top: int = 20, sampling: SamplingConfig | None = None) -> Json:
     """The likeliest next tokens after a text, or those that fill its gaps, for a model that sees both sides.
 
     Of each token: its probability, as `CausalModel.next` gives it; `drawn`, the probability after the settings, 0 where
     they cut it; and `added`, the text that it appends, null for a token that is never generated. Log-probabilities are
-    in nats. Raises SettingError, MarkerError.
+    in nats. Of a text longer than `LONGEST`, the end is read. Raises SettingError, MarkerError.
     """
-    if not isinstance(model, Model):
-        raise SettingError("this model writes texts from others; Beams shows what it writes, word by word")
     if top < 1:
         raise SettingError(f"top is {top}; expected 1 or more")
+    read = text[-LONGEST:]
+    left_out = {"left_out": len(text) - len(read)}
     if model.sees_both_sides:
-        gaps = as_kind(model, MaskedModel).fill(text, top)
-        return {"kind": "gaps", "gaps": [[{"token": token, "prob": prob} for token, prob in gap] for gap in gaps]}
-    return _continuations(as_kind(model, CausalModel), text, top, sampling or SamplingConfig())
+        gaps = as_kind(model, MaskedModel).fill(read, top)
+        named = [[{"token": token, "prob": prob} for token, prob in gap] for gap in gaps]
+        return {"kind": "gaps", "gaps": named, **left_out}
+    return _continuations(as_kind(model, CausalModel), read, top, sampling or SamplingConfig()) | left_out
+
+
+def completions(model: Model, text: str, top: int = 20) -> Json:
+    """The likeliest whole words, as `CausalModel.complete` gives them. Raises as `next_words`."""
+    read = text[-LONGEST:]
+    words = [
+        {"text": word.text, "added": word.added, "log_prob": word.log_prob, "prob": math.exp(word.log_prob)}
+        for word in as_kind(model, CausalModel).complete(read, top)
+    ]
+    return {"kind": "words", "words": words, "left_out": len(text) - len(read)}
 
 
 def _continuations(model: CausalModel, text: str, top: int, sampling: SamplingConfig) -> Json:
@@ -86,6 +101,7 @@ def _continuations(model: CausalModel, text: str, top: int, sampling: SamplingCo
         ],
         **_backoff(model, state, ids, best),
         **_components(engine, state, best),
+        **_layers(model, ids, best),
     }
 
 
@@ -153,4 +169,31 @@ def _components(engine: Any, state: Any, best: Tokens) -> Json:
             {"family": family, "weight": float(weight), "probs": np.exp(row[0, best].astype(np.float64)).tolist()}
             for family, weight, row in zip(engine.components.families, weights.tolist(), rows, strict=True)
         ],
+    }
+
+
+def _layers(model: CausalModel, ids: Tokens, best: Tokens) -> Json:
+    """For a network of several layers: what each would predict, and the probability that it gives the best tokens."""
+    if not isinstance(model, CausalNetwork):
+        return {}
+    from chainrule.neural.language_model import NeuralModel
+
+    if not isinstance(model.engine, NeuralModel):
+        return {}
+    layers = model.engine.layer_log_probs(ids)
+    if len(layers) < 2:
+        return {}
+    return {"layers": [_layer(model.tokenizer, layer, log_probs, best) for layer, log_probs in layers.items()]}
+
+
+def _layer(tokenizer: Tokenizer, layer: int, log_probs: Float32[ndarray, " V"], best: Tokens) -> Json:
+    [own_log_probs], [own] = top_of(log_probs[None], _GUESSES)
+    shown = tokenizer.shown(own.tolist())
+    return {
+        "layer": layer,
+        "guesses": [
+            {"shown": token, "prob": math.exp(log_prob)}
+            for token, log_prob in zip(shown, own_log_probs.tolist(), strict=True)
+        ],
+        "probs": np.exp(log_probs[best].astype(np.float64)).tolist(),
     }

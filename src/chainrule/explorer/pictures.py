@@ -9,62 +9,104 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule.api.attend import AttentionMaps, attend
+from chainrule.api.attend_pictures import attend_picture
+from chainrule.api.caption_model import CaptionModel
 from chainrule.api.causal_model import CausalModel
 from chainrule.api.model import Model, as_kind
 from chainrule.api.pair_model import TextPairModel
 from chainrule.decoding.beam_config import BeamConfig
 from chainrule.decoding.limits import Limits
 from chainrule.errors import SettingError
+from chainrule.explorer.given import LONGEST, chosen
 from chainrule.report.beam_tree import compare_with_greedy, tree_json, tree_svg
+from chainrule.report.picture_attention import panel_records
 
 if TYPE_CHECKING:
+    from chainrule.api.beam_tree import BeamTree
+    from chainrule.pictures.picture import Picture
+
     Json = dict[str, Any]
 
 _MOST_TOKENS = 512  # of a text whose attention is shown
 
 
-def beams(model: object, text: str, size: int, max_tokens: int) -> Json:
-    """All that a beam search considers after a text, or for a source: its tree, a drawing of it, and a sentence.
+def beams(
+    model: object, text: str, size: int, max_tokens: int, *, given: str | None = None, picture: Picture | None = None
+) -> Json:
+    """All that a beam search considers: its tree, a drawing of it, and a sentence.
 
-    Raises SettingError, MarkerError.
+    text: what the hypotheses begin with; of a longer one than `LONGEST`, the end is read. given, picture: as for
+    `text_model`. Raises SettingError, TextError, MarkerError.
     """
-    search = BeamConfig(size=size)
-    if isinstance(model, TextPairModel):
-        tree = model.beam_tree(text, search, max_tokens=max_tokens)
-    elif isinstance(model, Model):
-        tree = as_kind(model, CausalModel).beam_tree(text, search, Limits(max_tokens=max_tokens))
-    else:
-        raise SettingError("this model writes no texts; expected one that continues or translates them")
-    vocabulary = tree.tokenizer.vocabulary
+    search, read = BeamConfig(size=size), text[-LONGEST:]
+    searched = _search(model, read, search, max_tokens, given, picture)
+    tree, vocabulary = searched.tree, searched.tokenizer.vocabulary
 
     def name(token: int) -> str:
-        return tree.tokenizer.shown([token])[0]
+        return searched.tokenizer.shown([token])[0]
 
     return {
-        **json.loads(tree_json(tree.title, text, tree.tree, vocabulary.token)),
-        "shown": [name(node.token) for node in tree.tree.nodes],
-        "finding": compare_with_greedy(tree.tree, name),
-        "svg": tree_svg(tree.title, text, tree.tree, lambda token: name(token).strip() or name(token)),
+        **json.loads(tree_json(searched.title, searched.prompt, tree, vocabulary.token)),
+        "shown": [name(node.token) for node in tree.nodes],
+        "finding": compare_with_greedy(tree, name),
+        "svg": tree_svg(
+            searched.title, searched.prompt, tree, lambda token: name(token).strip() or name(token), in_page=True
+        ),
+        "left_out": len(text) - len(read),
     }
 
 
-def attention(model: object, text: str, target: str | None = None, layer: int = 0) -> Json:
-    """The attention maps of one layer, and the titles of all.
+def _search(
+    model: object, text: str, search: BeamConfig, max_tokens: int, given: str | None, picture: Picture | None
+) -> BeamTree:
+    if isinstance(model, TextPairModel):
+        return model.beam_tree(given or "", search, begin=text, max_tokens=max_tokens)
+    if isinstance(model, CaptionModel):
+        return model.beam_tree(chosen(picture), search, max_tokens=max_tokens)
+    if isinstance(model, Model):
+        return as_kind(model, CausalModel).beam_tree(text, search, Limits(max_tokens=max_tokens))
+    raise SettingError("this model writes no texts; expected one that continues or translates them")
 
-    weights: float32, little-endian, in base64: a head after another, each row by row. Raises SettingError, MarkerError.
+
+def attention(
+    model: object, text: str, layer: int = 0, *, given: str | None = None, picture: Picture | None = None
+) -> Json:
+    """The attention maps of one layer, and the titles of all; of captions, the picture as each token sees it.
+
+    text: of models of pairs and captions, what is written; without one, what the model writes. given, picture: as for
+    `text_model`. weights: float32, little-endian, in base64: a head after another, each row by row. Raises
+    SettingError, TextError, MarkerError.
     """
-    if not isinstance(model, Model | TextPairModel):
+    if isinstance(model, CaptionModel):
+        shown = attend_picture(model, chosen(picture), text or None)
+        [caption] = shown.captions
+        return {"kind": "picture", "caption": caption.text, "panels": panel_records(shown.picture, caption)}
+    if isinstance(model, TextPairModel):
+        sources = [model.sources([given or ""])[0], model.target.encode_texts([text]).ids]
+        _check_length(max(map(len, sources)))
+        drawn = attend(model, given or "", text or None)
+    elif isinstance(model, Model):
+        _check_length(len(model.tokenizer.encode_texts([text]).ids))
+        drawn = attend(model, text)
+    else:
         raise SettingError("this model has no attention to show; expected a Transformer or a model of pairs")
-    drawn = attend(model, text, target or None)
     assert isinstance(drawn, AttentionMaps)
+    return _maps(drawn, layer)
+
+
+def _check_length(tokens: int) -> None:
+    """Raises SettingError."""
+    if tokens > _MOST_TOKENS:
+        raise SettingError(f"the text has {tokens:,} tokens; attention is shown of up to {_MOST_TOKENS}: shorten it")
+
+
+def _maps(drawn: AttentionMaps, layer: int) -> Json:
     if not 0 <= layer < len(drawn.maps):
         raise SettingError(f"layer is {layer}; expected 0 to {len(drawn.maps) - 1}")
     shown = drawn.maps[layer]
-    longest = max(len(shown.rows), len(shown.columns))
-    if longest > _MOST_TOKENS:
-        raise SettingError(f"the text has {longest:,} tokens; attention is shown of up to {_MOST_TOKENS}")
     weights = np.nan_to_num(shown.weights).astype("<f4")
     return {
+        "kind": "maps",
         "heading": drawn.heading,
         "layers": [own.title for own in drawn.maps],
         "layer": layer,

@@ -9,7 +9,7 @@ from chainrule.api.causal_model import CausalModel
 from chainrule.api.model import Model, as_kind
 from chainrule.api.surprisal import documents
 from chainrule.applications.detection.token_ranks import rank_texts
-from chainrule.errors import SettingError
+from chainrule.explorer.given import LONGEST
 from chainrule.text.block import NEVER_IN_UTF8, Block, byte_array
 
 if TYPE_CHECKING:
@@ -17,18 +17,17 @@ if TYPE_CHECKING:
 
     Json = dict[str, Any]
 
-LONGEST = 20_000  # characters of a text; the rest is left out, and the record says so
 _RANKED = 1000  # characters of a text whose tokens are ranked, which needs the whole distribution at each
+_LIKELIER = 10  # tokens named of each rank
 
 
-def surprisals(model: object, text: str, by: By = "tokens") -> Json:
-    """The surprisal of each unit of a text, its end last, and its sum.
+def surprisals(model: Model, text: str, by: By = "tokens") -> Json:
+    """The surprisal of each unit of a text, its end last, and its sum. Of a text longer than `LONGEST`, the beginning
+    is read.
 
     Log-probabilities are in nats, spelling of unknown words included in `text_log_prob`. `rank`, of tokens of short
     texts: how many tokens were likelier, plus one. Raises SettingError, MarkerError.
     """
-    if not isinstance(model, Model):
-        raise SettingError("this model scores texts given others; expected one of single texts, which continues them")
     continues = as_kind(model, CausalModel)
     read = text[:LONGEST]
     block = Block(
@@ -38,7 +37,7 @@ def surprisals(model: object, text: str, by: By = "tokens") -> Json:
     record, name = document.as_json(by), by.removesuffix("s")
     units = [{"text": unit.pop(name), **unit} for unit in record.pop(f"{name}_scores")]
     if by == "tokens" and len(read) <= _RANKED and document.tokens > 1:
-        ranked = rank_texts(continues.language_model, continues.tokenizer, [read])[0]
+        ranked = rank_texts(continues.language_model, continues.tokenizer, [read], likelier=_LIKELIER)[0]
         for unit, rank, likelier in zip(units, ranked.ranks.tolist(), ranked.likelier, strict=False):
             unit |= {"rank": rank, "likelier": likelier}
     size = len(document.normalised.encode("utf-8", "replace")) + 1

@@ -35,6 +35,7 @@ from chainrule.neural.encoders.transformer import Transformer, norm_of
 from chainrule.neural.layers import Embedding, OutputTransform, initialise
 from chainrule.neural.network import Network
 from chainrule.neural.output import AdaptiveSoftmax, FullSoftmax, NoOutput, SampledSoftmax
+from chainrule.neural.sentence_pairs import NextSentence
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,11 +86,17 @@ def build(config: NetworkConfig, vocabulary_size: int, counts: Float[Tensor, " V
         transform=ends.output_transform,
     )
     if config.output == "full":
-        return Network(config, ends.embedding, encoder, full)
+        return Network(config, ends.embedding, encoder, full, _next_sentence(config))
     if config.output == "nce" and full.bias is not None:  # the scores then begin as a normalised distribution
         nn.init.constant_(full.bias, -math.log(vocabulary_size))
     sampled = SampledSoftmax(full, config.output, config.noise_samples, counts, config.noise_power)
     return Network(config, ends.embedding, encoder, sampled)
+
+
+def _next_sentence(config: NetworkConfig) -> NextSentence | None:
+    if isinstance(config, MaskedConfig) and config.next_sentence:
+        return NextSentence(config.width, config.initialisation)
+    return None
 
 
 class _Ends(NamedTuple):

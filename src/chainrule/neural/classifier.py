@@ -19,7 +19,7 @@ from chainrule.base.token_checks import check_tokens
 from chainrule.neural.document_boundaries import framed, padding_starts
 from chainrule.neural.dropout import dropped
 from chainrule.neural.scoring_batches import batched, padded, rounded_up
-from chainrule.neural.sentence_pairs import MARKERS, SentencePair, join_sentences, with_types
+from chainrule.neural.sentence_pairs import MARKERS, SentencePair, join_sentences, separator, with_types
 from chainrule.protocol import END
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ class Classifier(nn.Module):
         """The last layer, or the mix of layers."""
         x = self.network.embed(tokens)
         if self.unit == "pair":
-            x = with_types(x, self.network, second)
+            x = with_types(x, self.network.types, second)
         layers = list(self.network.encoder.hidden_layers(x, starts))
         if not len(self.mix):
             return layers[-1]
@@ -167,7 +167,8 @@ class Classifier(nn.Module):
         if self.unit != "pair":
             return cast("UnitTokens", item)
         first, second = cast("Both", item)
-        return join_sentences(first, second, self.network, (self.network.encoder.context or _PART) - MARKERS)
+        longest = (self.network.encoder.context or _PART) - MARKERS
+        return join_sentences(first, second, separator(self.network.config), longest)
 
     def _parts(self, texts: Sequence[_Text]) -> list[_Part]:
         """Cuts texts into parts. If texts are labelled, the </s> before a text belongs to it, so that an empty text
@@ -178,13 +179,19 @@ class Classifier(nn.Module):
         size = context if self.unit == "pair" else max(1, context - 2)  # a pair has its length already
         for text in texts:
             for begin in range(0, max(1, len(text.tokens)), size):
-                inputs = framed(text.tokens[begin : begin + size], self.network)[:context]
+                inputs = self._framed(text, slice(begin, begin + size))[:context]
                 owners = np.full(len(inputs), -1 if self.unit == "word" else first)
                 own = text.of_tokens[begin : begin + size][: len(inputs) - 1]
                 owners[1 : len(own) + 1] = np.where(own < 0, -1, first + own)
                 parts.append(_Part(inputs, owners, text.second + 1 if isinstance(text, SentencePair) else _NEVER))
             first += text.number
         return parts
+
+    def _framed(self, text: _Text, part: slice) -> Int64[ndarray, " inputs"]:
+        """A part of a text as it is read; a pair has its separators already."""
+        if isinstance(text, SentencePair):
+            return np.concatenate([[END], text.tokens[part]]).astype(np.int64)
+        return framed(text.tokens[part], self.network)
 
 
 def _of_all_units(rows: Float32[ndarray, "units C"], text: _Text) -> Float32[ndarray, "units C"]:

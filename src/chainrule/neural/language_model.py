@@ -17,6 +17,7 @@ from chainrule.base.distributions import NAN_MESSAGE, NOTHING_TO_DRAW_MESSAGE, c
 from chainrule.base.token_checks import as_tokens, check_prefixes, check_tokens
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.neural import encoder_states
+from chainrule.neural.layer_guesses import layer_log_probs
 from chainrule.neural.quantising import is_quantised
 from chainrule.neural.scoring_batches import WARM_UP, padded, stride, window_start
 from chainrule.neural.text_scores import documents_of, position_tops, score_rows, top_tokens
@@ -250,6 +251,10 @@ class NeuralModel:
     ) -> list[tuple[Float32[ndarray, "tokens k"], Int32[ndarray, "tokens k"]]]:
         """As `PromptReader.position_tops`."""
         return position_tops(self.network, sequences, k)
+
+    def layer_log_probs(self, prefix: Tokens) -> dict[int, Float32[ndarray, " vocab"]]:
+        """What each layer would predict after a prefix, in nats, by its number; see `layer_guesses`."""
+        return layer_log_probs(self.network, self._last_window(as_tokens(prefix)))
 
     def vectors(
         self, sequences: Sequence[Tokens], layer: int | None = None, *, bfloat16: bool = False

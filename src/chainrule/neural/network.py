@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 import torch
 from torch import Tensor, nn
 
+from chainrule.neural.sentence_pairs import with_types
 from chainrule.protocol import BEGIN, END
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from chainrule.neural.encoder_states import State
     from chainrule.neural.layers import Embedding
     from chainrule.neural.output import AdaptiveSoftmax, FullSoftmax, NoOutput, SampledSoftmax
+    from chainrule.neural.sentence_pairs import NextSentence
 
 
 class Encoder(Protocol):
@@ -79,19 +81,29 @@ class Network(nn.Module):
         embedding: Embedding,
         encoder: Encoder,
         output: FullSoftmax | SampledSoftmax | AdaptiveSoftmax | NoOutput,
+        next_sentence: NextSentence | None = None,
     ) -> None:
+        """next_sentence: a second output, for pairs of sentences."""
         super().__init__()
         self.config, self.embedding, self.encoder, self.output = config, embedding, encoder, output
+        self.next_sentence = next_sentence
         self.vocabulary_size = len(embedding.weight)
 
     def forward(
-        self, tokens: Int64[Tensor, "B T"], state: State = None, starts: Bool[Tensor, "B T"] | None = None
+        self,
+        tokens: Int64[Tensor, "B T"],
+        state: State = None,
+        starts: Bool[Tensor, "B T"] | None = None,
+        second: Int64[Tensor, " B"] | None = None,
     ) -> tuple[Float[Tensor, "B T D"], State]:
         """Hidden states, and the state to continue from.
 
         tokens: with </s> before the first token of each text. state, starts: as for `Encoder`. A network whose memory
-        is a document's begins anew at every </s>.
+        is a document's begins anew at every </s>. second: where the second sentence begins in rows that are pairs, each
+        of them one document.
         """
+        if second is not None:
+            return self.encoder(with_types(self.embed(tokens), self.types, second), state, starts)
         if self.memory == "document":
             borders = tokens == END
             starts = borders if starts is None else starts | borders
@@ -109,6 +121,11 @@ class Network(nn.Module):
     def start(self, rows: int) -> State:
         """The state of rows that have read nothing."""
         return self.encoder.start(rows)
+
+    @property
+    def types(self) -> Tensor | None:
+        """The vectors of the types of tokens, (types, D), for the sentences of a pair; None: it has none."""
+        return cast("Tensor | None", getattr(self.encoder, "segments", None))
 
     @property
     def memory(self) -> Memory:

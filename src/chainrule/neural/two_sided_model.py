@@ -19,6 +19,7 @@ from chainrule.errors import SettingError
 from chainrule.neural.document_boundaries import framed, padding_starts
 from chainrule.neural.encoders.directions import SeparateDirections
 from chainrule.neural.scoring_batches import batched, padded
+from chainrule.neural.sentence_pairs import MARKERS, pair_tokens, separator
 from chainrule.neural.vectors import static_vectors, token_vectors
 from chainrule.protocol import BEGIN, END
 from chainrule.text.tokenizer import documents_of
@@ -113,6 +114,34 @@ class TwoSidedModel:
             window = self._window(len(inputs), mask + 1)
             hidden = self._read([inputs[window]])[0, mask + 1 - window.start]
             row[:] = _without_end(self.network.output.log_probs(hidden[None])[0].cpu().numpy())
+        return log_probs
+
+    @torch.inference_mode()
+    def score_following(self, firsts: Sequence[Tokens], seconds: Sequence[Tokens]) -> Float32[ndarray, " pairs"]:
+        """log P(the second text follows the first) of each pair, in nats.
+
+        Of the longer text of a pair, the end is cut off where both do not fit. Raises SettingError if the network was
+        not trained for it.
+        """
+        network = self.network
+        if network.next_sentence is None:
+            raise SettingError(
+                "the network was not trained to say whether a sentence follows another; train a masked one with "
+                "next_sentence=True"
+            )
+        longest, end = network.config.context - MARKERS, separator(network.config)
+        pairs = [pair_tokens(as_tokens(a), as_tokens(b), end, longest) for a, b in zip(firsts, seconds, strict=True)]
+        log_probs = np.empty(len(pairs), np.float32)
+        longest_first = sorted(range(len(pairs)), key=lambda place: -len(pairs[place][0]))
+        for places in batched(longest_first, lambda place: len(pairs[place][0]), _TOGETHER):
+            rows = [pairs[place][0] for place in places]
+            for row in rows:
+                check_tokens(row, self.vocabulary_size)
+            tokens = torch.from_numpy(padded(rows, END)).to(network.device)
+            second = torch.tensor([pairs[place][1] for place in places], device=network.device)
+            starts = padding_starts([len(row) for row in rows], network.device)
+            logits = network.next_sentence(network(tokens, None, starts, second)[0])
+            log_probs[places] = logits.float().log_softmax(-1)[:, 0].cpu().numpy()
         return log_probs
 
     def vectors(

@@ -192,6 +192,12 @@ class NGramConfig:
             return "stupid-backoff, whose scores do not sum to one,"
         return "a model of documents that begin with several <s>" if self.begins == "all" else ""
 
+    @property
+    def needs_whole_counts(self) -> bool:
+        """Whether estimation needs all counts in memory, beside the probabilities or to find weights."""
+        finds_weights = self.smoothing == "jelinek-mercer" and not self.weights
+        return self.smoothing in BACKING_OFF or finds_weights
+
     def threshold(self, order: int) -> int:
         """n-grams of this order are kept if they were seen more often than this."""
         return self.prune[min(order, len(self.prune)) - 1]
@@ -217,6 +223,18 @@ def check_tunable(config: object) -> None:
         raise SettingError("both weights and a text to tune them on are given; choose one of the two")
     if config.discount:
         raise SettingError("both a discount and a text to tune it on are given; choose one of the two")
+
+
+def check_limitable(config: object, *, tuned: bool) -> None:
+    """Raises SettingError where the memory for counting cannot be limited."""
+    if not isinstance(config, NGramConfig):
+        raise SettingError("only the counting of n-grams can be limited in memory; leave memory out")
+    if tuned or config.needs_whole_counts:
+        what = "tuning" if tuned else config.smoothing
+        raise SettingError(
+            f"{what} needs all counts in memory, which therefore cannot be limited; leave memory out, or choose "
+            f"{'no text to tune on' if tuned else 'another smoothing'}"
+        )
 
 
 def _listed(values: object) -> str:

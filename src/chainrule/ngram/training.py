@@ -7,20 +7,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from chainrule.base.memory import available_memory
 from chainrule.base.ownership import Owned, unwrap
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError
-from chainrule.ngram.config import BACKING_OFF, check_tunable
+from chainrule.ngram.config import BACKING_OFF, check_limitable, check_tunable
 from chainrule.ngram.counting.count import count_ngrams
 from chainrule.ngram.counting.counts import begin_nodes
-from chainrule.ngram.counting.memory_estimate import check_memory
+from chainrule.ngram.counting.disk_plan import DiskPlan, ignore_plan
+from chainrule.ngram.counting.memory_estimate import check_memory, fits_memory
 from chainrule.ngram.counting.padding import padded
+from chainrule.ngram.counting.runs import BASE_BYTES, count_in_runs, plan_runs
 from chainrule.ngram.estimation.build_table import table_of
 from chainrule.ngram.estimation.estimators import estimate
 from chainrule.ngram.model_class import model_of
 from chainrule.protocol import BEGIN
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from jaxtyping import Int32
     from numpy import ndarray
 
@@ -37,17 +42,26 @@ def train_ngram(
     config: NGramConfig,
     progress: Progress = silent,
     heldout: Int32[ndarray, " tokens"] | None = None,
+    *,
+    memory: int | None = None,
+    on_plan: Callable[[DiskPlan], None] = ignore_plan,
 ) -> tuple[AnyNGram, dict[str, Any]]:
     """Counts n-grams, then estimates probabilities. stream: documents, each ended by </s>. heldout: one to tune on.
 
-    An owned stream is freed as soon as counting no longer needs it. Raises EstimationError where memory does not
-    suffice, where the held-out text shares no word with the vocabulary, and where config.strict_discounts asks for it;
-    SettingError where there is nothing to tune.
+    An owned stream is freed as soon as counting no longer needs it. memory, on_plan: as in `count_within`. Raises
+    EstimationError where memory does not suffice, where the held-out text shares no word with the vocabulary, and where
+    config.strict_discounts asks for it; SettingError where there is nothing to tune; OutputError where the disk has no
+    room for what memory cannot hold.
     """
     if heldout is not None:
         check_tunable(config)
+    if memory is not None:
+        check_limitable(config, tuned=heldout is not None)
     keeps_counts = heldout is not None or config.smoothing in BACKING_OFF
-    counts = count_stream(stream, vocabulary_size, config, progress, keeps_counts=keeps_counts)
+    if keeps_counts or config.needs_whole_counts:
+        counts = count_stream(stream, vocabulary_size, config, progress, keeps_counts=keeps_counts)
+    else:
+        counts = count_within(stream, vocabulary_size, config, memory, progress, on_plan=on_plan)
     return model_of_counts(counts, config, progress, heldout, overwrite=heldout is None)
 
 
@@ -70,6 +84,36 @@ def count_stream(
     del stream
     counts = count_ngrams(owned, vocabulary_size, config.order, progress)
     counts.counts[begin_nodes(counts)] = 0  # contexts, which are never predicted
+    return counts
+
+
+def count_within(
+    stream: MaybeOwned[Int32[ndarray, " tokens"]],
+    vocabulary_size: int,
+    config: NGramConfig,
+    memory: int | None = None,
+    progress: Progress = silent,
+    *,
+    on_plan: Callable[[DiskPlan], None] = ignore_plan,
+) -> Counts:
+    """As `count_stream`, but on disk where counts and probabilities in their place would need too much memory.
+
+    memory: how many bytes this process may hold; by default, what is free. on_plan: called before anything is counted
+    on disk. Raises OutputError where the disk has no room, EstimationError where the memory is not enough even so.
+    """
+    stream = unwrap(stream)
+    limit = available_memory() if memory is None else memory
+    extra = _extra_begins(config)
+    if limit is None or fits_memory(
+        stream, vocabulary_size, config.order, limit - (0 if memory is None else BASE_BYTES), keeps_counts=False
+    ):
+        owned = Owned(stream)
+        del stream
+        return count_stream(owned, vocabulary_size, config, progress, keeps_counts=False)
+    plan = plan_runs(stream, vocabulary_size, config.order, limit)
+    on_plan(plan)
+    counts = count_in_runs(stream, vocabulary_size, config.order, plan, progress, extra_begins=extra)
+    counts.counts[begin_nodes(counts)] = 0
     return counts
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from chainrule.base.bfloat16 import BFLOAT16, widened
 from chainrule.errors import SettingError
 from chainrule.open_models.architectures import ARCHITECTURES
+from chainrule.open_models.architectures.bert import BERT_WITH_PAIRS
 from chainrule.open_models.sentence_encoders import without_output
 from chainrule.open_models.settings import differences, read_settings, write_settings
 from chainrule.open_models.vocabulary import Numbering
@@ -78,8 +79,14 @@ def export_model(config: NetworkConfig, arrays: Mapping[str, ndarray], tokenizer
     is_masked = architecture.family == "masked"
     if is_masked and origin is None and config.memory == "stream":
         raise SettingError(f"{architecture.model_type} reads each text by itself, so it cannot have memory='stream'")
-    native = _native_masked_tokens if is_masked else _native_tokens
-    tokens = native(tokenizer, splitter, config.context) if origin is None else _tokens_of(origin, splitter)
+    if origin is not None:
+        tokens = _tokens_of(origin, splitter)
+    elif is_masked:
+        tokens = _native_masked_tokens(
+            tokenizer, splitter, config.context, has_types=getattr(config, "segments", 0) > 1
+        )
+    else:
+        tokens = _native_tokens(tokenizer, splitter, config.context)
     tensors = _tensors(architecture, config, arrays, tokens.ours)
     dtype = _TYPES[arrays["embedding.weight"].dtype]
     written: Json = {
@@ -107,7 +114,7 @@ def export_model(config: NetworkConfig, arrays: Mapping[str, ndarray], tokenizer
 def _architecture_of(config: NetworkConfig, origin: Json | None) -> Architecture:
     """The architecture of a network: if possible, the one that it was imported as. Raises SettingError."""
     known = ARCHITECTURES.values()
-    candidates = [*known, *(without_output(one) for one in known if one.sees_both_sides)]
+    candidates = [*known, BERT_WITH_PAIRS, *(without_output(one) for one in known if one.sees_both_sides)]
     if origin is not None:
         name = origin["config"].get("model_type")
         candidates.sort(key=lambda one: one.model_type != name)
@@ -202,12 +209,14 @@ def _native_tokens(tokenizer: Tokenizer, splitter: Subword, context: int) -> _To
     return _Tokens(named.ours, files, named.numbers[end], named.numbers[end])
 
 
-def _native_masked_tokens(tokenizer: Tokenizer, splitter: Subword, context: int) -> _Tokens:
-    """The tokens of a masked model: <s>, the mask here, and </s>, read before a text, by their usual names."""
+def _native_masked_tokens(tokenizer: Tokenizer, splitter: Subword, context: int, *, has_types: bool) -> _Tokens:
+    """The tokens of a masked model: <s>, the mask here, and </s>, read before a text, by their usual names.
+
+    has_types: whether the second text of a pair has a type of its own.
+    """
     named = _named_tokens(tokenizer, splitter, {MARKER_TOKENS[UNKNOWN]: UNKNOWN, _MASK: BEGIN, _BEFORE: END})
-    files = _native_files(
-        named, before=_BEFORE, context=context, special={"mask": _MASK, "cls": _BEFORE, "pad": _BEFORE}
-    )
+    special = {"mask": _MASK, "cls": _BEFORE, "sep": _BEFORE, "pad": _BEFORE}
+    files = _native_files(named, before=_BEFORE, context=context, special=special, pair_types=(0, int(has_types)))
     return _Tokens(named.ours, files, None, None)
 
 
@@ -253,9 +262,19 @@ def _named_tokens(tokenizer: Tokenizer, splitter: Subword, markers: dict[str, in
     return _Named(described, numbers, ours, unknown)
 
 
-def _native_files(named: _Named, *, before: str, context: int, special: Mapping[str, str]) -> dict[str, bytes]:
-    """The files of the tokenizer. before: the token put before each text. special: tokens by their purposes."""
-    processor = _followed_by(named.described.get("post_processor"), before, named.numbers[before])
+def _native_files(
+    named: _Named,
+    *,
+    before: str,
+    context: int,
+    special: Mapping[str, str],
+    pair_types: tuple[int, int] | None = None,
+) -> dict[str, bytes]:
+    """The files of the tokenizer. before: the token put before each text. special: tokens by their purposes.
+
+    pair_types: of the texts of a pair, which is read as [CLS] a [SEP] b [SEP]; None: as [CLS] a b.
+    """
+    processor = _followed_by(named.described.get("post_processor"), before, named.numbers[before], pair_types)
     config: Json = {
         "tokenizer_class": "PreTrainedTokenizerFast",
         **{f"{purpose}_token": token for purpose, token in special.items()},
@@ -263,6 +282,8 @@ def _native_files(named: _Named, *, before: str, context: int, special: Mapping[
         "model_max_length": context,
         "clean_up_tokenization_spaces": False,
     }
+    if pair_types is not None:
+        config["model_input_names"] = ["input_ids", "token_type_ids", "attention_mask"]
     described = {**named.described, "post_processor": processor}
     return {
         hugging_face.TOKENIZER: json.dumps(described, ensure_ascii=False).encode(),
@@ -276,14 +297,18 @@ def _special(content: str, number: int, *, takes_space: bool) -> Json:
     return {"id": number, "content": content, **flags, "special": True}
 
 
-def _followed_by(processor: Json | None, token: str, number: int) -> Json:
-    """A post-processor that does what there was, then puts a token before each text."""
-    begin = {"SpecialToken": {"id": token, "type_id": 0}}
-    text = [{"Sequence": {"id": part, "type_id": 0}} for part in "AB"]
+def _followed_by(processor: Json | None, token: str, number: int, pair_types: tuple[int, int] | None) -> Json:
+    """A post-processor that does what there was, then puts a token before each text.
+
+    pair_types: as for `_native_files`; the token is both [CLS] and [SEP].
+    """
+    first, second = pair_types or (0, 0)
+    begin, middle, end = ({"SpecialToken": {"id": token, "type_id": kind}} for kind in (0, first, second))
+    a, b = ({"Sequence": {"id": part, "type_id": kind}} for part, kind in (("A", first), ("B", second)))
     template: Json = {
         "type": "TemplateProcessing",
-        "single": [begin, text[0]],
-        "pair": [begin, *text],
+        "single": [begin, a],
+        "pair": [begin, a, b] if pair_types is None else [begin, a, middle, b, end],
         "special_tokens": {token: {"id": token, "ids": [number], "tokens": [token]}},
     }
     return template if processor is None else {"type": "Sequence", "processors": [processor, template]}

@@ -9,6 +9,7 @@ from chainrule.base.progress import Progress, silent
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.neural.config import NetworkConfig
 from chainrule.open_models.architectures import ARCHITECTURES
+from chainrule.open_models.architectures.bert import BERT, BERT_WITH_PAIRS
 from chainrule.open_models.sentence_encoders import output_tensors, read_pooling, without_output
 from chainrule.open_models.settings import read_settings
 from chainrule.open_models.tensors import Tensors, arrays_of, rows_of
@@ -133,6 +134,8 @@ def architecture_of(checkpoint: Checkpoint) -> Architecture:
         raise ModelFormatError(
             f"{checkpoint.location}: {CONFIG}: architectures is {classes!r:.80}; expected a list of names of classes"
         )
+    if architecture is BERT and BERT_WITH_PAIRS.class_name in classes and not checkpoint.sentence_files:
+        return BERT_WITH_PAIRS
     has_output = architecture.class_name in classes or bool(
         output_tensors(architecture) & Tensors(architecture, checkpoint).names.keys()
     )

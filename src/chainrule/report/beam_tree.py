@@ -49,13 +49,14 @@ def tree_json(title: str, prompt: str, tree: SearchTree, name: Callable[[int], s
     return json.dumps(whole, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
 
 
-def tree_svg(title: str, prompt: str, tree: SearchTree, name: Callable[[int], str]) -> str:
+def tree_svg(title: str, prompt: str, tree: SearchTree, name: Callable[[int], str], *, in_page: bool = False) -> str:
     """A drawing: time runs to the right; siblings are sorted downwards, the likeliest on the level of their parent.
 
     Each box has a token, or a run of tokens without a fork, with its log-probability given what is to its left and the
     total since the prompt; a thicker line means a more probable path. Large trees are drawn without pruned hypotheses.
+    in_page: without a heading, and with a box for each token; data-step is the number of the step that adds a part.
     """
-    return render("beam_tree.svg.j2", **_drawing(title, prompt, tree, name, is_page=False))
+    return render("beam_tree.svg.j2", **_drawing(title, prompt, tree, name, is_page=in_page))
 
 
 def tree_page(
@@ -103,15 +104,18 @@ def _drawing(title: str, prompt: str, tree: SearchTree, name: Callable[[int], st
     scored = [node.fate != "greedy" for node in tree.nodes]
     greedy = set(tree.greedy)
     shown = [len(tree.nodes) <= MANY or node.fate != "pruned" or i in greedy for i, node in enumerate(tree.nodes)]
+    legend = list(_legend())
     left_out = "" if all(shown) else f"; {shown.count(False):,} pruned hypotheses are left out"
+    drawing = draw(build_boxes(prompt, tree, name, shown, joined=not is_page), head=HEAD_OF_PAGE if is_page else HEAD)
     return {
+        **drawing,
+        "width": max(drawing["width"], legend[-1]["right"]),
         "title": shortened(title, 100),
         "subtitle": f"{scored.count(True):,} hypotheses scored{left_out}. "
         "In a box: the token, its log-probability, and the total so far, in nats.",
         "finding": compare_with_greedy(tree, name),
-        "legend": list(_legend()),
+        "legend": legend,
         "is_page": is_page,
-        **draw(build_boxes(prompt, tree, name, shown, joined=not is_page), head=HEAD_OF_PAGE if is_page else HEAD),
     }
 
 
@@ -141,5 +145,6 @@ def _hypothesis(tree: SearchTree, i: int, text: Callable[[Sequence[int]], str]) 
 def _legend() -> Iterator[dict[str, Any]]:
     left = float(MARGIN)
     for kind, label in LEGEND:
-        yield {"kind": kind, "label": label, "left": left}
-        left += 20 + 6.4 * len(label) + 22
+        right = left + 20 + 6.4 * len(label) + 22
+        yield {"kind": kind, "label": label, "left": left, "right": right}
+        left = right

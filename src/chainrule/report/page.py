@@ -6,7 +6,7 @@ import json
 import math
 import platform
 import shlex
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chainrule import __version__
 from chainrule.drawing.rendering import render
@@ -20,8 +20,21 @@ if TYPE_CHECKING:
 TITLE = "Language models compared"
 
 
+class Explorer(NamedTuple):
+    """How the models of a report are looked into: the command that starts the explorer, and the address of its page."""
+
+    command: Sequence[str]
+    address: str
+
+
 def report_page(
-    comparison: Comparison, drawn: Mapping[str, str], *, about: str, command: Sequence[str], notes: Sequence[str]
+    comparison: Comparison,
+    drawn: Mapping[str, str],
+    *,
+    about: str,
+    command: Sequence[str],
+    notes: Sequence[str],
+    explorer: Explorer | None = None,
 ) -> str:
     """The page as HTML. drawn: the SVGs of its plots, by name; a plot without one is shown as a table only.
 
@@ -29,7 +42,9 @@ def report_page(
     """
     plots = comparison.plots()
     samples = ["Samples"] if any(contender.samples for contender in comparison.contenders) else []
-    sections = ["Table", *(plot.title for plot in plots), *samples, "Signatures", "How to reproduce this"]
+    explored = [] if explorer is None else ["Look into the models"]
+    titles = [plot.title for plot in plots]
+    sections = ["Table", *titles, *samples, *explored, "Signatures", "How to reproduce this"]
     header, rows = _table(comparison)
     return render(
         "report.html.j2",
@@ -43,6 +58,7 @@ def report_page(
         contenders=comparison.contenders,
         signatures=[[contender.name, contender.measurement.signature] for contender in comparison.contenders],
         command=shlex.join(command),
+        explorer=None if explorer is None else {"command": shlex.join(explorer.command), "address": explorer.address},
         versions=f"chainrule {__version__}, Python {platform.python_version()}, "
         f"{platform.system()} {platform.machine()}",
         records=[

@@ -49,17 +49,18 @@ def picture_attention_page(heading: str, picture: UInt8[ndarray, "H W 3"], capti
         height=height,
         picture=_address(picture),
         captions=[
-            {
-                "title": caption.title,
-                "text": caption.text,
-                "panels": [
-                    {"token": panel.name, "address": _address(panel.pixels), "hint": hint}
-                    for panel, hint in zip(_panels(picture, caption), _hints(caption), strict=True)
-                ],
-            }
+            {"title": caption.title, "text": caption.text, "panels": panel_records(picture, caption)}
             for caption in captions
         ],
     )
+
+
+def panel_records(picture: UInt8[ndarray, "H W 3"], caption: AttendedCaption) -> list[dict[str, str]]:
+    """Of each token: the picture, lit where it attends, as a data URL; and the place of most attention, in words."""
+    return [
+        {"token": panel.name, "address": _address(panel.pixels), "hint": hint}
+        for panel, hint in zip(_panels(picture, caption), _hints(caption), strict=True)
+    ]
 
 
 def picture_attention_figure(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,9 @@ from chainrule.errors import ChainruleError, SettingError
 from chainrule.serving import requests
 from chainrule.serving.api_error import ApiError
 from chainrule.serving.explorer import add_explorer
-from chainrule.serving.guard import LOG
+from chainrule.serving.json_bytes import json_bytes
+from chainrule.serving.logs import LOG
+from chainrule.serving.metrics import prometheus_text
 from chainrule.serving.requests import BodyType, parse_body
 
 if TYPE_CHECKING:
@@ -24,15 +25,15 @@ if TYPE_CHECKING:
 
     from chainrule.serving.chat import ChatAnswer
     from chainrule.serving.completions import CompletionAnswer
-    from chainrule.serving.metrics import Metrics
     from chainrule.serving.service import Service
+    from chainrule.serving.worker_states import WorkerStates
 
     Json = dict[str, Any]
 
 _BODY_WAIT_SECONDS = 0.02  # of a short answer, before its client is watched
 
 
-def build_app(service: Service, metrics: Metrics) -> FastAPI:
+def build_app(service: Service, states: WorkerStates) -> FastAPI:
     """The application. All routes are registered here."""
 
     @asynccontextmanager
@@ -104,14 +105,15 @@ def build_app(service: Service, metrics: Metrics) -> FastAPI:
 
     @app.get("/health", summary="Whether the server works.")
     async def health() -> Response:
-        broken = [served.name for served in service.table.open_models() if not served.scheduler.is_alive]
+        broken = sorted({name for state in await states.all() for name in state.broken})
         if broken:
             return _json({"status": "broken", "models": broken}, status=503)
         return _json({"status": "ok"})
 
     @app.get("/metrics", summary="Counts and times, for Prometheus.")
     async def read_metrics() -> Response:
-        return PlainTextResponse(metrics.text(service.table), media_type="text/plain; version=0.0.4")
+        text = prometheus_text(state.series for state in await states.all())
+        return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
 
     return app
 
@@ -161,10 +163,10 @@ def _stream(answer: CompletionAnswer | ChatAnswer, ignored: list[str]) -> Stream
     async def events() -> AsyncIterator[bytes]:
         try:
             async for chunk in answer.chunks():
-                yield b"data: " + _bytes(chunk) + b"\n\n"
+                yield b"data: " + json_bytes(chunk) + b"\n\n"
         except (ApiError, ChainruleError, OSError, RuntimeError) as error:
             shown = error if isinstance(error, ApiError) else _as_api_error(error)
-            yield b"data: " + _bytes(shown.body()) + b"\n\n"
+            yield b"data: " + json_bytes(shown.body()) + b"\n\n"
         yield b"data: [DONE]\n\n"
 
     return StreamingResponse(
@@ -173,11 +175,7 @@ def _stream(answer: CompletionAnswer | ChatAnswer, ignored: list[str]) -> Stream
 
 
 def _json(record: Json, ignored: list[str] | None = None, status: int = 200) -> Response:
-    return Response(_bytes(record), status, _ignored_header(ignored or []), "application/json")
-
-
-def _bytes(record: Json) -> bytes:
-    return json.dumps(record, allow_nan=False, separators=(",", ":")).encode()
+    return Response(json_bytes(record), status, _ignored_header(ignored or []), "application/json")
 
 
 def _ignored_header(names: list[str]) -> dict[str, str]:
@@ -188,7 +186,7 @@ def _ignored_header(names: list[str]) -> dict[str, str]:
 
 async def _api_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, ApiError)
-    return Response(_bytes(error.body()), error.status, error.headers(), "application/json")
+    return Response(json_bytes(error.body()), error.status, error.headers(), "application/json")
 
 
 async def _chainrule_error(request: Request, error: Exception) -> Response:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from chainrule.serving.answering import answer_head, chunks_of, token_usage
 from chainrule.serving.api_error import ApiError
 from chainrule.serving.choice import Choice, ChosenToken, Chunk
 from chainrule.serving.generating import check_size, generation, text_settings
 from chainrule.serving.prompts import Prompt, encode_prompts
 from chainrule.serving.ticket import Ticket
-from chainrule.serving.token_names import finite
+from chainrule.serving.token_arrays import TokenRows, token_arrays
 from chainrule.serving.work import Scoring
 
 if TYPE_CHECKING:
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 
     from chainrule.serving.requests import CompletionBody
     from chainrule.serving.served_model import ServedModel
-    from chainrule.serving.work import Generation
+    from chainrule.serving.work import Generation, Top
 
     Json = dict[str, Any]
 
@@ -118,33 +120,21 @@ class CompletionAnswer:
         """The arrays for a prompt, if its index is given, and for tokens after it."""
         if self._body.logprobs is None:
             return None
-        names = self._served.names
-        arrays: Json = {"tokens": [], "token_logprobs": [], "top_logprobs": [], "text_offset": []}
-        if prompt is not None:
-            self._add_prompt(arrays, prompt, self._prompts[prompt])
-        arrays["tokens"] += [names.name(token.token) for token in chosen]
-        arrays["token_logprobs"] += [token.log_prob for token in chosen]
-        arrays["text_offset"] += [token.offset for token in chosen]
-        for token in chosen:
-            best, ids = ([], []) if token.top is None else (column.tolist() for column in token.top)
-            arrays["top_logprobs"].append(names.top(token.token, token.log_prob, best, ids))
-        return arrays
+        parts = [] if prompt is None else [self._prompt_rows(prompt, self._prompts[prompt])]
+        ids, log_probs, tops, offsets = zip(*chosen, strict=True) if chosen else ((), (), (), ())
+        parts.append(TokenRows(ids, log_probs, tops, offsets))
+        return token_arrays(self._served.names, parts, first_is_unknown=prompt is not None and bool(parts[0].ids))
 
-    def _add_prompt(self, arrays: Json, index: int, prompt: Prompt) -> None:
-        """Adds a prompt's tokens. The first has no log-probability: clients take it for the beginning."""
+    def _prompt_rows(self, index: int, prompt: Prompt) -> TokenRows:
+        """A prompt's tokens. The first counts as unknown, since clients take it for the beginning."""
         assert self.scoring is not None
-        names, ids = self._served.names, prompt.ids.tolist()
-        skipped = 0 if prompt.is_marked else 1
-        log_probs = [finite(log_prob) for log_prob in self.scoring.log_probs[index][skipped:].tolist()]
-        arrays["tokens"] += map(names.name, ids)
-        arrays["token_logprobs"] += [None, *log_probs][: len(ids)]
-        arrays["text_offset"] += [0, *prompt.stops][: len(ids)]
+        log_probs, ids = self.scoring.log_probs[index], prompt.ids.tolist()
+        tops: list[Top | None] = [None] * len(ids)
         if self.scoring.top:
-            best, tops = (column[skipped:].tolist() for column in self.scoring.tops[index])
-        else:
-            best = tops = [[]] * len(log_probs)
-        rows = zip(ids[1:], log_probs, best, tops, strict=True)
-        arrays["top_logprobs"] += [None, *(names.top(*row) for row in rows)][: len(ids)]
+            tops = list(zip(*self.scoring.tops[index], strict=True))
+        if prompt.is_marked:  # the marker was not scored
+            log_probs, tops = np.append(np.float32(0), log_probs), [None, *tops][: len(ids)]
+        return TokenRows(ids, log_probs, tops, [0, *prompt.stops][: len(ids)])
 
 
 def _mean_log_prob(chunk: Chunk) -> float:

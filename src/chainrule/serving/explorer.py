@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any, Literal
 
 from fastapi.responses import RedirectResponse, Response
@@ -9,11 +10,14 @@ from pydantic import Field
 
 from chainrule.decoding.sampling_config import SamplingConfig
 from chainrule.errors import SettingError
-from chainrule.explorer.next_words import next_words
+from chainrule.evaluation.surprisal import By  # noqa: TC001  # pydantic reads it
+from chainrule.explorer.given import describe, text_model
+from chainrule.explorer.next_words import completions, next_words
 from chainrule.explorer.page import HEADERS, page_files
 from chainrule.explorer.pictures import attention, beams
 from chainrule.explorer.surprisals import surprisals
 from chainrule.serving.api_error import ApiError
+from chainrule.serving.picture_input import picture_of
 from chainrule.serving.requests import Body, Number, Whole
 from chainrule.serving.service import call_model
 
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
 
     from fastapi import FastAPI
 
+    from chainrule.api.model import Model
     from chainrule.serving.service import Service
 
     Json = dict[str, Any]
@@ -29,11 +34,23 @@ if TYPE_CHECKING:
 PAGE = "/explore/"
 
 
-class NextBody(Body):
-    """The body of /v1/explore/next."""
+class ViewBody(Body):
+    """What the bodies of all views share. given: a source, for models of pairs; picture: a file in base64."""
 
     text: str = ""
-    top: Whole | None = Field(None, ge=1, le=100)
+    given: str | None = None
+    picture: str | None = None
+
+
+class ModelBody(Body):
+    """The body of /v1/explore/model."""
+
+
+class NextBody(ViewBody):
+    """The body of /v1/explore/next."""
+
+    unit: Literal["tokens", "words"] = "tokens"
+    top: Whole = Field(20, ge=1, le=100)
     temperature: Number | None = Field(None, ge=0, le=1e6)
     top_k: Whole | None = Field(None, ge=1)
     top_p: Number | None = Field(None, gt=0, le=1)
@@ -41,26 +58,22 @@ class NextBody(Body):
     typical: Number | None = Field(None, gt=0, le=1)
 
 
-class SurprisalBody(Body):
+class SurprisalBody(ViewBody):
     """The body of /v1/explore/surprisal."""
 
-    text: str
-    by: Literal["tokens", "words", "characters"] = "tokens"
+    by: By = "tokens"
 
 
-class BeamsBody(Body):
+class BeamsBody(ViewBody):
     """The body of /v1/explore/beams."""
 
-    text: str = ""
     size: Whole = Field(3, ge=1, le=20)
     max_tokens: Whole = Field(10, ge=1, le=50)
 
 
-class AttentionBody(Body):
+class AttentionBody(ViewBody):
     """The body of /v1/explore/attention."""
 
-    text: str
-    target: str | None = None
     layer: Whole = 0
 
 
@@ -72,24 +85,40 @@ def add_explorer(app: FastAPI, post: Callable[..., None], service: Service) -> N
         record: Json = await call_model(served, lambda: function(served.any_model), param="text")
         return {**record, "model": served.name, "fingerprint": served.fingerprint}
 
+    async def on_view(body: ViewBody, function: Callable[[Any, Json], Json]) -> Json:
+        """function: takes the model, and what its texts are given."""
+        given: Json = {"given": body.given, "picture": None}
+        if body.picture:
+            given["picture"] = await asyncio.to_thread(picture_of, body.picture, 1, service.limits.picture_pixels)
+        return await on_model(body, lambda model: function(model, given))
+
+    async def on_text_model(body: ViewBody, function: Callable[[Model], Json]) -> Json:
+        return await on_view(body, lambda model, given: function(text_model(model, **given)))
+
+    async def model_route(body: ModelBody) -> Json:
+        return await on_model(body, describe)
+
     async def next_route(body: NextBody) -> Json:
+        if body.unit == "words":
+            return await on_text_model(body, lambda model: completions(model, body.text, body.top))
         cuts = {name: getattr(body, name) for name in ("top_k", "top_p", "min_p", "typical")}
         temperature = 1.0 if body.temperature is None else body.temperature
         try:
             sampling = SamplingConfig(temperature=temperature, **({} if temperature == 0 else cuts))
         except SettingError as error:
             raise ApiError(400, str(error)) from None
-        return await on_model(body, lambda model: next_words(model, body.text, body.top or 20, sampling))
+        return await on_text_model(body, lambda model: next_words(model, body.text, body.top, sampling))
 
     async def surprisal_route(body: SurprisalBody) -> Json:
-        return await on_model(body, lambda model: surprisals(model, body.text, body.by))
+        return await on_text_model(body, lambda model: surprisals(model, body.text, body.by))
 
     async def beams_route(body: BeamsBody) -> Json:
-        return await on_model(body, lambda model: beams(model, body.text, body.size, body.max_tokens))
+        return await on_view(body, lambda model, given: beams(model, body.text, body.size, body.max_tokens, **given))
 
     async def attention_route(body: AttentionBody) -> Json:
-        return await on_model(body, lambda model: attention(model, body.text, body.target, body.layer))
+        return await on_view(body, lambda model, given: attention(model, body.text, body.layer, **given))
 
+    post("/v1/explore/model", ModelBody, model_route)
     post("/v1/explore/next", NextBody, next_route)
     post("/v1/explore/surprisal", SurprisalBody, surprisal_route)
     post("/v1/explore/beams", BeamsBody, beams_route)

@@ -8,13 +8,13 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
-import logging
 import time
 import uuid
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from chainrule.serving.api_error import ApiError
+from chainrule.serving.logs import LOG
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, MutableMapping
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     Send = Callable[[Message], Awaitable[None]]
     App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-LOG = logging.getLogger("chainrule.serving")
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 _OPEN_ROUTES = {"/health", "/", "/explore"}  # without a key
 _OPEN_FILES = "/explore/"  # the page's own files, which hold no secret

@@ -8,53 +8,74 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from chainrule.serving.model_table import ModelTable
 
 _BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)  # seconds
+_KINDS = {
+    "chainrule_workers": "gauge",
+    "chainrule_requests_total": "counter",
+    "chainrule_request_seconds": "histogram",
+    "chainrule_requests_running": "gauge",
+    "chainrule_rows_in_use": "gauge",
+    "chainrule_accepted_tokens": "gauge",
+    "chainrule_generated_tokens_total": "counter",
+    "chainrule_prompt_tokens_total": "counter",
+    "chainrule_scored_tokens_total": "counter",
+}
 
 
 class Metrics:
-    """What has happened since the start."""
+    """What has happened in a process since its start."""
 
     def __init__(self) -> None:
         self.requests: Counter[tuple[str, int]] = Counter()  # by route and status
         self.seconds: dict[str, list[int]] = {}  # by route: how many requests took up to each bound, and longer
-        self.total_seconds: Counter[str] = Counter()
+        self.total_seconds: dict[str, float] = {}
         self.running = 0
 
     def count(self, route: str, status: int, seconds: float) -> None:
         """Counts a request that was answered."""
         self.requests[route, status] += 1
         self.seconds.setdefault(route, [0] * (len(_BOUNDS) + 1))[bisect_left(_BOUNDS, seconds)] += 1
-        self.total_seconds[route] += seconds  # type: ignore[assignment]  # a sum, in a Counter
+        self.total_seconds[route] = self.total_seconds.get(route, 0.0) + seconds
 
-    def text(self, table: ModelTable) -> str:
-        """The metrics in Prometheus' text format."""
-        lines = ["# TYPE chainrule_requests_total counter"]
+    def series(self, table: ModelTable) -> dict[str, float]:
+        """All numbers by their names in Prometheus, labels included. Those of several processes may be added."""
+        series: Counter[str] = Counter({"chainrule_workers": 1, "chainrule_requests_running": self.running})
         for (route, status), count in sorted(self.requests.items()):
-            lines.append(f'chainrule_requests_total{{route="{route}",status="{status}"}} {count}')
-        lines.append("# TYPE chainrule_request_seconds histogram")
+            series[f'chainrule_requests_total{{route="{route}",status="{status}"}}'] = count
         for route, counts in sorted(self.seconds.items()):
-            sums = list(accumulate(counts))
-            for bound, below in zip([*map(str, _BOUNDS), "+Inf"], sums, strict=True):
-                lines.append(f'chainrule_request_seconds_bucket{{route="{route}",le="{bound}"}} {below}')
-            lines.append(f'chainrule_request_seconds_sum{{route="{route}"}} {self.total_seconds[route]:.6f}')
-            lines.append(f'chainrule_request_seconds_count{{route="{route}"}} {sums[-1]}')
-        lines += ["# TYPE chainrule_requests_running gauge", f"chainrule_requests_running {self.running}"]
-        models = list(table.open_models())
-        for name, kind, attribute in (
-            ("rows_in_use", "gauge", "rows_in_use"),
-            ("accepted_tokens", "gauge", "accepted_tokens"),
-            ("generated_tokens_total", "counter", "generated_tokens"),
-            ("prompt_tokens_total", "counter", "read_tokens"),
-            ("scored_tokens_total", "counter", "scored_tokens"),
-        ):
-            lines.append(f"# TYPE chainrule_{name} {kind}")
-            by_model: Counter[str] = Counter()
-            for served in models:
-                by_model[served.name] += getattr(served.scheduler, attribute)
-            lines += [f'chainrule_{name}{{model="{_escaped(model)}"}} {count}' for model, count in by_model.items()]
-        return "\n".join(lines) + "\n"
+            for bound, below in zip([*map(str, _BOUNDS), "+Inf"], accumulate(counts), strict=True):
+                series[f'chainrule_request_seconds_bucket{{route="{route}",le="{bound}"}}'] = below
+            series[f'chainrule_request_seconds_sum{{route="{route}"}}'] = self.total_seconds[route]  # type: ignore[assignment]
+            series[f'chainrule_request_seconds_count{{route="{route}"}}'] = sum(counts)
+        for served in table.open_models():  # a model that was opened again is there twice
+            label, scheduler = f'{{model="{_escaped(served.name)}"}}', served.scheduler
+            series[f"chainrule_rows_in_use{label}"] += scheduler.rows_in_use
+            series[f"chainrule_accepted_tokens{label}"] += scheduler.accepted_tokens
+            series[f"chainrule_generated_tokens_total{label}"] += scheduler.generated_tokens
+            series[f"chainrule_prompt_tokens_total{label}"] += scheduler.read_tokens
+            series[f"chainrule_scored_tokens_total{label}"] += scheduler.scored_tokens
+        return dict(series)
+
+
+def prometheus_text(processes: Iterable[Mapping[str, float]]) -> str:
+    """The sums of what processes report, in Prometheus' text format."""
+    total: dict[str, float] = {}
+    for series in processes:
+        for name, value in series.items():
+            total[name] = total.get(name, 0) + value
+    lines = []
+    for family, kind in _KINDS.items():
+        lines.append(f"# TYPE {family} {kind}")
+        lines += [
+            f"{name} {value if isinstance(value, int) else f'{value:.6f}'}"
+            for name, value in total.items()
+            if name.startswith(family)
+        ]
+    return "\n".join(lines) + "\n"
 
 
 def _escaped(label: str) -> str:

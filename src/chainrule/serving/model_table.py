@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from chainrule.api.pair_model import TextPairModel
     from chainrule.serving.limits import ServerLimits
 
+BROKEN = "failed several times in a row"
+
 
 @dataclass
 class _Entry:
@@ -51,7 +53,8 @@ class ModelTable:
     ) -> None:
         """paths: names and models. memory: bytes that the files of all open models may have; None: any number.
 
-        on_event: a callback for what happened (opened, closed, cannot be opened: why) to which model.
+        on_event: a callback for what happened (opened, closed, cannot be opened: why, BROKEN) to which model;
+        the last on another thread.
         Raises SettingError if two models have one name.
         """
         self._entries: dict[str, _Entry] = {}
@@ -124,7 +127,9 @@ class ModelTable:
             message = f"the model {name!r} cannot be opened"
             raise ApiError(503, message, param="model", code="model_unavailable", retry_after=10) from error
         self._retire(name, entry)
-        entry.served = ServedModel(name, model, fingerprint, self._limits)
+        entry.served = ServedModel(
+            name, model, fingerprint, self._limits, on_broken=lambda: self.on_event(BROKEN, name)
+        )
         entry.stamp, entry.bytes = stamp, size
         self.on_event("opened", name)
 

@@ -21,7 +21,7 @@ from chainrule.serving.ticket import Ticket, wake_all
 from chainrule.serving.work import Call, Generation, Scoring
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from chainrule.protocol import LanguageModel
     from chainrule.serving.limits import ServerLimits
@@ -35,10 +35,19 @@ class Scheduler:
     """Works for requests, on a thread of its own. Methods but `_run` and below are called from other threads."""
 
     def __init__(
-        self, model: LanguageModel[Any], limits: ServerLimits, *, reads_prompts: bool, context: int | None = None
+        self,
+        model: LanguageModel[Any],
+        limits: ServerLimits,
+        *,
+        reads_prompts: bool,
+        context: int | None = None,
+        on_broken: Callable[[], None] | None = None,
     ) -> None:
-        """reads_prompts: whether the model is a `PromptReader`. context: the most tokens that it reads at once."""
-        self.model, self.limits = model, limits
+        """reads_prompts: whether the model is a `PromptReader`. context: the most tokens that it reads at once.
+
+        on_broken: called on the scheduler's thread when the model counts as broken.
+        """
+        self.model, self.limits, self._on_broken = model, limits, on_broken
         self._reads_prompts, self._context = reads_prompts, context
         self._ready = threading.Condition()
         self._new: deque[Generation | Scoring | Call] = deque()
@@ -182,6 +191,8 @@ class Scheduler:
         for ticket in tickets:
             ticket.error = error
         self._woken |= tickets
+        if self._failures == _FAILURES and self._on_broken is not None:
+            self._on_broken()
 
     def _call(self, part: Call) -> None:
         error = None

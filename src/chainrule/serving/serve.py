@@ -12,12 +12,7 @@ from chainrule.serving.limits import ServerLimits
 
 if TYPE_CHECKING:
     import os
-    import socket
     from collections.abc import Callable, Mapping
-
-    import uvicorn
-
-    from chainrule.serving.model_table import ModelTable
 
 
 def serve(
@@ -27,7 +22,9 @@ def serve(
     port: int = 8000,
     key: str | None = None,
     open_to_all: bool = False,
+    workers: int = 1,
     memory: int | None = None,
+    exit_on_failure: bool = False,
     limits: ServerLimits | None = None,
     on_start: Callable[[str], None] | None = None,
     on_event: Callable[[str, str], None] = lambda event, name: None,
@@ -35,48 +32,48 @@ def serve(
     """Serves models over HTTP, with OpenAI's interface, until Ctrl-C. Running answers then end.
 
     models: paths by name; the first is the default. key: what every request must have. open_to_all: whether other
-    machines may ask without a key. memory: bytes that the files of all open models may have; by default, any number.
-    on_start: called with the server's address once it answers. on_event: called with what happened to which model.
-    Raises SettingError, ModelFormatError.
+    machines may ask without a key. workers: processes that answer; each has limits and models of its own, but mapped
+    files, such as those of n-gram models, are in memory once. memory: bytes that the files of all open models of a
+    process may have; by default, any number. exit_on_failure: whether a model that fails several times in a row ends
+    the server; by default, the next request opens it again. on_start: called with the server's address once it answers.
+    on_event: called with what happened to which model. Raises SettingError, ModelFormatError; ChainruleError if a
+    model's failure has ended the server.
 
     good:  chainrule.serve({"lm": "lm/"}, port=8000)
     """
     try:
         from chainrule.serving.guard import is_loopback
-        from chainrule.serving.model_table import ModelTable
-        from chainrule.serving.server import bind, build_server
+        from chainrule.serving.run_server import ServerSettings, run_server
+        from chainrule.serving.server import bind
+        from chainrule.serving.workers import run_workers
     except ModuleNotFoundError as error:
-        if error.name not in ("fastapi", "uvicorn", "starlette", "h11"):
+        if error.name not in ("fastapi", "uvicorn", "starlette", "h11", "orjson"):
             raise
         raise SettingError("serving needs FastAPI and uvicorn: pip install 'chainrule[serve]'") from None
     if not models:
         raise SettingError("there is no model to serve; give one")
+    if workers < 1:
+        raise SettingError(f"workers is {workers}; expected 1 or more")
     if key is None and not open_to_all and not is_loopback(host):
         raise SettingError(f"host is {host!r}, which lets other machines in; give a key, or set open_to_all")
-    limits = limits or ServerLimits()
-    paths = [(name, Path(path)) for name, path in models.items()]
+    paths = tuple((name, Path(path)) for name, path in models.items())
     for _, path in paths:
         if not path.exists():
             raise ModelFormatError(f"{path}: there is no such folder or file; expected a model")
-    table = ModelTable(paths, limits, memory=memory)
+    settings = ServerSettings(
+        models=paths,
+        host=host,
+        key=key,
+        memory=memory,
+        limits=limits or ServerLimits(),
+        exit_on_failure=exit_on_failure,
+    )
     with bind(host, port) as listening:
         name = f"[{host}]" if ":" in host else host
         address = f"http://{name}:{listening.getsockname()[1]}"
         report = None if on_start is None else lambda: on_start(address)
-        server = build_server(table, limits, host=host, key=key, on_start=report)
         with suppress(KeyboardInterrupt):  # uvicorn has let running answers end, and raises it again
-            asyncio.run(_run(server, table, listening, on_event))
-
-
-async def _run(
-    server: uvicorn.Server, table: ModelTable, listening: socket.socket, on_event: Callable[[str, str], None]
-) -> None:
-    """The default model is opened first, so that a faulty one shows at once. Raises SettingError, ModelFormatError."""
-    from chainrule.serving.api_error import ApiError
-
-    try:
-        await table.get(None)
-    except ApiError as error:
-        raise error.__cause__ or SettingError(error.message) from None
-    table.on_event = on_event
-    await server.serve(sockets=[listening])
+            if workers == 1:
+                asyncio.run(run_server(settings, listening, on_start=report, on_event=on_event))
+            else:
+                run_workers(settings, listening, workers, on_start=report, on_event=on_event)

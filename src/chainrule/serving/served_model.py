@@ -32,8 +32,15 @@ class ServedModel:
     """A model with its name. fingerprint: of its files; equal ones give equal texts for equal seeds."""
 
     def __init__(
-        self, name: str, model: Model | TextPairModel | CaptionModel, fingerprint: str, limits: ServerLimits
+        self,
+        name: str,
+        model: Model | TextPairModel | CaptionModel,
+        fingerprint: str,
+        limits: ServerLimits,
+        *,
+        on_broken: Callable[[], None] | None = None,
     ) -> None:
+        """on_broken: as in `Scheduler`."""
         self.name, self.fingerprint, self.limits = name, fingerprint, limits
         self.any_model = model
         self.created = int(time.time())
@@ -44,7 +51,9 @@ class ServedModel:
             self.context, engine = family.context(model.engine), model.engine
         # Networks that continue texts are PromptReaders.
         self.reads_prompts = isinstance(model, CausalModel) and FAMILIES[model.family].embeds
-        self.scheduler = Scheduler(engine, limits, reads_prompts=self.reads_prompts, context=self.context)
+        self.scheduler = Scheduler(
+            engine, limits, reads_prompts=self.reads_prompts, context=self.context, on_broken=on_broken
+        )
 
     @property
     def family(self) -> str:

@@ -14,10 +14,12 @@ from chainrule.serving.app import build_app
 from chainrule.serving.guard import Guard, allowed_hosts
 from chainrule.serving.metrics import Metrics
 from chainrule.serving.service import Service
+from chainrule.serving.worker_states import WorkerState, WorkerStates
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
+    from pathlib import Path
 
     from chainrule.serving.limits import ServerLimits
     from chainrule.serving.model_table import ModelTable
@@ -27,13 +29,28 @@ _HEADER_BYTES = 1 << 16
 
 
 def build_server(
-    table: ModelTable, limits: ServerLimits, *, host: str, key: str | None, on_start: Callable[[], None] | None = None
+    table: ModelTable,
+    limits: ServerLimits,
+    *,
+    host: str,
+    key: str | None,
+    on_start: Callable[[], None] | None = None,
+    folder: Path | None = None,
+    number: int = 0,
 ) -> uvicorn.Server:
-    """A server for sockets that are bound to a host. on_start: called once it accepts requests."""
+    """A server for sockets that are bound to a host.
+
+    on_start: called once it accepts requests. folder, number: as in `WorkerStates`.
+    """
     metrics = Metrics()
-    guard = Guard(
-        build_app(Service(table, limits), metrics), key=key, hosts=allowed_hosts(host), limits=limits, metrics=metrics
-    )
+
+    def own_state() -> WorkerState:
+        broken = [served.name for served in table.open_models() if not served.scheduler.is_alive]
+        return WorkerState(broken, metrics.series(table))
+
+    states = WorkerStates(own_state, folder, number)
+    app = build_app(Service(table, limits), states)
+    guard = Guard(app, key=key, hosts=allowed_hosts(host), limits=limits, metrics=metrics)
     config = uvicorn.Config(
         guard,
         http=_protocol_with_deadline(limits.receipt_seconds),
@@ -48,7 +65,7 @@ def build_server(
         timeout_graceful_shutdown=max(1, round(limits.stopping_seconds)),
         h11_max_incomplete_event_size=_HEADER_BYTES,
     )
-    return _Server(config, guard, on_start)
+    return _Server(config, guard, states, on_start)
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -68,9 +85,15 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 class _Server(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config, guard: Guard, on_start: Callable[[], None] | None) -> None:
+    def __init__(
+        self, config: uvicorn.Config, guard: Guard, states: WorkerStates, on_start: Callable[[], None] | None
+    ) -> None:
         super().__init__(config)
-        self._guard, self._on_start = guard, on_start
+        self._guard, self._states, self._on_start = guard, states, on_start
+
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        async with self._states.shown():
+            await super().serve(sockets)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)

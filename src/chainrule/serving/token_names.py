@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from chainrule.serving.json_bytes import json_text
 
+if TYPE_CHECKING:
     from chainrule.text.tokenizer import Tokenizer
 
 IMPOSSIBLE = -9999.0  # in place of -inf, which JSON lacks
@@ -19,6 +19,7 @@ class TokenNames:
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._vocabulary = tokenizer.vocabulary
         self._names: dict[int, str] = {}
+        self._json: dict[int, bytes] = {}
         self.restore = lru_cache(1 << 16)(tokenizer.restore)
 
     def name(self, token: int) -> str:
@@ -33,11 +34,12 @@ class TokenNames:
             self._names[token] = name
         return name
 
-    def top(self, token: int, log_prob: float, best: Iterable[float], ids: Iterable[int]) -> dict[str, float]:
-        """The likeliest tokens with their log-probabilities, and the token that is there."""
-        top = {self.name(other): finite(other_log_prob) for other, other_log_prob in zip(ids, best, strict=True)}
-        top[self.name(token)] = finite(log_prob)  # one number in both fields, so that they can be compared
-        return top
+    def json(self, token: int) -> bytes:
+        """Its name as JSON."""
+        name = self._json.get(token)
+        if name is None:
+            name = self._json[token] = json_text(self.name(token))
+        return name
 
 
 def finite(log_prob: float) -> float:

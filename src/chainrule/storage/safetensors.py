@@ -20,6 +20,7 @@ import numpy as np
 
 from chainrule.base.bfloat16 import BFLOAT16
 from chainrule.base.progress import Progress, silent
+from chainrule.base.scratch import release_pages
 from chainrule.errors import ModelFormatError
 
 if TYPE_CHECKING:
@@ -91,6 +92,7 @@ def write_tensors(
                 part = data[: _CHUNK - written % _CHUNK]
                 write(part)
                 data, written = data[len(part) :], written + len(part)
+                release_pages()
                 progress("saving", written - header_size, offset)
         file.flush()
         os.fsync(file.fileno())

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from chainrule.base.progress import Progress, silent
+from chainrule.base.scratch import parts_released
 from chainrule.errors import SettingError, TextError
 from chainrule.protocol import UNKNOWN
 from chainrule.text.block import LINE_FEED, byte_array
@@ -96,8 +97,8 @@ def limit_vocabulary(tokenizer: Tokenizer, stream: Int32[ndarray, " T"], config:
         kept = listed_tokens(config.vocabulary, tokenizer.normaliser)
     else:
         counts = np.zeros(len(tokens), np.int64)
-        for start in range(0, stream.size, _BATCH):  # np.bincount copies its argument
-            counts += np.bincount(stream[start : start + _BATCH], minlength=len(tokens))
+        for part in parts_released(stream, _BATCH):  # np.bincount copies its argument
+            counts += np.bincount(part, minlength=len(tokens))
         kept = [tokens[token] for token in _most_frequent(counts, config.min_count, config.vocabulary_size)]
     return keep_tokens(kept, tokenizer, stream)
 
@@ -108,8 +109,8 @@ def keep_tokens(kept: Sequence[bytes], tokenizer: Tokenizer, stream: Int32[ndarr
     numbers = np.arange(len(tokens), dtype=np.int32)  # the new id of each token
     numbers[first:] = vocabulary.encode(byte_array(b" ".join(tokens[first:]) + b"\n")).ids[:-1]
     left_out = [tokens[token] for token in np.flatnonzero(numbers == UNKNOWN).tolist() if token != UNKNOWN]
-    for start in range(0, stream.size, _BATCH):
-        stream[start : start + _BATCH] = numbers[stream[start : start + _BATCH]]
+    for part in parts_released(stream, _BATCH):
+        part[:] = numbers[part]
     return Tokenized(tokenizer.with_vocabulary(vocabulary), stream, left_out)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chainrule.base.progress import Progress, silent
+from chainrule.base.scratch import map_file
 from chainrule.base.threads import map_in_order
 from chainrule.errors import OutputError, SettingError
 from chainrule.protocol import END
@@ -166,7 +167,7 @@ def encoded_stream(
         else:
             _append(file, ids if numbers is None else numbers[ids])
         size, is_first = size + ids.size, False
-    return stream[:size] if file is None else np.asarray(np.memmap(file, np.int32, "r+"))
+    return stream[:size] if file is None else map_file(file, np.int32)
 
 
 def _with_room(stream: Int32[ndarray, " T"], room: int) -> Int32[ndarray, " room"]:

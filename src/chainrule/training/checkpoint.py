@@ -4,6 +4,8 @@
     last-<digest>.safetensors    weights, optimiser, average, carried state, random state
     best-<digest>.safetensors    the weights that validated best
 
+Processes that share out the weights write folders in place of these files: last-<name>/, best-<name>/, a file for each.
+
 Replacing checkpoint.json is the one commit point: after a kill at any moment, this checkpoint is whole or the previous
 one. Nothing is ever unpickled.
 """
@@ -12,6 +14,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -19,13 +22,17 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from chainrule.base.files import lock_folder, replace_file, sync_folder
 from chainrule.errors import ModelFormatError, OutputError
-from chainrule.storage.safetensors import file_digest, open_tensors, write_tensors
+from chainrule.storage.safetensors import file_digest, write_tensors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from numpy import ndarray
+    from torch import Tensor
+
+    from chainrule.training.processes import Processes
+    from chainrule.training.saved_tensors import SavedTensors
 
 FORMAT: Literal[1] = 1
 FOLDER, INDEX = "checkpoints", "checkpoint.json"
@@ -42,6 +49,13 @@ class DataFile(_Strict):
     name: str
     bytes: int
     sha256: str
+
+
+class DataFolder(_Strict):
+    """A folder of files, each with the shares of one process."""
+
+    name: str
+    files: list[DataFile]
 
 
 class RunProgress(_Strict):
@@ -71,15 +85,15 @@ class Checkpoint(_Strict):
     run: dict[str, Any]  # settings of network and training, tokenizer and text: a resumed run must have the same
     machine: dict[str, Any]
     progress: RunProgress
-    files: dict[str, DataFile]
+    files: dict[str, DataFile | DataFolder]
 
 
 class OpenedCheckpoint(NamedTuple):
     """A checkpoint that was read from its folder."""
 
     entry: Checkpoint
-    last: dict[str, ndarray] | None  # None if that file is damaged while the best is whole
-    best: dict[str, ndarray] | None
+    last: SavedTensors | None  # None if that file is damaged while the best is whole
+    best: SavedTensors | None
     damage: str  # what is wrong with the last
 
 
@@ -88,7 +102,7 @@ class Checkpoints:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._files: dict[str, DataFile] = {}
+        self._files: dict[str, DataFile | DataFolder] = {}
         self._best_step = 0
 
     @property
@@ -128,16 +142,23 @@ class Checkpoints:
         run: dict[str, Any],
         machine: dict[str, Any],
         progress: RunProgress,
-        last: dict[str, ndarray],
-        best: dict[str, ndarray] | None,
+        last: dict[str, ndarray] | DataFolder,
+        best: dict[str, ndarray] | DataFolder | None,
     ) -> None:
-        """best: None if there is none, or if the saved one is still the best. Raises OutputError."""
+        """best: None if there is none, or if the saved one is still the best. Raises OutputError.
+
+        last, best: arrays, or the folder of them that `write_shards` wrote.
+        """
         new: list[Path] = []
         files = dict(self._files)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             for name, arrays in (("last", last), ("best", best)):
                 if arrays is None:
+                    continue
+                if isinstance(arrays, DataFolder):
+                    new.append(self.folder / arrays.name)
+                    files[name] = arrays
                     continue
                 temporary = self.folder / f".{name}.{secrets.token_hex(4)}.tmp"
                 new.append(temporary)
@@ -162,6 +183,24 @@ class Checkpoints:
         self._files, self._best_step = files, progress.best_step
         self._sweep()
 
+    def write_shards(self, kind: str, tensors: dict[str, Tensor], processes: Processes) -> DataFolder:
+        """Writes the shares of all processes, for `save` in the first. All must call it. Raises OutputError."""
+        from chainrule.training.saved_tensors import write_shards  # imports torch
+
+        name = f"{kind}-{int(processes.broadcast(float(secrets.randbits(32)))):08x}"
+        folder = self.folder / name
+        try:
+            write_shards(folder, tensors)
+            own = sorted(folder.iterdir())[processes.rank :: processes.number]
+            digests = [DataFile(name=path.name, bytes=path.stat().st_size, sha256=file_digest(path)) for path in own]
+            sync_folder(folder)
+        except (OSError, OutputError) as error:
+            if processes.is_first:
+                self._remove([folder])
+            reason = error if isinstance(error, OutputError) else f"{folder}: cannot be written: {error.strerror}"
+            raise OutputError(f"{reason}; {self._what_remains()}") from error
+        return DataFolder(name=name, files=sorted(processes.collect(digests), key=lambda file: file.name))
+
     def _what_remains(self) -> str:
         if not self.exist():
             return "there is no earlier one. Make room, and start again"
@@ -171,16 +210,14 @@ class Checkpoints:
         named = {file.name for file in self._files.values()}
         for path in paths:
             if path.name not in named:
-                with suppress(OSError):
-                    path.unlink()
+                _delete(path)
 
     def _sweep(self) -> None:
         """Removes the files of earlier checkpoints and of interrupted saves."""
         named = {INDEX, *(file.name for file in self._files.values())}
         for path in self.folder.iterdir():
             if path.name not in named:
-                with suppress(OSError):
-                    path.unlink()
+                _delete(path)
 
     def open(self) -> OpenedCheckpoint:
         """Raises ModelFormatError if the best arrays are damaged, or the last ones are and there are no best."""
@@ -197,10 +234,10 @@ class Checkpoints:
             ) from error
         if "last" not in entry.files:
             raise ModelFormatError(f"{self.index}: files: expected an entry named last; {START_OVER}")
-        best = self._read_arrays(entry.files["best"]) if "best" in entry.files else None
+        best = self._open_saved(entry.files["best"]) if "best" in entry.files else None
         last, damage = None, ""
         try:
-            last = self._read_arrays(entry.files["last"])
+            last = self._open_saved(entry.files["last"])
         except ModelFormatError as error:
             if best is None:
                 raise
@@ -208,20 +245,16 @@ class Checkpoints:
         self._files, self._best_step = dict(entry.files), entry.progress.best_step
         return OpenedCheckpoint(entry, last, best, damage)
 
-    def _read_arrays(self, file: DataFile) -> dict[str, ndarray]:
-        path = self.folder / os.path.basename(file.name)
-        try:
-            digest = file_digest(path)
-        except OSError as error:
-            raise ModelFormatError(
-                f"{path}: cannot be read: {error.strerror}; the checkpoint is incomplete; {START_OVER}"
-            ) from error
-        if digest != file.sha256:
-            raise ModelFormatError(
-                f"{path}: its SHA-256 is {digest}, expected {file.sha256}; the file has changed since it was written; "
-                f"{START_OVER}"
-            )
-        return open_tensors(path)
+    def _open_saved(self, saved: DataFile | DataFolder) -> SavedTensors:
+        from chainrule.training.saved_tensors import open_saved  # imports torch
+
+        path = self.folder / os.path.basename(saved.name)
+        if isinstance(saved, DataFile):
+            _check_digest(path, saved)
+        else:
+            for file in saved.files:
+                _check_digest(path / os.path.basename(file.name), file)
+        return open_saved(path)
 
     def remove(self) -> None:
         """Removes the checkpoints of a run whose model is saved, unless another run has started here since."""
@@ -230,3 +263,27 @@ class Checkpoints:
             self._files = {}
             self._sweep()
             self.folder.rmdir()
+
+
+def _delete(path: Path) -> None:
+    """Removes a file or a folder, if that is possible."""
+    with suppress(OSError):
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+def _check_digest(path: Path, file: DataFile) -> None:
+    """Raises ModelFormatError where a file has changed since it was written."""
+    try:
+        digest = file_digest(path)
+    except OSError as error:
+        raise ModelFormatError(
+            f"{path}: cannot be read: {error.strerror}; the checkpoint is incomplete; {START_OVER}"
+        ) from error
+    if digest != file.sha256:
+        raise ModelFormatError(
+            f"{path}: its SHA-256 is {digest}, expected {file.sha256}; the file has changed since it was written; "
+            f"{START_OVER}"
+        )

@@ -41,6 +41,16 @@ class TrainingConfig:
         None, "rows per step, over all processes; nothing: by the family, fewer in a short run", least=1
     )
     accumulate: int = setting(1, "split each step into this many parts, to save memory", least=1)
+    recompute: bool = setting(
+        False,
+        "compute the activations of each block of a Transformer again when gradients need them: less memory, about a "
+        "third more time",
+    )
+    shard: bool = setting(
+        False,
+        "share out the weights, gradients and optimiser of a Transformer among the processes of torchrun (FSDP2), not "
+        "only the rows of a step",
+    )
     optimiser: Optimiser | None = setting(
         None,
         "muon: for matrices, and AdamW for the rest; sgd: with momentum; asgd: sgd, averaged once validation stops "

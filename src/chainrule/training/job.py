@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from torch import nn
 
@@ -38,7 +38,8 @@ class TrainingJob(Generic[N]):
     matrices: the parameters that Muon orthogonalises. step: what a step holds in memory, in words. smaller: the
     settings to lower if that does not fit. notes: for users, before the first step, a sentence each. keeps_best: Ctrl-C
     ends training with the best weights so far, once some have been validated. calmer: what to change if the loss
-    diverges, if not the usual settings.
+    diverges, if not the usual settings. blocks: the layers of a network that is deep enough to share them out among
+    processes and to recompute their activations; None: of others.
     """
 
     training: TrainingConfig
@@ -53,3 +54,4 @@ class TrainingJob(Generic[N]):
     notes: tuple[str, ...] = ()
     keeps_best: bool = False
     calmer: str | None = None
+    blocks: Callable[[N], Sequence[nn.Module]] | None = None

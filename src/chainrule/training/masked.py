@@ -46,7 +46,7 @@ def two_sided_job(
     stream: Int32[ndarray, " tokens"], vocabulary_size: int, config: NetworkConfig, options: StreamOptions
 ) -> TrainingJob[Network]:
     """Trains a network that reads both sides of a token. Raises TextError, SettingError."""
-    begins = np.ones(vocabulary_size, np.bool_) if options.begins_word is None else options.begins_word
+    begins = begins_word(options, vocabulary_size)
     validation = None if options.validation is None else options.validation.stream
     return stream_job(
         stream,
@@ -55,6 +55,11 @@ def two_sided_job(
         options,
         lambda network, setup: BothSides(network, setup, stream, validation, begins),
     )
+
+
+def begins_word(options: StreamOptions, vocabulary_size: int) -> Bool[ndarray, " vocab"]:
+    """Whether a token begins a word; without such knowledge, each does."""
+    return np.ones(vocabulary_size, np.bool_) if options.begins_word is None else options.begins_word
 
 
 class BothSides:
@@ -101,20 +106,17 @@ class BothSides:
     @torch.no_grad()
     def validated(self, tokens: int) -> ValidationResult:
         total = torch.zeros(2, dtype=torch.float64)
-        for block, masked in enumerate(self._masked_validation(tokens)):
-            if block % self.setup.processes.number == self.setup.processes.rank:
-                with self.setup.machine.precision():
-                    nats = self._loss(tuple(map(self._on_device, masked)), self.network, 0.0)
+        for masked, counts in self.setup.processes.turns(self._masked_validation(tokens)):
+            with self.setup.machine.precision():
+                nats = self._loss(tuple(map(self._on_device, masked)), self.network, 0.0)
+            if counts:
                 total += torch.tensor([float(nats), np.count_nonzero(masked.predicted)])
         self.setup.processes.add([total])
         return ValidationResult(float(total[0] / total[1]), int(total[1]))
 
     def unigram_loss(self) -> float:
-        """</s> does not count: it is never predicted."""
         assert self.validation is not None
-        counts = counts_of(self.batches.stream, self.network.vocabulary_size)
-        counts[END] = 0
-        return unigram_loss(counts, self.validation[_may_predict(self.validation)])
+        return unigram_loss_of_masked(self.batches.stream, self.validation, self.network.vocabulary_size)
 
     def _loss(self, part: tuple[Tensor, ...], forward: Callable[..., Any], smoothing: float) -> Tensor:
         inputs, targets, predicted = part
@@ -151,6 +153,15 @@ class BothSides:
 
     def _on_device(self, array: ndarray) -> Tensor:
         return torch.from_numpy(array).to(self.setup.machine.device, non_blocking=True)
+
+
+def unigram_loss_of_masked(
+    stream: Int32[ndarray, " tokens"], validation: Int32[ndarray, " tokens"], vocabulary_size: int
+) -> float:
+    """As `Objective.unigram_loss`; </s> does not count, since it is never predicted."""
+    counts = counts_of(stream, vocabulary_size)
+    counts[END] = 0
+    return unigram_loss(counts, validation[_may_predict(validation)])
 
 
 def mask_rows(

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from chainrule.training.config import TrainingConfig
+    from chainrule.training.sharding import Sharding
 
 _A, _B, _C = 3.4445, -4.7750, 2.0315  # of the quintic iteration: Jordan 2024, https://kellerjordan.github.io/posts/muon
 _ITERATIONS = 5
@@ -41,11 +42,21 @@ class Muon(torch.optim.Optimizer):
     """Nesterov momentum, orthogonalised (Jordan 2024); matrices of equal shape are updated in one batch."""
 
     def __init__(
-        self, parameters: Iterable[Tensor], *, lr: float, momentum: float, weight_decay: float, in_bfloat16: bool
+        self,
+        parameters: Iterable[Tensor],
+        *,
+        lr: float,
+        momentum: float,
+        weight_decay: float,
+        in_bfloat16: bool,
+        sharding: Sharding | None = None,
     ) -> None:
-        """in_bfloat16: run the iteration in bfloat16, whose few digits suffice, where that is faster."""
+        """in_bfloat16: run the iteration in bfloat16, whose few digits suffice, where that is faster.
+
+        sharding: how processes share out the matrices; each orthogonalises some of them, as a whole.
+        """
         super().__init__(parameters, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
-        self._in_bfloat16 = in_bfloat16
+        self._in_bfloat16, self._sharding = in_bfloat16, sharding
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
@@ -58,16 +69,23 @@ class Muon(torch.optim.Optimizer):
                 self._step_all(parameters, group)
 
     def _step_all(self, parameters: list[Tensor], group: dict[str, Any]) -> None:
+        rows, columns = parameters[0].shape[-2:]
         gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
         means = [self._mean_of(parameter) for parameter in parameters]
+        if self._sharding is not None:
+            parameters, gradients, means = map(self._sharding.shares, (parameters, gradients, means))
         torch._foreach_lerp_(means, gradients, 1 - group["momentum"])
         ahead = torch._foreach_lerp(gradients, means, group["momentum"])
-        stacked = torch.stack(ahead)
-        rows, columns = stacked.shape[-2:]
-        updates = orthogonalise(stacked.bfloat16() if self._in_bfloat16 else stacked).to(stacked.dtype)
+        if self._sharding is not None:
+            updates = self._sharding.on_whole_matrices(self._orthogonalise, ahead, rows)
+        else:
+            updates = list(self._orthogonalise(torch.stack(ahead)).unbind())
         if group["weight_decay"]:
             torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
-        torch._foreach_add_(parameters, list(updates.unbind()), alpha=-group["lr"] * max(1.0, rows / columns) ** 0.5)
+        torch._foreach_add_(parameters, updates, alpha=-group["lr"] * max(1.0, rows / columns) ** 0.5)
+
+    def _orthogonalise(self, stacked: Float[Tensor, "matrices rows columns"]) -> Float[Tensor, "matrices rows columns"]:
+        return orthogonalise(stacked.bfloat16() if self._in_bfloat16 else stacked).to(stacked.dtype)
 
     def _mean_of(self, parameter: Tensor) -> Tensor:
         state = self.state[parameter]
@@ -87,8 +105,9 @@ class Optimisers:
         matrices: Sequence[Tensor],
         rates: tuple[float, float],
         in_bfloat16: bool,
+        sharding: Sharding | None = None,
     ) -> None:
-        """rates: the peaks of AdamW or SGD, and of Muon."""
+        """rates: the peaks of AdamW or SGD, and of Muon. sharding: how processes share out the weights."""
         rate, matrix_rate = rates
         own = {id(matrix) for matrix in matrices}
         rest = [parameter for parameter in network.parameters() if id(parameter) not in own]
@@ -98,7 +117,12 @@ class Optimisers:
             if matrices:
                 self._optimisers.append(
                     eager(Muon)(
-                        matrices, lr=matrix_rate, momentum=config.momentum, weight_decay=decay, in_bfloat16=in_bfloat16
+                        matrices,
+                        lr=matrix_rate,
+                        momentum=config.momentum,
+                        weight_decay=decay,
+                        in_bfloat16=in_bfloat16,
+                        sharding=sharding,
                     )
                 )
             groups = [{"params": rest, "weight_decay": 0.0}]
@@ -141,6 +165,12 @@ class Optimisers:
                     if isinstance(value, torch.Tensor):
                         tensors[f"{i}.{number}.{name}"] = value
         return tensors
+
+    def parameter_of(self, name: str) -> Tensor | None:
+        """The parameter that a tensor of `tensors` belongs to; None where there is none of that name."""
+        which, number, _ = name.split(".", 2)
+        parameters = [parameter for group in self._optimisers[int(which)].param_groups for parameter in group["params"]]
+        return parameters[int(number)] if int(number) < len(parameters) else None
 
     def load(self, tensors: dict[str, Tensor]) -> None:
         """Restores what `tensors` gave."""

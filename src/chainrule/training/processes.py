@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -13,17 +13,22 @@ import torch.distributed as dist
 from chainrule.errors import SettingError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from torch import Tensor
+
+    from chainrule.training.sharding import Sharding
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Processes:
-    """The number of processes, and which one this is."""
+    """The number of processes, and which one this is. sharding: how they share out the weights; None: all have all."""
 
     rank: int = 0
     number: int = 1
+    sharding: Sharding | None = None
 
     @property
     def is_first(self) -> bool:
@@ -33,6 +38,23 @@ class Processes:
     def rows(self, batch: int) -> tuple[int, int]:
         """This process's rows of a batch: the first, and the one after the last."""
         return self.rank * batch // self.number, (self.rank + 1) * batch // self.number
+
+    def turns(self, parts: Iterable[T]) -> Iterator[tuple[T, bool]]:
+        """This process's parts of some work, taken in turn, and True.
+
+        Processes that share out weights must call the network equally often: where the last round has no part for this
+        one, it gets the first part of that round and False, and its result does not count.
+        """
+        first, count = None, 0
+        for part in parts:
+            turn = count % self.number
+            if turn == 0:
+                first = part
+            if turn == self.rank:
+                yield part, True
+            count += 1
+        if self.sharding is not None and first is not None and 0 < count % self.number <= self.rank:
+            yield first, False
 
     def add(self, tensors: Iterable[Tensor]) -> None:
         """Replaces each tensor by its sum over all processes, in one transfer."""
@@ -53,6 +75,14 @@ class Processes:
         parts = [torch.empty_like(tensor) for _ in range(self.number)]
         dist.all_gather(parts, tensor.contiguous())
         return torch.cat(parts)
+
+    def collect(self, values: list[T]) -> list[T]:
+        """The values of all processes, in order."""
+        if self.number == 1:
+            return values
+        lists: list[list[T]] = [[] for _ in range(self.number)]
+        dist.all_gather_object(lists, values)
+        return [value for values in lists for value in values]
 
     def broadcast(self, value: float) -> float:
         """The first process's value, so that all processes decide alike."""

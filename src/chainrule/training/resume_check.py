@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from chainrule.training.options import TrainingRun
 
 # The model does not depend on these, so a resumed run may change them.
-WITHOUT_EFFECT = frozenset({"save_every", "tensorboard"})
+WITHOUT_EFFECT = frozenset({"save_every", "tensorboard", "recompute", "shard"})
 
 
 def open_checkpoint(checkpoints: Checkpoints | None, run: TrainingRun) -> OpenedCheckpoint | None:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Generic
 
 import torch
 
-from chainrule.errors import EstimationError
-from chainrule.neural.config import TWO_SIDED
+from chainrule.errors import EstimationError, SettingError
+from chainrule.neural.config import TWO_SIDED, MaskedConfig
 from chainrule.storage.model_folder import check_target
 from chainrule.training.batch_size import choose_batch
 from chainrule.training.checkpoint import FOLDER, Checkpoints
@@ -21,9 +21,11 @@ from chainrule.training.interruptions import interruptions
 from chainrule.training.job import N, Setup
 from chainrule.training.machine import Machine, explain_out_of_memory, machine_for, peak_speed
 from chainrule.training.masked import two_sided_job
+from chainrule.training.next_sentence import next_sentence_job
 from chainrule.training.next_token import next_token_job
 from chainrule.training.options import StreamOptions, TrainingRun
 from chainrule.training.processes import Processes, join_processes, leave_processes
+from chainrule.training.recomputing import keep_activations, recompute_activations
 from chainrule.training.reports import Log, Report
 from chainrule.training.resume_check import check_same, open_checkpoint
 from chainrule.training.run_record import run_record, validate_finally
@@ -33,10 +35,11 @@ from chainrule.training.trainer import Trainer
 if TYPE_CHECKING:
     from jaxtyping import Int32
     from numpy import ndarray
+    from torch import Tensor
 
     from chainrule.neural.config import NetworkConfig
     from chainrule.neural.network import Network
-    from chainrule.training.checkpoint import OpenedCheckpoint, RunProgress
+    from chainrule.training.checkpoint import DataFolder, OpenedCheckpoint, RunProgress
     from chainrule.training.job import TrainingJob
 
 _SECONDS_BETWEEN_CHECKPOINTS, _SECONDS_BETWEEN_REPORTS = 60.0, 2.0
@@ -52,8 +55,11 @@ def train_network(
     run: TrainingRun | None = None,
 ) -> tuple[Network, dict[str, Any]]:
     """Trains a network of any family on a stream; returns and raises as `run_job`, and raises TextError."""
+    options, run = options or StreamOptions(), run or TrainingRun()
+    if isinstance(config, MaskedConfig) and config.next_sentence:
+        return run_job(next_sentence_job(stream, vocabulary_size, config, options), run)
     make_job = two_sided_job if isinstance(config, tuple(TWO_SIDED.values())) else next_token_job
-    return run_job(make_job(stream, vocabulary_size, config, options or StreamOptions()), run or TrainingRun())
+    return run_job(make_job(stream, vocabulary_size, config, options), run)
 
 
 def run_job(job: TrainingJob[N], run: TrainingRun) -> tuple[N, dict[str, Any]]:
@@ -90,9 +96,10 @@ class _RunningJob(Generic[N]):
             machine = _as_before(machine, resumed.entry.machine)
         began = time.monotonic()
         torch.manual_seed(training.seed)
-        self.network = job.build().to(machine.device)
+        self.network = self._built(machine)
         self.settings = {"network": job.network, "training": training_settings(training), "text": job.text}
         self.notes = [*(() if run.resume else job.notes), *machine.notes(self.network)]  # for the next report
+        processes = self.processes
         self.trainer = self._trainer(Setup(training, job.recipe, machine, processes), progress)
         self.setup, self.objective = self.trainer.setup, self.trainer.objective
         if processes.number > 1 and resumed is None:  # the same weights, but other random numbers
@@ -110,6 +117,29 @@ class _RunningJob(Generic[N]):
         )
         self.saved_at, self.saved_time, self.reported_time = self.trainer.step, time.monotonic(), 0.0
 
+    def _built(self, machine: Machine) -> N:
+        """The network on its device; of processes that share it out, this one's share. Raises SettingError."""
+        training, blocks = self.training, self.job.blocks
+        if (training.shard or training.recompute) and blocks is None:
+            name = "shard" if training.shard else "recompute"
+            raise SettingError(f"{name} is for Transformers, which consist of equal blocks; leave it out")
+        network = self.job.build()
+        if training.recompute and blocks is not None:
+            recompute_activations(blocks(network))
+        if not training.shard or self.processes.number == 1:
+            return network.to(machine.device)
+        if training.compile == "yes":
+            raise SettingError("a network that is shared out (shard) cannot be compiled; leave compile out")
+        from chainrule.training.saved_tensors import check_packages
+        from chainrule.training.sharding import Sharding
+
+        check_packages()
+        sharding = Sharding.among(self.processes.rank, self.processes.number, machine.device)
+        assert blocks is not None
+        sharding.share_out(network, blocks(network))
+        self.processes = replace(self.processes, sharding=sharding)
+        return network
+
     def _trainer(self, setup: Setup, progress: RunProgress | None) -> Trainer:
         """A trainer whose batch is that of the resumed run, or one that fits the minutes."""
         job, training, recipe = self.job, self.training, self.job.recipe
@@ -117,7 +147,7 @@ class _RunningJob(Generic[N]):
         batch: int | None = recipe.batch
         if progress is not None:
             batch = progress.batch
-        elif training.batch is None and training.minutes is not None:
+        elif training.batch is None and training.minutes is not None and setup.processes.sharding is None:
             batch = choose_batch(job, self.network, setup, objective, matrices, 60 * training.minutes)
         if batch is not None and batch != recipe.batch:
             if progress is None:
@@ -228,11 +258,12 @@ class _RunningJob(Generic[N]):
             return
         trainer, timetable, began = self.trainer, self.timetable, time.monotonic()
         trainer.fetch_losses()
-        arrays = trainer.arrays()
+        last = self._saved("last", trainer.tensors())
+        is_saved = not is_new_best and self.checkpoints.has_best(trainer.best_step)
+        is_saved = bool(self.processes.broadcast(float(is_saved)))  # only the first process knows
+        weights = trainer.best_weights
+        best = None if is_saved or weights is None else self._saved("best", weights)
         if self.processes.is_first:
-            best = trainer.best_weights
-            if not is_new_best and self.checkpoints.has_best(trainer.best_step):
-                best = None
             self.checkpoints.save(
                 self.settings,
                 self.setup.machine.as_json(),
@@ -245,11 +276,19 @@ class _RunningJob(Generic[N]):
                     elapsed=timetable.elapsed,
                     log_bytes=self.log.bytes,
                 ),
-                arrays,
-                None if best is None else {name: weight.cpu().numpy() for name, weight in best.items()},
+                last,
+                best,
             )
         self.saved_at, self.saved_time = trainer.step, time.monotonic()
         timetable.save_seconds = self.saved_time - began
+
+    def _saved(self, kind: str, tensors: dict[str, Tensor]) -> dict[str, ndarray] | DataFolder:
+        """What `Checkpoints.save` takes: arrays, or the folder where processes have written their shares of tensors."""
+        if self.processes.sharding is None:
+            own = tensors if self.processes.is_first else {}
+            return {name: tensor.cpu().contiguous().numpy() for name, tensor in own.items()}
+        assert self.checkpoints is not None
+        return self.checkpoints.write_shards(kind, tensors, self.processes)
 
     def _ends_with_best(self, signal_number: int) -> bool:
         """Whether a signal ends the run with the best weights, as if its budget were spent; reports that."""
@@ -301,8 +340,21 @@ class _RunningJob(Generic[N]):
             trainer.average.swap()
         network.eval()
         validation = validate_finally(trainer, self.timetable)
-        network.cpu()
-        return network, run_record(trainer, self.timetable.elapsed, validation)
+        record = run_record(trainer, self.timetable.elapsed, validation)
+        return self._plain().cpu(), record
+
+    def _plain(self) -> N:
+        """The network as others know it: whole, and without what was changed for training."""
+        if self.processes.sharding is not None:
+            weights = {
+                name: self.processes.sharding.whole(weight).cpu() for name, weight in self.network.state_dict().items()
+            }
+            network = self.job.build()
+            network.load_state_dict(weights)
+            return network.eval()
+        if self.training.recompute and self.job.blocks is not None:
+            keep_activations(self.job.blocks(self.network))
+        return self.network
 
 
 def _as_before(machine: Machine, before: dict[str, Any]) -> Machine:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
 
 from chainrule.errors import TextError
 from chainrule.neural.build_network import build
-from chainrule.neural.config import TWO_SIDED, TransformerConfig
+from chainrule.neural.config import TWO_SIDED, MaskedConfig, TransformerConfig
 from chainrule.neural.config import settings_of as network_settings
 from chainrule.neural.network import Network
 from chainrule.neural.quantising import check_trainable
@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 
     from jaxtyping import Int32
     from numpy import ndarray
+    from torch import nn
 
     from chainrule.neural.config import NetworkConfig
+    from chainrule.neural.encoders.transformer import Transformer
     from chainrule.training.job import Setup
     from chainrule.training.objective import Objective
     from chainrule.training.options import StreamOptions
@@ -81,13 +83,20 @@ def stream_job(
         step=f"{recipe.batch} rows of {config.context} tokens",
         smaller="batch, context or width",
         notes=tuple(notes),
+        blocks=_blocks if isinstance(config, TransformerConfig) else None,
     )
+
+
+def _blocks(network: Network) -> list[nn.Module]:
+    return list(cast("Transformer", network.encoder).blocks)
 
 
 def _notes_on_short_documents(stream: Int32[ndarray, " tokens"], config: NetworkConfig) -> list[str]:
     """A note for users if documents are much shorter than the context."""
     if config.memory != "document" and isinstance(config, tuple(TWO_SIDED.values())):
         return []  # it does not generate texts
+    if isinstance(config, MaskedConfig) and config.next_sentence:
+        return []  # documents fill rows together
     length = stream.size / max(1, sum(np.count_nonzero(part == END) for part in _parts(stream)))
     if length * _SHORT > config.context:
         return []

@@ -1,7 +1,7 @@
 """Training steps: gradients, optimisers, averages; and validation.
 
-All that the next step depends on is in `Trainer.arrays` and `RunProgress`, so that a resumed run gives the same weights
-as an uninterrupted one, bit for bit on a CPU.
+All that the next step depends on is in `Trainer.tensors` and `RunProgress`, so that a resumed run gives the same
+weights as an uninterrupted one, bit for bit on a CPU.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from chainrule.training.schedule import rate_share, steps_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy import ndarray
     from torch import Tensor, nn
 
     from chainrule.training.job import Setup
     from chainrule.training.objective import Objective, ValidationResult
+    from chainrule.training.saved_tensors import SavedTensors
 
 
 _WARM_UP_SHARE = 0.2  # of the run, at most, unless warm_up is set
@@ -44,7 +44,12 @@ class Trainer:
         self.network, self.objective, self.setup = network, objective, setup
         self.parameters = [parameter for parameter in network.parameters() if parameter.requires_grad]
         self.optimisers = Optimisers(
-            training, network, matrices, (recipe.rate, recipe.matrix_rate), setup.machine.quick_bfloat16
+            training,
+            network,
+            matrices,
+            (recipe.rate, recipe.matrix_rate),
+            setup.machine.quick_bfloat16,
+            setup.processes.sharding,
         )
         self.average = Average(self.parameters, training.ema) if training.ema else None
         self.forward: Callable[..., Any] = network
@@ -85,9 +90,11 @@ class Trainer:
         total = torch.zeros((), device=self.setup.machine.device)
         for number, part in enumerate(self.objective.parts(self.step)):
             total += self._backward(number, part)
+        sharding = self.setup.processes.sharding
         gradients = [parameter.grad for parameter in self.parameters if parameter.grad is not None]
-        self.setup.processes.add([*gradients, total])
+        self.setup.processes.add([total] if sharding else [*gradients, total])  # shared-out gradients are sums already
         norm = torch.nn.utils.clip_grad_norm_(self.parameters, training.clip or math.inf)
+        norm = sharding.whole(norm) if sharding else norm
         self._pending.append((self.step, total, norm))
         if self.setup.machine.device.type == "cpu":
             self.fetch_losses()  # so that an infinite loss is reported before the weights change
@@ -147,6 +154,8 @@ class Trainer:
             validated = self.objective.validated(tokens)
             loss = validated.loss
             self.network.train()
+            if self.setup.processes.sharding is not None:
+                self.setup.processes.sharding.drop_gathered(self.network)
             if not math.isfinite(loss):
                 raise EstimationError(f"the validation loss is {loss} after step {self.step:,}")
             is_best = loss < self.best
@@ -190,7 +199,7 @@ class Trainer:
             **more,
         )
 
-    def arrays(self) -> dict[str, ndarray]:
+    def tensors(self) -> dict[str, Tensor]:
         """All that the next step depends on, except for `progress`. All processes must call it."""
         tensors: dict[str, Tensor] = {f"network.{name}": weight for name, weight in self.network.state_dict().items()}
         tensors |= {f"optimiser.{name}": tensor for name, tensor in self.optimisers.tensors().items()}
@@ -202,7 +211,7 @@ class Trainer:
         if self.setup.machine.device.type == "cuda":
             state = torch.cuda.get_rng_state(self.setup.machine.device)
             tensors["random.cuda"] = self.setup.processes.gather(state[None].to(self.setup.machine.device))
-        return {name: tensor.detach().cpu().contiguous().numpy() for name, tensor in tensors.items()}
+        return {name: tensor.detach() for name, tensor in tensors.items()}
 
     def progress(self, **more: Any) -> RunProgress:
         """How far the run has come. more: the fields that the trainer does not know."""
@@ -218,9 +227,9 @@ class Trainer:
             **more,
         )
 
-    def load(self, progress: RunProgress, arrays: dict[str, ndarray], best: dict[str, ndarray] | None) -> None:
-        """Restores what `progress` and `arrays` gave. Raises SettingError if they are of another network."""
-        tensors = {name: torch.tensor(array) for name, array in arrays.items()}
+    def load(self, progress: RunProgress, last: SavedTensors, best: SavedTensors | None) -> None:
+        """Restores what `progress` and `tensors` gave. Raises SettingError if they are of another network."""
+        tensors = self._read(last)
 
         def select(kind: str) -> dict[str, Tensor]:
             prefix = kind + "."
@@ -245,14 +254,14 @@ class Trainer:
         self.best = math.inf if progress.best is None else progress.best
         self.best_step, self.since_best, self.halved = progress.best_step, progress.since_best, progress.halved
         if best is not None:
-            self.best_weights = {name: torch.tensor(array) for name, array in best.items()}
+            self.best_weights = self._read(best)
 
-    def load_best(self, progress: RunProgress, best: dict[str, ndarray]) -> None:
+    def load_best(self, progress: RunProgress, best: SavedTensors) -> None:
         """Restores the best weights alone, if the last are lost; optimiser, averages and states start afresh.
 
         Raises SettingError if they are of another network.
         """
-        self.best_weights = {name: torch.tensor(array) for name, array in best.items()}
+        self.best_weights = self._read(best)
         try:
             self.network.load_state_dict(self.best_weights)
         except RuntimeError as error:
@@ -261,10 +270,27 @@ class Trainer:
         self.step, self.steps, self.seconds = progress.best_step, progress.steps, progress.seconds
         self.best, self.best_step, self.halved = progress.best, progress.best_step, progress.halved
 
+    def _read(self, saved: SavedTensors) -> dict[str, Tensor]:
+        """Reads saved tensors; where weights are shared out, only this process's shares. Raises ModelFormatError."""
+        weights = self.network.state_dict()
+
+        def sharded_as(name: str) -> Tensor | None:
+            kind, _, rest = name.partition(".")
+            if kind == "optimiser":
+                return self.optimisers.parameter_of(rest)
+            if kind == "average":
+                return self.parameters[int(rest)] if int(rest) < len(self.parameters) else None
+            return weights.get(rest if kind == "network" else name)
+
+        if self.setup.processes.sharding is None:
+            return saved.whole()
+        return saved.shares(self.setup.processes.sharding, sharded_as)
+
     def _load_random_states(self, states: dict[str, Tensor]) -> None:
         """Works with another number of processes, too, but then dropout continues differently."""
         rank = self.setup.processes.rank
-        torch.set_rng_state(states["cpu"][rank % len(states["cpu"])])
+        own = states["cpu"][rank % len(states["cpu"])]
+        torch.set_rng_state(own.clone())  # torch 2.13 crashes where it is a later row of a larger tensor
         if "cuda" in states and self.setup.machine.device.type == "cuda":
             torch.cuda.set_rng_state(states["cuda"][rank % len(states["cuda"])], self.setup.machine.device)
 

@@ -55,17 +55,15 @@ def validation_loss(
     this many, evenly spread over the text; by default all. The network must be in evaluation mode.
     """
     tokens = stream.size if tokens is None else min(tokens, stream.size)
-    total, predictions = torch.zeros(1, dtype=torch.float64), 0
+    total = torch.zeros(2, dtype=torch.float64)  # nats, predictions
     rows = max(1, _BATCH_TOKENS // length)
     if carried:
         rows = max(1, min(rows, stream.size // length))
         if tokens < stream.size:
             rows = max(1, min(rows, tokens // (_SAMPLE_BLOCKS * length)))
     state = None
-    for block, part in enumerate((lanes if carried else blocks)(stream, length, rows, tokens)):
-        predictions += part.targets.size
-        if not carried and block % processes.number != processes.rank:
-            continue
+    parts = (lanes if carried else blocks)(stream, length, rows, tokens)
+    for part, counts in ((part, True) for part in parts) if carried else processes.turns(parts):
         inputs = torch.from_numpy(part.inputs).to(machine.device)
         targets = torch.from_numpy(part.targets).to(machine.device)
         if carried and not part.continues:
@@ -74,10 +72,11 @@ def validation_loss(
             hidden, state = network(inputs, state if carried else None)
             nats = network.output.loss(hidden, targets)
         state = detach(state)
-        total += nats.double().cpu()
+        if counts:
+            total += torch.tensor([float(nats), part.targets.size], dtype=torch.float64)
     if not carried:
         processes.add([total])
-    return ValidationResult(float(total) / predictions, predictions)
+    return ValidationResult(float(total[0] / total[1]), int(total[1]))
 
 
 def unigram_loss(counts: Int64[ndarray, " vocab"], stream: Int32[ndarray, " tokens"]) -> float:

@@ -62,9 +62,14 @@ class RankedText(NamedTuple):
 
 
 def rank_texts(
-    model: LanguageModel[Any], tokenizer: Tokenizer, texts: Sequence[str], progress: Progress = silent
+    model: LanguageModel[Any],
+    tokenizer: Tokenizer,
+    texts: Sequence[str],
+    progress: Progress = silent,
+    *,
+    likelier: int = _LIKELIER,
 ) -> list[RankedText]:
-    """Raises TextError for a text without tokens; MarkerError."""
+    """likelier: how many tokens to name. Raises TextError for a text without tokens; MarkerError."""
     encoded = tokenizer.encode_texts(texts)
     sequences, pieces = documents_of(encoded.ids), _pieces(tokenizer, texts)
     for number, sequence in enumerate(sequences, 1):
@@ -81,19 +86,20 @@ def rank_texts(
 
     for first in range(0, len(order), _TOGETHER):
         own = order[first : first + _TOGETHER]
-        columns = _rank_batch(model, [sequences[i] for i in own], report)
-        for i, (ranks, log_probs, likelier) in zip(own, columns, strict=True):
-            ranked[i] = RankedText(pieces[i], ranks, log_probs, [tokenizer.shown(row) for row in likelier])
+        columns = _rank_batch(model, [sequences[i] for i in own], likelier, report)
+        for i, (ranks, log_probs, best) in zip(own, columns, strict=True):
+            ranked[i] = RankedText(pieces[i], ranks, log_probs, [tokenizer.shown(row) for row in best])
     return ranked
 
 
 def _rank_batch(
-    model: LanguageModel[Any], sequences: Sequence[Tokens], report: Callable[[int], None]
+    model: LanguageModel[Any], sequences: Sequence[Tokens], likelier: int, report: Callable[[int], None]
 ) -> list[tuple[Int64[ndarray, " T"], Float64[ndarray, " T"], Int32[ndarray, "T k"]]]:
     """Steps through some sequences. report: called after each step, with how many tokens were ranked."""
     lengths = [len(sequence) for sequence in sequences]
+    named = min(likelier, model.vocabulary_size)
     columns = [
-        (np.empty(length, np.int64), np.empty(length), np.empty((length, _LIKELIER), np.int32)) for length in lengths
+        (np.empty(length, np.int64), np.empty(length), np.empty((length, named), np.int32)) for length in lengths
     ]
     state = model.start([np.empty(0, np.int32)] * len(sequences))
     active = np.arange(len(sequences))
@@ -102,10 +108,10 @@ def _rank_batch(
         tokens = np.array([sequences[i][position] for i in active.tolist()], np.int32)
         own = rows[np.arange(len(active)), tokens]
         ranks = 1 + (rows > own[:, None]).sum(axis=1)
-        _, best = top_of(rows, _LIKELIER)
+        _, best = top_of(rows, named)
         for row, i in enumerate(active.tolist()):
             columns[i][0][position], columns[i][1][position] = ranks[row], own[row]
-            columns[i][2][position, : best.shape[1]] = best[row]
+            columns[i][2][position] = best[row]
         report(len(active))
         goes_on = np.array([lengths[i] > position + 1 for i in active.tolist()], np.bool_)
         if not goes_on.any():

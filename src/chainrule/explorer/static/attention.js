@@ -1,63 +1,102 @@
-// Attention: where each token looks, by layer and head.
+// Attention: where each token looks, by layer and head; of a caption, on the picture.
 
 import { ask } from "./server.js";
-import { element, figure, table, tokenText } from "./elements.js";
+import { button, download, element, escaped, figure, table, tokenText } from "./elements.js";
+import { subject } from "./next.js";
 
 export const title = "Attention";
-export const fields = ["model", "text", "target", "layer"];
+export const fields = ["model", "given", "picture", "text"];
+
+const MOST_LABELS = 40; // tokens that are named beside the map
+
+export function body(state) {
+  return { ...subject(state), layer: Number(state.layer) };
+}
 
 export function load(state, signal) {
-  return ask("/v1/explore/attention", { model: state.model, text: state.text, target: state.target || null, layer: Number(state.layer) }, signal);
+  return ask("/v1/explore/attention", body(state), signal);
 }
 
 export function draw(record, state, change) {
+  if (record.kind === "picture") return drawPanels(record);
   const bytes = Uint8Array.from(atob(record.weights), c => c.charCodeAt(0));
   const weights = new Float32Array(bytes.buffer), [height, width] = [record.rows.length, record.columns.length];
   const of = head => weights.subarray(head * height * width, (head + 1) * height * width);
   const head = Math.min(Number(state.head), record.heads - 1), row = Math.min(Number(state.row), height - 1);
   const chosen = of(head).subarray(row * width, (row + 1) * width);
   const order = Array.from(chosen.keys()).sort((a, b) => chosen[b] - chosen[a]).slice(0, 20);
-  const layers = record.layers.map((name, i) => element("button", {
-    type: "button", "aria-pressed": String(i === record.layer), click: () => change({ layer: String(i), head: "0" }),
-  }, name));
+  const pressed = is => ({ "aria-pressed": String(is) });
+  const layers = record.layers.map((name, i) => button(name, () => change({ layer: String(i), head: "0" }), pressed(i === record.layer)));
   const heads = Array.from({ length: record.heads }, (_, i) => element("button", {
-    type: "button", "aria-pressed": String(i === head), click: () => change({ head: String(i) }, false),
+    type: "button", ...pressed(i === head), click: () => change({ head: String(i) }, false),
   }, heatMap(of(i), width, height), `head ${i + 1}`));
-  const large = heatMap(of(head), width, height, 16);
-  large.className = "large";
+  const name = `attention-${record.layer + 1}-${head + 1}`, what = `${record.layers[record.layer]}, head ${head + 1}`;
+  const { svg, top, cell, size } = labelled(heatMap(of(head), width, height).toDataURL(), record);
+  const large = element("img", { class: "map", alt: `The weights of ${what}; the list beside it has those of one token.` });
+  large.src = `data:image/svg+xml,${encodeURIComponent(svg)}`;
   large.addEventListener("click", event => {
-    change({ row: String(Math.floor(event.offsetY / large.clientHeight * height)) }, false);
+    const clicked = Math.floor((event.offsetY / large.clientHeight * size - top) / cell);
+    if (clicked >= 0 && clicked < height) change({ row: String(clicked) }, false);
   });
-  const save = element("button", { type: "button", click: () => savePng(large, `attention-${record.layer + 1}-${head + 1}.png`) }, "Save the map as PNG");
   const rows = element("select", { change: event => change({ row: event.target.value }, false) },
     ...record.rows.map((token, i) => element("option", { value: i, selected: i === row }, `${i + 1}. ${tokenText(token)}`)));
   return [
-    element("p", {}, ...layers.flatMap(layer => [layer, " "])),
+    element("div", { class: "choices" }, ...layers),
     element("div", { class: "heads" }, ...heads),
     element("div", { class: "columns" },
-      element("div", {}, element("h2", {}, `${record.layers[record.layer]}, head ${head + 1}`), large,
-        element("p", { class: "note" }, "Rows: the tokens that look. Columns: what they look at. The darker, the more weight. A click chooses a row. "), save),
+      element("div", {}, element("h2", {}, what), large,
+        element("p", { class: "note" }, "Rows: the tokens that look. Columns: what they look at. The darker, the more weight. A click chooses a row."),
+        element("p", {}, button("Save as PNG", () => savePng(large, `${name}.png`)), " ", button("Save as SVG", () => download(large.src, `${name}.svg`)))),
       element("div", {}, element("label", {}, "Token that looks ", rows),
         table(`Where “${tokenText(record.rows[row])}” looks`, ["token", "weight"],
           order.map(i => [`${i + 1}. ${tokenText(record.columns[i])}`, figure(chosen[i])])))),
   ];
 }
 
-/** A canvas with a cell for each weight, so many pixels wide. */
-function heatMap(weights, width, height, cell = 1) {
-  const small = new OffscreenCanvas(width, height), image = new ImageData(width, height);
+/** A canvas with a pixel for each weight. */
+function heatMap(weights, width, height) {
+  const image = new ImageData(width, height);
   weights.forEach((weight, i) => {
     const share = Math.min(1, Math.max(0, weight)) ** 0.7; // makes small weights visible
     [255 - 247 * share, 255 - 207 * share, 255 - 148 * share, 255].forEach((value, c) => { image.data[4 * i + c] = value; });
   });
-  small.getContext("2d").putImageData(image, 0, 0);
-  const canvas = element("canvas", { width: width * cell, height: height * cell });
-  const context = canvas.getContext("2d");
-  context.imageSmoothingEnabled = false;
-  context.drawImage(small, 0, 0, width * cell, height * cell);
+  const canvas = element("canvas", { width, height });
+  canvas.getContext("2d").putImageData(image, 0, 0);
   return canvas;
 }
 
-function savePng(canvas, name) {
-  element("a", { href: canvas.toDataURL("image/png"), download: name }).click();
+/** The map as an SVG, with the tokens beside it unless there are many. */
+function labelled(map, { rows, columns }) {
+  const longest = Math.max(rows.length, columns.length), isNamed = longest <= MOST_LABELS;
+  const cell = Math.max(1, Math.min(36, Math.floor(512 / longest)));
+  const names = tokens => tokens.map(token => Array.from(tokenText(token)).slice(0, 16).join(""));
+  const room = tokens => isNamed ? 12 + 7.5 * Math.max(...names(tokens).map(name => Array.from(name).length)) : 0;
+  const [left, top] = [room(rows), room(columns)], width = left + cell * columns.length, size = top + cell * rows.length;
+  const label = (name, attributes) => `<text ${attributes}>${escaped(name)}</text>`;
+  const labels = isNamed ? [
+    ...names(rows).map((name, i) => label(name, `x="${left - 6}" y="${top + cell * (i + 0.5) + 4}" text-anchor="end"`)),
+    ...names(columns).map((name, i) => label(name, `transform="translate(${left + cell * (i + 0.5) + 4} ${top - 6}) rotate(-90)"`)),
+  ] : [];
+  const svg = `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${size}" viewBox="0 0 ${width} ${size}" font-size="12" font-family="monospace">` +
+    "<style>text { fill: #222 } @media (prefers-color-scheme: dark) { text { fill: #ddd } }</style>" +
+    `<image href="${map}" x="${left}" y="${top}" width="${cell * columns.length}" height="${cell * rows.length}" preserveAspectRatio="none" image-rendering="pixelated"/>` +
+    `${labels.join("")}</svg>`;
+  return { svg, top, cell, size };
+}
+
+async function savePng(picture, name) {
+  await picture.decode();
+  const canvas = element("canvas", { width: 2 * picture.naturalWidth, height: 2 * picture.naturalHeight });
+  canvas.getContext("2d").drawImage(picture, 0, 0, canvas.width, canvas.height);
+  download(canvas.toDataURL("image/png"), name);
+}
+
+/** A caption's tokens, each with the picture lit where it looks. */
+function drawPanels(record) {
+  return [
+    element("p", {}, element("strong", {}, record.caption)),
+    element("div", { class: "panels" }, ...record.panels.map(({ token, address, hint }) =>
+      element("figure", {}, element("img", { src: address, alt: `${tokenText(token)}: ${hint}`, title: hint }), element("figcaption", {}, tokenText(token))))),
+    element("p", { class: "note" }, "The brighter a place, the more of the attention it got while that token was written."),
+  ];
 }

@@ -1,15 +1,20 @@
 // Beams: all hypotheses of a beam search, step by step, with running totals and what became of each.
 
 import { ask } from "./server.js";
-import { element, figure, table, tokenText } from "./elements.js";
+import { button, element, figure, table, tokenText } from "./elements.js";
+import { subject } from "./next.js";
 
 export const title = "Beams";
-export const fields = ["model", "text", "size", "length"];
+export const fields = ["model", "given", "picture", "text", "size", "length"];
 
 const FATES = { kept: "kept", pruned: "dropped", end: "finished", length: "cut at the limit", stop: "stopped", greedy: "greedy search only" };
 
+export function body(state) {
+  return { ...subject(state), size: Number(state.size), max_tokens: Number(state.length) };
+}
+
 export function load(state, signal) {
-  return ask("/v1/explore/beams", { model: state.model, text: state.text, size: Number(state.size), max_tokens: Number(state.length) }, signal);
+  return ask("/v1/explore/beams", body(state), signal);
 }
 
 export function draw(record, state, change) {
@@ -21,15 +26,18 @@ export function draw(record, state, change) {
     .sort((a, b) => (a.fate === "pruned") - (b.fate === "pruned") || b.total - a.total);
   const rows = nodes.map(node => [text(node).map(tokenText).join(" "), figure(node.log_prob, 2), figure(node.total, 2),
     FATES[node.fate] + (record.greedy.includes(node.id) ? ", greedy" : "") + (record.best.includes(node.id) ? ", best" : "")]);
-  const move = by => change({ step: String(Math.min(last, Math.max(1, step + by))) }, false);
+  const move = (name, sign, by) => button(sign, () => change({ step: String(step + by) }, false), { "aria-label": name, disabled: step + by < 1 || step + by > last });
   const picture = element("img", { class: "drawing", alt: `The tree of the search. ${record.finding} The steps below list all of it.` });
-  picture.src = `data:image/svg+xml,${encodeURIComponent(record.svg)}`;
+  picture.src = `data:image/svg+xml,${encodeURIComponent(grown(record.svg, step))}`;
   return [
     element("p", {}, record.finding),
+    element("p", {}, move("one step back", "‹", -1), ` step ${step} of ${last} `, move("one step on", "›", 1)),
     element("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "The tree" }, picture),
-    element("p", {},
-      element("button", { type: "button", "aria-label": "one step back", disabled: step === 1, click: () => move(-1) }, "‹"), ` step ${step} of ${last} `,
-      element("button", { type: "button", "aria-label": "one step on", disabled: step === last, click: () => move(1) }, "›")),
     table(`Step ${step}: hypotheses, log-probabilities in nats`, ["hypothesis", "last token", "total", "what became of it"], rows, "left"),
   ];
+}
+
+/** The drawing without what comes after a step. It stays text: the policy of the page would refuse its styles. */
+function grown(svg, step) {
+  return svg.replace(/<path data-step="(\d+)".*?\/>|<g data-step="(\d+)".*?<\/g>/gs, (part, ofLine, ofBox) => Number(ofLine ?? ofBox) > step ? "" : part);
 }

@@ -1,8 +1,14 @@
 // The same results from a program: curl, Python and the command line.
 
+import * as attention from "./attention.js";
+import * as beams from "./beams.js";
+import * as chat from "./chat.js";
 import { element } from "./elements.js";
-import { sampling } from "./next.js";
-import { body as completion } from "./playground.js";
+import * as next from "./next.js";
+import * as playground from "./playground.js";
+import * as surprisal from "./surprisal.js";
+
+const LONGEST = 20000; // characters of a text
 
 const shell = text => /^[\w./:=-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 const python = text => JSON.stringify(text);
@@ -10,38 +16,54 @@ const settings = values => Object.entries(values).map(([name, value]) => `${name
 const flags = values => Object.entries(values).map(([name, value]) => ` --${name.replaceAll("_", "-")} ${value}`).join("");
 
 function post(path, record) {
-  return `curl ${location.origin}${path} -H 'content-type: application/json' \\\n  -d ${shell(JSON.stringify(record))}`;
+  const { picture, ...rest } = record;
+  return `curl ${location.origin}${path} -H 'content-type: application/json' \\\n  -d ${shell(JSON.stringify(picture ? { ...rest, picture: "BASE64" } : rest))}`;
 }
 
-/** By view: the route and its body, a line of Python, and a command. model is the name of a folder. */
+/** By view: the route and its body, what a model does in Python, and a command. folder: the model's; about: as the server describes it. */
 const OF_VIEW = {
-  next: (state, model) => ({
-    path: "/v1/explore/next", body: { model: state.model, text: state.text, top: 20, ...sampling(state) },
-    python: `model.next(${python(state.text)}, 20)`, command: `chainrule next ${model} ${shell(state.text)} --top 20`,
+  next: (state, folder) => ({
+    path: "/v1/explore/next", body: next.body(state),
+    python: state.unit === "words" ? `model.complete(${python(state.text)}, 20)` : `model.next(${python(state.text)}, 20)`,
+    command: state.unit === "words" ? `chainrule complete ${folder} ${shell(state.text)} -n 20` : `chainrule next ${folder} ${shell(state.text)} --top 20`,
   }),
-  surprisal: (state, model) => ({
-    path: "/v1/explore/surprisal", body: { model: state.model, text: state.text, by: state.by },
-    python: `model.score([${python(state.text)}])`, command: `printf '%s\\n' ${shell(state.text)} | chainrule score ${model} --${state.by}`,
+  surprisal: (state, folder) => ({
+    path: "/v1/explore/surprisal", body: surprisal.body(state),
+    python: `model.score([${python(state.text)}])`, command: `printf '%s\\n' ${shell(state.text)} | chainrule score ${folder} --${state.by}`,
   }),
-  playground: (state, model) => ({
-    path: "/v1/completions", body: completion(state),
-    python: `model.generate(${python(state.text)}, ${state.n}, chainrule.SamplingConfig(${settings(sampling(state))}),\n    ` +
+  playground: (state, folder) => ({
+    path: "/v1/completions", body: playground.body(state),
+    python: `model.generate(${python(state.text)}, ${state.n}, chainrule.SamplingConfig(${settings(next.sampling(state))}),\n    ` +
       `chainrule.Limits(max_tokens=${state.max_tokens}), seed=${state.seed})`,
-    command: `chainrule generate ${model} --prompt ${shell(state.text)} -n ${state.n} --max-tokens ${state.max_tokens} --seed ${state.seed}${flags(sampling(state))}`,
+    command: `chainrule generate ${folder} --prompt ${shell(state.text)} -n ${state.n} --max-tokens ${state.max_tokens} --seed ${state.seed}${flags(next.sampling(state))}`,
   }),
-  beams: (state, model) => ({
-    path: "/v1/explore/beams", body: { model: state.model, text: state.text, size: Number(state.size), max_tokens: Number(state.length) },
-    python: `model.beam_tree(${python(state.text)}, chainrule.BeamConfig(size=${state.size}), chainrule.Limits(max_tokens=${state.length}))`,
-    command: `chainrule generate ${model} --prompt ${shell(state.text)} --beam ${state.size} --max-tokens ${state.length} --tree tree.html`,
+  chat: (state, folder) => ({
+    path: "/v1/chat/completions", body: chat.body(state),
+    python: `model.chat(${state.messages}, chainrule.SamplingConfig(temperature=${state.temperature}, top_p=${state.top_p}),\n    ` +
+      `chainrule.Limits(max_tokens=${state.max_tokens}), seed=${state.seed})`,
+    command: `chainrule chat ${folder} --seed ${state.seed}`,
   }),
-  attention: (state, model) => ({
-    path: "/v1/explore/attention", body: { model: state.model, text: state.text, target: state.target || null, layer: Number(state.layer) },
-    python: `chainrule.attend(model, ${python(state.text)}).save("maps.html")`, command: `chainrule attend ${model} ${shell(state.text)} -o maps.html`,
+  beams: (state, folder, about) => ({
+    path: "/v1/explore/beams", body: beams.body(state),
+    python: `model.beam_tree(${python(about.given ? state.given : state.text)}, chainrule.BeamConfig(size=${state.size}), ` +
+      (about.given ? `max_tokens=${state.length})` : `chainrule.Limits(max_tokens=${state.length}))`),
+    command: `chainrule generate ${folder} --prompt ${shell(state.text)} --beam ${state.size} --max-tokens ${state.length} --tree tree.html`,
+  }),
+  attention: (state, folder, about) => ({
+    path: "/v1/explore/attention", body: attention.body(state),
+    python: `chainrule.attend(model, ${about.given === "source" ? `${python(state.given)}${state.text && `, ${python(state.text)}`}` : python(state.text)}).save("maps.html")`,
+    command: `chainrule attend ${folder} ${about.given === "source" ? `${shell(state.given)}${state.text && ` ${shell(state.text)}`}` : shell(state.text)} -o maps.html`,
   }),
 };
+const OF_ALL = ["beams", "attention"]; // views that ask models of pairs themselves; the others ask what is given a source
 
-export function drawCommands(state) {
-  const of = OF_VIEW[state.view](state, shell(`${state.model}/`));
-  const codes = { curl: post(of.path, of.body), Python: `import chainrule\nmodel = chainrule.load(${python(`${state.model}/`)})\n${of.python}`, "command line": of.command };
+export function drawCommands(state, about) {
+  if (state.text.length > LONGEST) return [element("p", {}, "The text is too long to be shown here as well.")];
+  const of = OF_VIEW[state.view](state, shell(`${state.model}/`), about), isGiven = about.given && !OF_ALL.includes(state.view);
+  const loaded = `import chainrule\nmodel = chainrule.load(${python(`${state.model}/`)})`;
+  const codes = { curl: post(of.path, of.body) };
+  if (about.given === "picture") codes.Python = `${loaded}\nmodel.given("picture.jpg")`;
+  else codes.Python = `${loaded}${isGiven ? `.given(${python(state.given)})` : ""}\n${of.python}`;
+  if (!about.given || (state.view === "attention" && about.given === "source")) codes["command line"] = of.command;
   return Object.entries(codes).flatMap(([name, code]) => [element("h3", {}, name), element("pre", {}, code)]);
 }

@@ -3,7 +3,7 @@
 const LONGEST = 60;
 const SHOWN = { " ": "·", "\n": "¶", "\t": "→", "\r": "←" };
 // Characters that are invisible, or that turn the direction of what follows.
-const HIDDEN = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffc]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
+const HIDDEN = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffc\ufffe\uffff]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
 
 /** An element with attributes (functions become listeners) and children: elements or text. */
 export function element(name, attributes = {}, ...children) {
@@ -22,6 +22,11 @@ export function visible(text) {
   return text.replace(HIDDEN, c => `‹U+${c.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}›`);
 }
 
+/** A text as markup that stands for it, for files only. */
+export function escaped(text) {
+  return text.replace(/[&<>"]/g, c => `&#${c.charCodeAt(0)};`);
+}
+
 /** A token by itself: white space is shown, and a long one is shortened. */
 export function tokenText(token) {
   const shown = visible(token.replace(/[ \n\t\r]/g, c => SHOWN[c]));
@@ -35,6 +40,16 @@ export function table(caption, header, rows, className = "") {
     element("table", { class: className }, element("caption", {}, caption),
       element("thead", {}, element("tr", {}, ...cells(header, "th"))),
       element("tbody", {}, ...rows.map(row => element("tr", {}, ...cells(row, "td"))))));
+}
+
+/** A button with what it says and does; attributes: more of them. */
+export function button(text, click, attributes = {}) {
+  return element("button", { type: "button", click, ...attributes }, text);
+}
+
+/** Saves a file at an address under a name. */
+export function download(address, name) {
+  element("a", { href: address, download: name }).click();
 }
 
 /** A number with so many digits after the point; — if there is none. */

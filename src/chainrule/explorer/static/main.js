@@ -2,20 +2,23 @@
 
 import * as attention from "./attention.js";
 import * as beams from "./beams.js";
+import * as chat from "./chat.js";
 import { drawCommands } from "./commands.js";
-import { element } from "./elements.js";
+import { button, element } from "./elements.js";
 import * as next from "./next.js";
 import * as playground from "./playground.js";
 import { save } from "./save.js";
 import { Failure, ask, isBack, setKey } from "./server.js";
 import * as surprisal from "./surprisal.js";
 
-const VIEWS = { next, surprisal, playground, beams, attention };
+const VIEWS = { next, surprisal, playground, chat, beams, attention };
+const LONGEST_ADDRESS = 30000; // characters; a longer text is left out of it
 
-// By name: the label, the value at first, and the attributes of the field. Those without a label are set by clicks.
+// By name: the label, the value at first, and the attributes or choices of the field. Those without a label are set by clicks.
 const FIELDS = {
-  model: ["Model", ""], other: ["Beside it", ""], by: ["Units", "tokens", ["tokens", "words", "characters"]],
-  text: ["Text", ""], target: ["Target, for models of pairs", ""],
+  model: ["Model", ""], other: ["Beside it", ""], by: ["Units", "tokens", ["tokens", "words", "characters", "bytes"]],
+  unit: ["Suggest", "tokens", ["tokens", "words"]],
+  given: ["Source", ""], picture: ["Picture", "", { type: "file", accept: "image/png,image/jpeg" }], text: ["Text", ""],
   temperature: ["Temperature", "1", { type: "range", min: 0, max: 2, step: 0.05 }],
   top_k: ["Top-k (0: all)", "0", { type: "range", min: 0, max: 100, step: 1 }],
   top_p: ["Top-p", "1", { type: "range", min: 0.05, max: 1, step: 0.01 }],
@@ -24,16 +27,19 @@ const FIELDS = {
   n: ["Texts", "2", { type: "number", min: 1, max: 10 }], seed: ["Seed", "1", { type: "number", min: 0 }],
   size: ["Beam size", "3", { type: "range", min: 1, max: 10, step: 1 }],
   length: ["Tokens at most", "8", { type: "range", min: 1, max: 30, step: 1 }],
-  layer: [null, "0"], view: [null, "next"], why: [null, "0"], step: [null, "0"], head: [null, "0"], row: [null, "0"],
+  layer: [null, "0"], view: [null, "next"], why: [null, "0"], step: [null, "0"], head: [null, "0"], row: [null, "0"], messages: [null, "[]"],
 };
+
+const SETTINGS = ["temperature", "top_k", "top_p", "min_p"];
 
 const place = id => document.getElementById(id);
 const state = Object.fromEntries(Object.entries(FIELDS).map(([name, [, value]]) => [name, value]));
-let models = [], record = null, running = null;
+// about: what the server says of the model that is shown; record: what is shown of it.
+let models = [], about = {}, record = null, running = null;
 
 /** Reads the state from the address. */
 function readAddress() {
-  for (const [name, [, value]] of Object.entries(FIELDS)) state[name] = value;
+  for (const [name, [, value]] of Object.entries(FIELDS)) if (name !== "picture") state[name] = value;
   for (const [name, value] of new URLSearchParams(location.hash.slice(1))) if (Object.hasOwn(FIELDS, name)) state[name] = value;
   if (!Object.hasOwn(VIEWS, state.view)) state.view = "next";
   if (!models.includes(state.model)) state.model = models[0];
@@ -41,25 +47,31 @@ function readAddress() {
 }
 
 function writeAddress() {
-  const changed = Object.entries(state).filter(([name, value]) => value !== FIELDS[name][1]);
-  history.replaceState(null, "", `#${new URLSearchParams(changed)}`);
+  const changed = Object.entries(state).filter(([name, value]) => value !== FIELDS[name][1] && name !== "picture");
+  const fits = ([, value]) => value.length < LONGEST_ADDRESS;
+  history.replaceState(null, "", `#${new URLSearchParams(changed.filter(fits))}`);
 }
 
 /** Changes the state; asks the server again unless the record at hand has all that is shown. */
 function change(values, asks = true) {
   Object.assign(state, values);
   if (!("step" in values) && asks) state.step = "0";
-  if ("view" in values) drawFields();
+  if ("view" in values) {
+    record = null;
+    place("result").replaceChildren();
+  }
+  if ("view" in values || "unit" in values) drawFields();
   else fillFields();
   writeAddress();
-  place("command-list").replaceChildren(...drawCommands(state));
+  place("command-list").replaceChildren(...drawCommands(state, about));
   if (!asks) drawResult();
-  else if (!VIEWS[state.view].button || values.view === "playground") refresh();
+  else if (!VIEWS[state.view].buttonText || ["view", "model", "messages"].some(name => name in values)) refresh();
 }
 
 function drawResult() {
   const focused = document.activeElement?.getAttribute("aria-label");
-  place("result").replaceChildren(...[VIEWS[state.view].draw(record, state, change)].flat().filter(Boolean));
+  const cut = record.left_out ? element("p", { class: "note" }, `The text is long: its first ${record.left_out.toLocaleString()} characters are not read.`) : null;
+  place("result").replaceChildren(...[cut, ...VIEWS[state.view].draw(record, state, change)].filter(Boolean));
   if (focused && document.activeElement === document.body) {
     [...place("result").querySelectorAll("[aria-label]")].find(one => one.getAttribute("aria-label") === focused)?.focus();
   }
@@ -69,70 +81,105 @@ function say(message) {
   place("message").replaceChildren(message);
 }
 
+/** Asks the server what the model needs, if it has changed. */
+async function describe(signal) {
+  if (about.model === state.model) return;
+  about = await ask("/v1/explore/model", { model: state.model }, signal);
+  drawFields();
+  place("command-list").replaceChildren(...drawCommands(state, about));
+}
+
 /** Asks the server for the view. Only the latest answer is shown: an earlier request is broken off. */
 async function refresh() {
   running?.abort();
   const own = running = new AbortController(), view = VIEWS[state.view];
   place("result").classList.add("is-old");
   try {
+    await describe(own.signal);
+    let message = "";
     const show = loaded => {
       if (own !== running) return;
+      if (loaded.fingerprint && loaded.fingerprint !== about.fingerprint) {
+        message = `The files of ${state.model} have changed; this is the new model.`;
+        about.fingerprint = loaded.fingerprint;
+      }
       record = loaded;
       drawResult();
     };
-    show(await view.load(state, own.signal, show));
-    if (own === running) say("");
+    show(await view.load(state, own.signal, show, about));
+    if (own === running) say(message);
   } catch (error) {
     if (own !== running || error.name === "AbortError") return;
     if (!(error instanceof Failure)) throw error;
     record = null;
     place("result").replaceChildren();
-    await recover(error, refresh);
+    await recover(error, refresh, () => own === running);
   } finally {
     if (own === running) place("result").classList.remove("is-old");
   }
 }
 
-/** Says what went wrong; goes on with a key, or when the server is back. */
-async function recover(error, again) {
+/** Says what went wrong; goes on with a key, or when the server is back, if that is still wanted. */
+async function recover(error, again, isWanted = () => true) {
   say(error.message);
   if (error.isLost) {
     await isBack();
-    await again();
+    about = {};
+    if (isWanted()) await again();
   } else if (error.needsKey) {
     const field = element("input", { type: "password", autocomplete: "off", "aria-label": "the server's key" });
     say(element("span", {}, "The server wants its key. It stays on this page until you leave it. ", field, " ",
-      element("button", { type: "button", click: () => { setKey(field.value); again(); } }, "Use it")));
+      button("Use it", () => { setKey(field.value); again(); })));
   }
+}
+
+/** The bytes of a chosen file in base64. */
+async function readFile(file) {
+  return file ? new Promise(resolve => {
+    const reader = new FileReader();
+    reader.addEventListener("load", () => resolve(reader.result.replace(/^.*,/, "")));
+    reader.readAsDataURL(file);
+  }) : "";
 }
 
 function drawField(name) {
   const [label, , kind] = FIELDS[name];
-  const listen = { name, input: event => change({ [name]: event.target.value, why: "0" }) };
+  const listen = { name, input: async event => change({ [name]: kind?.type === "file" ? await readFile(event.target.files[0]) : event.target.value, why: "0" }) };
   const choices = name === "model" ? models : name === "other" ? ["", ...models] : Array.isArray(kind) ? kind : null;
+  const isText = name === "text" || name === "given";
+  const placeholder = name === "text" && (about.fills ? "a text with [MASK] where words are missing" : about.given ? "what has been written so far" : null);
   const field = choices ? element("select", listen, ...choices.map(choice => element("option", { value: choice }, choice || "(none)"))) :
-    name === "text" || name === "target" ? element("textarea", { ...listen, spellcheck: "false", rows: name === "text" ? 3 : 1, dir: "auto" }) :
+    isText ? element("textarea", { ...listen, spellcheck: "false", rows: name === "text" ? 3 : 2, dir: "auto", placeholder }) :
       element("input", { ...listen, ...kind });
-  const value = kind?.type === "range" ? element("output", { "data-of": name }) : null;
-  return element("label", { class: name === "text" ? "wide-field" : null }, element("span", {}, label, value && " ", value), field);
+  const value = kind?.type === "range" ? element("span", { "data-of": name }) : null;
+  return element("label", { class: isText ? "wide-field" : null }, element("span", {}, label, value && " ", value), field);
+}
+
+/** Whether a view's field means something now. */
+function applies(name) {
+  if (name === "other") return models.length > 1;
+  if (name === "given") return about.given === "source";
+  if (name === "picture") return about.given === "picture";
+  if (about.fills && state.view === "next") return name === "model" || name === "text";
+  return state.view !== "next" || state.unit !== "words" || !SETTINGS.includes(name);
 }
 
 /** The fields of the view, and its buttons. */
 function drawFields() {
-  const view = VIEWS[state.view], names = view.fields.filter(name => FIELDS[name][0] && (name !== "other" || models.length > 1));
-  place("controls").replaceChildren(element("div", { class: "fields" }, ...names.map(drawField)), element("p", {},
-    view.button ? element("button", { type: "button", click: refresh }, view.button) : "", " ",
-    element("button", { type: "button", click: () => save(`${state.view}.html`) }, "Save as one HTML file")));
-  place("views").replaceChildren(...Object.entries(VIEWS).map(([name, { title }]) => element("button", {
-    type: "button", "aria-current": name === state.view ? "page" : null, click: () => { record = null; place("result").replaceChildren(); change({ view: name }); },
-  }, title)));
+  const view = VIEWS[state.view], focused = document.activeElement?.name;
+  const act = () => view.press ? change(view.press(state, record)) : refresh();
+  place("controls").replaceChildren(element("div", { class: "fields" }, ...view.fields.filter(applies).map(drawField)), element("p", {},
+    view.buttonText ? button(view.buttonText, act) : "", " ", button("Save as one HTML file", () => save(`${state.view}.html`))));
+  place("views").replaceChildren(...Object.entries(VIEWS).map(([name, { title }]) => button(title,
+    () => change({ view: name }), { "aria-current": name === state.view ? "page" : null })));
   document.title = `${view.title} · ${models.join(", ")}`;
   fillFields();
+  if (focused) place("controls").querySelector(`[name=${focused}]`)?.focus();
 }
 
 function fillFields() {
-  for (const field of place("controls").querySelectorAll("[name]")) if (field.value !== state[field.name]) field.value = state[field.name];
-  for (const output of place("controls").querySelectorAll("output")) output.value = state[output.dataset.of];
+  for (const field of place("controls").querySelectorAll("[name]:not([type=file])")) if (field.value !== state[field.name]) field.value = state[field.name];
+  for (const shown of place("controls").querySelectorAll("[data-of]")) shown.textContent = state[shown.dataset.of];
 }
 
 async function start() {

@@ -1,10 +1,10 @@
 // Next words: the likeliest tokens after a text, what the settings cut, and why each has its probability.
 
 import { ask } from "./server.js";
-import { element, figure, probability, table, tokenText } from "./elements.js";
+import { button, element, figure, probability, table, tokenText } from "./elements.js";
 
 export const title = "Next words";
-export const fields = ["model", "text", "temperature", "top_k", "top_p", "min_p"];
+export const fields = ["model", "unit", "given", "picture", "text", "temperature", "top_k", "top_p", "min_p"];
 
 /** The settings of sampling that change something. */
 export function sampling(state) {
@@ -17,12 +17,22 @@ export function sampling(state) {
   return settings;
 }
 
+/** What every view sends: the model, the text, and what a text is given. */
+export function subject(state) {
+  return { model: state.model, text: state.text, ...state.given && { given: state.given }, ...state.picture && { picture: state.picture } };
+}
+
+export function body(state) {
+  return { ...subject(state), ...state.unit === "words" ? { unit: "words" } : sampling(state), top: 20 };
+}
+
 export function load(state, signal) {
-  return ask("/v1/explore/next", { model: state.model, text: state.text, top: 20, ...sampling(state) }, signal);
+  return ask("/v1/explore/next", body(state), signal);
 }
 
 export function draw(record, state, change) {
   if (record.kind === "gaps") return record.gaps.map((gap, i) => drawGap(gap, i));
+  if (record.kind === "words") return drawWords(record.words, state, change);
   const chosen = Math.min(Number(state.why), record.tokens.length - 1);
   const bits = record.entropy / Math.LN2;
   return [
@@ -35,38 +45,56 @@ export function draw(record, state, change) {
     drawBars(record, chosen, state, change),
     record.backoff ? drawBackoff(record, chosen) : null,
     record.components ? drawComponents(record, chosen) : null,
+    record.layers ? drawLayers(record, chosen) : null,
     element("p", { class: "note" }, "A click on a token appends it. Grey: the model's own probability; " +
       "blue: after temperature and cuts. <unk>, all unknown tokens together, is never generated."),
   ];
 }
 
+/** A bar of one or two shares of the longest. */
+function bar(longest, shares) {
+  return element("div", { class: "bar", "aria-hidden": "true" }, ...Object.entries(shares).map(([name, share]) => {
+    const made = element("div", { class: name });
+    made.style.width = `${100 * share / longest}%`;
+    return made;
+  }));
+}
+
+function appending(token, shown, added, state, change) {
+  return button(shown, () => change({ text: state.text + added, why: "0" }),
+    { class: "token", disabled: added === null, title: token, "aria-label": `append ${tokenText(token)}` });
+}
+
 function drawBars(record, chosen, state, change) {
   const longest = Math.max(...record.tokens.map(token => Math.max(token.prob, token.drawn)), 1e-30);
-  const hasWhy = record.backoff || record.components;
+  const hasWhy = record.backoff || record.components || record.layers;
   const rows = record.tokens.map((token, i) => {
-    const bar = (name, share) => {
-      const made = element("div", { class: name });
-      made.style.width = `${100 * share / longest}%`;
-      return made;
-    };
-    const append = element("button", {
-      type: "button", class: "token", disabled: token.added === null, title: token.token,
-      "aria-label": `append ${token.token}`, click: () => change({ text: state.text + token.added, why: "0" }),
-    }, tokenText(token.shown));
-    const why = hasWhy && element("button", {
-      type: "button", "aria-label": `why ${token.token}`, "aria-pressed": String(i === chosen), click: () => change({ why: String(i) }, false),
-    }, "why?");
+    const why = hasWhy && button("why?", () => change({ why: String(i) }, false), { "aria-label": `why ${tokenText(token.token)}`, "aria-pressed": String(i === chosen) });
     return element("tr", { class: [token.drawn === 0 && "is-cut", hasWhy && i === chosen && "chosen"].filter(Boolean).join(" ") || null },
-      element("td", {}, append),
-      element("td", {}, element("div", { class: "bar", "aria-hidden": "true" }, bar("model", token.prob), bar("drawn", token.drawn))),
-      element("td", {}, probability(token.prob)), element("td", { class: "detail" }, figure(token.log_prob, 3)),
+      element("td", {}, appending(token.token, tokenText(token.shown), token.added, state, change)),
+      element("td", {}, bar(longest, { model: token.prob, drawn: token.drawn })),
+      element("td", { title: token.prob }, probability(token.prob)), element("td", { class: "detail" }, figure(token.log_prob, 3)),
       element("td", {}, token.drawn ? probability(token.drawn) : "cut"), hasWhy ? element("td", {}, why) : "");
   });
   const header = [["token"], [""], ["probability"], ["nats", "detail"], ["drawn with"]];
-  return element("div", { class: "wide" }, element("table", { class: "bars" },
-    element("caption", {}, "The likeliest tokens"),
-    element("thead", {}, element("tr", {}, ...header.map(([name, kind]) => element("th", { scope: "col", class: kind }, name)), hasWhy ? element("th", { scope: "col" }, "") : "")),
+  return drawBarTable("The likeliest tokens", [...header, ...hasWhy ? [[""]] : []], rows);
+}
+
+function drawBarTable(caption, header, rows) {
+  return element("div", { class: "wide" }, element("table", { class: "bars" }, element("caption", {}, caption),
+    element("thead", {}, element("tr", {}, ...header.map(([name, kind]) => element("th", { scope: "col", class: kind }, name)))),
     element("tbody", {}, ...rows)));
+}
+
+function drawWords(words, state, change) {
+  const longest = Math.max(...words.map(word => word.prob), 1e-30);
+  return [
+    drawBarTable("The likeliest words", [["word"], [""], ["probability"], ["nats", "detail"]], words.map(word => element("tr", {},
+      element("td", {}, appending(word.text, tokenText(word.text), word.added, state, change)), element("td", {}, bar(longest, { drawn: word.prob })),
+      element("td", { title: word.prob }, probability(word.prob)), element("td", { class: "detail" }, figure(word.log_prob, 3))))),
+    element("p", { class: "note" }, words.length ? "The rest of the word that is typed, or the next one; it goes on while the word after it is likelier than not. A click appends it." :
+      "No word of the vocabulary goes on like this."),
+  ];
 }
 
 /** The chain of contexts that an n-gram model falls back on, for one token. */
@@ -110,6 +138,15 @@ function drawComponents(record, chosen) {
   });
   return element("section", {}, element("h2", {}, `Who gives “${tokenText(token.shown)}” ${probability(token.prob)}`),
     table(`A ${record.mixture} mixture`, ["component", "weight", "its probability", isLinear ? "share of the sum" : ""], rows));
+}
+
+/** The logit lens: what the output makes of each layer, the last one first. */
+function drawLayers(record, chosen) {
+  const name = tokenText(record.tokens[chosen].shown);
+  const rows = record.layers.toReversed().map(layer => [String(layer.layer),
+    layer.guesses.map(guess => `${tokenText(guess.shown)} ${probability(guess.prob)}`).join("   "), probability(layer.probs[chosen])]);
+  return element("section", {}, element("h2", {}, "What each layer would say"),
+    table("The network's output, applied to the hidden state of each layer (the logit lens)", ["layer", "its likeliest tokens", `P of “${name}”`], rows, "left"));
 }
 
 function drawGap(gap, i) {

@@ -1,12 +1,12 @@
 // Playground: texts that the model writes after a prompt, as they grow; several seeds side by side.
 
-import { stream } from "./server.js";
+import { Failure, stream } from "./server.js";
 import { element, visible } from "./elements.js";
 import { sampling } from "./next.js";
 
 export const title = "Playground";
 export const fields = ["model", "text", "temperature", "top_k", "top_p", "min_p", "max_tokens", "n", "seed"];
-export const button = "Write";
+export const buttonText = "Write";
 
 /** The body of the request, for /v1/completions. */
 export function body(state) {
@@ -15,7 +15,8 @@ export function body(state) {
 }
 
 /** Texts as they grow; report is called with the record after each piece. */
-export async function load(state, signal, report) {
+export async function load(state, signal, report, about) {
+  if (about.given) throw new Failure(`This model writes texts given a ${about.given}. Beams shows what it writes.`);
   const record = { prompt: state.text, seed: state.seed, texts: Array.from({ length: Number(state.n) }, () => ({ text: "", reason: null })) };
   for await (const chunk of stream("/v1/completions", body(state), signal)) {
     for (const choice of chunk.choices) {

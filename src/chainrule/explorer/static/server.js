@@ -19,7 +19,8 @@ async function send(path, body, signal) {
   const headers = key === null ? {} : { authorization: `Bearer ${key}` };
   const options = { signal, headers };
   if (body !== undefined) {
-    Object.assign(options, { method: "POST", body: JSON.stringify(body) });
+    const wellFormed = (name, value) => typeof value === "string" ? value.toWellFormed() : value;
+    Object.assign(options, { method: "POST", body: JSON.stringify(body, wellFormed) });
     headers["content-type"] = "application/json";
   }
   let response;

@@ -1,23 +1,30 @@
-// Surprisal: how unexpected each token, word or character of a text is, to one model or to two.
+// Surprisal: how unexpected each token, word, character or byte of a text is, to one model or to two.
 
 import { ask } from "./server.js";
 import { element, figure, table, tokenText, visible } from "./elements.js";
+import { subject } from "./next.js";
 
 export const title = "Surprisal";
-export const fields = ["model", "other", "by", "text"];
+export const fields = ["model", "other", "by", "given", "picture", "text"];
 
 const MANY = 2000; // units; more are not buttons
 const STRONGEST = 12; // bits that have the full colour
 const bits = logProb => logProb === null ? Infinity : -logProb / Math.LN2;
 
+export function body(state) {
+  return { ...subject(state), by: state.by };
+}
+
 export async function load(state, signal) {
-  const of = model => ask("/v1/explore/surprisal", { model, text: state.text, by: state.by }, signal);
-  return { first: await of(state.model), second: state.other ? await of(state.other) : null };
+  const of = model => ask("/v1/explore/surprisal", { ...body(state), model }, signal);
+  const first = await of(state.model);
+  return { first, second: state.other ? await of(state.other) : null, fingerprint: first.fingerprint };
 }
 
 export function draw({ first, second }, state, change) {
-  const others = new Map((second?.units ?? []).map(unit => [`${unit.start}-${unit.stop}`, unit]));
-  const units = first.units.map(unit => ({ ...unit, other: others.get(`${unit.start}-${unit.stop}`) ?? null }));
+  const place = unit => `${unit.start_byte}-${unit.stop_byte}`;
+  const others = new Map((second?.units ?? []).map(unit => [place(unit), unit]));
+  const units = first.units.map(unit => ({ ...unit, other: others.get(place(unit)) ?? null }));
   return [
     ...[first, second].filter(Boolean).map(drawSum),
     second && drawDifference(units, first, second),
@@ -42,41 +49,48 @@ function drawDifference(units, first, second) {
   const shared = units.filter(unit => unit.other);
   const gain = bits(first.text_log_prob) - bits(second.text_log_prob);
   const better = gain > 0 ? second.model : first.model;
-  return element("p", {}, `${better} needs ${figure(Math.abs(gain), 2)} bits less for the whole text. ` +
+  return element("p", {}, `${better} needs ${figure(Math.abs(gain), 2)} bits less for the whole text, ` +
+    `${figure(Math.abs(gain) / first.tokens, 3)} for each token of ${first.model}. ` +
     (shared.length < units.length ? `${units.length - shared.length} units are cut differently by the two; compare words. ` : ""));
+}
+
+/** What the mouse shows of a unit. */
+function hintOf(unit, second) {
+  const spelling = bits(unit.text_log_prob) - bits(unit.log_prob);
+  return visible(`${unit.text}: ${figure(bits(unit.text_log_prob), 2)} bits` + (unit.known ? "" : `, ${figure(spelling, 2)} of them for the spelling`) +
+    (unit.rank ? `, rank ${unit.rank}; likeliest: ${unit.likelier.join(", ")}` : "") +
+    (unit.other ? `; ${second.model}: ${figure(bits(unit.other.text_log_prob), 2)} bits` : ""));
 }
 
 function drawText(units, first, second, change) {
   const letters = Array.from(first.normalised), isShort = units.length <= MANY, parts = [];
   let end = 0;
-  for (const unit of units) {
-    const isEnd = unit.stop <= unit.start;
+  units.forEach((unit, i) => {
+    const isEnd = i === units.length - 1;
     if (unit.start > end) parts.push(visible(letters.slice(end, unit.start).join("")));
     const own = bits(unit.text_log_prob);
     const shade = second ? unit.other ? own - bits(unit.other.text_log_prob) : 0 : own;
-    const text = isEnd ? " ⏎" : visible(letters.slice(unit.start, unit.stop).join(""));
-    const before = letters.slice(0, unit.start).join("");
-    const hint = `${unit.text}: ${figure(own, 2)} bits` + (unit.rank ? `, rank ${unit.rank}; likelier: ${unit.likelier.join(", ")}` : "") +
-      (unit.other ? `; ${second.model}: ${figure(bits(unit.other.text_log_prob), 2)} bits` : "");
+    const text = isEnd ? " ⏎" : visible(first.by === "bytes" ? unit.text : letters.slice(unit.start, unit.stop).join(""));
+    const hint = hintOf(unit, second);
     const made = element(isShort ? "button" : "span", {
-      class: unit.known ? "unit" : "unit unknown", type: isShort ? "button" : null, title: visible(hint), "aria-label": isShort ? visible(hint) : null,
-      click: () => change({ view: "next", text: before }),
+      class: unit.known ? "unit" : "unit unknown", type: isShort ? "button" : null, title: hint, "aria-label": isShort ? hint : null,
+      click: () => change({ view: "next", unit: "tokens", text: letters.slice(0, unit.start).join("") }),
     }, text);
     const strength = Math.min(1, Math.abs(shade) / (second ? STRONGEST / 2 : STRONGEST));
     if (strength > 0.02) made.style.backgroundColor = `rgb(${shade < 0 ? "0 114 178" : "213 94 0"} / ${(0.5 * strength).toFixed(3)})`;
     parts.push(made);
     end = Math.max(end, unit.stop);
-  }
+  });
   return element("div", { class: "text", dir: "auto" }, ...parts);
 }
 
 function drawTable(units, second) {
   const hasRank = units.some(unit => unit.rank);
-  const header = ["unit", "bits", "nats", ...hasRank ? ["rank", "likelier"] : [], ...second ? [`bits, ${second.model}`, "difference"] : []];
+  const header = ["unit", "bits", "nats", ...hasRank ? ["rank", "likeliest"] : [], ...second ? [`bits, ${second.model}`, "difference"] : []];
   const rows = units.map(unit => {
     const own = bits(unit.text_log_prob), other = unit.other && bits(unit.other.text_log_prob);
     return [tokenText(unit.text), figure(own, 3), figure(unit.text_log_prob, 4),
-      ...hasRank ? [unit.rank ? String(unit.rank) : "", unit.likelier ? unit.likelier.map(tokenText).join(" ") : ""] : [],
+      ...hasRank ? [unit.rank ? String(unit.rank) : "", unit.likelier ? unit.likelier.slice(0, 5).map(tokenText).join(" ") : ""] : [],
       ...second ? [figure(other, 3), other === null ? "—" : figure(own - other, 3)] : []];
   });
   return table("Surprisal by unit", header, rows);

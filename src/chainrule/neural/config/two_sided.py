@@ -14,6 +14,7 @@ from chainrule.neural.config.transformer import TransformerConfig
 MaskedUnit = Literal["tokens", "words", "spans"]
 Loss = Literal["together", "apart"]
 
+_SHORTEST_PAIR = 5  # tokens
 _MEMORY = "document: each is read by itself; stream: with its neighbours in the text, as one"
 
 
@@ -45,13 +46,29 @@ class MaskedConfig(Masking, TransformerConfig):
     Texts are scored by pseudo-log-likelihood (Salazar 2020).
     """
 
+    next_sentence: bool = setting(
+        False,
+        "read pairs of parts of the text, and also learn whether the second follows the first (Devlin 2019): lines are "
+        "sentences, and an empty line ends a document",
+        is_later=True,
+    )
+
     def __post_init__(self) -> None:
         super().__post_init__()
         self.check_shares()
+        if self.next_sentence and self.output != "full":
+            raise SettingError(f"next_sentence needs a full output, but output is {self.output}; leave one of them out")
+        if self.next_sentence and self.context < _SHORTEST_PAIR:
+            raise SettingError(
+                f"a pair of sentences has three markers and at least one token each, but context is {self.context}; "
+                f"set it to {_SHORTEST_PAIR} or more"
+            )
 
 
 def bert() -> MaskedConfig:
-    """BERT (Devlin 2019) on single texts: 15 % of tokens are masked. Fine-tuning on pairs learns the second type."""
+    """BERT (Devlin 2019): 15 % of tokens are masked. Pairs of sentences are learned with next_sentence=True, or when it
+    is fine-tuned on pairs.
+    """
     return MaskedConfig(
         norm="layer",
         norm_place="post",

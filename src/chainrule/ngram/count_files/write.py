@@ -11,6 +11,7 @@ import numpy as np
 
 from chainrule.base.files import compressing, replace_file
 from chainrule.base.progress import Progress, silent
+from chainrule.base.scratch import parts_released, release_pages
 from chainrule.base.threads import map_in_order
 from chainrule.ngram.count_files.count_file_kernels import MAX_COUNT_BYTES, write_counts
 from chainrule.ngram.trie.records import context_path
@@ -39,7 +40,9 @@ def write_counts_file(
     OutputError where the file cannot be written; then, and when interrupted, an older file is unchanged.
     """
     spelled = vocabulary.arrays()
-    node_counts = counts.counts.copy()
+    node_counts = counts.new_array(counts.counts.size, counts.counts.dtype)
+    for own, part in zip(parts_released(node_counts), parts_released(counts.counts), strict=True):
+        own[:] = part
     node_counts[1 + BEGIN] = node_counts[1 + END]
     longest = int(np.diff(spelled["offsets"]).max()) + 1
     total = counts.words.size - 1
@@ -55,8 +58,9 @@ def write_counts_file(
                 progress(TASK, done, total)
                 file.writelines(parts)
                 done += _BATCH
+                release_pages()
     progress(TASK, total, total)
-    return int(np.count_nonzero(node_counts[1:]))
+    return sum(int(np.count_nonzero(part)) for part in parts_released(node_counts[1:]))
 
 
 def _write_batch(

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from chainrule.base.scratch import array_on_disk, parts_released
 from chainrule.ngram.trie.records import Records, level_slice
 from chainrule.protocol import BEGIN
 
 if TYPE_CHECKING:
     from jaxtyping import Int, Int32
     from numpy import ndarray
+    from numpy.typing import DTypeLike
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,7 @@ class Counts:
     suffixes: Int[ndarray, " nodes"]  # the node of the n-gram without its first word
     counts: Int[ndarray, " nodes"]
     records: Records | None = None  # hold words and begin, with room for the probabilities of one model
+    memory: int | None = None  # where the arrays are on disk: how many bytes may be held beside them
 
     @property
     def order(self) -> int:
@@ -33,6 +37,26 @@ class Counts:
     def level(self, order: int) -> slice:
         """The nodes of one order; order 0 is the root."""
         return level_slice(self.level_sizes, order)
+
+    def new_array(self, size: int, dtype: DTypeLike) -> ndarray[Any, Any]:
+        """An array of zeros, in memory if the counts are, and else on disk."""
+        return np.zeros(size, dtype) if self.memory is None else array_on_disk(size, dtype)
+
+    def resident_parts(self, span: slice, item_size: int) -> list[slice]:
+        """Cuts a range of nodes into parts of which arrays may be in memory: one if the counts are in memory, too."""
+        size = span.stop - span.start
+        parts = 1 if self.memory is None else max(1, -(-size * item_size // (self.memory // 2)))
+        edges = np.linspace(span.start, span.stop, parts + 1).astype(np.int64).tolist()
+        return [slice(start, stop) for start, stop in itertools.pairwise(edges)]
+
+    def resident(self, array: ndarray[Any, Any]) -> ndarray[Any, Any]:
+        """An array that is read at random: itself if it is in memory, and else a copy."""
+        if self.memory is None:
+            return array
+        copy = np.empty(array.size, array.dtype)
+        for part, own in zip(parts_released(array), parts_released(copy), strict=True):
+            own[:] = part
+        return copy
 
     def up_to(self, order: int) -> Counts:
         """The counts of the lower orders alone."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from typing import TYPE_CHECKING, NamedTuple
 
 from chainrule.base.memory import MEMORY_HINT, _gigabytes, available_memory
 from chainrule.errors import EstimationError
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 # Bytes a token (the stream and the arrays of occurrences) and an n-gram (the trie, counts, suffixes and probabilities):
 # where probabilities take the place of counts, and where these are kept beside them.
 _REUSED, _KEPT = (16, 20), (20, 32)
-_SAMPLE = 1 << 20  # tokens; a longer text has a smaller share of distinct n-grams, so a sample gives an upper bound
+_SAMPLE = 1 << 20  # tokens
 
 
 def check_memory(
@@ -26,24 +27,36 @@ def check_memory(
 
     keeps_counts: whether counts stay in memory beside probabilities.
     """
-    token_bytes, ngram_bytes = _KEPT if keeps_counts else _REUSED
-
-    def needed(ngrams: int) -> int:
-        return token_bytes * stream.size + ngram_bytes * ngrams
-
     available = available_memory()
-    if available is None or needed(vocabulary_size + (order - 1) * stream.size) <= available:
-        return  # even if all n-grams are distinct
-    ngrams = _expected_ngrams(stream, vocabulary_size, order)
-    if needed(sum(ngrams)) <= available:
+    if available is None or fits_memory(stream, vocabulary_size, order, available, keeps_counts=keeps_counts):
         return
-    fitting = [n for n in range(1, order) if needed(sum(ngrams[:n])) <= available]
+    ngrams = expected_ngrams(stream, vocabulary_size, order).at(stream.size)
+
+    def needed(sizes: list[int]) -> int:
+        return _needed(stream.size, sum(sizes), keeps_counts=keeps_counts)
+
+    fitting = [n for n in range(1, order) if needed(ngrams[:n]) <= available]
     advice = f"take order={fitting[-1]}, or a shorter text" if fitting else "take a shorter text"
     raise EstimationError(
-        f"counting {order}-grams of {stream.size:,} tokens needs about {_gigabytes(needed(sum(ngrams)))} "
+        f"counting {order}-grams of {stream.size:,} tokens needs about {_gigabytes(needed(ngrams))} "
         f"of memory, and {_gigabytes(available)} are free; {advice}, or a smaller vocabulary; "
         f"{MEMORY_HINT}"
     )
+
+
+def fits_memory(
+    stream: Int32[ndarray, " tokens"], vocabulary_size: int, order: int, memory: int, *, keeps_counts: bool = True
+) -> bool:
+    """Whether counting and smoothing need at most `memory` bytes; as `check_memory`."""
+    if _needed(stream.size, vocabulary_size + (order - 1) * stream.size, keeps_counts=keeps_counts) <= memory:
+        return True  # even if all n-grams are distinct
+    ngrams = sum(expected_ngrams(stream, vocabulary_size, order).at(stream.size))
+    return _needed(stream.size, ngrams, keeps_counts=keeps_counts) <= memory
+
+
+def _needed(tokens: int, ngrams: int, *, keeps_counts: bool) -> int:
+    token_bytes, ngram_bytes = _KEPT if keeps_counts else _REUSED
+    return token_bytes * tokens + ngram_bytes * ngrams
 
 
 def check_text_fits(tokens: int, token_bytes: int) -> None:
@@ -57,10 +70,33 @@ def check_text_fits(tokens: int, token_bytes: int) -> None:
         )
 
 
-def _expected_ngrams(stream: Int32[ndarray, " tokens"], vocabulary_size: int, order: int) -> list[int]:
-    """Estimates the n-grams of each order from a sample of the middle of the text, rather too high than too low."""
+class ExpectedNgrams(NamedTuple):
+    """How many n-grams of each order a text has, by its length: from a sample, and from a quarter of it.
+
+    Their number grows as a power of the length (Heaps' law) that falls slowly, so that the estimate for longer texts
+    is rather too high.
+    """
+
+    tokens: int  # of the sample
+    sizes: list[int]
+    exponents: list[float]
+
+    def at(self, tokens: int) -> list[int]:
+        """The n-grams of each order of so many tokens."""
+        growth = tokens / self.tokens
+        higher = zip(self.sizes[1:], self.exponents[1:], strict=True)
+        return [self.sizes[0], *(int(size * growth**exponent) for size, exponent in higher)]
+
+
+def expected_ngrams(stream: Int32[ndarray, " tokens"], vocabulary_size: int, order: int) -> ExpectedNgrams:
+    """Estimates the n-grams of each order from a sample of the middle of the text."""
     start = max(0, stream.size // 2 - _SAMPLE // 2)
     sample = stream[start : start + _SAMPLE].copy()
-    sample[-1] = END
-    sizes = count_ngrams(sample, vocabulary_size, order).level_sizes
-    return [vocabulary_size, *(size * stream.size // sample.size for size in sizes[1:])]
+    quarter = sample[: -(-sample.size // 4)].copy()
+    sample[-1] = quarter[-1] = END
+    sizes, fewer = (count_ngrams(part, vocabulary_size, order).level_sizes for part in (sample, quarter))
+    exponents = [
+        math.log(max(size, 1) / max(few, 1)) / math.log(sample.size / quarter.size) if quarter.size < sample.size else 1
+        for size, few in zip(sizes, fewer, strict=True)
+    ]
+    return ExpectedNgrams(sample.size, list(sizes), exponents)

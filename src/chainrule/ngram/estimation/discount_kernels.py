@@ -14,9 +14,14 @@ Array = NDArray[Any]
 
 @kernel
 def count_suffixes(suffixes: Array, first: int, counts: Array) -> None:
-    """Counts, for each n-gram, the n-grams of the next order that end in it; first: the node of counts[0]."""
+    """Counts, for each n-gram, the n-grams of the next order that end in it; first: the node of counts[0].
+
+    N-grams outside of `counts` are left out.
+    """
     for suffix in suffixes:
-        counts[suffix - first] += 1
+        place = suffix - first
+        if 0 <= place < counts.size:
+            counts[place] += 1
 
 
 @allocating_kernel

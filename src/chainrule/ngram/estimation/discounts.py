@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from chainrule.base.scratch import parts_released
 from chainrule.base.threads import run
 from chainrule.ngram.estimation.discount_kernels import tally_counts
 from chainrule.ngram.estimation.estimates import Discounts
@@ -11,7 +14,7 @@ from chainrule.ngram.estimation.estimates import Discounts
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtyping import Int
+    from jaxtyping import Int, Int64
     from numpy import ndarray
 
     from chainrule.ngram.config import NGramConfig
@@ -68,7 +71,7 @@ def single_discount(config: NGramConfig, order: int, adjusted: Int[ndarray, " ng
 
 def counts_of_counts(adjusted: Int[ndarray, " ngrams"], largest: int) -> list[int]:
     """The numbers of n-grams with a count of 1, 2, ..., `largest`."""
-    return [int(value) for value in run(tally_counts, adjusted, largest)[1 : largest + 1]]
+    return [int(value) for value in _tally(adjusted, largest)[1 : largest + 1]]
 
 
 def counts_of_counts_replacing(
@@ -78,9 +81,17 @@ def counts_of_counts_replacing(
 
     first: the node of adjusted[0]. replacement: a node, and the count to use for it instead; see kenlm_compatible.
     """
-    n = run(tally_counts, adjusted, 4)
+    n = _tally(adjusted, 4)
     if replacement is not None:
         node, count = replacement
         n[min(adjusted[node - first], 5)] -= 1
         n[min(count, 5)] += 1
     return [int(value) for value in n[1:5]]
+
+
+def _tally(adjusted: Int[ndarray, " ngrams"], largest: int) -> Int64[ndarray, " counts"]:
+    """The numbers of counts that are 0, 1, ..., largest, and above."""
+    n = np.zeros(largest + 2, np.int64)
+    for part in parts_released(adjusted):
+        n += run(tally_counts, part, largest)
+    return n

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chainrule.base.progress import Progress, silent
+from chainrule.base.scratch import parts_released
 from chainrule.base.threads import run
 from chainrule.ngram.counting.counts import nodes_after_begin
 from chainrule.ngram.estimation.discount_kernels import count_suffixes
@@ -104,9 +105,16 @@ def adjusted_counts(
     level = counts.level(order)
     if order == counts.order:
         return counts.counts[level]
-    adjusted = np.empty(level.stop - level.start, counts.counts.dtype) if buffer is None else buffer
-    adjusted[:] = 0
-    run(count_suffixes, counts.suffixes[counts.level(order + 1)], level.start, adjusted)
+    adjusted = counts.new_array(level.stop - level.start, counts.counts.dtype) if buffer is None else buffer
+    longer = counts.suffixes[counts.level(order + 1)]
+    for span in counts.resident_parts(level, adjusted.itemsize):
+        part = adjusted[span.start - level.start : span.stop - level.start]
+        resident = part if counts.memory is None else np.empty(part.size, part.dtype)
+        resident[:] = 0
+        for suffixes in parts_released(longer):
+            run(count_suffixes, suffixes, span.start, resident)
+        if resident is not part:
+            part[:] = resident
     after_begin = nodes_after_begin(counts, order)
     adjusted[after_begin.start - level.start : after_begin.stop - level.start] = counts.counts[after_begin]
     return adjusted

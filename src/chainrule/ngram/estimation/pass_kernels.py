@@ -1,7 +1,7 @@
 """The compiled passes from counts to probabilities; see `passes.py`.
 
-In a pass, log_probs[node] first holds p_lower, the probability of the n-gram's suffix, as scratch. An n-gram with a
-count of 0 is in the trie only as a context, and counts as unseen.
+For `interpolate` and `weigh`, log_probs[node] first holds p_lower, the probability of the n-gram's suffix, from
+`read_lower`. An n-gram with a count of 0 is in the trie only as a context, and counts as unseen.
 """
 
 from __future__ import annotations
@@ -44,11 +44,23 @@ def sum_by_count(start: int, stop: int, begin: Array, counts: Array, first: int,
 
 
 @kernel
+def read_lower(start: int, stop: int, suffixes: Array, probs: Array, first: int, log_probs: Array) -> None:
+    """log_probs[node] = the probability of its suffix, for nodes start .. stop whose suffix has one in `probs`.
+
+    first: the node of probs[0]. These are the random reads of a pass, in a loop of their own, so that the processor
+    overlaps them.
+    """
+    for node in range(start, stop):
+        suffix = suffixes[node] - first
+        if 0 <= suffix < probs.size:
+            log_probs[node] = probs[suffix]
+
+
+@kernel
 def interpolate(
     start: int,
     stop: int,
     begin: Array,
-    suffixes: Array,
     adjusted: Array,
     first: int,
     counts: Array,
@@ -64,8 +76,6 @@ def interpolate(
     discounts: D(0) = 0, D(1), D(2), D(3 and more). A context that nothing follows has gamma = 1. probs: by node, for
     the lower orders only; may share memory with `adjusted`, since each count is read before it is overwritten.
     """
-    for node in range(begin[start], begin[stop]):  # the random reads first, so that the processor overlaps them
-        log_probs[node] = probs[suffixes[node]]
     for context in range(start, stop):
         total = 0.0
         freed = 0.0  # for the lower order: the discounts of kept n-grams, the counts of pruned ones
@@ -89,7 +99,6 @@ def weigh(
     start: int,
     stop: int,
     begin: Array,
-    suffixes: Array,
     counts: Array,
     min_count: int,
     totals: Array,
@@ -103,8 +112,6 @@ def weigh(
     gamma = 1 - w + the share of pruned n-grams, those seen less often than `min_count`. weights, totals: from `start`
     on. probs: by node, for the lower orders only.
     """
-    for node in range(begin[start], begin[stop]):  # the random reads first, so that the processor overlaps them
-        log_probs[node] = probs[suffixes[node]]
     for context in range(start, stop):
         total, weight = totals[context - start], weights[context - start]
         share = weight / total if total > 0 else 0.0
@@ -140,8 +147,9 @@ def back_off(
     """p = (a - D(a)) / total for what was seen after contexts start .. stop, and gamma p_lower for what was not.
 
     gamma makes each distribution sum to one. The arguments are those of `interpolate`, except that the last discount
-    applies to all larger counts. If nothing is discounted, one count is set aside for the unseen. If nothing is unseen,
-    the seen words share the whole mass; if their discounts leave nothing, p = p_lower.
+    applies to all larger counts, and that p_lower is read from `probs`. If nothing is discounted, one count is set
+    aside for the unseen. If nothing is unseen, the seen words share the whole mass; if their discounts leave nothing,
+    p = p_lower.
     """
     largest = discounts.size - 1
     most_children = 0

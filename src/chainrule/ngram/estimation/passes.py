@@ -12,21 +12,23 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from chainrule.base.progress import Progress, silent
-from chainrule.base.threads import map_in_order, run_all
+from chainrule.base.scratch import parts_released, release_pages
+from chainrule.base.threads import run_all
 from chainrule.errors import EstimationError
 from chainrule.ngram.counting.counts import begin_nodes
 from chainrule.ngram.estimation.estimates import Discounts, Estimates
-from chainrule.ngram.estimation.pass_kernels import back_off, divide, interpolate, sum_children, weigh
+from chainrule.ngram.estimation.pass_kernels import back_off, divide, interpolate, read_lower, sum_children, weigh
+from chainrule.ngram.trie.node_ranges import parts_by_children
 from chainrule.ngram.trie.records import ROOT
 from chainrule.protocol import BEGIN, UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from jaxtyping import Bool, Float64, Int, Int64
     from numpy import ndarray
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from chainrule.ngram.counting.counts import Counts
 
 CHUNKS = 64  # parts of the work, for threads
+_NODE_BYTES = 400  # of memory for a node on disk, so that the parts at work take a tenth of it
 TASK = "smoothing"
 PRUNED = -1  # a count below any threshold
 
@@ -83,15 +86,9 @@ def interpolate_by_discounts(
         adjusted = adjusted_at(order, passes.buffer(order))
         values = passes.add_discounts(discounts_at(order, adjusted)).values
         by_count = np.concatenate([[0.0], np.broadcast_to(values, 3)])  # a single discount serves for D1, D2 and D3+
-        fixed = (
-            counts.begin,
-            counts.suffixes,
-            adjusted,
-            counts.level(order).start,
-            counts.counts,
-            config.min_count(order),
-        )
-        run_all(interpolate, [(*piece, *fixed, by_count, *passes.outputs) for piece in passes.pieces(order)])
+        passes.read_lower(order)
+        fixed = counts.begin, adjusted, counts.level(order).start, counts.counts, config.min_count(order)
+        passes.run(interpolate, [(*piece, *fixed, by_count, *passes.outputs) for piece in passes.pieces(order)])
     return passes.estimates()
 
 
@@ -119,7 +116,7 @@ def back_off_by_discounts(
             counts.counts,
             config.min_count(order),
         )
-        run_all(back_off, [(*piece, *fixed, by_count, *passes.outputs) for piece in passes.pieces(order)])
+        passes.run(back_off, [(*piece, *fixed, by_count, *passes.outputs) for piece in passes.pieces(order)])
     return passes.estimates()
 
 
@@ -136,17 +133,17 @@ def interpolate_by_weights(
     passes = _Passes(counts, config, np.float32)
     for order in passes.orders(progress):
         level, min_count = counts.level(order), config.min_count(order)
+        passes.read_lower(order)
 
         def weigh_piece(
-            piece: tuple[int, int], order: int = order, level: slice = level, min_count: int = min_count
+            start: int, stop: int, order: int = order, level: slice = level, min_count: int = min_count
         ) -> None:
-            contexts = _contexts(counts, order, level, *piece)
+            contexts = _contexts(counts, order, level, start, stop)
             weights = np.ascontiguousarray(weights_of(contexts), np.float64)
-            fixed = counts.begin, counts.suffixes, counts.counts, min_count
-            weigh(piece[0], piece[1], *fixed, contexts.totals, weights, *passes.outputs)
+            fixed = counts.begin, counts.counts, min_count
+            weigh(start, stop, *fixed, contexts.totals, weights, *passes.outputs)
 
-        for _ in map_in_order(weigh_piece, passes.pieces(order), ahead=CHUNKS):
-            pass
+        passes.run(weigh_piece, passes.pieces(order))
     return passes.estimates()
 
 
@@ -156,12 +153,11 @@ def relative_frequencies(counts: Counts, config: NGramConfig, progress: Progress
     for order in passes.orders(progress):
         level = counts.level(order)
 
-        def divide_piece(piece: tuple[int, int], order: int = order, level: slice = level) -> None:
-            totals = _contexts(counts, order, level, *piece).totals
-            divide(piece[0], piece[1], counts.begin, counts.counts, totals, *passes.outputs)
+        def divide_piece(start: int, stop: int, order: int = order, level: slice = level) -> None:
+            totals = _contexts(counts, order, level, start, stop).totals
+            divide(start, stop, counts.begin, counts.counts, totals, *passes.outputs)
 
-        for _ in map_in_order(divide_piece, passes.pieces(order), ahead=CHUNKS):
-            pass
+        passes.run(divide_piece, passes.pieces(order))
     return passes.estimates()
 
 
@@ -188,12 +184,13 @@ class _Passes:
         self.counts, self.config = counts, config
         inner, unigrams = counts.begin.size - 1, counts.level(1)
         if counts.records is None:
-            self.log_probs, self.log_backoffs = np.empty(counts.words.size, np.float32), np.empty(inner, np.float32)
+            self.log_probs = counts.new_array(counts.words.size, np.float32)
+            self.log_backoffs = counts.new_array(inner, np.float32)
         else:
             self.log_probs = counts.records.nodes["log_prob"]
             self.log_backoffs = counts.records.contexts["log_backoff"][:inner]
         # Probabilities by node, for the higher orders and for finishing the unigrams.
-        self.probs = np.empty(max(inner, unigrams.stop), precision)
+        self.probs = counts.new_array(max(inner, unigrams.stop), precision)
         # Below the unigrams: uniform over all words but <s>; else the mass goes to <unk> and unseen words afterwards.
         self.probs[ROOT] = uniform_share(counts, config) if config.interpolate_unigrams else 0
         self._discounts: list[Discounts] = []
@@ -212,9 +209,28 @@ class _Passes:
         progress(TASK, self.counts.order, self.counts.order)
 
     def pieces(self, order: int) -> list[tuple[int, int]]:
-        """The contexts of the n-grams of an order, in parts for threads."""
-        contexts = self.counts.level(order - 1)
-        edges = np.linspace(contexts.start, contexts.stop, min(CHUNKS, contexts.stop - contexts.start) + 1)
+        """The contexts of the n-grams of an order, in parts for threads with about as many n-grams each."""
+        parts = len(self._pieces(self.counts.level(order)))
+        return parts_by_children(self.counts.begin, self.counts.level(order - 1), parts)
+
+    def run(self, compiled: Callable[..., None], calls: Sequence[tuple[Any, ...]]) -> None:
+        """Calls a function with each of several argument tuples, on threads."""
+        on_disk = self.counts.memory is not None
+        run_all(compiled, calls, on_done=(lambda done: release_pages()) if on_disk else None)
+
+    def read_lower(self, order: int) -> None:
+        """Writes the probability of each n-gram's suffix where its own will be."""
+        suffixes, level, lower = self.counts.suffixes, self.counts.level(order), self.counts.level(order - 1)
+        for span in self.counts.resident_parts(lower, self.probs.itemsize):
+            probs = self.counts.resident(self.probs[span])
+            fixed = suffixes, probs, span.start, self.log_probs
+            self.run(read_lower, [(*piece, *fixed) for piece in self._pieces(level)])
+
+    def _pieces(self, nodes: slice) -> list[tuple[int, int]]:
+        """Cuts a range of nodes into parts for threads, more of them where the nodes are on disk."""
+        size = nodes.stop - nodes.start
+        parts = CHUNKS if self.counts.memory is None else max(CHUNKS, -(-size * _NODE_BYTES // self.counts.memory))
+        edges = np.linspace(nodes.start, nodes.stop, min(parts, size) + 1)
         return list(itertools.pairwise(edges.astype(np.int64).tolist()))
 
     def buffer(self, order: int) -> Int[ndarray, " ngrams"] | None:
@@ -252,10 +268,12 @@ class _Passes:
         if max(self.config.prune) == 0:
             return None
         counts = self.counts
-        kept = np.ones(counts.words.size, np.bool_)
+        kept = counts.new_array(counts.words.size, np.bool_)
+        kept[:] = True
         for order in range(2, counts.order + 1):
-            level = counts.level(order)
-            if self.config.threshold(order) > 0:
-                kept[level] = counts.counts[level] >= self.config.min_count(order)
+            level, min_count = counts.level(order), self.config.min_count(order)
+            if min_count > 1:
+                for part, own in zip(parts_released(kept[level]), parts_released(counts.counts[level]), strict=True):
+                    np.greater_equal(own, min_count, out=part)
         kept[begin_nodes(counts)] = True
         return kept

@@ -34,10 +34,10 @@ def slot_of(context: int, word: int, size: int) -> int:
 
 
 @kernel
-def count_in_long_runs(begin: Array) -> int:
-    """The number of nodes in runs of more than LONG_RUN children; the root's children need no search."""
+def count_in_long_runs(begin: Array, start: int, stop: int) -> int:
+    """The number of nodes in runs of more than LONG_RUN children of contexts start .. stop."""
     count = 0
-    for context in range(1, begin.size - 1):
+    for context in range(start, stop):
         size = begin[context + 1] - begin[context]
         count += size if size > LONG_RUN else 0
     return count
@@ -65,6 +65,68 @@ def fill_slots(words: Array, begin: Array, slots: Array) -> bool:
                         return False
                 slots[slot] = first + i
     return True
+
+
+@kernel
+def fill_part(
+    words: Array,
+    begin: Array,
+    start: int,
+    stop: int,
+    size: int,
+    first: int,
+    slots: Array,
+    carried: Array,
+    cursor: int,
+    is_last: bool,
+    overflow: Array,
+    count: int,
+) -> tuple[int, int]:
+    """Does the share of `fill_slots` that one part of the index has in the children of contexts start .. stop.
+
+    size: of the whole index. slots: the part, from slot `first` on. carried: nodes that found no slot in the part
+    before, and the slots of their hashes, of which `cursor` are done. overflow: likewise for the next part, with
+    `count` so far. is_last: whether there are no contexts after `stop`. Returns cursor and count; -1 for the count if a
+    node would be MAX_PROBES away from its hash.
+    """
+    for context in range(start, stop):
+        if begin[context + 1] - begin[context] <= LONG_RUN:
+            continue
+        for node in range(begin[context], begin[context + 1]):
+            home = slot_of(context, words[node], size)
+            if not first <= home < first + slots.size:
+                continue
+            while cursor < carried.shape[0] and carried[cursor, 0] < node:
+                count = _insert(carried[cursor, 0], carried[cursor, 1], 0, size, first, slots, overflow, count)
+                cursor += 1
+            count = _insert(node, home, home - first, size, first, slots, overflow, count)
+            if count < 0:
+                return cursor, count
+    while is_last and cursor < carried.shape[0] and count >= 0:
+        count = _insert(carried[cursor, 0], carried[cursor, 1], 0, size, first, slots, overflow, count)
+        cursor += 1
+    return cursor, count
+
+
+@kernel
+def _insert(node: int, home: int, place: int, size: int, first: int, slots: Array, overflow: Array, count: int) -> int:
+    """Puts a node into the first empty slot from `place` on, or adds it to `overflow`; returns the latter's new count.
+
+    That is -1 if the node is too far away from `home`, or if `count` was.
+    """
+    if count < 0:
+        return -1
+    while place < slots.size and slots[place] != 0:
+        place += 1
+    if (first + place - home) % size >= MAX_PROBES:
+        return -1
+    if place < slots.size:
+        slots[place] = node
+        return count
+    if count == overflow.shape[0]:
+        return -1
+    overflow[count, 0], overflow[count, 1] = node, home
+    return count + 1
 
 
 @kernel

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -57,8 +58,7 @@ def context_path(
     path[order] = node
     for n in range(order - 1, 0, -1):
         level = level_slice(level_sizes, n)
-        first_children = begin[level.start : level.stop + 1]
-        # With a needle of another type, NumPy would copy the whole level.
-        context = np.searchsorted(first_children, first_children.dtype.type(path[n + 1]), side="right") - 1
-        path[n] = level.start + np.clip(context, 0, level_sizes[n - 1] - 1)
+        # NumPy's search would copy the whole level, which is a column of records.
+        context = bisect_right(begin, path[n + 1], level.start, level.stop + 1) - 1
+        path[n] = np.clip(context, level.start, level.stop - 1)
     return path

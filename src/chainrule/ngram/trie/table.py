@@ -14,6 +14,7 @@ index, `slots`. With `suffixes`, scoring a stream takes one look-up for each tok
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -21,18 +22,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chainrule.base.distributions import check_savable
-from chainrule.base.threads import run
+from chainrule.base.scratch import array_on_disk, parts_released, release_pages
+from chainrule.base.threads import run, run_all
 from chainrule.errors import ModelFormatError
-from chainrule.ngram.trie.hash_index_kernels import count_in_long_runs, fill_slots
+from chainrule.ngram.trie.hash_index_kernels import MAX_PROBES, count_in_long_runs, fill_part, fill_slots
+from chainrule.ngram.trie.node_ranges import parts_by_children
 from chainrule.ngram.trie.records import NODE, Records, context_type, level_slice
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtyping import Float32, Int, Int32, Shaped
+    from jaxtyping import Float32, Int, Int32, Int64, Shaped
     from numpy import ndarray
 
 
+_PART = 1 << 22  # nodes that are read at once
 _INDEX_TYPES = (np.dtype(np.int32), np.dtype(np.int64))
 
 
@@ -137,11 +141,16 @@ def build_table(
 
 
 def table_from_records(
-    level_sizes: tuple[int, ...], records: Records, suffixes: Int[ndarray, " nodes"] | None
+    level_sizes: tuple[int, ...],
+    records: Records,
+    suffixes: Int[ndarray, " nodes"] | None,
+    *,
+    memory: int | None = None,
 ) -> Table:
-    """A table with an index of its long runs. suffixes: None if one is missing."""
+    """A table with an index of its long runs. suffixes: None if one is missing. memory: see `build_index`."""
     words, begin = records.nodes["word"], records.contexts["begin"]
-    return Table(level_sizes, *records, build_index(words, begin), no_suffixes(begin) if suffixes is None else suffixes)
+    slots = build_index(words, begin, memory=memory)
+    return Table(level_sizes, *records, slots, no_suffixes(begin) if suffixes is None else suffixes)
 
 
 def no_suffixes(begin: Int[ndarray, " inner+1"]) -> Int[ndarray, " 0"]:
@@ -163,12 +172,64 @@ def pack_records(
     return Records(nodes, contexts)
 
 
-def build_index(words: Int32[ndarray, " nodes"], begin: Int[ndarray, " inner+1"]) -> Int[ndarray, " slots"]:
-    """The hash index of long runs; empty if it cannot be built, as a table works without one."""
-    size = 2 * run(count_in_long_runs, begin)
+def build_index(
+    words: Int32[ndarray, " nodes"], begin: Int[ndarray, " inner+1"], *, memory: int | None = None
+) -> Int[ndarray, " slots"]:
+    """The hash index of long runs; empty if it cannot be built, as a table works without one.
+
+    memory: of how many bytes an index that lies on disk may hold; None: it is in memory.
+    """
+    contexts = slice(1, max(1, begin.size - 1))  # the root's children need no search
+    parts = [(contexts.start, contexts.stop)]
+    if memory is not None:
+        parts = parts_by_children(begin, contexts, words.size // _PART)
+    size = 2 * sum(
+        run_all(count_in_long_runs, [(begin, *part) for part in parts], on_done=lambda done: release_pages())
+    )
     while size < 2**32:
-        slots = np.zeros(size, begin.dtype)
-        if run(fill_slots, words, begin, slots):
+        if memory is None:
+            slots = np.zeros(size, begin.dtype)
+            is_filled = run(fill_slots, words, begin, slots)
+        else:
+            slots = array_on_disk(size, begin.dtype)
+            span = max(MAX_PROBES, memory // 2 // begin.itemsize)
+            is_filled = _fill_on_disk(words, begin, slots, span, parts)
+        if is_filled:
             return slots
         size *= 2
     return np.zeros(0, begin.dtype)
+
+
+def _fill_on_disk(
+    words: Int32[ndarray, " nodes"],
+    begin: Int[ndarray, " inner+1"],
+    slots: Int[ndarray, " slots"],
+    span: int,
+    context_parts: Sequence[tuple[int, int]],
+) -> bool:
+    """As `fill_slots`, `span` slots and a part of the contexts at a time.
+
+    Nodes that find no slot at the end of a part go on in the next one, where the lowest node still comes first, so the
+    index is the same. Those at the end of the last part go on in the first, which is filled again, and so on until
+    nothing changes.
+    """
+    parts = [(start, min(start + span, slots.size)) for start in range(0, slots.size, span)]
+    overflows: dict[int, Int64[ndarray, "nodes 2"]] = {}
+    carried = np.empty((0, 2), np.int64)
+    for i, (start, stop) in itertools.cycle(enumerate(parts)):
+        part, overflow = np.zeros(stop - start, slots.dtype), np.empty((MAX_PROBES, 2), np.int64)
+        cursor = count = 0
+        for first, last in context_parts:
+            is_last = (first, last) == context_parts[-1]
+            given = words, begin, first, last, slots.size, start, part, carried, cursor, is_last, overflow, count
+            cursor, count = run(fill_part, *given)
+            release_pages()
+            if count < 0:
+                return False
+        for out, own in zip(parts_released(slots[start:stop]), parts_released(part), strict=True):
+            out[:] = own
+        carried = overflow[:count]
+        if (i in overflows and np.array_equal(overflows[i], carried)) or (i == len(parts) - 1 and not count):
+            break
+        overflows[i] = carried
+    return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from chainrule.neural.config import MaskedConfig
@@ -9,6 +10,11 @@ from chainrule.open_models.architecture import Architecture, Rule, Setting, Tens
 from chainrule.open_models.setting_rules import ACTIVATIONS
 from chainrule.open_models.tensor_changes import QUERY_KEY_VALUE
 
+_ALWAYS_IGNORED = (  # the output's bias again; 0, 1, 2, ...
+    r"(bert\.)?cls\.predictions\.decoder\.bias",
+    r"bert\.embeddings\.position_ids",
+)
+_NEXT_SENTENCE = (r"bert\.pooler\.dense\.(weight|bias)", r"(bert\.)?cls\.seq_relationship\.(weight|bias)")
 _BLOCK, _LAYER = "encoder.blocks.{layer}.", "bert.encoder.layer.{layer}."
 
 
@@ -82,12 +88,21 @@ BERT = Architecture(
         *("pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers", "pooler_size_per_head"),
         "pooler_type",
     ),
-    ignored_tensors=(  # the pooler and next-sentence heads; the output's bias again; 0, 1, 2, ...
-        r"bert\.pooler\.dense\.(weight|bias)",
-        r"(bert\.)?cls\.seq_relationship\.(weight|bias)",
-        r"(bert\.)?cls\.predictions\.decoder\.bias",
-        r"bert\.embeddings\.position_ids",
-    ),
+    ignored_tensors=(*_ALWAYS_IGNORED, *_NEXT_SENTENCE),
     prefix="bert.",
     old_endings={".gamma": ".weight", ".beta": ".bias"},
+)
+
+BERT_WITH_PAIRS = replace(
+    BERT,
+    class_name="BertForPreTraining",
+    implied={**BERT.implied, "next_sentence": True},
+    tensors=(
+        *BERT.tensors,
+        Tensor("next_sentence.pooler.weight", "bert.pooler.dense.weight"),
+        Tensor("next_sentence.pooler.bias", "bert.pooler.dense.bias"),
+        Tensor("next_sentence.output.weight", "cls.seq_relationship.weight"),
+        Tensor("next_sentence.output.bias", "cls.seq_relationship.bias"),
+    ),
+    ignored_tensors=_ALWAYS_IGNORED,
 )

@@ -1,0 +1,149 @@
+"""What a model makes of a text, in a notebook or as a page: the explorer's records, without its server."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from chainrule.api.caption_model import CaptionModel
+from chainrule.api.model import Model, check_model
+from chainrule.api.pair_model import TextPairModel
+from chainrule.base.files import check_new_file, replace_file
+from chainrule.drawing.glyphs import legible
+from chainrule.drawing.rendering import render
+from chainrule.errors import SettingError
+from chainrule.explorer.given import text_model
+from chainrule.explorer.next_words import next_words
+from chainrule.explorer.surprisals import surprisals
+from chainrule.pictures.picture import as_picture
+
+if TYPE_CHECKING:
+    import os
+
+    from chainrule.evaluation.surprisal import By
+
+    Json = dict[str, Any]
+
+_STRONGEST = 12  # bits that have the full colour
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A text in the colours of its surprisal, and the likeliest next tokens.
+
+    surprisal: as /v1/explore/surprisal gives it, None for a model that fills gaps; other: of the model beside it.
+    next_words: as /v1/explore/next gives them.
+    """
+
+    text: str
+    surprisal: Json | None = field(repr=False)
+    other: Json | None = field(repr=False)
+    next_words: Json = field(repr=False)
+
+    def _repr_html_(self) -> str:
+        return render("shown.html.j2", **self._parts())
+
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Writes a self-contained page, .html. Raises OutputError, SettingError."""
+        target = Path(path)
+        if target.suffix.lower() != ".html":
+            raise SettingError(f"{target}: the name of a page ends in .html")
+        check_new_file(target, overwrite=overwrite)
+        with replace_file(target) as file:
+            file.write(render("shown_page.html.j2", title=f"“{self.text[:60]}”", **self._parts()).encode())
+
+    def _parts(self) -> Json:
+        """What the templates show."""
+        sums = [
+            _sum_of(record, name) for record, name in ((self.surprisal, "bits"), (self.other, "beside it")) if record
+        ]
+        tables = [self.next_words["tokens"]] if self.next_words["kind"] == "next" else self.next_words["gaps"]
+        return {
+            "sums": sums,
+            "pieces": [] if self.surprisal is None else _pieces(self.surprisal, self.other),
+            "compares": self.other is not None,
+            "tables": [[_bar(token, tokens) for token in tokens] for tokens in tables],
+            "fills": self.surprisal is None,
+        }
+
+
+def show(
+    model: Model | TextPairModel | CaptionModel,
+    text: str,
+    *,
+    other: Model | None = None,
+    given: Any = None,
+    by: By = "tokens",
+    top: int = 10,
+) -> Shown:
+    """A text in the colours of its surprisal, and the likeliest tokens after it, for a notebook or a page.
+
+    other: a model beside it; the colours are then where either is more surprised. given: the source, for a model of
+    pairs; the picture, for one that captions. by: tokens, words, characters or bytes. A model that fills gaps shows
+    what fits each [MASK]. Raises SettingError, MarkerError.
+
+    good:  chainrule.show(model, "the dog bit the man")
+    good:  chainrule.show(model, "the dog bit the man", other=bigram, by="words").save("difference.html")
+    """
+    check_model(model, Model, TextPairModel, CaptionModel)
+    picture = as_picture(given) if isinstance(model, CaptionModel) and given is not None else None
+    reads = text_model(model, given if picture is None else None, picture)
+    if reads.sees_both_sides:
+        return Shown(text, None, None, next_words(reads, text, top))
+    beside = None if other is None else surprisals(other, text, by)
+    return Shown(text, surprisals(reads, text, by), beside, next_words(reads, text, top))
+
+
+def _sum_of(record: Json, name: str) -> str:
+    if record["text_log_prob"] is None:
+        return f"{name}: the text has no probability"
+    bits = -record["text_log_prob"] / math.log(2)
+    return (
+        f"{name}: {bits:,.2f}, {record['bits_per_byte']:.4f} a byte; {record['tokens']:,} tokens with the end, "
+        f"{record['oov']:,} unknown"
+    )
+
+
+def _pieces(record: Json, other: Json | None) -> list[Json]:
+    """The units in order, and what is between them, each with its colour and hint."""
+    others = {(unit["start_byte"], unit["stop_byte"]): unit for unit in ([] if other is None else other["units"])}
+    pieces, end, normalised = [], 0, record["normalised"]
+    for unit in record["units"]:
+        beside = others.get((unit["start_byte"], unit["stop_byte"]))
+        bits, hint = _bits(unit), f"{unit['text']}: {_bits(unit):.2f} bits"
+        shade = bits
+        if other is not None:
+            shade = 0.0 if beside is None else bits - _bits(beside)
+            hint += "" if beside is None else f"; beside it: {_bits(beside):.2f} bits"
+        if "rank" in unit:
+            hint += f"; rank {unit['rank']}; likeliest: {', '.join(unit['likelier'])}"
+        text = unit["text"] if record["by"] == "bytes" else normalised[unit["start"] : unit["stop"]]
+        strength = min(1.0, abs(shade) / (_STRONGEST if other is None else _STRONGEST / 2))
+        pieces.append(
+            {
+                "before": normalised[end : unit["start"]],
+                "text": " ⏎" if unit is record["units"][-1] else text,
+                "hint": hint,
+                "colour": "0, 114, 178" if shade < 0 else "213, 94, 0",
+                "alpha": f"{0.5 * strength:.3f}",
+            }
+        )
+        end = max(end, unit["stop"])
+    return pieces
+
+
+def _bits(unit: Json) -> float:
+    log_prob = unit["text_log_prob"]
+    return math.inf if log_prob is None else -log_prob / math.log(2)
+
+
+def _bar(token: Json, tokens: list[Json]) -> Json:
+    """A row of the table, with the length of its bar in percent of the longest."""
+    longest = max(one["prob"] for one in tokens)
+    return {
+        "token": legible(token["token"]),
+        "prob": f"{token['prob']:.4f}",
+        "share": f"{100 * token['prob'] / longest:.1f}",
+    }

@@ -1,0 +1,127 @@
+"""Runs a server as several processes, its workers, which all accept connections from one socket.
+
+The parent opens no model: it starts workers, replaces those that end, and stops them.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from contextlib import contextmanager
+from multiprocessing.connection import Connection, Pipe, wait
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from chainrule.errors import ChainruleError
+from chainrule.serving.logs import LOG
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable, Iterator
+
+    from chainrule.serving.run_server import ServerSettings
+
+_GRACE_SECONDS = 5.0  # after running answers were cut off, before a worker is killed
+
+
+class _Worker(NamedTuple):
+    number: int
+    process: subprocess.Popen[bytes]
+    channel: Connection
+
+
+def run_workers(
+    settings: ServerSettings,
+    listening: socket.socket,
+    count: int,
+    *,
+    on_start: Callable[[], None] | None,
+    on_event: Callable[[str, str], None],
+) -> None:
+    """Serves until Ctrl-C or SIGTERM. Raises what a worker could not start for."""
+    workers: list[_Worker] = []
+    with tempfile.TemporaryDirectory(prefix="chainrule-") as folder, _sigterm_as_interrupt():
+        try:
+            workers.extend(_start(number, count, settings, listening, folder) for number in range(1, count + 1))
+            ready: set[int] = set()
+            while True:
+                channels = {worker.channel: worker for worker in workers}
+                for channel in wait(list(channels)):
+                    worker = channels[channel]  # type: ignore[index]  # all are connections
+                    kind, content = _received(worker)
+                    if kind == "event":
+                        on_event(*content)
+                    elif kind == "ready":
+                        if worker.number not in ready and len(ready | {worker.number}) == count and on_start:
+                            on_start()
+                        ready.add(worker.number)
+                    elif kind == "error":
+                        raise content
+                    elif worker.number not in ready:
+                        raise ChainruleError(f"worker {worker.number} ended before it could answer, with {content}")
+                    else:
+                        LOG.error("worker %d ended with %s; another one takes its place", worker.number, content)
+                        ready.discard(worker.number)
+                        workers.remove(worker)
+                        workers.append(_start(worker.number, count, settings, listening, folder))
+        finally:
+            _stop(workers, settings.limits.stopping_seconds + _GRACE_SECONDS)
+
+
+def _start(number: int, count: int, settings: ServerSettings, listening: socket.socket, folder: str) -> _Worker:
+    channel, other_end = Pipe()
+    descriptors = listening.fileno(), other_end.fileno()
+    command = [sys.executable, "-m", "chainrule.serving.worker", *map(str, descriptors)]
+    with other_end:
+        process = subprocess.Popen(command, pass_fds=descriptors)
+    channel.send((settings, listening.family, number, count, Path(folder), LOG.isEnabledFor(logging.INFO)))
+    return _Worker(number, process, channel)
+
+
+def _received(worker: _Worker) -> tuple[str, Any]:
+    """What a worker says: ready, event, error; or how it ended."""
+    try:
+        kind, content = worker.channel.recv()
+        return kind, content
+    except (EOFError, ConnectionResetError):
+        status = worker.process.wait()
+        worker.channel.close()
+        return "ended", f"signal {-status}" if status < 0 else f"status {status}"
+
+
+def _stop(workers: list[_Worker], seconds: float) -> None:
+    """Workers stop when their channel closes: then they let running answers end."""
+    for worker in workers:
+        worker.channel.close()
+    for worker in workers:
+        try:
+            worker.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            worker.process.kill()
+            worker.process.wait()
+
+
+@contextmanager
+def _sigterm_as_interrupt() -> Iterator[None]:
+    """SIGTERM raises KeyboardInterrupt inside, and ends the process afterwards, as it would have done."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came = False
+
+    def interrupt(number: int, frame: object) -> None:
+        nonlocal came
+        came = True
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        if came:
+            signal.raise_signal(signal.SIGTERM)

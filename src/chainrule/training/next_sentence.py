@@ -1,0 +1,180 @@
+"""The objective of BERT: masked tokens of pairs, and whether the second part of a pair follows the first.
+
+The loss of a step is the mean over the tokens to predict, plus the mean over its pairs (Devlin et al. 2019, appendix
+A.2).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import numpy as np
+import torch
+import torch.nn.functional as F  # noqa: N812
+
+from chainrule.neural.sentence_pairs import separator
+from chainrule.training.masked import begins_word, mask_rows, unigram_loss_of_masked
+from chainrule.training.objective import ValidationResult
+from chainrule.training.sentence_pairs import SentencePairs
+from chainrule.training.stream_job import flops_per_token, stream_job
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from jaxtyping import Bool, Int32
+    from numpy import ndarray
+    from torch import Tensor
+
+    from chainrule.neural.config import MaskedConfig
+    from chainrule.neural.network import Network
+    from chainrule.neural.sentence_pairs import NextSentence
+    from chainrule.training.job import Setup, TrainingJob
+    from chainrule.training.options import StreamOptions
+
+_VALIDATION, _TRAINING = 0, 1  # the uses of random numbers
+_BATCH_TOKENS = 1 << 13
+_FOLLOWS, _DRAWN = 0, 1  # the classes of `NextSentence`
+
+
+class Part(NamedTuple):
+    """Some pairs of a step, with masks: (B, T) and (B,)."""
+
+    inputs: Tensor
+    targets: Tensor
+    predicted: Tensor  # True at tokens to predict
+    second: Tensor  # where the second part of a pair begins
+    lengths: Tensor  # where its padding begins
+    classes: Tensor
+
+
+class Losses(NamedTuple):
+    """Sums over a part, in nats; and the pairs that were classified rightly."""
+
+    tokens: Tensor
+    pairs: Tensor
+    right: Tensor
+
+
+def next_sentence_job(
+    stream: Int32[ndarray, " tokens"],
+    vocabulary_size: int,
+    config: MaskedConfig,
+    options: StreamOptions,
+) -> TrainingJob[Network]:
+    """Trains a masked network on pairs. Raises TextError, SettingError."""
+    begins, seed = begins_word(options, vocabulary_size), options.training.seed
+    pairs = SentencePairs(stream, config.context, seed)
+    held_out = None
+    if options.validation is not None:
+        held_out = SentencePairs(options.validation.stream, config.context, seed, name="the held-out text")
+    return stream_job(
+        stream,
+        vocabulary_size,
+        config,
+        options,
+        lambda network, setup: PairsAndMasks(network, setup, pairs, held_out, begins),
+    )
+
+
+class PairsAndMasks:
+    """An Objective: -log P(masked token | a, b) - log P(whether b follows a | a, b)."""
+
+    def __init__(
+        self,
+        network: Network,
+        setup: Setup,
+        pairs: SentencePairs,
+        held_out: SentencePairs | None,
+        begins: Bool[ndarray, " vocab"],
+    ) -> None:
+        """begins: whether a token begins a word. Raises SettingError if a batch cannot be divided."""
+        setup.processes.check_batch(setup.recipe.batch, setup.training.accumulate)
+        self.network, self.setup, self.pairs, self.held_out = network, setup, pairs, held_out
+        self.config, self.begins, self.batch = cast("MaskedConfig", network.config), begins, setup.recipe.batch
+        self.head = cast("NextSentence", network.next_sentence)
+        self.epoch = pairs.stream.size
+        self.flops_per_token = flops_per_token(network)
+        self.row_tokens = pairs.stream.size / len(pairs.runs)
+        self.validation_tokens = 0 if held_out is None else held_out.stream.size
+        self._last: tuple[int, Part] | None = None
+
+    def tokens(self, steps: int) -> int:
+        return int(steps * self.batch * self.row_tokens)
+
+    def parts(self, step: int) -> list[Part]:
+        own, device = slice(*self.setup.processes.rows(self.batch)), self.setup.machine.device
+        columns = (
+            column[own].to(device, non_blocking=True).chunk(self.setup.training.accumulate)
+            for column in self._pairs_of_step(step)
+        )
+        return [Part(*part) for part in zip(*columns, strict=True)]
+
+    def weight(self, step: int) -> float:
+        """The tokens to predict; `loss` weights pairs so that these divide their sum, too."""
+        return float(self._pairs_of_step(step).predicted.sum())
+
+    def loss(self, number: int, part: Part, forward: Callable[..., Any], done: float) -> Tensor:
+        assert self._last is not None
+        losses = self._losses(part, forward, self.setup.training.label_smoothing)
+        return losses.tokens + losses.pairs * (self.weight(self._last[0]) / self.batch)
+
+    def carried(self) -> list[Tensor]:
+        return []
+
+    def carry(self, tensors: list[Tensor]) -> None:
+        """No state is carried from step to step."""
+
+    @torch.no_grad()
+    def validated(self, tokens: int) -> ValidationResult:
+        """The loss is that of tokens; pairs have figures of their own."""
+        assert self.held_out is not None
+        held_out, processes = self.held_out, self.setup.processes
+        count = max(1, min(len(held_out.runs), len(held_out.runs) * tokens // held_out.stream.size))
+        chosen = (np.arange(count) * len(held_out.runs) // count).tolist()
+        rows, sums = max(1, _BATCH_TOKENS // self.config.context), torch.zeros(4, dtype=torch.float64)
+        for block, first in enumerate(range(0, count, rows)):
+            if block % processes.number != processes.rank:
+                continue
+            part = self._with_masks(held_out, chosen[first : first + rows], (_VALIDATION, block))
+            with self.setup.machine.precision():
+                losses = self._losses(
+                    Part(*(column.to(self.setup.machine.device) for column in part)), self.network, 0.0
+                )
+            sums += torch.tensor([*map(float, losses), float(part.predicted.sum())], dtype=torch.float64)
+        processes.add([sums])
+        nats, pair_nats, right, predicted = sums.tolist()
+        figures = {"pairs": count, "next_sentence_loss": pair_nats / count, "next_sentence_accuracy": right / count}
+        return ValidationResult(nats / predicted, int(predicted), figures)
+
+    def unigram_loss(self) -> float:
+        assert self.held_out is not None
+        return unigram_loss_of_masked(self.pairs.stream, self.held_out.stream, self.network.vocabulary_size)
+
+    def _losses(self, part: Part, forward: Callable[..., Any], smoothing: float) -> Losses:
+        places = torch.arange(part.inputs.shape[1], device=part.inputs.device)
+        hidden, _ = forward(part.inputs, None, places == part.lengths[:, None], part.second)
+        predicted = part.predicted
+        logits = self.head(hidden).float()
+        return Losses(
+            self.network.output.loss(hidden[predicted], part.targets[predicted], label_smoothing=smoothing),
+            F.cross_entropy(logits, part.classes, reduction="sum"),
+            (logits.argmax(1) == part.classes).sum(),
+        )
+
+    def _pairs_of_step(self, step: int) -> Part:
+        """All pairs of a step: every process must know how many tokens the whole step predicts."""
+        if self._last is None or self._last[0] != step:
+            runs = self.pairs.runs_of_step(step, self.batch)
+            self._last = step, self._with_masks(self.pairs, runs, (_TRAINING, step))
+        return self._last[1]
+
+    def _with_masks(self, pairs: SentencePairs, runs: Sequence[int], purpose: tuple[int, int]) -> Part:
+        rng = np.random.default_rng([self.setup.training.seed, *purpose])
+        rows = pairs.rows(runs, rng)
+        masked = mask_rows(rows.tokens, self.config, self.begins, rng)
+        places = np.arange(rows.tokens.shape[1])
+        separates = (places == rows.second[:, None] - 1) | (places == rows.lengths[:, None] - 1)
+        inputs = np.where(separates, separator(self.config), masked.inputs)
+        classes = np.where(rows.follows, _FOLLOWS, _DRAWN)
+        columns = (inputs, masked.targets, masked.predicted, rows.second, rows.lengths, classes)
+        return Part(*map(torch.from_numpy, columns))

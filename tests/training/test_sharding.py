@@ -1,0 +1,171 @@
+"""Two processes that share out a network's weights learn what one learns, and resume from each other's checkpoints."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from traceback import StackSummary
+from typing import TYPE_CHECKING, cast
+
+import pytest
+import torch
+from torch.distributed.checkpoint import state_dict_saver
+from torch.distributed.checkpoint.api import CheckpointException
+from training_runs import QUICK, RECURRENT, numbers, trained
+
+from chainrule.errors import ModelFormatError, OutputError, SettingError
+from chainrule.neural.config import TransformerConfig
+from chainrule.training import run
+from chainrule.training.checkpoint import Checkpoints
+from chainrule.training.processes import Processes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
+
+    from chainrule.training.config import TrainingConfig
+    from chainrule.training.reports import Report
+    from chainrule.training.sharding import Sharding
+
+# Five layers and hidden layers of 25 units do not divide evenly between two processes; the output is the embedding.
+DEEP = TransformerConfig(layers=5, width=12, heads=2, context=8, dropout=0.0, tied=True, feed_forward_width=25)
+SHARDED = replace(QUICK, steps=20, save_every=10, validate_every=5, ema=0.9, accumulate=2, recompute=True, shard=True)
+
+
+class StoppedError(Exception):
+    """The run ends here, as if it had been killed."""
+
+
+@contextmanager
+def stopped_at(step: int) -> Iterator[None]:
+    """Runs are killed once they have saved the checkpoint of a step."""
+    save = run._RunningJob._save
+
+    def saving(job: run._RunningJob, *, is_new_best: bool = False) -> None:
+        save(job, is_new_best=is_new_best)
+        if job.trainer.step == step:
+            raise StoppedError
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run._RunningJob, "_save", saving)
+        yield
+
+
+def deep(training: TrainingConfig, folder: Path, *, resume: bool = False) -> torch.nn.Module:
+    """A network of five layers, trained."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run, "leave_processes", lambda: None)  # several runs follow one another
+        network, _, _ = trained(DEEP, training, folder=folder, resume=resume)
+    return network
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder where two processes have run sharded_runs.py, after a run in this process was stopped at step 10."""
+    folder = tmp_path_factory.mktemp("runs")
+    with stopped_at(10), pytest.raises(StoppedError):
+        deep(replace(SHARDED, shard=False), folder / "one")
+    script = Path(__file__).with_name("sharded_runs.py")
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+    launcher += ["--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0"]
+    environment = {**os.environ, "CHAINRULE_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    result = subprocess.run(
+        [*launcher, str(script), str(folder)], capture_output=True, text=True, check=False, env=environment
+    )
+    assert result.returncode == 0, result.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, torch.Tensor]:
+    """The weights after 20 steps in one process."""
+    return deep(replace(SHARDED, shard=False), tmp_path_factory.mktemp("alone")).state_dict()
+
+
+def test_one_process_goes_on_where_two_stopped(runs: Path, alone: dict[str, torch.Tensor]) -> None:
+    """Two had shared out the weights, in ten of twenty steps."""
+    network = deep(replace(SHARDED, shard=False), copied(runs / "two"), resume=True)
+    torch.testing.assert_close(network.state_dict(), alone, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["sharded", "copies", "resumed"])
+def test_two_processes_learn_what_one_learns(runs: Path, alone: dict[str, torch.Tensor], name: str) -> None:
+    """Whether they share out the weights, have copies of them, or share them out after one process did ten steps."""
+    torch.testing.assert_close(torch.load(runs / f"{name}.pt"), alone, rtol=0, atol=1e-5)
+
+
+def test_the_best_weights_remain_where_a_share_of_the_last_is_damaged(runs: Path) -> None:
+    folder = copied(runs / "two")
+    shard = next((folder / "checkpoints").glob("last-*/shard-00002*"))
+    shard.write_bytes(shard.read_bytes()[:-1] + b"x")
+    reports: list[Report] = []
+    trained(DEEP, replace(SHARDED, shard=False), folder=folder, resume=True, told=reports.append)
+    assert shard.name in (reports[0].note or "")
+    assert "the run continues from the best weights" in (reports[0].note or "")
+
+
+def test_a_checkpoint_without_one_of_its_shards_says_so(runs: Path) -> None:
+    folder = copied(runs / "two")
+    for shard in (folder / "checkpoints").glob("*/shard-00001*"):
+        shard.unlink()
+    with pytest.raises(ModelFormatError, match=r"shard-00001.*: cannot be read: No such file.*incomplete"):
+        deep(SHARDED, folder, resume=True)
+
+
+def copied(folder: Path) -> Path:
+    """A copy of a run's folder, so that a test may go on with it."""
+    return Path(shutil.copytree(folder, tempfile.mkdtemp(dir=folder.parent), dirs_exist_ok=True))
+
+
+def test_a_full_disk_leaves_no_half_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(tensors: dict[str, torch.Tensor], storage_writer: HuggingFaceStorageWriter) -> None:
+        Path(storage_writer.path).mkdir(parents=True)
+        raise CheckpointException("write", {1: (OSError(28, "No space left on device"), StackSummary())})
+
+    monkeypatch.setattr(state_dict_saver, "save", fail)
+    checkpoints = Checkpoints(tmp_path / "checkpoints")
+    with pytest.raises(OutputError, match=r"process 1: .*No space left on device; there is no earlier one. Make room"):
+        checkpoints.write_shards("last", {"weight": torch.zeros(3)}, Processes())
+    assert not list(checkpoints.folder.iterdir())
+
+
+def test_recomputed_activations_change_nothing_but_memory() -> None:
+    """Bit for bit, with dropout; of each block only the inputs are kept."""
+    config = replace(DEEP, dropout=0.2)
+    kept: dict[bool, int] = {}
+    weights: dict[bool, bytes] = {}
+    for recompute in (False, True):
+        training = replace(QUICK, steps=2, recompute=recompute)
+        sizes: list[int] = []
+
+        def pack(tensor: torch.Tensor, sizes: list[int] = sizes) -> torch.Tensor:
+            sizes.append(tensor.numel())
+            return tensor
+
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+            network, _, _ = trained(config, training)
+        kept[recompute], weights[recompute] = sum(sizes), numbers(network)
+        assert not any("forward" in vars(module) for module in network.modules())
+    assert weights[True] == weights[False]
+    assert kept[True] < kept[False] / 2
+
+
+@pytest.mark.parametrize("setting", ["shard", "recompute"])
+def test_only_transformers_have_blocks(setting: str) -> None:
+    with pytest.raises(SettingError, match=f"{setting} is for Transformers"):
+        trained(RECURRENT, replace(QUICK, **{setting: True}))
+
+
+def test_parts_are_taken_in_turn() -> None:
+    """Of five parts, three processes that share out weights take two each; one of them does not count."""
+    sharding = cast("Sharding", object())
+    turns = [list(Processes(rank, 3, sharding).turns(range(5))) for rank in range(3)]
+    assert turns == [[(0, True), (3, True)], [(1, True), (4, True)], [(2, True), (3, False)]]
+    assert [list(Processes(rank, 3).turns(range(5))) for rank in (1, 2)] == [[(1, True), (4, True)], [(2, True)]]
