@@ -48,6 +48,7 @@ ROWS, COLUMNS = ("top", "middle", "bottom"), ("left", "centre", "right")
 SIDE = 32  # pixels of a picture of CIFAR-10
 BOXES = {"left": 0, "middle": 150, "right": 300}  # where the boxes of a scene of NLVR begin, in pixels
 BOX = 100
+SMALLER = 2  # scenes are read at half their size: 7 x 25 places
 
 
 def main() -> None:
@@ -194,7 +195,7 @@ def measure_scenes(given: argparse.Namespace) -> None:
         classifier = scene_encoder(given)
         if folder is not None:
             classifier.save(folder)
-    encoder = open_encoder(classifier, lambda *_: None, size=(BOX, 4 * BOX))
+    encoder = open_encoder(classifier, lambda *_: None, size=(BOX // SMALLER, 4 * BOX // SMALLER))
     for name in given.attention:
         kept = None if given.work is None else given.work / f"nlvr-{given.captions}-{name}"
         if kept is not None and kept.exists():
@@ -219,7 +220,7 @@ def scene_encoder(given: argparse.Namespace) -> chainrule.ClassifierModel:
         squares(read_scenes(given.data, part, count, "made"), random.Random(given.seed))
         for part, count in (("train", given.pictures), ("valid", given.tests))
     )
-    config = ResNetLabelling(size=(SIDE,), width=16, blocks=(1, 1, 1, 1))
+    config = ResNetLabelling(size=(SIDE // SMALLER,), width=16, blocks=(1, 1, 1, 1), fit="stretch")
     learning = chainrule.LabelTraining(minutes=given.encoder_minutes, seed=given.seed, patience=100)
     classifier = chainrule.train_classifier(learned, config, training=learning, progress=False)
     accuracy = classifier.assess(held, progress=False).accuracy
