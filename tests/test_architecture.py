@@ -45,6 +45,7 @@ MAY_IMPORT["comparison"] = {*MAY_IMPORT} - {"kenlm"}
 MAY_IMPORT["experiments"] = {*MAY_IMPORT} - {"kenlm", "comparison"}
 MAY_IMPORT["explorer"] = {*MAY_IMPORT} - {"kenlm", "comparison", "experiments"}
 MAY_IMPORT["serving"] = {*MAY_IMPORT} - {"kenlm", "comparison", "experiments"}
+MAY_IMPORT["editors"] = {*MAY_IMPORT} - {"kenlm", "comparison", "experiments", "explorer", "serving"}
 MAY_IMPORT["cli"] = {*MAY_IMPORT} - {"kenlm"}
 MAY_IMPORT["__main__"] = {"cli"}
 # The same within the n-gram engine; `config` is for all of them.

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from chainrule.base.threads import set_threads
 from chainrule.serving.metrics import prometheus_text
 from chainrule.serving.worker_states import WorkerState, WorkerStates
+from chainrule.serving.workers import threads_of_each
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -112,6 +114,17 @@ def test_workers_end_with_their_parent(workers: Workers) -> None:
     assert len(pids) == 2
     workers.parent.kill()
     until(lambda: not any(map(is_running, pids)))
+
+
+def test_workers_share_the_processors_unless_a_number_of_threads_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CHAINRULE_THREADS", raising=False)
+    monkeypatch.setattr("chainrule.serving.workers.thread_count", lambda: 5)
+    assert [threads_of_each(count) for count in (1, 2, 8)] == [5, 2, 1]
+    set_threads(3)
+    try:
+        assert threads_of_each(8) == 3
+    finally:
+        set_threads(None)
 
 
 def test_what_processes_report_is_added() -> None:

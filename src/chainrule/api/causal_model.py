@@ -206,7 +206,9 @@ class CausalModel(ScoringModel):
     @cached_property
     def completer(self) -> Completer:
         """Completes texts; the vocabulary is sorted at its first use."""
-        return Completer(self.language_model, self.tokenizer)
+        family = FAMILIES[self.family]  # networks that continue texts are PromptReaders
+        context = family.context(self.engine)
+        return Completer(self.language_model, self.tokenizer, reads_prompts=family.embeds, context=context)
 
     @property
     def decoder(self) -> TextDecoder:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
+from chainrule.applications.last_prompt import LastPrompt
 from chainrule.base.distributions import top_of
 from chainrule.decoding.growing_text import GrowingText
 from chainrule.errors import SettingError
@@ -54,8 +55,20 @@ class LastWordCorrector(Protocol):
 class Completer:
     """Completes texts with a model; the tokens are sorted once."""
 
-    def __init__(self, model: LanguageModel[Any], tokenizer: Tokenizer) -> None:
+    def __init__(
+        self,
+        model: LanguageModel[Any],
+        tokenizer: Tokenizer,
+        *,
+        reads_prompts: bool = False,
+        context: int | None = None,
+    ) -> None:
+        """reads_prompts: whether the model is a `PromptReader`, which then reads only what was typed since the last
+        call. context: the most tokens that it reads at once.
+        """
         self.model, self.tokenizer = model, tokenizer
+        reader: Any = model
+        self._last_prompt = LastPrompt(reader, begins_texts=True, context=context) if reads_prompts else None
         tokens = tokenizer.vocabulary.tokens()
         self._ids = np.array(sorted(range(len(MARKERS), len(tokens)), key=tokens.__getitem__), np.int32)
         self._sorted = [tokens[token] for token in self._ids.tolist()]
@@ -87,10 +100,10 @@ class Completer:
             if not fitting.size:
                 return []  # no token begins so
         if fitting.size and fitting.tolist() != [ids[-1]]:
-            before, state = surfaces[:-1], self.model.start([ids[:-1]])
+            before, state = surfaces[:-1], self._state_after(ids[:-1])
             log_probs, tokens = self._best_of(state, fitting, n)
         else:
-            before, state = surfaces, self.model.start([ids])
+            before, state = surfaces, self._state_after(ids)
             log_probs, tokens = self._best_of(state, None, n)
         stem = "" if is_between or typed[-1:].isspace() else typed.split()[-1] if typed else ""
         completions: dict[str, tuple[float, Completion]] = {}
@@ -99,6 +112,11 @@ class Completer:
             if added.strip():
                 completions.setdefault(added, (word_log_prob, Completion((stem + added).strip(), added, log_prob)))
         return [completion for _, completion in sorted(completions.values(), key=lambda pair: -pair[0])]
+
+    def _state_after(self, tokens: Int32[ndarray, " T"]) -> Any:
+        if self._last_prompt is not None:
+            return self._last_prompt.state_after(tokens)
+        return self.model.start([tokens])
 
     def _beginning_with(self, surface: bytes) -> Int32[ndarray, " tokens"]:
         """All tokens that begin with these bytes."""

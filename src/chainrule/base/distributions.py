@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import lru_cache
 from typing import TYPE_CHECKING, Generic
 
 import numpy as np
@@ -134,6 +135,12 @@ def check_draw(
         raise SettingError(f"uniforms has {len(uniforms)} numbers for {rows} rows; give one for each row")
     if rows and not (uniforms.min() >= 0 and uniforms.max() < 1):
         raise SettingError("uniforms has a number outside [0, 1)")
+    return _ascending(tuple(banned), vocabulary_size)
+
+
+@lru_cache(256)
+def _ascending(banned: tuple[int, ...], vocabulary_size: int) -> Int32[ndarray, " banned"]:
+    """The ids, which draws of all steps share. Raises SettingError as `check_draw`."""
     banned_ids = np.unique(as_tokens(banned))
     check_tokens(banned_ids, vocabulary_size)
     return banned_ids.astype(np.int32)

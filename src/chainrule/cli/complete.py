@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import CycloptsError, Parameter
+from cyclopts import Parameter
 
 from chainrule.cli.arguments import Json, ModelMarkerRule, ModelPath, ModelTokenizerName, WholeNumber
 from chainrule.cli.models import open_model
 from chainrule.cli.screen import finite, print_json, progress_bar
+from chainrule.cli.typing_options import TypingOptions
 from chainrule.errors import TextError
 from chainrule.report.tables import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from chainrule.api.model import Model
     from chainrule.applications.completion import Completer, Completion
     from chainrule.applications.correction.corrector import Corrector
 
@@ -29,19 +28,7 @@ def complete(
     number: Annotated[int, WholeNumber, Parameter(name=("--number", "-n"), help="How many completions to show.")] = 5,
     tokenizer: ModelTokenizerName = None,
     markers: ModelMarkerRule = None,
-    correct: Annotated[
-        bool | None,
-        Parameter(
-            negative="--no-correct",
-            help="Also suggest a correction of the word just typed; by default if the model's tokens are words.",
-        ),
-    ] = None,
-    channel: Annotated[
-        str | None, Parameter(help="Errors to correct: keyboard (the default), ocr, or a file of train channel.")
-    ] = None,
-    lexicon: Annotated[
-        Path | None, Parameter(help="The correct words, one on each line, perhaps with counts; by default the model's.")
-    ] = None,
+    typing: TypingOptions = TypingOptions(),  # noqa: B008
     json: Json = False,
 ) -> None:
     """Complete text as you type: the word at the cursor, or the next words after a space.
@@ -55,13 +42,11 @@ def complete(
     """
     from chainrule.api.causal_model import CausalModel
 
-    if correct is False and (channel is not None or lexicon is not None):
-        raise CycloptsError(msg="--channel and --lexicon are for corrections; leave out --no-correct.")
+    typing.check()
     with progress_bar() as progress:
         loaded = open_model(model, tokenizer, markers, progress, kind=CausalModel)
-        wanted = correct or channel is not None or lexicon is not None
         progress("indexing the words", 0, None)
-        corrector = _corrector(loaded, channel, lexicon, wanted=wanted) if correct is not False else None
+        corrector = typing.corrector(loaded) if typing.wants_corrector(loaded) else None
         completer = loaded.completer
         completer.complete("teh ", number, corrector=corrector)  # compiles, so that the first key does not wait
     if sys.stdin.isatty() and sys.stdout.isatty() and not json:
@@ -70,16 +55,6 @@ def complete(
         talk(completer, number, corrector)
     else:
         _answer(completer, number, _lines(), corrector, json=json)
-
-
-def _corrector(model: Model, channel: str | None, lexicon: Path | None, *, wanted: bool) -> Corrector | None:
-    """What corrects the word just typed; None if the model's tokens are no words and nobody asked."""
-    from chainrule.api.correct import corrector, has_words
-
-    if not wanted and not has_words(model):
-        return None
-    errors: Any = "keyboard" if channel is None else channel if channel in ("keyboard", "ocr") else Path(channel)
-    return corrector(model, errors, lexicon=lexicon)
 
 
 def _lines() -> Iterator[str]:

@@ -18,6 +18,7 @@ VERBS = {
         "complete:complete",
         "Complete text as you type: the word at the cursor, or the next words after a space.",
     ),
+    "lsp": ("lsp:lsp", "Complete and correct in editors, as a language server."),
     "chat": ("chat:chat", "Talk with a model that was taught to, by its chat template."),
     "fill": ("fill:fill", "Fill gaps in a text with the likeliest tokens, given the text on both sides."),
     "adapt": ("train_neural:adapt", "Continue training a network, on other text."),
@@ -79,7 +80,7 @@ GROUPS = {
     "Measure": ("evaluate", "compare", "score", "experiment", "harness"),
     "Use": (
         *("next", "generate", "complete", "chat", "fill", "rescore", "correct", "noise", "translate", "caption"),
-        *("prompt", "rank", "detect", "classify", "serve"),
+        *("prompt", "rank", "detect", "classify", "serve", "lsp"),
     ),
     "Vectors": ("embed", "nearest", "analogy", "odd", "map"),
     "Look inside": ("explore", "info", "draw", "attend", "inspect"),

@@ -12,7 +12,7 @@ import threading
 from contextlib import suppress
 from multiprocessing.connection import Connection
 
-from chainrule.base.threads import requested_threads, set_threads, thread_count
+from chainrule.base.threads import set_threads
 from chainrule.errors import ChainruleError
 from chainrule.serving.logs import log_to_stderr
 from chainrule.serving.run_server import Place, run_server
@@ -20,10 +20,9 @@ from chainrule.serving.run_server import Place, run_server
 
 def main() -> None:
     descriptor, channel = int(sys.argv[1]), Connection(int(sys.argv[2]))
-    settings, family, number, count, folder, logs_requests = channel.recv()
+    settings, family, number, threads, folder, logs_requests = channel.recv()
     log_to_stderr(requests=logs_requests)
-    if requested_threads() is None:
-        set_threads(max(1, thread_count() // count))
+    set_threads(threads)
 
     sending = threading.Lock()
 

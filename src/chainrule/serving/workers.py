@@ -16,6 +16,7 @@ from multiprocessing.connection import Connection, Pipe, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from chainrule.base.threads import requested_threads, thread_count
 from chainrule.errors import ChainruleError
 from chainrule.serving.logs import LOG
 
@@ -78,8 +79,14 @@ def _start(number: int, count: int, settings: ServerSettings, listening: socket.
     command = [sys.executable, "-m", "chainrule.serving.worker", *map(str, descriptors)]
     with other_end:
         process = subprocess.Popen(command, pass_fds=descriptors)
-    channel.send((settings, listening.family, number, count, Path(folder), LOG.isEnabledFor(logging.INFO)))
+    threads = threads_of_each(count)
+    channel.send((settings, listening.family, number, threads, Path(folder), LOG.isEnabledFor(logging.INFO)))
     return _Worker(number, process, channel)
+
+
+def threads_of_each(count: int) -> int:
+    """How many threads each of several workers uses: what was asked for, or its share of the processors."""
+    return requested_threads() or max(1, thread_count() // count)
 
 
 def _received(worker: _Worker) -> tuple[str, Any]:

@@ -8,15 +8,14 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-import numpy as np
-
 from chainrule.applications.chat.messages import Message, as_messages, exchanges, split_system
+from chainrule.applications.last_prompt import LastPrompt
 from chainrule.decoding.limits import Limits
 from chainrule.decoding.sampling import SamplingConfig
 from chainrule.errors import SettingError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
     from jaxtyping import Int32
     from numpy import ndarray
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from chainrule.applications.chat.rendering import ChatFormat
     from chainrule.decoding.batch import Ending
     from chainrule.decoding.text_decoder import Piece, TextDecoder
-    from chainrule.protocol import LanguageModel
 
     Tokens = Int32[ndarray, " T"]
 
@@ -92,8 +90,8 @@ class ChatModel:
         begins_texts: whether a prompt is the beginning of a text, as <s> says; if not, it is read exactly as written.
         """
         self.decoder, self.format, self.context = decoder, chat_format, context
-        self._reads_prompts, self._begins_texts = reads_prompts, begins_texts
-        self._last: tuple[Tokens, Any] | None = None  # a prompt, and the state after it
+        reader: Any = decoder.model
+        self._last_prompt = LastPrompt(reader, begins_texts=begins_texts) if reads_prompts else None
 
     def prompt(self, messages: Iterable[Mapping[str, Any] | Message], max_tokens: int) -> ChatPrompt:
         """What the model reads of a conversation. The earliest messages are left out if they do not fit.
@@ -145,20 +143,6 @@ class ChatModel:
         yield from self.decoder.stream_from(state, prompt.tokens, sampling, limits, seed=seed, number=number)
 
     def _state_after(self, tokens: Tokens) -> Any:
-        """The state after a prompt; if it continues the last one, only the rest is read."""
-        model: LanguageModel[Any] = self.decoder.model
-        if not self._reads_prompts:
-            return model.start([tokens])
-        state, new = None, tokens
-        if self._last is not None and _continues(tokens, self._last[0]):
-            state, new = self._last[1], tokens[len(self._last[0]) :]
-        elif self._begins_texts:
-            state = model.start([np.empty(0, np.int32)])
-        if len(new):
-            state = model.read([new], state)  # type: ignore[attr-defined]  # a PromptReader
-        self._last = tokens, state
-        return state
-
-
-def _continues(tokens: Tokens, earlier: Sequence[int] | Tokens) -> bool:
-    return len(tokens) >= len(earlier) and np.array_equal(tokens[: len(earlier)], earlier)
+        if self._last_prompt is not None:
+            return self._last_prompt.state_after(tokens)
+        return self.decoder.model.start([tokens])

@@ -13,6 +13,7 @@ import numpy as np
 from chainrule.base.distributions import check_log_probs
 from chainrule.ngram.models.stream_scorer import run_pieces
 from chainrule.ngram.models.trie_model import TrieModel
+from chainrule.ngram.trie.choosing_kernels import highest_children
 from chainrule.ngram.trie.query_kernels import advance, score_stream
 from chainrule.ngram.trie.walking_kernels import unknown_follows, walk_stream
 from chainrule.protocol import StreamScores
@@ -86,6 +87,14 @@ class NGramModel(TrieModel):
 
     def _tries(self, state: Contexts) -> Iterable[tuple[slice, Trie, Contexts]]:
         return ((slice(None), self._arrays(), state),)
+
+    @cached_property
+    def _highest(self) -> Float32[ndarray, " contexts"]:
+        """As in `TrieModel`, for contexts of one word, which may have thousands of children."""
+        words, log_probs, begin, log_backoffs = self._arrays()
+        highest = np.empty(min(1 + self.vocabulary_size, log_backoffs.size), np.float32)
+        highest_children(words, log_probs, begin, highest)
+        return highest
 
     def _arrays(self) -> Trie:
         return self.table.words, self.table.log_probs, self.table.begin, self.table.log_backoffs

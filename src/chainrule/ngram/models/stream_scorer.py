@@ -78,12 +78,19 @@ class StreamScorer(ABC):
         return [log_probs[span] for span in spans]
 
     def start(self, prefixes: Sequence[Tokens]) -> Rows:
-        """As `LanguageModel.start`."""
+        """As `LanguageModel.start`. Of a long prefix, only as many tokens are read as the state can depend on."""
+        for prefix in prefixes:
+            check_tokens(as_tokens(prefix), self.vocabulary_size)
+        prefixes = [prefix[max(0, len(prefix) - self.order + 1) :] for prefix in prefixes]
         states = np.tile(self._begin_state, (len(prefixes), 1))
         for i in range(max(map(len, prefixes), default=0)):
             rows = np.array([row for row, prefix in enumerate(prefixes) if i < len(prefix)])
             states[rows] = self.advance(states[rows], np.array([prefixes[row][i] for row in rows]))
         return states
+
+    @property
+    @abstractmethod
+    def order(self) -> int: ...
 
     @abstractmethod
     def advance(self, state: Rows, tokens: Int32[ndarray, " rows"]) -> Rows:

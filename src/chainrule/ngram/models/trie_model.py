@@ -46,10 +46,6 @@ class TrieModel(StreamScorer):
 
     @property
     @abstractmethod
-    def order(self) -> int: ...
-
-    @property
-    @abstractmethod
     def _unigrams(self) -> Float32[ndarray, " vocab"]: ...
 
     @abstractmethod
@@ -85,7 +81,8 @@ class TrieModel(StreamScorer):
         shape = len(state), min(k, self.vocabulary_size)
         log_probs, tokens = np.empty(shape, np.float32), np.empty(shape, np.int32)
         for part, trie, contexts in self._tries(state):
-            if not best_words(*trie, self.vocabulary_size, self._ranked, contexts, log_probs[part], tokens[part]):
+            known = self.vocabulary_size, self._ranked, self._highest
+            if not best_words(*trie, *known, contexts, log_probs[part], tokens[part]):
                 raise ModelFormatError(NAN_MESSAGE)
         check_log_probs(log_probs)
         return log_probs, tokens
@@ -134,6 +131,11 @@ class TrieModel(StreamScorer):
     def _ranked(self) -> Int32[ndarray, " vocab"]:
         """All words, the likeliest unigrams first, equal ones by lower id."""
         return np.argsort(-self._unigrams, kind="stable").astype(np.int32)
+
+    @cached_property
+    def _highest(self) -> Float32[ndarray, " contexts"]:
+        """The highest log-probability after each of the first contexts of `_tries`; none where these vary."""
+        return np.empty(0, np.float32)
 
     @cached_property
     def _cumulative(self) -> Float64[ndarray, " vocab+1"]:

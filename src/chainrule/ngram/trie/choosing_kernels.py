@@ -29,14 +29,16 @@ def best_words(
     log_backoffs: Array,
     vocabulary_size: int,
     ranked: Array,
+    highest: Array,
     contexts: Array,
     out_log_probs: Array,
     out_words: Array,
 ) -> bool:
     """The k likeliest words of each row, best first, equal ones by lower id; k is the width of the outputs.
 
-    ranked: all words, the likeliest unigrams first. Returns False where a log-probability is NaN, or a context's words
-    do not ascend, so that some cannot be looked up.
+    ranked: all words, the likeliest unigrams first. highest: what `highest_children` gives, for as many contexts as it
+    has: where the k best so far are better than any child can be, thousands of children are not read. Returns False
+    where a log-probability is NaN, or a context's words do not ascend, so that some cannot be looked up.
     """
     inner = log_backoffs.size
     k = out_words.shape[1]
@@ -48,6 +50,8 @@ def best_words(
             if not 0 <= context < inner:
                 continue
             backoff = _backoff_of_longer(log_backoffs, contexts[row], j)
+            if size == k and context < highest.size and highest[context] + backoff < heap[0]:
+                continue
             low, high = children(words, begin, context)
             for node in range(low, high):
                 log_prob = log_probs[node] + backoff
@@ -74,6 +78,19 @@ def best_words(
             heap_words[0], heap_words[last] = heap_words[last], heap_words[0]
             _sift_down(heap, heap_words, last)
     return True
+
+
+@kernel
+def highest_children(words: Array, log_probs: Array, begin: Array, out: Array) -> None:
+    """The highest log-probability among the children of each of the first contexts; infinity where one is NaN."""
+    for context in range(out.size):
+        low, high = children(words, begin, context)
+        out[context] = -np.inf
+        for node in range(low, high):
+            if log_probs[node] != log_probs[node]:
+                out[context] = np.inf
+            elif log_probs[node] > out[context]:
+                out[context] = log_probs[node]
 
 
 @allocating_kernel

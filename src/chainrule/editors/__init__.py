@@ -1,0 +1,1 @@
+"""The language server: completion and correction of texts in editors."""
