@@ -189,7 +189,12 @@ CAPTIONERS: dict[str, CaptionConfig] = {
     "paragraphs given a picture": caption(decoder="hierarchical", sentence_end=5),
     "paragraphs given a picture, fed": caption(decoder="hierarchical", sentence_end=7, attends="before", gate=True),
     "Transformer given a picture": caption(decoder="transformer", decoder_layers=2),
+    "LSTM given regions": caption(source_grid=(), max_source=9, source_width=12),
+    "paragraphs given regions and phrases": caption(
+        decoder="hierarchical", sentence_end=5, source_grid=(), max_source=9, source_width=12, word_width=3
+    ),
 }
+REGIONS = np.random.default_rng(4).normal(size=(7, 12)).astype(np.float32)
 PICTURE = np.random.default_rng(3).normal(size=(6, 5)).astype(np.float32)
 
 
@@ -205,7 +210,8 @@ def random_pair(config: ConditionalConfig, vocabulary_size: int = VOCABULARY_SIZ
 
 
 def given_a_source(config: ConditionalConfig) -> Given:
-    source = PICTURE if config.reads_vectors else np.array([5, 9, 3, 17, 5], np.int32)
+    picture = REGIONS if config.reads_regions else PICTURE
+    source = picture if config.reads_vectors else np.array([5, 9, 3, 17, 5], np.int32)
     return random_pair(config).given([source])
 
 

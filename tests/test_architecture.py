@@ -32,7 +32,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "vectors": {*GROUND, "text"},
     "neural": {*GROUND, "text", "structures", "pictures"},
     "decoding": {*GROUND, "text"},
-    "evaluation": {*GROUND, "text", "drawing"},
+    "evaluation": {*GROUND, "text", "pictures", "drawing"},
     "training": {*GROUND, "text", "structures", "storage", "neural"},
     "applications": {*GROUND, "text", "structures", "pictures", "drawing", *AGAINST_THE_WAIST},
     "report": {*GROUND, "text", "structures", "pictures", "drawing", *AGAINST_THE_WAIST, "training"},

@@ -77,6 +77,11 @@ def texts(tmp_path_factory: pytest.TempPathFactory, fixtures: Path) -> Path:
         Image.new("RGB", (16, 16), colour).save(folder / "scenes" / f"{i:02d}.png")
         lines.append({"image": f"scenes/{i:02d}.png", "captions": [f"a {colour} square", f"{colour} everywhere"]})
     (folder / "scenes.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    for line in lines:
+        colour = line["captions"][0].split()[1]
+        line["captions"] = [f"a square is here . it is {colour} ."]
+        line["boxes"] = [{"box": [0, 0, 16, 16], "label": "square", "phrase": f"a {colour} square"}]
+    (folder / "paragraphs.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     (folder / "pairs.jsonl").write_text('{"sentence_good": "ka vi", "sentence_bad": "vi ka"}\n')
     return folder
 

@@ -107,6 +107,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
         SettingError as SettingError,
         TextError as TextError,
     )
+    from chainrule.evaluation.boxes import BoxMeasurement as BoxMeasurement
     from chainrule.evaluation.classification import Classification as Classification
     from chainrule.evaluation.comparison import Comparison as Comparison
     from chainrule.evaluation.measurement import Measurement as Measurement
@@ -138,12 +139,14 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.neural.config.tree import TreeConfig as TreeConfig
     from chainrule.ngram.config import NGramConfig as NGramConfig
     from chainrule.protocol import LanguageModel as LanguageModel, Scorer as Scorer
+    from chainrule.pictures.boxes import BoxLabels as BoxLabels, Detection as Detection
     from chainrule.pictures.picture import (
         LabelledPicture as LabelledPicture,
         Picture as Picture,
         as_picture as as_picture,
     )
     from chainrule.pictures.pixel_labels import read_pixel_labels as read_pixel_labels
+    from chainrule.pictures.read_boxes import read_boxes as read_boxes
     from chainrule.pictures.read_captions import (
         CaptionedPicture as CaptionedPicture,
         read_captions as read_captions,
@@ -181,6 +184,8 @@ _HOMES = {
     "BagConfig": "neural.config",
     "BeamConfig": "decoding.beam_config",
     "BeamTree": "api.beam_tree",
+    "BoxLabels": "pictures.boxes",
+    "BoxMeasurement": "evaluation.boxes",
     "BilinearConfig": "neural.config",
     "CacheConfig": "mixture.config",
     "Caption": "api.caption_model",
@@ -200,6 +205,7 @@ _HOMES = {
     "CorrectionConfig": "applications.correction.corrector",
     "CorrectionSettings": "applications.correction.settings",
     "DetectedText": "api.detect",
+    "Detection": "pictures.boxes",
     "DetectionMeasurement": "api.detect",
     "Drawing": "api.draw",
     "Edge": "structures.graph",
@@ -321,6 +327,7 @@ _HOMES = {
     "prune_by_entropy": "api.prune",
     "prune_to_text": "api.prune",
     "prune_to_vocabulary": "api.prune",
+    "read_boxes": "pictures.read_boxes",
     "read_captions": "pictures.read_captions",
     "read_pictures": "pictures.read_pictures",
     "read_graphs": "structures.read_graphs",

@@ -405,7 +405,8 @@ def test_settings_that_do_not_suit_are_refused(folder: Path, captioned: list[cha
         ({"entropy": 0.1}, "for hard attention"),
         ({"deep_output": True, "decoder": "transformer"}, "for recurrent decoders"),
         ({"shared": "all", "source_width": 3, "source_grid": (1, 512)}, "sources are vectors, not tokens"),
-        ({"source_width": 3}, "expected rows and columns"),
+        ({"source_width": 3}, "and 4 that say where it is"),
+        ({"source_width": 9, "source_grid": (2,)}, "expected rows and columns"),
     ]:
         with pytest.raises(SettingError, match=message):
             chainrule.CaptionConfig(**bad)  # type: ignore[arg-type]

@@ -56,6 +56,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         Image.new("RGB", (8, 8), colour).save(tmp_path / "colours" / colour / "1.png")
     Image.new("RGB", (8, 8), "teal").save(tmp_path / "pictures" / "1.png")
     (tmp_path / "captions.jsonl").write_text('{"image": "pictures/1.png", "captions": ["a teal square"]}\n' * 40)
+    boxes = '"boxes": [{"box": [0, 0, 8, 8], "label": "square", "phrase": "a teal square"}]'
+    line = f'{{"image": "pictures/1.png", "captions": ["a square . it is teal ."], {boxes}}}\n'
+    (tmp_path / "scenes.jsonl").write_text(40 * line)
     (tmp_path / "queries.txt").write_text("the river\n")
     (tmp_path / "documents.jsonl").write_text('{"text": "the bank of the river"}\n{"text": "the dog bit the man"}\n')
     (tmp_path / "talk.jinja").write_text("{% for message in messages %}{{ message.content }} {% endfor %}")
@@ -87,6 +90,8 @@ def test_the_example_in_the_help_of_every_verb_runs(
     monkeypatch.setattr("chainrule.cli.lsp._run", lambda server: None)
     labels_pictures = ["colours/", "-o", "network", "--network", "lenet", "--epochs", 1]
     assert chainrule("train", "classifier", *labels_pictures).status == 0
+    finds_boxes = ["scenes.jsonl", "-o", "detector", "--network", "lenet", "--unit", "box", "--epochs", 1]
+    assert chainrule("train", "classifier", *finds_boxes).status == 0
     monkeypatch.setattr(app, "_console", Console(width=400))  # so wide that nothing is folded
     for verb in dict.fromkeys(IN_ORDER):
         result = chainrule(*verb.split(), "--help")

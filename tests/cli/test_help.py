@@ -74,8 +74,13 @@ VERBS = {
     | TOKENIZER
     | TRAINING
     | {flag(each.name) for each in fields(ConditionalConfig) if not is_rare(each)},
-    "train caption": {"--pictures", "--encoder", "--tuned", "--features", "--valid", "--output", "--resume"}
+    "train paragraph": {"--pictures", "--encoder", "--regions", "--phrases", "--valid", "--output", "--resume"}
     | {"--overwrite", "--json"}
+    | TOKENIZER
+    | TRAINING
+    | {flag(each.name) for each in fields(CaptionConfig) if not is_rare(each) and each.name != "decoder"},
+    "train caption": {"--pictures", "--encoder", "--tuned", "--features", "--valid", "--output", "--resume"}
+    | {"--overwrite", "--json", "--regions", "--phrases"}
     | TOKENIZER
     | TRAINING
     | {flag(each.name) for each in fields(CaptionConfig) if not is_rare(each)}
@@ -152,7 +157,7 @@ VERBS = {
     | {"--temperature", "--top-k", "--top-p", "--min-p", "--typical", "--repetition-penalty"}
     | {"--beam", "--rank-by", "--alpha", "--groups", "--diversity", "--must-end"},
     "caption": {"MODEL", "PICTURES", "--beam", "--rank-by", "--alpha", "--nbest", "--max-tokens", "--tree"}
-    | {"--overwrite", "--json"},
+    | {"--overwrite", "--json", "--paragraph"},
     "translate": {
         "MODEL",
         "TEXT",
@@ -356,7 +361,7 @@ def test_the_command_alone_lists_every_verb_with_a_line(arguments: list[str], ch
 def test_the_verb_train_alone_lists_every_family(chainrule) -> None:
     result = chainrule("train")
     assert (result.status, result.err) == (0, "")
-    others = {"ngram", "translation", "caption", "vectors", "classifier", "channel", "uniform", "tree"}
+    others = {"ngram", "translation", "caption", "paragraph", "vectors", "classifier", "channel", "uniform", "tree"}
     families = {*others, *NETWORKS, *TWO_SIDED}
     listed = re.findall(r"^│ ([a-z-]+) +\S", result.out, re.M)
     assert listed == list(cli_verbs.FAMILIES)  # the commonest first

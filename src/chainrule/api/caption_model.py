@@ -18,7 +18,9 @@ from chainrule.api.pair_generator import BEAM
 from chainrule.api.pair_measurement import PairMeasurement, measure_targets
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.search_sources import score_targets, search_sources
+from chainrule.api.sentence_ends import sentence_slices
 from chainrule.api.tokenizers import tokenizer_entry, tokenizer_from
+from chainrule.base.progress import silent
 from chainrule.decoding.beam import search
 from chainrule.decoding.limits import Limits, constraints_for
 from chainrule.decoding.search_tree import with_greedy
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float32, Float64, Shaped
     from numpy import ndarray
 
+    from chainrule.api.regions import RegionReader
     from chainrule.base.progress import Progress
     from chainrule.decoding.batch import Ending
     from chainrule.decoding.beam import Hypothesis
@@ -50,6 +53,7 @@ if TYPE_CHECKING:
 
 FAMILY = "caption"
 MAX_TOKENS = 60  # of a caption, unless another limit is set
+_PLACE = 4  # pixels of the frame for each place that attention to regions is drawn on
 
 
 class Caption(NamedTuple):
@@ -57,7 +61,8 @@ class Caption(NamedTuple):
 
     log_prob: in nats. score: what hypotheses are ranked by. ending: end, if </s> was written, which log_prob then
     includes; length, if the caption was cut at the limit. tokens: as the tokenizer marks them. attention: the weights
-    of each token, and of </s> if it was written, over the rows and columns of the picture's places.
+    of each token, and of </s> if it was written, over the rows and columns of the picture's places; or, with a place
+    for each, over its regions.
     """
 
     text: str
@@ -65,7 +70,14 @@ class Caption(NamedTuple):
     score: float
     ending: Ending
     tokens: list[str]
-    attention: Float32[ndarray, "tokens rows columns"] | None
+    attention: Float32[ndarray, "tokens rows columns"] | Float32[ndarray, "tokens regions"] | None
+
+
+class Sentence(NamedTuple):
+    """A sentence of a paragraph. stop: the probability that none follows it."""
+
+    text: str
+    stop: float
 
 
 class CaptionModel:
@@ -77,9 +89,13 @@ class CaptionModel:
         encoder: PictureLabelling | None,
         tokenizer: Tokenizer,
         record: dict[str, Any] | None = None,
+        regions: RegionReader | None = None,
     ) -> None:
-        """encoder: the settings of the encoder of pictures; None where the model is given vectors."""
+        """encoder: the settings of the encoder of pictures; None where the model is given vectors. regions: what reads
+        the regions that the model attends to; None: it attends to the places of a grid.
+        """
         self.model, self.encoder, self.tokenizer, self.record = model, encoder, tokenizer, record or {}
+        self.regions = regions
 
     def __repr__(self) -> str:
         size = size_of(self.record)
@@ -90,21 +106,40 @@ class CaptionModel:
 
     @property
     def grid(self) -> tuple[int, int]:
-        """The rows and columns of a picture's places."""
+        """The rows and columns of a picture's places; of a model of regions, those that attention is drawn on."""
+        if self.encoder is not None and self.regions is not None:
+            return -(-self.encoder.frame.height // _PLACE), -(-self.encoder.frame.width // _PLACE)
         rows, columns = self.model.network.config.source_grid
         return rows, columns
+
+    @property
+    def needs_boxes(self) -> bool:
+        """Whether the regions of a picture have to be given with it."""
+        return self.regions is not None and self.regions.detector is None
+
+    def on_grid(
+        self, weights: Float32[ndarray, "tokens S"], source: Float32[ndarray, "S F"]
+    ) -> Float32[ndarray, "tokens rows columns"]:
+        """Attention to the vectors of a source, on the rows and columns of the picture."""
+        if self.regions is None:
+            return weights.reshape(len(weights), *self.grid)
+        from chainrule.neural.region_vectors import boxes_of, spread_on_picture
+
+        return spread_on_picture(weights, boxes_of(source), *self.grid)
 
     def given(self, picture: Any) -> CausalModel:
         """P(text | picture) as a language model, which can be used like any other.
 
         picture: a Picture, the path of one, or pixels, bytes of height x width x 3; or its vectors, float32 of places x
-        numbers. Raises TextError, SettingError.
+        numbers; or, where regions are given, a CaptionedPicture with its boxes. Raises TextError, SettingError.
         """
         return CausalModel(FAMILY, self.model.given(self.sources([picture])), self.tokenizer, self.record)
 
     def sources(self, pictures: Iterable[Any]) -> list[Shaped[ndarray, "S ..."]]:
         """What the network reads of pictures, given as for `given`. Raises TextError, SettingError."""
-        return [self._source(picture) for picture in pictures]
+        if self.regions is None:
+            return [self._source(picture) for picture in pictures]
+        return self._region_sources(list(pictures), silent)
 
     @shows_progress
     def vectors(self, pictures: Iterable[Any], *, progress: ProgressOption = None) -> list[Float32[ndarray, "L F"]]:
@@ -136,7 +171,10 @@ class CaptionModel:
             raise TypeError("caption takes several pictures; put a single one in a list")
         sources = self._encoded(self.sources(pictures), progress)
         searched = self._search(sources, beam, max_tokens, progress, alignments=alignments)
-        return [[self._caption(hypothesis) for hypothesis in several] for several in searched]
+        return [
+            [self._caption(hypothesis, source) for hypothesis in several]
+            for several, source in zip(searched, sources, strict=True)
+        ]
 
     def beam_tree(self, picture: Any, beam: BeamConfig | None = None, *, max_tokens: int = MAX_TOKENS) -> BeamTree:
         """All that the search of `caption` considers for a picture, with the way of greedy search.
@@ -150,6 +188,19 @@ class CaptionModel:
         [result] = search(given, [prefix], beam, constraints, keep_tree=True)
         tree = with_greedy(given, prefix, result.tree, beam, constraints)
         return BeamTree("Beam search given a picture", "", tree, self.tokenizer)
+
+    def sentences(self, picture: Any, text: str) -> list[Sentence]:
+        """The sentences of a text about a picture, such as the model's own, with the probability that it stops there.
+
+        picture: as for `given`. Raises TextError, SettingError.
+        """
+        [source] = self._encoded(self.sources([picture]), silent)
+        given, tokens = self.model.given([source]), self.tokenizer.encode_texts([text]).ids[:-1]
+        written = []
+        for part in sentence_slices(tokens, self.tokenizer):
+            [log_probs] = given.next_log_probs(given.start([tokens[: part.stop]]))
+            written.append(Sentence(self.tokenizer.decode(tokens[part]), float(np.exp(log_probs[given.end]))))
+        return written
 
     @shows_progress
     def score(
@@ -190,6 +241,7 @@ class CaptionModel:
     @shows_progress
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False, progress: ProgressOption = None) -> None:
         """Writes a model folder, with the encoder of pictures. Raises OutputError."""
+        from chainrule.api.save_regions import take_apart_regions
         from chainrule.neural.saving import arrays_of
 
         arrays = arrays_of(self.model.network)
@@ -198,10 +250,14 @@ class CaptionModel:
         texts = {} if definition is None else {TOKENIZER: definition}
         size = sum(array.nbytes for array in arrays.values()) + sum(map(len, texts.values()))
         encoder = None if self.encoder is None else labelling_settings(self.encoder)
+        settings: dict[str, Any] = {"network": settings_of(self.model.network.config), "encoder": encoder}
+        if self.regions is not None:
+            settings["regions"], own = take_apart_regions(self.regions)
+            arrays |= own
         save_model(
             Path(path),
             family=FAMILY,
-            settings={"network": settings_of(self.model.network.config), "encoder": encoder},
+            settings=settings,
             tokenizer=tokenizer_entry(self.tokenizer),
             arrays=arrays,
             record=self.record,
@@ -224,7 +280,16 @@ class CaptionModel:
         """Raises SettingError."""
         if self.encoder is None:
             raise SettingError("this model was trained on vectors; give those of the pictures, too")
-        return self.sources(item.picture for item in pictures)
+        return self.sources(pictures if self.regions is not None else (item.picture for item in pictures))
+
+    def _region_sources(self, pictures: list[Any], progress: Progress) -> list[Float32[ndarray, "S F"]]:
+        """Of regions; vectors stay as they are."""
+        assert self.regions is not None
+        fresh = [given for given in pictures if not (isinstance(given, np.ndarray) and given.dtype == np.float32)]
+        read = iter(self.regions.sources(fresh, progress))
+        return [
+            given if isinstance(given, np.ndarray) and given.dtype == np.float32 else next(read) for given in pictures
+        ]
 
     def _encoded(self, sources: list[Any], progress: Progress) -> list[Any]:
         """Sources as vectors, so that the encoder reads each picture once."""
@@ -269,16 +334,30 @@ class CaptionModel:
         scores = score_targets(self.model, repeated, targets, progress)
         return np.split(scores, np.cumsum(counts)[:-1])
 
-    def _caption(self, hypothesis: Hypothesis) -> Caption:
+    def _caption(self, hypothesis: Hypothesis, source: Any) -> Caption:
         attention = hypothesis.attention
+        if attention is not None:
+            attention = attention[:, : len(source)] if self.regions is not None else self.on_grid(attention, source)
+        if attention is not None and self.regions is not None:
+            attention = by_region(attention, source, self.regions.word_width)
         return Caption(
             self.tokenizer.decode(hypothesis.tokens),
             hypothesis.log_prob,
             hypothesis.score,
             "length" if hypothesis.ending == "stop" else hypothesis.ending,
             [self.tokenizer.vocabulary.token(token) for token in hypothesis.tokens.tolist()],
-            None if attention is None else attention.reshape(len(attention), *self.grid),
+            attention,
         )
+
+
+def by_region(
+    weights: Float32[ndarray, "tokens S"], source: Float32[ndarray, "S F"], word_width: int
+) -> Float32[ndarray, "tokens regions"]:
+    """The attention to each region: to its own vector, and to those of the words of its phrase."""
+    from chainrule.neural.region_vectors import owners_of
+
+    owners = owners_of(source, word_width)
+    return weights @ np.eye(int(owners.max()) + 1, dtype=np.float32)[owners]
 
 
 def captions_pictures(path: Path) -> bool:
@@ -289,6 +368,7 @@ def captions_pictures(path: Path) -> bool:
 @shows_progress
 def load_captioner(path: str | os.PathLike[str], *, progress: ProgressOption = None) -> CaptionModel:
     """Opens the folder of a model that captions pictures. Raises ModelFormatError."""
+    from chainrule.api.save_regions import REGION_ARRAYS, put_together_regions
     from chainrule.neural.captioner_saving import put_together_captioner
 
     path = Path(path)
@@ -298,11 +378,16 @@ def load_captioner(path: str | os.PathLike[str], *, progress: ProgressOption = N
     try:
         tokenizer = tokenizer_from(entry.tokenizer, arrays, VOCABULARY_ARRAYS, texts.get(TOKENIZER))
         weights = {name: array for name, array in arrays.items() if not name.startswith(VOCABULARY_ARRAYS)}
+        own = entry.settings.get("regions")
+        regions = None if own is None else put_together_regions(own, weights, tokenizer)
         model, encoder = put_together_captioner(
-            entry.settings.get("network"), entry.settings.get("encoder"), weights, tokenizer.vocabulary_size
+            entry.settings.get("network"),
+            None if regions is not None else entry.settings.get("encoder"),
+            {name: array for name, array in weights.items() if not name.startswith(REGION_ARRAYS)},
+            tokenizer.vocabulary_size,
         )
     except KeyError as error:
         raise ModelFormatError(f"{path}: the array {error} is missing; the model is incomplete") from error
     except (ModelFormatError, SettingError, ValueError) as error:
         raise ModelFormatError(f"{path}: {error}") from error
-    return CaptionModel(model, encoder, tokenizer, entry.record)
+    return CaptionModel(model, encoder if regions is None else regions.encoder, tokenizer, entry.record, regions)

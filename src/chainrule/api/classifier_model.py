@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.applications.labelling import Predicted, UnitVectors
+    from chainrule.evaluation.boxes import BoxMeasurement
     from chainrule.evaluation.classification import Classification
     from chainrule.evaluation.ratings import RatingMeasurement
     from chainrule.neural.classifier import Classifier
+    from chainrule.pictures.boxes import Detection
 
 
 class ClassifierModel(Model):
@@ -87,6 +89,32 @@ class ClassifierModel(Model):
         from chainrule.applications.labelled_inputs import assessed
 
         return assessed(self.classifier, self.tokenizer, examples, progress)
+
+    @shows_progress
+    def detect(
+        self, pictures: Iterable[Any], *, least: float = 0.5, progress: ProgressOption = None
+    ) -> list[list[Detection]]:
+        """The boxes of each picture, best first, in its own pixels. least: the lowest score.
+
+        pictures: paths, pixels or `Picture`s. Raises SettingError where it was not trained with unit="box"; TextError.
+
+        good:  [boxes] = detector.detect(["street.jpg"]); boxes[0].label
+        """
+        progress = callback(progress)
+        from chainrule.applications.boxes import detected
+
+        return detected(self.classifier, pictures, least, progress)
+
+    @shows_progress
+    def assess_boxes(self, examples: Iterable[Any], progress: ProgressOption = None) -> BoxMeasurement:
+        """How well a classifier of the unit box finds boxes: average precision at an overlap of 0.5.
+
+        examples: as `read_boxes` gives them. Raises SettingError; TextError where there is no box.
+        """
+        progress = callback(progress)
+        from chainrule.applications.boxes import assessed_boxes
+
+        return assessed_boxes(self.classifier, examples, progress)
 
     @shows_progress
     def assess_ratings(self, pairs: Iterable[Any], progress: ProgressOption = None) -> RatingMeasurement:

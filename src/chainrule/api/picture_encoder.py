@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.base.progress import Progress
+    from chainrule.neural.labelling.boxes import BoxDetector
     from chainrule.neural.labelling.pictures import PictureBody
     from chainrule.pictures.picture import Frame, Picture
 
@@ -38,13 +39,15 @@ class PictureEncoder:
     """What gives the vectors of a picture's places.
 
     config: None where only vectors are known. body: with its weights; None where it is to be trained from the start.
-    vectors: those of all pictures, (N, rows, columns, F). name: for the record.
+    vectors: those of all pictures, (N, rows, columns, F). detector: what proposes boxes, if the encoder is of one that
+    does. name: for the record.
     """
 
     name: str
     config: PictureLabelling | None = None
     body: PictureBody | None = None
     vectors: Float32[ndarray, "N rows columns F"] | None = None
+    detector: BoxDetector | None = None
 
     def grid(self) -> tuple[int, int, int]:
         """Rows and columns of the places, and the numbers in a vector."""
@@ -93,6 +96,8 @@ def open_encoder(
         raise SettingError(f"{opened.name}: has vectors, not a network, so that size has no effect; leave it out")
     if opened.body is None:
         return replace(opened, config=replace(opened.config, size=size))
+    if opened.detector is not None:
+        raise SettingError(f"{opened.name}: finds boxes in pictures of its own size only; leave size out")
     return replace(opened, **_resized(opened.config, opened.body, size))
 
 
@@ -163,8 +168,9 @@ def _of_classifier(model: ClassifierModel, name: str) -> PictureEncoder:
     """Raises SettingError."""
     from chainrule.neural.captioner_saving import body_of
 
-    body = body_of(model.classifier)
-    return PictureEncoder(name, getattr(model.classifier, "config", None), body)
+    classifier: Any = model.classifier
+    body, detector = body_of(classifier), classifier if classifier.unit == "box" else None
+    return PictureEncoder(name, getattr(classifier, "config", None), body, detector=detector)
 
 
 def read_vectors(name: str) -> Float32[ndarray, "N rows columns F"]:

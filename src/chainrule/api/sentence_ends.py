@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
 
 from chainrule.errors import SettingError
 
 if TYPE_CHECKING:
+    from jaxtyping import Int32
+    from numpy import ndarray
+
     from chainrule.neural.config.conditional import ConditionalConfig
     from chainrule.text.tokenizer import Tokenizer
 
 Config = TypeVar("Config", bound="ConditionalConfig")
 PERIOD = b"."
+
+
+def sentence_slices(tokens: Int32[ndarray, " T"], tokenizer: Tokenizer) -> list[slice]:
+    """The positions of each sentence: up to a period, or to the end."""
+    vocabulary = tokenizer.vocabulary.tokens()
+    period = vocabulary.index(PERIOD) if PERIOD in vocabulary else -1
+    ends = (np.flatnonzero(tokens == period) + 1).tolist()
+    if len(tokens) and (not ends or ends[-1] != len(tokens)):
+        ends.append(len(tokens))
+    return [slice(first, stop) for first, stop in pairwise([0, *ends])]
 
 
 def with_sentence_end(config: Config, tokenizer: Tokenizer) -> Config:

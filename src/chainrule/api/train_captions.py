@@ -15,6 +15,7 @@ from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.run_options import RunOptions, training_run
 from chainrule.api.sentence_ends import with_sentence_end
 from chainrule.api.tokenizers import tokenized
+from chainrule.api.train_phrases import check_phrases, check_regions, open_regions, train_phrases
 from chainrule.api.training_record import circumstances
 from chainrule.errors import SettingError, TextError
 from chainrule.neural.config.caption import CaptionConfig
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from jaxtyping import Shaped
     from numpy import ndarray
 
+    from chainrule.api.regions import RegionReader, Regions
     from chainrule.base.progress import Progress
     from chainrule.text.tokenizer_config import TokenizerConfig
     from chainrule.text.vocabulary import Markers
@@ -51,6 +53,8 @@ def train_captions(
     encoder: EncoderLike | PictureEncoder = "resnet",
     tuned: bool | None = None,
     features: str | os.PathLike[str] | None = None,
+    regions: Regions = "grid",
+    phrases: bool = False,
     tokenizer: TokenizerConfig | str = "word",
     markers: Markers = "error",
     training: TrainingConfig | None = None,
@@ -65,7 +69,10 @@ def train_captions(
     kept as they are; the name or configuration of a network of pictures, which is trained with the rest; or the path of
     a file .npy with a row for each picture: N x places x numbers, or N x rows x columns x numbers. tuned: whether a
     classifier is trained with the rest, too. features: a file (.safetensors) that keeps the vectors of an encoder that
-    is not tuned, so that they are computed once. validation: pictures to choose the best weights by; by default, the
+    is not tuned, so that they are computed once. regions: what gets a vector: the places of a grid; the boxes given
+    with each picture; or those that the encoder, a classifier of boxes, proposes. phrases: whether to learn first a
+    phrase for each region, from the boxes given with the pictures; the decoder attends to its words, too. validation:
+    pictures to choose the best weights by; by default, the
     last ones. The other arguments, and the errors, are those of `train`.
 
     good:  model = train_captions(chainrule.read_captions("train.jsonl"), encoder="resnet/", folder="captions/")
@@ -81,20 +88,33 @@ def train_captions(
     start_time = time.perf_counter()
     opened, training = open_encoder(encoder, progress), training or TrainingConfig()
     tuned = _is_tuned(opened, tuned, features)
+    check_regions(opened, regions, phrases=phrases, tuned=tuned, features=features)
     with_pictures = opened.vectors is None
     pictures = check_captions(pictures, with_pictures=with_pictures)
     held = None if validation is None else check_captions(validation, with_pictures=with_pictures)
     if opened.vectors is not None and held is not None:
         raise SettingError("the vectors are those of the training pictures; leave validation out")
-    config = settled_config(config or CaptionConfig(), opened)
+    config = config or CaptionConfig()
     if tuned:
         training = replace(training, optimiser=training.optimiser or "adamw")
     if training.learning_rate is None and training.optimiser != "sgd":
         training = replace(training, learning_rate=_TUNING_RATE if tuned else _RATE)
-    learned_texts = Lines([caption for item in pictures for caption in item.captions], "the captions")
+    texts = [caption for item in pictures for caption in item.captions]
+    if phrases:
+        check_phrases(pictures)
+        texts += [phrase for item in pictures for phrase in item.boxes or ()]
+    learned_texts = Lines(texts, "the captions")
     both = tokenized(learned_texts, as_config(tokenizer), markers, progress=progress)
-    sources = _sources(opened, [*pictures, *(held or [])], features, tuned=tuned, progress=progress)
-    learned = _pairs(sources[: len(pictures)], pictures, documents_of(both.stream))
+    reader = None if regions == "grid" else open_regions(opened, regions, both.tokenizer)
+    if reader is not None and phrases:
+        reader = train_phrases(reader, pictures, config, training, run)
+    config = settled_config(config, opened, reader)
+    if reader is not None:
+        sources: Sequence[Any] = reader.sources([*pictures, *(held or [])], progress)
+    else:
+        sources = _sources(opened, [*pictures, *(held or [])], features, tuned=tuned, progress=progress)
+    count = sum(len(item.captions) for item in pictures)
+    learned = _pairs(sources[: len(pictures)], pictures, documents_of(both.stream)[:count])
     split = _Split(learned, None)
     if held is not None:
         ids = documents_of(both.tokenizer.encode_texts([caption for item in held for caption in item.captions]).ids)
@@ -109,6 +129,7 @@ def train_captions(
         "encoder": opened.record(),
         "tuned": tuned,
         "pictures": digests,
+        **({} if reader is None else {"regions": regions, "phrases": phrases}),
     }
     sizes = (0, both.tokenizer.vocabulary_size)
 
@@ -118,7 +139,7 @@ def train_captions(
 
     job = pairs_job(split.learned, split.held, sizes, config, training, origin, tuned=make_body if tuned else None)
     network, run_record = run_job(job, run)
-    if opened.body is not None and not tuned:
+    if opened.body is not None and not tuned and reader is None:
         attach_body(network, opened.body)
     model = ConditionalModel(network)
     record = {
@@ -127,13 +148,16 @@ def train_captions(
         "data": {"captioned pictures": digests[0]},
         "encoder": origin["encoder"],
         "tuned": tuned,
+        "regions": regions,
+        "phrases": phrases,
         "pictures": len(pictures),
         "documents": len(split.learned.targets),
         "tokens": split.learned.predicted(),
         "unknown_tokens": sum(int(np.count_nonzero(row == UNKNOWN)) for row in learned.targets),
         **run_record,
     }
-    return CaptionModel(model, None if attached_body(model) is None else opened.config, both.tokenizer, record)
+    shows = reader is not None or attached_body(model) is not None
+    return CaptionModel(model, opened.config if shows else None, both.tokenizer, record, reader)
 
 
 class _Split(NamedTuple):
@@ -160,9 +184,17 @@ def _is_tuned(encoder: PictureEncoder, tuned: bool | None, features: object) -> 
     return tuned
 
 
-def settled_config(config: CaptionConfig, encoder: PictureEncoder) -> CaptionConfig:
-    """With the places and the numbers of the vectors that an encoder gives."""
+def settled_config(config: CaptionConfig, encoder: PictureEncoder, reader: RegionReader | None = None) -> CaptionConfig:
+    """With the places and the numbers of the vectors that an encoder gives, or a reader of regions."""
     rows, columns, width = encoder.grid()
+    if reader is not None:
+        return replace(
+            config,
+            source_grid=(),
+            source_width=reader.width(width),
+            word_width=reader.word_width,
+            max_source=reader.most_vectors,
+        )
     return replace(config, source_grid=(rows, columns), source_width=width, max_source=rows * columns)
 
 

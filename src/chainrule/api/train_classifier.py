@@ -12,11 +12,13 @@ from chainrule.api.run_options import RunOptions, training_run
 from chainrule.api.token_vectors import vectors_of_tokens, with_words_of
 from chainrule.api.tokenizers import tokenized
 from chainrule.api.training_record import circumstances
+from chainrule.applications.boxes import BOX_UNIT
 from chainrule.applications.labelled_inputs import RATING_UNIT, digest_of_inputs, kind_of
 from chainrule.errors import SettingError
 from chainrule.evaluation.ratings import ratings_of, scale_of, shares_of
 from chainrule.neural.config.labelling import LABELLING, labelling_name
 from chainrule.neural.config.labelling_base import LabellingConfig
+from chainrule.pictures.read_boxes import box_rows
 from chainrule.text.corpus import Lines
 from chainrule.text.labelled import classes_of
 from chainrule.text.tokenizer import Tokenizer
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
     from chainrule.applications.labelled_inputs import InputKind
     from chainrule.base.progress import Progress
+    from chainrule.neural.config.pictures import PictureLabelling
     from chainrule.text.tokenizer_config import TokenizerConfig
     from chainrule.text.vectors import Vectors
     from chainrule.text.vocabulary import Markers
@@ -57,9 +60,9 @@ def train_classifier(
     examples: of the kind that the network reads, as `read_labelled` gives them for texts. network: a configuration, or
     the name of one: bag, lstm, gru, rnn, convolution, transformer and others of LABELLING. unit: what of an input has
     labels; by default the whole, such as a text; pair: two have one label, as `read_labelled_pairs` gives them; rating:
-    two have a number. tokenizer, markers: of texts, as in `train`. vectors: word vectors that those of tokens begin as,
-    whose width an embedding_width that is not said takes; fixed_vectors: and stay as, which makes all words of the
-    vectors known, those too that no example has.
+    two have a number; box: where things are in pictures, as `read_boxes` gives them. tokenizer, markers: of texts, as
+    in `train`. vectors: word vectors that those of tokens begin as, whose width an embedding_width that is not said
+    takes; fixed_vectors: and stay as, which makes all words of the vectors known, those too that no example has.
     run, progress, options: as of `train`. Ctrl-C ends the training with the best epoch so far, once there is one.
     Raises SettingError; TextError where labels are missing, or all the same; EstimationError where the loss is no
     number; else what `train` raises.
@@ -79,7 +82,7 @@ def train_classifier(
     run = training_run(run, options, progress)
     examples = kind.check(examples, unit)
     ratings = ratings_of(examples) if unit == RATING_UNIT else None
-    labels = classes_of(examples) if ratings is None else scale_of(ratings)
+    labels = classes_of(examples, least=1 if unit == BOX_UNIT else 2) if ratings is None else scale_of(ratings)
     if kind.tokenizer is None and (tokenizer is not None or vectors is not None):
         raise SettingError(f"{kind.plural} have no tokens; leave tokenizer and vectors out")
     if fixed_vectors and vectors is None:
@@ -93,15 +96,20 @@ def train_classifier(
         found = vectors_of_tokens(vectors, learner.vocabulary.tokens(), progress)
         network, initial = _as_wide(network, found), InitialVectors(found, fixed_vectors)
     inputs = kind.encode(learner, examples, unit, network)
-    if ratings is not None:
+    index = {label: i for i, label in enumerate(labels)}
+    if unit == BOX_UNIT:
+        encoded = [
+            Example(own, box_rows(example, cast("PictureLabelling", network).frame, index))
+            for own, example in zip(inputs, examples, strict=True)
+        ]
+    elif ratings is not None:
         shares = shares_of(ratings, labels)
         encoded = [Example(own, share) for own, share in zip(inputs, shares[:, None], strict=True)]
     else:
-        index = {label: i for i, label in enumerate(labels)}
         encoded = [
             Example(own, label_indices(example.labels, index)) for own, example in zip(inputs, examples, strict=True)
         ]
-    data = split(encoded, training.valid_share, training.seed)
+    data = split(encoded, training.valid_share, training.seed, boxes=unit == BOX_UNIT)
     classifier, learnt = train_from_scratch(
         network, labels, unit, learner.vocabulary_size, data, training, run, vectors=initial, inputs=kind.plural
     )

@@ -9,6 +9,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+from chainrule.applications.boxes import BOX_UNIT
 from chainrule.applications.graph_inputs import check_graphs, encode_graphs, present_graphs, settle
 from chainrule.applications.labelled_pairs import (
     LabelledPair,
@@ -31,6 +32,7 @@ from chainrule.evaluation.ratings import RatingMeasurement, means_of, measure_ra
 from chainrule.pictures.picture import UNITS as PICTURE_UNITS
 from chainrule.pictures.picture import as_picture, framed
 from chainrule.pictures.pixel_labels import check_framed, read_pixel_labels
+from chainrule.pictures.read_boxes import read_boxes
 from chainrule.pictures.read_pictures import check_pictures, read_pictures
 from chainrule.pictures.read_pictures import read_unlabelled as read_unlabelled_pictures
 from chainrule.structures.encoded import encoded, encoded_trees
@@ -92,10 +94,14 @@ class InputKind:
 
     def predict(self, classifier: Any, tokenizer: Tokenizer, inputs: Sequence[Any]) -> list[Predicted]:
         """The labels of the units of inputs. Raises SettingError, TextError."""
+        if classifier.unit == BOX_UNIT:
+            raise SettingError("this classifier finds boxes, which have a place beside their label; call detect")
         return predicted(classifier, *self.present(classifier, tokenizer, inputs))
 
     def embed(self, classifier: Any, tokenizer: Tokenizer, inputs: Sequence[Any]) -> list[UnitVectors]:
         """The vectors of the units of inputs. Raises SettingError, TextError."""
+        if classifier.unit == BOX_UNIT:
+            raise SettingError("a classifier of boxes has no vector for a whole picture; embed with one of pictures")
         if not hasattr(classifier, "vectors"):
             raise SettingError("a fine-tuned classifier has no vectors of its own; embed with the network it began as")
         read, shown = self.present(classifier, tokenizer, inputs)
@@ -146,6 +152,8 @@ def _encode_pictures(tokenizer: Tokenizer, examples: Sequence[Any], unit: str, c
     return [framed(example.input, config.frame) for example in examples]
 
 
+_PICTURE_READERS = {"picture": read_pictures, "pixel": read_pixel_labels, "box": read_boxes}
+
 INPUTS: dict[str, InputKind] = {
     "text": InputKind(
         units=("text", "word"),
@@ -173,9 +181,7 @@ INPUTS: dict[str, InputKind] = {
         units=PICTURE_UNITS,
         plural="pictures",
         tokenizer=None,
-        read=lambda name, unit, config, on_bad, progress: (read_pixel_labels if unit == "pixel" else read_pictures)(
-            name, config.frame, on_bad, progress
-        ),
+        read=lambda name, unit, config, on_bad, progress: _PICTURE_READERS[unit](name, config.frame, on_bad, progress),
         check=check_pictures,
         inputs=lambda name, config, progress: read_unlabelled_pictures(name, config.frame, progress),
         texts=lambda pictures: [],
@@ -273,6 +279,8 @@ def assessed(
     """
     if predicts_ratings(classifier):
         raise SettingError("this classifier predicts ratings; measure them with assess_ratings")
+    if classifier.unit == BOX_UNIT:
+        raise SettingError("this classifier finds boxes; measure them with assess_boxes")
     examples, inputs = _encoded(classifier, tokenizer, examples)
     return measured(classifier, examples, inputs, progress)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from cyclopts import Parameter
 
@@ -17,8 +18,9 @@ from chainrule.report.tables import printable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from chainrule.api.caption_model import Caption, CaptionModel
+    from chainrule.api.caption_model import Caption, CaptionModel, Sentence
     from chainrule.base.progress import Progress
+    from chainrule.pictures.boxes import BoxLabels
 
 _AT_ONCE = 64  # pictures
 
@@ -46,6 +48,13 @@ def caption(
     ] = 1,
     max_tokens: Annotated[int, WholeNumber, Parameter(help="The longest caption, in tokens.")] = 60,
     tree: TreeFile = None,
+    paragraph: Annotated[
+        Path | None,
+        Parameter(
+            help="Of one picture: draw where each sentence of its paragraph looks, as a page, .html, or a picture, "
+            ".svg or .png."
+        ),
+    ] = None,
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
@@ -55,8 +64,10 @@ def caption(
 
     Prints a line for each picture: its caption, a tab, and its path. With
     --json, each caption with its tokens, scores and attention over the rows
-    and columns of the picture.
+    and columns of the picture, or over its regions; and the sentences of a
+    paragraph, each with the probability that none follows.
     """
+    from chainrule.api.attend_pictures import attend_picture, check_picture_target
     from chainrule.api.caption_model import load_captioner
     from chainrule.decoding.beam_config import BeamConfig
 
@@ -64,23 +75,33 @@ def caption(
         raise SettingError(f"max_tokens is {max_tokens}; expected 1 or more")
     if tree is not None:
         check_tree(tree, overwrite=overwrite)
+    if paragraph is not None:
+        check_picture_target(paragraph, overwrite=overwrite)
     config = BeamConfig(
         size=max(beam, nbest) if beam > 1 else beam, best=nbest, rank_by=rank_by, alpha=alpha, stop="likely"
     )
     number = 0
     with progress_bar() as progress:
         captioner = load_captioner(model, progress=progress)
+        tells = captioner.model.network.config.decoder == "hierarchical"
         attends = json and captioner.model.network.config.attention != "none"
         for chunk in _chunks(captioner, pictures, progress):
             if tree is not None:
                 if number or len(chunk) > 1:
                     raise SettingError("--tree draws the search of one picture; name a single one")
                 captioner.beam_tree(chunk[0][1], config, max_tokens=max_tokens).save(tree, overwrite=overwrite)
+            if paragraph is not None and (number or len(chunk) > 1):
+                raise SettingError("--paragraph draws the sentences of one picture; name a single one")
             written = captioner.caption(
                 [given for _, given in chunk], config, alignments=attends, max_tokens=max_tokens, progress=progress
             )
-            for (name, _), captions in zip(chunk, written, strict=True):
-                _print(number, name, captions, nbest, json=json)
+            if paragraph is not None:
+                text = written[0][0].text
+                drawn = attend_picture({os.fspath(model): captioner}, chunk[0][1], text, unit="sentence")
+                drawn.save(paragraph, overwrite=overwrite)
+            for (name, given), captions in zip(chunk, written, strict=True):
+                sentences = captioner.sentences(given, captions[0].text) if json and tells and captions else None
+                _print(number, name, captions, nbest, sentences, json=json)
                 number += 1
             sys.stdout.flush()
     if not number:
@@ -98,6 +119,9 @@ def _chunks(captioner: CaptionModel, pictures: str, progress: Progress) -> Itera
             if line.strip():
                 yield [(line.strip(), as_picture(line.strip()))]
         return
+    if captioner.needs_boxes:
+        yield from _with_boxes(pictures, progress)
+        return
     if pictures.endswith(".npy"):
         rows = read_vectors(pictures)
         for first in range(0, len(rows), _AT_ONCE):
@@ -109,9 +133,31 @@ def _chunks(captioner: CaptionModel, pictures: str, progress: Progress) -> Itera
         yield [(path, as_picture(path)) for path in paths[first : first + _AT_ONCE]]
 
 
-def _print(number: int, name: str, captions: list[Caption], nbest: int, *, json: bool) -> None:
+def _with_boxes(pictures: str, progress: Progress) -> Iterator[list[tuple[str, Any]]]:
+    """Pictures of a file whose lines have boxes, some at a time. Raises TextError, SettingError."""
+    from chainrule.pictures.read_boxes import read_boxes
+    from chainrule.pictures.read_captions import CaptionedPicture
+
+    if not pictures.endswith(".jsonl"):
+        raise SettingError(f"{pictures}: this model needs the boxes of each picture; name JSON lines with image, boxes")
+    read = read_boxes(pictures, progress=progress)
+    for first in range(0, len(read), _AT_ONCE):
+        chosen = read[first : first + _AT_ONCE]
+        yield [
+            (item.input.name, CaptionedPicture(item.input, (), item.place, cast("BoxLabels", item.labels)))
+            for item in chosen
+        ]
+
+
+def _print(
+    number: int, name: str, captions: list[Caption], nbest: int, sentences: list[Sentence] | None, *, json: bool
+) -> None:
+    """sentences: of the first caption, if it is a paragraph."""
     if json:
-        print_json({"picture": name, "captions": [_as_json(one) for one in captions]})
+        record: dict[str, Any] = {"picture": name, "captions": [_as_json(one) for one in captions]}
+        if sentences is not None:
+            record["sentences"] = [one._asdict() for one in sentences]
+        print_json(record)
     elif nbest > 1:
         for one in captions:
             print(f"{number} ||| {printable(one.text)} ||| log_prob= {one.log_prob:.4f} ||| {one.score:.4f}")
@@ -120,12 +166,11 @@ def _print(number: int, name: str, captions: list[Caption], nbest: int, *, json:
 
 
 def _as_json(one: Caption) -> dict[str, Any]:
-    steps = None if one.attention is None else one.attention.tolist()
     return {
         "text": one.text,
         "log_prob": finite(one.log_prob),
         "score": finite(one.score),
         "ending": one.ending,
         "tokens": one.tokens,
-        "attention": steps and [[[round(weight, 4) for weight in row] for row in step] for step in steps],
+        "attention": None if one.attention is None else one.attention.round(4).tolist(),
     }

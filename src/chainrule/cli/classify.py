@@ -18,9 +18,12 @@ from chainrule.cli.screen import note, on_one_line, print_json, progress_bar
 from chainrule.cli.texts import DEFAULT_READING, TextOptions, note_repairs
 
 if TYPE_CHECKING:
+    from chainrule.api.classifier_model import ClassifierModel
     from chainrule.applications.labelling import Predicted
+    from chainrule.base.progress import Progress
     from chainrule.text.vocabulary import Markers
 
+_AT_ONCE = 64  # pictures in which boxes are found at a time
 _PART_BYTES = 1 << 16  # of text, classified at a time
 
 
@@ -49,11 +52,14 @@ def classify(
     Columns: the label, its probability, the normalised text. A classifier of
     words prints a line for each word as written, and an empty line after each
     text; one of ratings prints the rating of each pair, then both sides; one of
-    pixels prints the share of each label, then the name of the picture. With
-    --json: an object for each text, with the probabilities of all labels.
+    pixels prints the share of each label, then the name of the picture. One of
+    boxes prints a line for each box: label, probability, left, top, right and
+    bottom in pixels, the name of the picture. With --json: an object for each
+    text, with the probabilities of all labels.
     """
     from chainrule.api.classifier_model import ClassifierModel
     from chainrule.api.draw_labels import check_page
+    from chainrule.applications.boxes import BOX_UNIT
     from chainrule.applications.labelled_inputs import config_of, inputs_of, predicts_ratings
     from chainrule.applications.labelling import predicted_of
 
@@ -75,6 +81,11 @@ def classify(
                 raise CycloptsError(
                     msg=f"This classifier labels {kind.plural}: name a file of them, without options of texts."
                 )
+            if unit == BOX_UNIT:
+                if page is not None:
+                    raise CycloptsError(msg="--page draws labels of graphs and pictures, not boxes; leave it out.")
+                _print_boxes(labeller, text, progress, json=json)
+                return
             inputs = kind.inputs(text, config_of(labeller.classifier), progress)
             found = labeller.classify(inputs) if page is None else labeller.draw(inputs, page, overwrite=overwrite)
             if unit == "pixel":
@@ -121,6 +132,26 @@ def show_accuracy(model: Path, data: str, markers: Markers | None, *, strict: bo
     else:
         print(describe(result))
     note_unseen(result)
+
+
+def _print_boxes(detector: ClassifierModel, name: str, progress: Progress, *, json: bool) -> None:
+    """The boxes in a picture, or in each of a folder or file of them, a few pictures at a time."""
+    from chainrule.pictures.picture import as_picture
+    from chainrule.pictures.read_pictures import picture_paths
+
+    paths = picture_paths(name)
+    for first in range(0, len(paths), _AT_ONCE):
+        progress("finding boxes", first, len(paths))
+        chosen = paths[first : first + _AT_ONCE]
+        found = detector.detect([as_picture(path) for path in chosen], progress=False)
+        for path, boxes in zip(chosen, found, strict=True):
+            if json:
+                shown = [{"box": list(one.box), "label": one.label, "score": one.score} for one in boxes]
+                print_json({"picture": path, "boxes": shown})
+                continue
+            for one in boxes:
+                sides = " ".join(f"{side:.1f}" for side in one.box)
+                print(f"{one.label}\t{one.score:.6f}\t{sides}\t{on_one_line(path)}")
 
 
 def _print_pixels(name: str, columns: int, prediction: Predicted, *, json: bool) -> None:

@@ -50,7 +50,13 @@ def evaluate_captions(model: Path, options: CaptionsOptions, pairs: PairsOptions
     with progress_bar() as progress:
         captioner = load_captioner(model, progress=progress)
         frame = None if captioner.encoder is None else captioner.encoder.frame
-        captioned = read_captions(options.pictures, frame, progress=progress, with_pictures=options.vectors is None)
+        captioned = read_captions(
+            options.pictures,
+            frame,
+            progress=progress,
+            with_pictures=options.vectors is None,
+            with_boxes=captioner.needs_boxes,
+        )
         measurement = captioner.evaluate(
             captioned,
             config,

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from chainrule.api.classifier_model import ClassifierModel
     from chainrule.base.progress import Progress
+    from chainrule.evaluation.boxes import BoxMeasurement
     from chainrule.evaluation.classification import Classification
     from chainrule.evaluation.ratings import RatingMeasurement
     from chainrule.text.labelled import Labelled, LabelledUnit
@@ -147,15 +148,35 @@ def finetune(
     show_classifier(classifier.record, output, result, json=json)
 
 
-def assess(model: ClassifierModel, examples: Sequence[Any], progress: Progress) -> Classification | RatingMeasurement:
-    """How well a classifier does, whether it labels or rates. Raises as `Model.assess`."""
+def assess(
+    model: ClassifierModel, examples: Sequence[Any], progress: Progress
+) -> Classification | RatingMeasurement | BoxMeasurement:
+    """How well a classifier does, whether it labels, rates or finds boxes. Raises as `Model.assess`."""
+    from chainrule.applications.boxes import BOX_UNIT
     from chainrule.applications.labelled_inputs import predicts_ratings
 
+    if model.classifier.unit == BOX_UNIT:
+        return model.assess_boxes(examples, progress)
     return (model.assess_ratings if predicts_ratings(model.classifier) else model.assess)(examples, progress)
 
 
+def _label_figures(record: dict[str, Any]) -> str:
+    return f"a label, {record['validation_accuracy']:.1%} right"
+
+
+# What is validated, by the unit that has labels.
+_VALIDATED: dict[str | None, Callable[[dict[str, Any]], str]] = {
+    "rating": lambda record: "a rating",
+    "box": lambda record: "a box",
+}
+
+
 def show_classifier(
-    record: dict[str, Any], output: Path, result: Classification | RatingMeasurement | None, *, json: bool
+    record: dict[str, Any],
+    output: Path,
+    result: Classification | RatingMeasurement | BoxMeasurement | None,
+    *,
+    json: bool,
 ) -> None:
     """Prints what was trained, and how well it does on the test, if there is one."""
     if record["settings"]["valid_share"] and not record["validation_examples"]:
@@ -169,8 +190,7 @@ def show_classifier(
         f"{record['epochs']}, in {record['training_seconds']:.1f} s"
     )
     if record["validation_examples"]:
-        rates = record.get("unit") == "rating"
-        figures = "a rating" if rates else f"a label, {record['validation_accuracy']:.1%} right"
+        figures = _VALIDATED.get(record.get("unit"), _label_figures)(record)
         print(
             f"validation: {record['validation_nats']:.4f} nats {figures} in {record['validation_examples']:,} examples"
         )
@@ -188,7 +208,7 @@ def note_suspicious_labels(examples: Sequence[Labelled], unit: str) -> None:
         note(f"of {len(times):,} labels, {len(single):,} occur only once, such as {single[0]!r}")
 
 
-def note_unseen(result: Classification | RatingMeasurement | None) -> None:
+def note_unseen(result: Classification | RatingMeasurement | BoxMeasurement | None) -> None:
     """Prints which labels did not occur in training."""
     from chainrule.evaluation.classification import Classification
 
@@ -230,11 +250,12 @@ def report_finished_classifier(
     report_finished_run(output, "classifier", None, {}, other_changes, json=json)
 
 
-def describe(result: Classification | RatingMeasurement) -> str:
+def describe(result: Classification | RatingMeasurement | BoxMeasurement) -> str:
     """The figures as text."""
+    from chainrule.evaluation.boxes import BoxMeasurement
     from chainrule.evaluation.ratings import RatingMeasurement
 
-    if isinstance(result, RatingMeasurement):
+    if isinstance(result, RatingMeasurement | BoxMeasurement):
         return str(result)
     from chainrule.report.tables import text_table
 

@@ -68,7 +68,8 @@ def classifier(
             help="Labelled inputs. Texts: TSV: text, tab, label; or .jsonl: text, label; with --unit word: word, tab, "
             "label; or words, labels. Trees: brackets, .conllu, or .jsonl: words, parents, labels. Graphs: .jsonl: "
             "nodes, edges, label or labels; or .conllu. Pictures: a "
-            "folder of JPEG or PNG files for each label, in one folder; or .jsonl: picture (a path), label. Pairs of "
+            "folder of JPEG or PNG files for each label, in one folder; or .jsonl: picture (a path), label; with "
+            "--unit box: picture, boxes, a list of {box: [left, top, right, bottom], label}. Pairs of "
             "texts or trees: first, tab, second, tab, label; or .jsonl: first, second, label; or named columns, as in "
             "SICK.",
         ),
@@ -81,7 +82,7 @@ def classifier(
         str | None,
         Parameter(
             help="What is labelled: text or word; tree or node; graph or node; by default the whole. pair: two texts "
-            "or trees have one label; rating: they have a number."
+            "or trees have one label; rating: they have a number. picture, pixel; or box: where things are in pictures."
         ),
     ] = None,
     test: Annotated[str | None, FILE, Parameter(help="Labelled inputs to test on, in the format of DATA.")] = None,
@@ -111,6 +112,7 @@ def classifier(
     continues after the process was killed.
     """
     from chainrule.api.train_classifier import train_classifier
+    from chainrule.applications.boxes import BOX_UNIT
     from chainrule.applications.labelled_inputs import RATING_UNIT, digest_of_inputs, kind_of
     from chainrule.applications.labelling import check_labels
     from chainrule.text.labelled import classes_of
@@ -145,7 +147,7 @@ def classifier(
             with bad_records(strict=strict) as on_bad:
                 tests = kind.read(test, unit, config, on_bad, progress)
     if unit != RATING_UNIT:
-        check_labels(tests or [], classes_of(examples))
+        check_labels(tests or [], classes_of(examples, least=1 if unit == BOX_UNIT else 2))
     if is_first_process() and config.reads == "text" and unit != RATING_UNIT:
         note_suspicious_labels(examples, unit)
     with progress_bar() as progress:

@@ -112,6 +112,10 @@ FAMILIES = {
         "An encoder-decoder for pairs of texts: translations, summaries, corrections.",
     ),
     "caption": ("train_caption:caption", "A model that captions pictures, by attention to their places."),
+    "paragraph": (
+        "train_caption:paragraph",
+        "A model that writes paragraphs about pictures, from regions and a phrase for each.",
+    ),
     "classifier": (
         "train_classifier:classifier",
         "A network that labels texts, words, trees, graphs or pairs, from scratch.",

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from chainrule.families.family import Arrays, Json
     from chainrule.neural.classifier import Classifier
+    from chainrule.neural.labelling.boxes import BoxDetector
     from chainrule.neural.labelling.classifier import ScratchClassifier
 
 
@@ -24,7 +25,9 @@ def classifier_family(families: Mapping[str, Family]) -> Family:
 
         return classifier_saving.take_apart(model, lambda config: name_of_family(config, families))
 
-    def put_together(settings: Json, arrays: Arrays, vocabulary_size: int) -> Classifier | ScratchClassifier:
+    def put_together(
+        settings: Json, arrays: Arrays, vocabulary_size: int
+    ) -> Classifier | ScratchClassifier | BoxDetector:
         from chainrule.neural import classifier_saving
 
         bases = {name: family.config for name, family in families.items() if family.embeds}

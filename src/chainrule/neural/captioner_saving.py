@@ -7,6 +7,8 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any, cast
 
+from torch import nn
+
 from chainrule.base.settings import config_from_json
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.neural.conditional import build_conditional
@@ -34,8 +36,10 @@ def new_body(config: PictureLabelling) -> PictureBody:
 
 def body_of(classifier: Any) -> PictureBody:
     """A copy of the encoder of a classifier of pictures. Raises SettingError."""
-    if getattr(classifier, "reads", None) != "picture" or classifier.unit != "picture":
-        raise SettingError("the encoder is no classifier of whole pictures; name one that train classifier wrote")
+    if getattr(classifier, "reads", None) != "picture" or classifier.unit not in ("picture", "box"):
+        raise SettingError(
+            "the encoder is no classifier of whole pictures or of boxes; name one that train classifier wrote"
+        )
     return cast("PictureBody", copy.deepcopy(classifier.body).eval())
 
 
@@ -68,7 +72,7 @@ def put_together_captioner(
     if not config.reads_vectors:
         raise ModelFormatError("the network's setting source_width is missing; expected the numbers of a vector")
     check_layers(config.encoder_layers + config.decoder_layers, arrays)
-    pictures = None if encoder is None else _picture_config(encoder)
+    pictures = None if encoder is None else picture_config(encoder)
     check_layers(layers_of(pictures), arrays)
 
     def build() -> ConditionalNetwork:
@@ -80,8 +84,20 @@ def put_together_captioner(
     return ConditionalModel(filled_network(build, arrays)), pictures
 
 
-def _picture_config(settings: object) -> PictureLabelling:
-    """Raises ModelFormatError."""
+def filled_body(config: PictureLabelling, arrays: Arrays) -> PictureBody:
+    """An encoder of pictures with weights. Raises ModelFormatError."""
+    check_layers(layers_of(config), arrays)
+    return filled_network(lambda: without_pool(new_body(config)), arrays).eval()
+
+
+def without_pool(body: PictureBody) -> PictureBody:
+    """An encoder of pictures that gives maps only, itself."""
+    body.pool = nn.Identity()
+    return body
+
+
+def picture_config(settings: object) -> PictureLabelling:
+    """The settings of an encoder of pictures. Raises ModelFormatError."""
     name = settings.get("network") if isinstance(settings, dict) else None
     if not isinstance(settings, dict) or name not in LABELLING or not issubclass(LABELLING[name], PictureLabelling):
         raise ModelFormatError(f"the encoder is {name!r}, which is no network of pictures that this version knows")

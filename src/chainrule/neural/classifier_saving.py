@@ -11,6 +11,7 @@ from chainrule.errors import ModelFormatError
 from chainrule.neural.build_network import build
 from chainrule.neural.classifier import Classifier, layer_widths
 from chainrule.neural.config.labelling import LABELLING, labelling_settings
+from chainrule.neural.labelling.boxes import BoxDetector
 from chainrule.neural.labelling.build import build_classifier
 from chainrule.neural.saving import arrays_of, check_layers, filled_network, layers_of, network_settings
 
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
     Arrays = dict[str, ndarray]
 
 
-def take_apart(model: Classifier | ScratchClassifier, family_of: Callable[[NetworkConfig], str]) -> tuple[Json, Arrays]:
+def take_apart(
+    model: Classifier | ScratchClassifier | BoxDetector, family_of: Callable[[NetworkConfig], str]
+) -> tuple[Json, Arrays]:
     """The arrays of the network get the prefix `network.` or `body.`, those of the head the prefix `head.`.
 
     family_of: the name of the family of a configuration.
@@ -40,7 +43,7 @@ def take_apart(model: Classifier | ScratchClassifier, family_of: Callable[[Netwo
 
 def put_together(
     settings: Json, arrays: Arrays, vocabulary_size: int, bases: Mapping[str, type[NetworkConfig]]
-) -> Classifier | ScratchClassifier:
+) -> Classifier | ScratchClassifier | BoxDetector:
     """The classifier of settings and arrays, which it uses without a copy. Raises ModelFormatError.
 
     bases: the configuration of each family of networks that can be fine-tuned.
@@ -81,7 +84,7 @@ def _fine_tuned(settings: Json, arrays: Arrays, vocabulary_size: int, kind: type
     return classifier
 
 
-def _from_scratch(settings: Json, arrays: Arrays, vocabulary_size: int) -> ScratchClassifier:
+def _from_scratch(settings: Json, arrays: Arrays, vocabulary_size: int) -> ScratchClassifier | BoxDetector:
     """A network that was trained from scratch. Raises ModelFormatError."""
     own = settings["scratch"]
     name = own.get("network") if isinstance(own, dict) else None
@@ -105,6 +108,9 @@ def array_names(config: LabellingConfig, unit: str) -> list[str]:
 def _labels_of(settings: Json) -> list[str]:
     """Raises ModelFormatError."""
     labels = settings.get("labels")
-    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels) or len(labels) < 2:
-        raise ModelFormatError(f"the labels of the classifier are {labels!r}; expected a list of at least two strings")
+    least = 1 if settings.get("unit") == BoxDetector.unit else 2
+    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels) or len(labels) < least:
+        raise ModelFormatError(
+            f"the labels of the classifier are {labels!r}; expected a list of {least} or more strings"
+        )
     return labels

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     Tokens = Int32[ndarray, " tokens"]
 
 _TOGETHER = 1 << 14  # tokens that are scored at once
+_ROWS = 256  # targets whose hidden states are computed at once
 
 
 class ConditionalModel:
@@ -76,6 +77,22 @@ class ConditionalModel:
                     f"{which} has {len(source):,} tokens; the model reads at most {longest:,}: "
                     "cut it, or train with a larger max_source"
                 )
+
+
+@torch.inference_mode()
+def hidden_states(
+    model: ConditionalModel, sources: Sequence[Shaped[ndarray, "*shape"]], targets: Sequence[Tokens]
+) -> list[Float32[ndarray, "T D"]]:
+    """The hidden states from which the tokens of each target and its end are predicted, T with </s>."""
+    config, states = model.network.config, []
+    for first in range(0, len(sources), _ROWS):
+        own = targets[first : first + _ROWS]
+        batch = batch_sources(sources[first : first + _ROWS], config)
+        inputs = padded([np.concatenate([[END], target]) for target in own], END)
+        arrays = (torch.from_numpy(array).to(model.network.device) for array in (*batch, inputs))
+        hidden = model.network(*arrays).float().cpu().numpy()
+        states += [row[: len(target) + 1] for row, target in zip(hidden, own, strict=True)]
+    return states
 
 
 class Bound:

@@ -1,4 +1,4 @@
-"""Sources of a conditional model as one array: tokens with </s> and padding, or vectors, of which all have as many."""
+"""Sources of a conditional model as one array: tokens with </s> and padding, or vectors, with padding if of regions."""
 
 from __future__ import annotations
 
@@ -29,15 +29,24 @@ class SourceBatch(NamedTuple):
 def batch_sources(
     sources: Sequence[Shaped[ndarray, "*shape"]], config: ConditionalConfig, *, length: int | None = None
 ) -> SourceBatch:
-    """length: to pad tokens to; by default that of the longest source with its </s>."""
+    """length: to pad to; by default that of the longest source, if of tokens with its </s>."""
+    if config.reads_regions:
+        lengths = np.array([len(source) for source in sources])
+        length = int(lengths.max()) if length is None else length
+        rows = np.zeros((len(sources), length, sources[0].shape[1]), np.float32)
+        for row, source in zip(rows, sources, strict=True):
+            row[: len(source)] = source
+        return SourceBatch(rows, np.arange(length) < lengths[:, None])
     if config.reads_vectors:
         return SourceBatch(np.stack(sources), np.ones((len(sources), config.max_source), bool))
-    rows = [np.append(as_tokens(source), np.int32(END)) for source in sources]
-    lengths = np.array([len(row) for row in rows])
+    ended = [np.append(as_tokens(source), np.int32(END)) for source in sources]
+    lengths = np.array([len(row) for row in ended])
     length = int(lengths.max()) if length is None else length
-    return SourceBatch(padded(rows, END, length=length), np.arange(length) < lengths[:, None])
+    return SourceBatch(padded(ended, END, length=length), np.arange(length) < lengths[:, None])
 
 
 def source_length(source: Shaped[ndarray, "*shape"], config: ConditionalConfig) -> int:
     """The positions of a source that the decoder attends to."""
+    if config.reads_regions:
+        return len(source)
     return config.max_source if config.reads_vectors else len(source) + 1

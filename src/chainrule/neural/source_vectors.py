@@ -16,6 +16,7 @@ from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError
 from chainrule.neural.labelling.pictures import PictureBody, annotation_vectors
 from chainrule.neural.labelling.vit import waves
+from chainrule.neural.region_vectors import SIDES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,13 +40,17 @@ class VectorInput(nn.Module):
     def __init__(self, config: ConditionalConfig) -> None:
         super().__init__()
         assert config.source_width is not None
-        self.norm = nn.LayerNorm(config.source_width)
-        self.project = nn.Linear(config.source_width, config.width)
+        self.regions = RegionParts(config) if config.reads_regions else None
+        width = config.source_width if self.regions is None else self.regions.width
+        self.norm = nn.LayerNorm(width)
+        self.project = nn.Linear(width, config.width)
         nn.init.xavier_uniform_(self.project.weight)
         nn.init.zeros_(self.project.bias)
-        rows, columns = config.source_grid
-        places = waves(config.width, rows, columns).flatten(1).mT.contiguous()  # as fused optimisers need it
-        self.places = nn.Parameter(places) if config.placed else None
+        self.places = None
+        if config.placed and not config.reads_regions:
+            rows, columns = config.source_grid
+            places = waves(config.width, rows, columns).flatten(1).mT.contiguous()  # as fused optimisers need it
+            self.places = nn.Parameter(places)
         self.body: PictureBody | None = None
         self.is_tuned = False
 
@@ -71,8 +76,39 @@ class VectorInput(nn.Module):
         if sources.dtype == torch.uint8:
             assert self.body is not None
             sources = annotation_vectors(self.body, list(sources.cpu().numpy()))
+        if self.regions is not None:
+            of_maps, others = self.regions(sources)
+            return cast("Tensor", self.project(self.norm(of_maps)) + others)
         x = self.project(self.norm(sources))
         return x if self.places is None else x + self.places
+
+
+class RegionParts(nn.Module):
+    """What of the vectors of regions is not of maps: words, and where regions are, each projected by itself."""
+
+    def __init__(self, config: ConditionalConfig) -> None:
+        """width: of what is of maps."""
+        super().__init__()
+        assert config.source_width is not None
+        self.width, self.word_width = config.source_width - config.word_width - SIDES, config.word_width
+        self.words = None
+        if config.word_width:
+            self.words = nn.Sequential(nn.LayerNorm(config.word_width), nn.Linear(config.word_width, config.width))
+        self.boxes = (
+            nn.Sequential(nn.Linear(SIDES, config.width), nn.ReLU(), nn.Linear(config.width, config.width))
+            if config.placed
+            else None
+        )
+
+    def forward(self, sources: Float[Tensor, "M S F"]) -> tuple[Float[Tensor, "M S width"], Tensor]:
+        """What is of maps as it is, and the sum of the projections of the rest, (M, S, D)."""
+        of_maps, words, boxes = torch.split(sources, [self.width, self.word_width, SIDES], -1)
+        others = sources.new_zeros(())
+        if self.words is not None:
+            others = others + self.words(words)
+        if self.boxes is not None:
+            others = others + self.boxes(boxes)
+        return of_maps, others
 
 
 def check_vectors(
@@ -85,6 +121,16 @@ def check_vectors(
             if body is None:
                 raise SettingError("this model has no encoder of pictures; give it the vectors of its own encoder")
             body.check(source)
+        elif config.reads_regions:
+            if source.dtype != np.float32 or source.ndim != 2 or source.shape[1] != expected[1]:
+                raise SettingError(
+                    f"source {number} is {source.dtype} of the shape {source.shape}; expected float32, a row of "
+                    f"{expected[1]} numbers for each region"
+                )
+            if not 0 < len(source) <= expected[0]:
+                raise SettingError(
+                    f"source {number} has {len(source):,} vectors of regions; expected 1 to {expected[0]:,}"
+                )
         elif source.dtype != np.float32 or source.shape != expected:
             raise SettingError(
                 f"source {number} is {source.dtype} of the shape {source.shape}; expected float32 of {expected}, the "

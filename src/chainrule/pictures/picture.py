@@ -18,12 +18,12 @@ from chainrule.pictures.decoding import decoded, resized
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtyping import UInt8
+    from jaxtyping import Float64, UInt8
     from numpy import ndarray
 
 Fit = Literal["crop", "stretch", "pad"]
 Colours = Literal["rgb", "grey"]
-UNITS = ("picture", "pixel")
+UNITS = ("picture", "pixel", "box")
 _LUMA = np.array([19595, 38470, 7471])  # of ITU-R BT.601, in parts of 65,536
 
 
@@ -41,7 +41,7 @@ class Picture:
 
 
 class LabelledPicture(NamedTuple):
-    """A picture and its label, or as `UnitLabels` those of its pixels, row by row.
+    """A picture and its label; or as `UnitLabels` those of its pixels, row by row; or as `BoxLabels` those of boxes.
 
     good:  LabelledPicture(chainrule.as_picture("cat.jpg"), ("cat",))
     """
@@ -70,6 +70,36 @@ class Frame:
     def channels(self) -> int:
         return 1 if self.colours == "grey" else 3
 
+    def kept(self, height: int, width: int) -> tuple[slice, slice]:
+        """The rows and columns of a picture that stay."""
+        if self.fit != "crop" or (height, width) == (self.height, self.width):
+            return slice(0, height), slice(0, width)
+        scale = max(self.height / height, self.width / width)
+        rows, columns = (
+            _middle(min(side, max(1, round(self.share * wanted / scale))), side)
+            for side, wanted in ((height, self.height), (width, self.width))
+        )
+        return rows, columns
+
+    def covered(self, height: int, width: int) -> tuple[slice, slice]:
+        """The rows and columns of the frame that hold the picture."""
+        if self.fit != "pad" or (height, width) == (self.height, self.width):
+            return slice(0, self.height), slice(0, self.width)
+        scale = min(self.height / height, self.width / width)
+        rows, columns = (
+            _middle(max(1, round(side * scale)), wanted)
+            for side, wanted in ((height, self.height), (width, self.width))
+        )
+        return rows, columns
+
+    def mapping(self, height: int, width: int) -> tuple[Float64[ndarray, 4], Float64[ndarray, 4]]:
+        """What left, top, right, bottom in a picture are multiplied by, and what is then added, to be in the frame."""
+        scales, offsets = [], []
+        for kept, covered in zip(self.kept(height, width)[::-1], self.covered(height, width)[::-1], strict=True):
+            scales.append((covered.stop - covered.start) / (kept.stop - kept.start))
+            offsets.append(covered.start - kept.start * scales[-1])
+        return np.array(scales * 2), np.array(offsets * 2)
+
 
 def as_picture(given: Picture | str | os.PathLike[str] | UInt8[ndarray, "H W C"]) -> Picture:
     """A picture from the path of a JPEG or PNG file, or from pixels: bytes, H x W, or H x W x 1 or 3.
@@ -97,21 +127,13 @@ def framed(picture: Picture, frame: Frame) -> UInt8[ndarray, "height width C"]:
     height, width = pixels.shape[:2]
     if (height, width) == (frame.height, frame.width):
         return pixels
-    if frame.fit == "stretch":
-        return resized(pixels, frame.height, frame.width)
-    scales = (frame.height / height, frame.width / width)
-    if frame.fit == "pad":
-        own = [max(1, round(side * min(scales))) for side in (height, width)]
-        result = np.zeros((frame.height, frame.width, pixels.shape[2]), np.uint8)
-        result[_middle(own[0], frame.height), _middle(own[1], frame.width)] = resized(pixels, *own)
-        return result
-    scale = max(scales)
-    rows, columns = (
-        _middle(min(side, max(1, round(frame.share * wanted / scale))), side)
-        for side, wanted in ((height, frame.height), (width, frame.width))
-    )
-    cut = pixels[rows, columns]
-    return resized(cut, frame.height, frame.width)
+    rows, columns = frame.covered(height, width)
+    kept = resized(pixels[frame.kept(height, width)], rows.stop - rows.start, columns.stop - columns.start)
+    if kept.shape[:2] == (frame.height, frame.width):
+        return kept
+    result = np.zeros((frame.height, frame.width, pixels.shape[2]), np.uint8)
+    result[rows, columns] = kept
+    return result
 
 
 def _middle(part: int, whole: int) -> slice:

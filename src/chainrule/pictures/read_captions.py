@@ -1,6 +1,8 @@
 """Pictures with captions: JSON lines of a path and one caption or several.
 
 {"image": "1.jpg", "captions": ["a dog runs", "the dog is running"]}   a path counts from the folder of this file
+
+Lines may also have boxes, as those of `read_boxes` have; their labels, or phrases, say what is in them.
 """
 
 from __future__ import annotations
@@ -11,7 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import TextError
+from chainrule.pictures.boxes import BoxLabels, check_boxes
 from chainrule.pictures.picture import Picture, as_picture, framed
+from chainrule.pictures.read_boxes import boxes_framed, boxes_of_record
 from chainrule.text.records import json_objects, raise_error
 
 if TYPE_CHECKING:
@@ -25,7 +29,7 @@ _PATHS, _TEXTS = ("image", "picture"), ("captions", "caption")  # the first of b
 
 
 class CaptionedPicture(NamedTuple):
-    """A picture and its captions, one or more. picture: None where vectors stand for it.
+    """A picture and its captions, one or more. picture: None where vectors stand for it. boxes: with their phrases.
 
     good:  CaptionedPicture(chainrule.as_picture("dog.jpg"), ("a dog runs", "the dog is running"))
     """
@@ -33,6 +37,14 @@ class CaptionedPicture(NamedTuple):
     picture: Picture | None
     captions: tuple[str, ...]
     place: str = "a captioned picture"  # the line of its file, for messages
+    boxes: BoxLabels | None = None
+
+
+class _Line(NamedTuple):
+    place: str
+    path: str | None
+    captions: tuple[str, ...]
+    boxes: BoxLabels | None
 
 
 def read_captions(
@@ -42,31 +54,36 @@ def read_captions(
     progress: Progress = silent,
     *,
     with_pictures: bool = True,
+    with_boxes: bool = False,
 ) -> list[CaptionedPicture]:
     """The captioned pictures of a file of JSON lines.
 
     frame: the size that they are kept at; by default their own. on_bad: called with a TextError that names file and
     line of each that has no caption, or whose picture cannot be read, which is left out. with_pictures: whether to read
-    the pictures; else only their captions, for vectors that stand for them. Raises TextError where there is none.
+    the pictures; else only their captions, for vectors that stand for them. with_boxes: whether to read their boxes,
+    where lines have them, each labelled by its phrase, or by its label. Raises TextError where there is none.
 
     good:  chainrule.read_captions("train.jsonl")
     """
     name = os.fspath(name)
-    lines = list(_lines(name, on_bad, with_pictures))
+    lines = list(_lines(name, on_bad, with_pictures, with_boxes))
     captioned = []
-    for i, (place, path, captions) in enumerate(lines):
+    for i, (place, path, captions, boxes) in enumerate(lines):
         progress("reading pictures", i, len(lines))
         if path is None:
             captioned.append(CaptionedPicture(None, captions, place))
             continue
         try:
             picture = as_picture(path)
+            if boxes is not None:
+                check_boxes(boxes, (picture.pixels.shape[0], picture.pixels.shape[1]), place)
         except TextError as error:
-            on_bad(TextError(f"{place}: {error}"))
+            on_bad(error if str(error).startswith(place) else TextError(f"{place}: {error}"))
             continue
         if frame is not None:
+            boxes = None if boxes is None else boxes_framed(picture, boxes, frame)
             picture = Picture(framed(picture, frame), picture.name)
-        captioned.append(CaptionedPicture(picture, captions, place))
+        captioned.append(CaptionedPicture(picture, captions, place, boxes))
     if not captioned:
         raise TextError(f"{name}: there is no captioned picture in it; expected lines such as {_EXAMPLE}")
     return captioned
@@ -74,7 +91,9 @@ def read_captions(
 
 def digest_of_captions(pictures: Sequence[CaptionedPicture]) -> str:
     """The SHA-256 of pictures and their captions, whatever file they are from."""
-    rows = [(str(item.picture), item.captions) for item in pictures]
+    rows = [
+        (str(item.picture), item.captions, *(() if item.boxes is None else (repr(item.boxes),))) for item in pictures
+    ]
     return hashlib.sha256(repr(rows).encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -92,16 +111,17 @@ def check_captions(pictures: Sequence[Any], *, with_pictures: bool = True) -> li
     return pictures
 
 
-def _lines(name: str, on_bad: OnBad, with_pictures: bool) -> Iterator[tuple[str, str | None, tuple[str, ...]]]:
-    """The place, the path and the captions of each line."""
+def _lines(name: str, on_bad: OnBad, with_pictures: bool, with_boxes: bool) -> Iterator[_Line]:
+    """What each line has."""
     for place, record in json_objects(name, on_bad):
         try:
             captions = _captions(record, place)
             path = _path(record, place) if with_pictures else None
+            boxes = boxes_of_record(record, place, ("phrase", "label")) if with_boxes and "boxes" in record else None
         except TextError as error:
             on_bad(error)
             continue
-        yield place, None if path is None else os.path.join(os.path.dirname(name), path), captions
+        yield _Line(place, None if path is None else os.path.join(os.path.dirname(name), path), captions, boxes)
 
 
 def _captions(record: dict[str, Any], place: str) -> tuple[str, ...]:

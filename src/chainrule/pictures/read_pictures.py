@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from chainrule.base.memory import check_fits
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import TextError
+from chainrule.pictures.boxes import check_boxes
 from chainrule.pictures.decoding import SUFFIXES
 from chainrule.pictures.picture import LabelledPicture, Picture, as_picture, framed
 from chainrule.text.reading import FORMATS, text_suffix
@@ -95,7 +96,7 @@ def _unlabelled_paths(name: str) -> list[PicturePath]:
 
 
 def check_pictures(examples: Iterable[Any], unit: str = "picture") -> list[LabelledPicture]:
-    """Checks labelled pictures given from Python. unit: picture or pixel. Raises TypeError, TextError."""
+    """Checks labelled pictures given from Python. unit: picture, pixel or box. Raises TypeError, TextError."""
     examples = list(examples)
     odd = next((example for example in examples if not isinstance(example, LabelledPicture)), None)
     if odd is not None:
@@ -105,6 +106,9 @@ def check_pictures(examples: Iterable[Any], unit: str = "picture") -> list[Label
     for picture, labels, place in examples:
         if not isinstance(picture, Picture):
             raise TypeError(f"{place}: expected a picture, as as_picture gives it; found {picture!r}")
+        if unit == "box":
+            check_boxes(labels, (picture.pixels.shape[0], picture.pixels.shape[1]), place)
+            continue
         if unit == "pixel":
             if not isinstance(labels, UnitLabels) or len(labels) != picture.pixels[..., 0].size:
                 raise TextError(f"{place}: expected UnitLabels of each pixel, as read_pixel_labels gives them")

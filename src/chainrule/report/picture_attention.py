@@ -39,12 +39,18 @@ class AttendedCaption:
     attention: Float32[ndarray, "T rows columns"]
 
 
-def picture_attention_page(heading: str, picture: UInt8[ndarray, "H W 3"], captions: Sequence[AttendedCaption]) -> str:
-    """HTML in one piece, without scripts: a row of panels for each caption, one below the other."""
+def picture_attention_page(
+    heading: str, picture: UInt8[ndarray, "H W 3"], captions: Sequence[AttendedCaption], unit: str = "token"
+) -> str:
+    """HTML in one piece, without scripts: a row of panels for each caption, one below the other.
+
+    unit: what has a panel.
+    """
     height, width = picture.shape[:2]
     return render(
         "picture_attention.html.j2",
         title=heading,
+        unit=unit,
         width=width,
         height=height,
         picture=_address(picture),

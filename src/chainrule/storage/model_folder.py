@@ -46,7 +46,12 @@ if TYPE_CHECKING:
 CARD, ARRAYS, TOKENIZER = "README.md", "arrays.safetensors", "tokenizer.json"
 SOURCE_TOKENIZER = "source-tokenizer.json"  # of a conditional model that tokenizes sources in another way
 _DATA = (ARRAYS, TOKENIZER, SOURCE_TOKENIZER)  # all data files that a folder may have
-RUN = ("checkpoints", "log.jsonl", "tensorboard")  # written during training, and left by training that was killed
+RUN = (
+    "checkpoints",
+    "log.jsonl",
+    "tensorboard",
+    "phrases",
+)  # written during training, and left by training that was killed
 _TEMPORARY = ".tmp"
 _SEAL = b"\n<!-- SHA-256 of the above: "
 _NAMED_BY_CONTENT = re.compile("|".join(rf"{Path(n).stem}-[0-9a-f]{{16}}\{Path(n).suffix}" for n in _DATA))

@@ -108,10 +108,12 @@ def digest_of(examples: Sequence[Labelled]) -> str:
     return hashlib.sha256(repr([(example.text, example.labels) for example in examples]).encode()).hexdigest()
 
 
-def classes_of(examples: Sequence[Labelled]) -> list[str]:
-    """All labels, sorted. Raises TextError if there is only one."""
+def classes_of(examples: Sequence[Labelled], least: int = 2) -> list[str]:
+    """All labels, sorted. Raises TextError if there are fewer than `least`."""
     labels = sorted(set().union(*(distinct_labels(example.labels) for example in examples)))
-    if len(labels) < 2:
+    if not labels:
+        raise TextError("there is no label; at least one is needed")
+    if len(labels) < least:
         raise TextError(f"all labels are {', '.join(labels)!r}; expected at least two different ones")
     return labels
 

@@ -13,8 +13,10 @@ from chainrule.training.run import run_job
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from chainrule.training.job import Setup
     from chainrule.training.label_config import LabelTraining
     from chainrule.training.labels import LabelData
+    from chainrule.training.objective import Objective
     from chainrule.training.options import TrainingRun
 
 N = TypeVar("N", bound=Any)  # a LabelNetwork that is a torch module
@@ -25,7 +27,8 @@ class Learner(Generic[N]):
     """A network that is not built yet, as in `TrainingJob`.
 
     network: its settings; text: what is known of what it reads, besides the examples; both must be the same for a run
-    to go on. inputs: what it reads, in the plural, for messages. note: for people, before the first step.
+    to go on. inputs: what it reads, in the plural, for messages. note: for people, before the first step. objective: of
+    a network, what it is to learn.
     """
 
     build: Callable[[], N]
@@ -33,6 +36,7 @@ class Learner(Generic[N]):
     text: dict[str, Any]
     inputs: str
     note: str | None = None
+    objective: Callable[[N, Setup, LabelData[Any]], Objective] = LabelObjective
 
 
 def learn_labels(
@@ -56,7 +60,7 @@ def learn_labels(
         text={**learner.text, **data.as_json()},
         build=learner.build,
         matrices=lambda network: network.matrices(),
-        objective=lambda network, setup: LabelObjective(network, setup, data),
+        objective=lambda network, setup: learner.objective(network, setup, data),
         step=f"{settled.batch} {learner.inputs}",
         smaller=f"batch, or cut long {learner.inputs} into parts",
         notes=tuple(note for note in (fitted, learner.note) if note),
@@ -72,7 +76,7 @@ def learn_labels(
         "epochs": -(-record["steps"] // steps),
         "best_epoch": -(-(record["steps"] if validation is None else validation["step"]) // steps),
         "validation_nats": None if validation is None else validation["loss"],
-        "validation_accuracy": None if validation is None else validation["accuracy"],
+        "validation_accuracy": None if validation is None else validation.get("accuracy"),
         "examples": len(data.training),
         "validation_examples": len(data.validation),
     }

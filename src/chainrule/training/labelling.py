@@ -8,10 +8,13 @@ import torch
 
 from chainrule.errors import SettingError
 from chainrule.neural.config.labelling import labelling_settings
+from chainrule.neural.labelling.boxes import BoxDetector
 from chainrule.neural.labelling.build import build_classifier
 from chainrule.protocol import UNKNOWN
+from chainrule.training.boxes import BoxObjective
 from chainrule.training.initial_vectors import coverage_of, set_rows
 from chainrule.training.label_learning import Learner, learn_labels
+from chainrule.training.labels import LabelObjective
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,17 +38,17 @@ def train_from_scratch(
     vectors: InitialVectors | None = None,
     inputs: str = "texts",
     origin: dict[str, Any] | None = None,
-) -> tuple[ScratchClassifier, dict[str, Any]]:
-    """A classifier in evaluation mode, on the CPU, with its record.
+) -> tuple[ScratchClassifier | BoxDetector, dict[str, Any]]:
+    """A classifier, or of boxes a detector, in evaluation mode, on the CPU, with its record.
 
     vectors: what those of tokens begin as. inputs: what is labelled, in the plural, for messages. origin: what else
     must be the same for a run to go on. Raises SettingError, EstimationError, and what `run_job` raises.
     """
 
-    def build() -> ScratchClassifier:
+    def build() -> ScratchClassifier | BoxDetector:
         classifier = build_classifier(network, labels, unit, vocabulary_size)
         if vectors is not None:
-            if classifier.body.embedding is None:
+            if isinstance(classifier, BoxDetector) or classifier.body.embedding is None:
                 raise SettingError("this network reads no tokens, so there are no vectors for it; leave them out")
             set_rows(classifier.body.embedding, vectors, "embedding_width")
             if UNKNOWN not in vectors.vectors.ids:
@@ -62,5 +65,12 @@ def train_from_scratch(
         **(origin or {}),
     }
     note = None if vectors is None else coverage_of(vectors, vocabulary_size)
-    learner = Learner(build=build, network=labelling_settings(network), text=text, inputs=inputs, note=note)
+    learner: Learner[Any] = Learner(
+        build=build,
+        network=labelling_settings(network),
+        text=text,
+        inputs=inputs,
+        note=note,
+        objective=BoxObjective if unit == BoxDetector.unit else LabelObjective,
+    )
     return learn_labels(learner, data, config, run)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
     from torch import Tensor, nn
 
+    from chainrule.neural.labelling.boxes import BoxRows
     from chainrule.training.job import Setup
 
 _MAX_PADDED_SIZE = 1 << 14  # of the inputs that the network reads at once, padding included
@@ -53,10 +54,13 @@ class LabelNetwork(Protocol[I_contra]):
 
 
 class Example(NamedTuple, Generic[I]):
-    """An input, and the index of the label of each of its units; or, of a rating, its distribution over labels."""
+    """An input, and the index of the label of each of its units; or, of a rating, its distribution over labels.
+
+    Of boxes, the index of the label and the four sides of each, in pixels of what the network reads.
+    """
 
     input: I
-    labels: Int64[ndarray, " units"] | Float32[ndarray, "units C"]
+    labels: Int64[ndarray, " units"] | Float32[ndarray, "units C"] | BoxRows
 
 
 @dataclass(frozen=True)
@@ -76,8 +80,11 @@ class LabelData(Generic[I]):
         }
 
 
-def split(examples: Sequence[Example[I]], valid_share: float, seed: int) -> LabelData[I]:
-    """Holds out a random share of the examples for validation; every label stays in the training set."""
+def split(examples: Sequence[Example[I]], valid_share: float, seed: int, *, boxes: bool = False) -> LabelData[I]:
+    """Holds out a random share of the examples for validation; every label stays in the training set.
+
+    boxes: whether labels are those of boxes.
+    """
     order = np.random.default_rng(seed).permutation(len(examples)).tolist()
     training: list[Example[I]] = []
     validation: list[Example[I]] = []
@@ -85,7 +92,7 @@ def split(examples: Sequence[Example[I]], valid_share: float, seed: int) -> Labe
     wanted = int(valid_share * len(examples))
     for i in reversed(order):
         own = examples[i].labels
-        labels = set(np.unique(own.argmax(1) if own.ndim > 1 else own).tolist())
+        labels = set((own[:, 0] if boxes else own.argmax(1) if own.ndim > 1 else own).tolist())
         if labels <= seen and len(validation) < wanted:
             validation.append(examples[i])
         else:

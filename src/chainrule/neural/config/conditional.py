@@ -167,7 +167,15 @@ class ConditionalConfig:
         None, "numbers in each vector of a source; nothing: sources are tokens", least=1, below=1 << 20, is_rare=True
     )
     source_grid: tuple[int, ...] = setting(
-        (), "rows and columns of the vectors of a source", least=1, below=MAX_CONTEXT, is_rare=True
+        (),
+        "rows and columns of the vectors of a source; nothing: they are of regions, any number of them, and each ends "
+        "with left, top, right and bottom",
+        least=1,
+        below=MAX_CONTEXT,
+        is_rare=True,
+    )
+    word_width: int = setting(
+        0, "of regions: numbers of each vector that are of a word of its phrase", least=0, below=1 << 20, is_rare=True
     )
     sentence_end: int | None = setting(None, "hierarchical: the token that ends a sentence", least=3, is_rare=True)
     placed: bool = setting(False, "vectors of a source get a learned vector of their place", is_rare=True)
@@ -226,7 +234,13 @@ class ConditionalConfig:
 
     def _check_vectors(self) -> None:
         """Raises SettingError where settings do not suit sources that are vectors."""
-        if len(self.source_grid) != 2 or self.source_grid[0] * self.source_grid[1] != self.max_source:
+        if not self.source_grid:
+            if self.source_width is None or self.source_width <= self.word_width + 4:
+                raise SettingError(
+                    f"source_width is {self.source_width}, of which {self.word_width} are of words; expected numbers "
+                    "of a region, of words, and 4 that say where it is"
+                )
+        elif len(self.source_grid) != 2 or self.source_grid[0] * self.source_grid[1] != self.max_source:
             raise SettingError(
                 f"source_grid is {self.source_grid} for {self.max_source} vectors; expected rows and columns of them"
             )
@@ -237,6 +251,11 @@ class ConditionalConfig:
     def reads_vectors(self) -> bool:
         """Whether sources are vectors, such as those of the places of a picture, in place of tokens."""
         return self.source_width is not None
+
+    @property
+    def reads_regions(self) -> bool:
+        """Whether sources are vectors of regions, of which each source has as many as it has."""
+        return self.reads_vectors and not self.source_grid
 
     @staticmethod
     def is_recurrent(part: Reads | Writes) -> bool:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from chainrule.neural.config.recurrent import RecurrentConfig
 from chainrule.neural.decoders.recurrent import RecurrentDecoder
+from chainrule.neural.dropout import dropped
 from chainrule.neural.encoders.recurrent import Recurrent
 
 if TYPE_CHECKING:
@@ -70,7 +71,9 @@ class HierarchicalDecoder(nn.Module):
     def forward(
         self, x: Float[Tensor, "B T D+1"], state: State, starts: Bool[Tensor, "B T"] | None, source: Source
     ) -> tuple[Float[Tensor, "B T *C D"], State]:
-        """As `Decoder`."""
+        """As `Decoder`; from the start, without a state, there is none afterwards."""
+        if state is None and starts is None and not self.words.feeds and source.weights_out is None:
+            return self._read_by_sentence(x, source), None
         current = self.start(source) if state is None else _State(*cast("tuple", state))  # type: ignore[type-arg]
         steps = []
         for time in range(x.shape[1]):
@@ -84,6 +87,31 @@ class HierarchicalDecoder(nn.Module):
             current = current._replace(words=words)
             steps.append(hidden)
         return torch.cat(steps, 1), tuple(current)
+
+    def _read_by_sentence(self, x: Float[Tensor, "B T D+1"], source: Source) -> Float[Tensor, "B T *C D"]:
+        """As `forward` from the start, the first sentences of all rows at once, then the second ones, and so on."""
+        state, inputs = self.start(source), x[..., :-1]
+        sentence = (x[..., -1] > 0).cumsum(1)  # 0: before the first one begins
+        hidden: Tensor | None = None
+        for number in range(int(sentence.min()), int(sentence.max()) + 1):
+            own = sentence == number  # (B, T)
+            lengths, first = own.sum(1), own.int().argmax(1)
+            steps = torch.arange(int(lengths.max()), device=x.device)
+            if number:
+                state = _chosen(lengths > 0, self._next_sentence(state, source), state)
+            at = (first[:, None] + steps).clamp(max=x.shape[1] - 1)
+            read = inputs.gather(1, at[..., None].expand(-1, -1, inputs.shape[2])) + state.topic[:, None]
+            read = dropped(read, self.words.dropout, self.training)
+            layers, fed, _ = cast("tuple[tuple[LayerState, ...], Tensor, Tensor]", state.words)
+            written, cells, _ = self.words.read_steps(read, layers, first, source)
+            if hidden is None:
+                hidden = written.new_zeros(*x.shape[:2], *written.shape[2:])
+            hidden[own] = written[steps < lengths[:, None]]
+            last = cells[torch.arange(len(x), device=x.device), (lengths - 1).clamp(min=0)]
+            tops = (torch.where(lengths[:, None] > 0, last, layers[-1][0]), *layers[-1][1:])
+            state = state._replace(words=((*layers[:-1], tops), fed, first + lengths))
+        assert hidden is not None
+        return hidden
 
     def _next_sentence(self, state: _State, source: Source) -> _State:
         """The state of all rows, if each began a sentence now."""

@@ -16,7 +16,7 @@ from chainrule.neural.dropout import dropped
 from chainrule.neural.encoders.recurrent import Recurrent
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float
+    from jaxtyping import Bool, Float, Int64
 
     from chainrule.neural.config.conditional import ConditionalConfig
     from chainrule.neural.encoded_source import KeysAndValues, Source
@@ -98,10 +98,20 @@ class RecurrentDecoder(nn.Module):
 
     def _read_at_once(self, x: Float[Tensor, "B T D"], state: _State, source: Source) -> tuple[Tensor, State]:
         """All steps in one call, if none of them depends on the context vectors of the step before."""
-        cells, layers = self.cells(x, state.layers)
-        positions = state.positions[:, None] + torch.arange(x.shape[1], device=x.device)
+        hidden, _, layers = self.read_steps(x, state.layers, state.positions, source)
+        return hidden, (layers, state.fed, state.positions + x.shape[1])
+
+    def read_steps(
+        self, x: Float[Tensor, "B T D"], layers: State, first: Int64[Tensor, " B"], source: Source
+    ) -> tuple[Float[Tensor, "B T *C D"], Float[Tensor, "B T D"], State]:
+        """What is predicted from, the states of the last cells, and those of all layers after the last step.
+
+        Where no step depends on the context vectors of the step before. first: the position of each row's first step.
+        """
+        cells, after = self.cells(x, layers)
+        positions = first[:, None] + torch.arange(x.shape[1], device=x.device)
         contexts = None if self.glance is None else self.glance(cells, positions, source)
-        return self._hidden(x, cells, contexts), (layers, state.fed, state.positions + x.shape[1])
+        return self._hidden(x, cells, contexts), cells, after
 
     def _step(self, x: Float[Tensor, "B 1 D"], state: _State, source: Source) -> tuple[Tensor, _State]:
         positions = state.positions[:, None]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from chainrule.errors import SettingError
 from chainrule.neural.config.labelling import (
@@ -17,6 +17,7 @@ from chainrule.neural.config.labelling import (
     TreeLabelling,
     labelling_name,
 )
+from chainrule.neural.labelling.boxes import BoxDetector
 from chainrule.neural.labelling.build_pictures import PICTURE_BODIES
 from chainrule.neural.labelling.classifier import ScratchClassifier
 from chainrule.neural.labelling.graphs import GraphBody
@@ -36,23 +37,26 @@ if TYPE_CHECKING:
 
     from chainrule.neural.config.labelling import RecurrentLabelling
     from chainrule.neural.config.labelling_base import LabellingConfig
+    from chainrule.neural.config.pictures import PictureLabelling
     from chainrule.neural.labelling.classifier import Body
 
 
 def build_classifier(
     config: LabellingConfig, labels: Sequence[str], unit: str, vocabulary_size: int
-) -> ScratchClassifier:
+) -> ScratchClassifier | BoxDetector:
     """A classifier with initial weights, drawn from torch's random generator.
 
-    unit: what is labelled, such as text or word; of two inputs, pair or rating. vocabulary_size: of the tokens that
-    inputs have, if they have any. Raises SettingError.
+    unit: what is labelled, such as text or word; of two inputs, pair or rating; box: a detector. vocabulary_size: of
+    the tokens that inputs have, if they have any. Raises SettingError.
     """
     if unit == "pixel" and not getattr(config, "labels_pixels", False):
         raise SettingError(
             f"{labelling_name(config)} labels whole pictures, not pixels; take the network grid, or padded "
             "convolutions whose pooling divides the size"
         )
-    body = _BODIES[type(config)](config, vocabulary_size, unit)
+    body: Any = _BODIES[type(config)](config, vocabulary_size, unit)
+    if unit == BoxDetector.unit:
+        return BoxDetector(cast("PictureLabelling", config), body, body.layers.width, labels)
     if unit in ("pair", "rating"):
         body = PairBody(body, is_directed=unit == "pair")
     return ScratchClassifier(config, body, labels, unit)

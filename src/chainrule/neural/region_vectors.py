@@ -1,0 +1,117 @@
+"""The vectors of regions of a picture: what its maps hold within boxes, and where these boxes are.
+
+A source of regions has a vector for each region, and perhaps one for each word of its phrase: numbers of the maps, zero
+for a word; numbers of the word, zero for a region; and left, top, right and bottom as shares of the picture.
+Legend: N boxes, F numbers of a place, W of a word, S vectors of a source, k cells on each side of a box.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+import torch.nn.functional as F  # noqa: N812
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtyping import Float, Float32, Int64, UInt8
+    from numpy import ndarray
+    from torch import Tensor
+
+    from chainrule.neural.labelling.pictures import PictureBody
+    from chainrule.pictures.picture import Frame
+
+SIDES = 4  # numbers at the end of a vector that say where its box is
+CELLS = 3  # on each side of a box
+_SAMPLES = 2  # on each side of a cell, as in He et al. 2017
+
+
+def pooled_cells(maps: Float[Tensor, "F h w"], boxes: Float[Tensor, "N 4"], cells: int = CELLS) -> Tensor:
+    """The mean of the maps over each cell of each box, by bilinear samples: (N, cells, cells, F).
+
+    RoIAlign (He et al. 2017, section 3), with 2 x 2 samples a cell. boxes: as shares of the picture.
+    """
+    count = cells * _SAMPLES
+    steps = (torch.arange(count, device=maps.device, dtype=boxes.dtype) + 0.5) / count
+    low, high = boxes[:, :2], boxes[:, 2:]
+    points = low[:, None] + (high - low)[:, None] * steps[:, None]  # (N, count, 2), of x and of y
+    x, y = points[..., 0][:, None].expand(-1, count, -1), points[..., 1][:, :, None].expand(-1, -1, count)
+    at = 2 * torch.stack((x, y), -1).flatten(0, 1) - 1  # (N * count, count, 2), as grid_sample counts
+    sampled = F.grid_sample(maps[None], at[None], padding_mode="border", align_corners=False)[
+        0
+    ]  # (F, N * count, count)
+    return F.avg_pool2d(sampled.view(len(sampled), len(boxes), count, count).transpose(0, 1), _SAMPLES).permute(
+        0, 2, 3, 1
+    )
+
+
+@torch.inference_mode()
+def region_cells(
+    body: PictureBody, pictures: Sequence[UInt8[ndarray, "H W C"]], boxes: Sequence[Float32[ndarray, "N 4"]]
+) -> list[Float32[ndarray, "N k*k F+4"]]:
+    """The vectors of the cells of boxes in pictures, each with where the cell is. boxes: as shares of the picture."""
+    results = []
+    for own, box in zip(body.eval().maps(pictures).float(), boxes, strict=True):
+        pooled = pooled_cells(own, torch.from_numpy(box).to(own.device)).flatten(1, 2).cpu().numpy()
+        results.append(np.concatenate([pooled, cells_of(box)], -1))
+    return results
+
+
+def cells_of(boxes: Float32[ndarray, "N 4"], cells: int = CELLS) -> Float32[ndarray, "N k*k 4"]:
+    """The boxes of the cells of each box, row by row."""
+    low, sides = boxes[:, None, :2], (boxes[:, 2:] - boxes[:, :2])[:, None] / cells
+    rows, columns = np.divmod(np.arange(cells * cells), cells)
+    first = low + np.stack([columns, rows], -1) * sides
+    return np.concatenate([first, first + sides], -1).astype(np.float32)
+
+
+def as_shares(boxes: Float32[ndarray, "N 4"], frame: Frame) -> Float32[ndarray, "N 4"]:
+    """Boxes in pixels of the frame as shares of its width and height."""
+    return (boxes / np.array([frame.width, frame.height] * 2)).astype(np.float32)
+
+
+def region_rows(
+    regions: Float32[ndarray, "N F"],
+    boxes: Float32[ndarray, "N 4"],
+    words: list[Float32[ndarray, "words W"]] | None = None,
+) -> Float32[ndarray, "S F+W+4"]:
+    """A source of regions, in order, and after them of the words of each. boxes: as shares of the picture."""
+    if words is None:
+        return np.hstack([regions, boxes]).astype(np.float32)
+    width = words[0].shape[1]
+    counts = [len(own) for own in words]
+    of_regions = np.hstack([regions, np.zeros((len(regions), width)), boxes])
+    of_words = np.hstack([np.zeros((sum(counts), regions.shape[1])), np.vstack(words), boxes.repeat(counts, 0)])
+    return np.vstack([of_regions, of_words]).astype(np.float32)
+
+
+def boxes_of(source: Float32[ndarray, "S D"]) -> Float32[ndarray, "S 4"]:
+    """Where the box of each vector of a source is, as shares of the picture."""
+    return source[:, -SIDES:]
+
+
+def owners_of(source: Float32[ndarray, "S F+W+4"], word_width: int) -> Int64[ndarray, " S"]:
+    """The index of the region that each vector of a source is of: a word is of the first region whose box it has."""
+    boxes, is_word = boxes_of(source), source[:, -SIDES - word_width : -SIDES].any(1)
+    regions = boxes[~is_word]
+    indices = np.arange(len(source))
+    indices[is_word] = [(regions == box).all(1).argmax() for box in boxes[is_word]]
+    return indices
+
+
+def spread_on_picture(
+    weights: Float32[ndarray, "T S"], boxes: Float32[ndarray, "S 4"], rows: int, columns: int
+) -> Float32[ndarray, "T rows columns"]:
+    """Weights of boxes on the places of a picture: each is shared out evenly over its box, and the sum stays."""
+    edges = [np.arange(count)[None] for count in (rows, columns)]
+    covered = [
+        np.clip(np.minimum(high[:, None] * count, edge + 1) - np.maximum(low[:, None] * count, edge), 0, None)
+        for edge, count, low, high in zip(
+            edges, (rows, columns), (boxes[:, 1], boxes[:, 0]), (boxes[:, 3], boxes[:, 2]), strict=True
+        )
+    ]
+    shares = covered[0][:, :, None] * covered[1][:, None]  # (S, rows, columns): the area of each place in the box
+    shares /= np.maximum(shares.sum((1, 2), keepdims=True), 1e-9)
+    return np.einsum("ts,sij->tij", weights, shares).astype(np.float32)

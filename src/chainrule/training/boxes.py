@@ -1,0 +1,118 @@
+"""The objective of a detector: what its places propose for a picture, against the boxes of what is in it."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+
+from chainrule.errors import SettingError
+from chainrule.neural.labelling.boxes import detection_loss, proposals
+from chainrule.neural.source_vectors import grid_of
+from chainrule.training.labels import SortedBatches
+from chainrule.training.objective import ValidationResult
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from torch import Tensor
+
+    from chainrule.neural.labelling.boxes import BoxDetector
+    from chainrule.training.job import Setup
+    from chainrule.training.labels import Example, LabelData
+
+_PART = 16  # pictures
+_CENTRE = 0.25  # mean distance of a centre anywhere between two places from their middle
+
+
+class Part(NamedTuple):
+    """Some pictures of a step, and their boxes."""
+
+    inputs: list[Any]
+    boxes: list[Any]
+
+
+class BoxObjective:
+    """An Objective: `detection_loss`, in nats and distances, for each true box. `tokens` sums the sizes of pictures."""
+
+    def __init__(self, network: BoxDetector, setup: Setup, data: LabelData[Any]) -> None:
+        """Raises SettingError if a step cannot be divided among processes and parts."""
+        self.network, self.setup, self.data = network, setup, data
+        self.shares = setup.processes.number * setup.training.accumulate
+        if min(setup.recipe.batch, len(data.training)) < self.shares:
+            raise SettingError(
+                f"a batch of {setup.recipe.batch} of {len(data.training):,} pictures cannot be divided into "
+                f"{self.shares} parts, accumulate for each process; use fewer"
+            )
+        sizes, validation_sizes = (
+            np.array([network.size(example.input) for example in examples], np.int64)
+            for examples in (data.training, data.validation)
+        )
+        self.batches = SortedBatches(sizes, setup.recipe.batch, setup.training.seed)
+        self.epoch = int(sizes.sum())
+        self.flops_per_token = 6.0 * sum(weight.numel() for weight in network.matrices())
+        self.row_tokens = float(sizes.mean())
+        self.validation_tokens = int(validation_sizes.sum())
+
+    def tokens(self, steps: int) -> int:
+        return self.batches.tokens(steps)
+
+    def parts(self, step: int) -> list[Part]:
+        rank, accumulate = self.setup.processes.rank, self.setup.training.accumulate
+        chosen = self.batches.examples(step)
+        return [
+            _part([self.data.training[i] for i in own[first : first + _PART]])
+            for own in (chosen[rank * accumulate + part :: self.shares] for part in range(accumulate))
+            for first in range(0, len(own), _PART)
+        ]
+
+    def weight(self, step: int) -> float:
+        """The boxes of the whole step, over all processes."""
+        return max(1, sum(len(self.data.training[i].labels) for i in self.batches.examples(step)))
+
+    def loss(self, number: int, part: Part, forward: Callable[..., Any], done: float) -> Tensor:
+        proposed = proposals(forward(part.inputs).float())
+        return detection_loss(proposed, part.boxes, self.network.places(*proposed.is_box.shape[1:]))
+
+    def carried(self) -> list[Tensor]:
+        return []
+
+    def carry(self, tensors: list[Tensor]) -> None:
+        """No state is carried from step to step."""
+
+    @torch.no_grad()
+    def validated(self, tokens: int) -> ValidationResult:
+        """The loss for each box."""
+        examples, processes = self.data.validation, self.setup.processes
+        total = torch.zeros(2, dtype=torch.float64)
+        for first in range(processes.rank * _PART, len(examples), processes.number * _PART):
+            part = _part(examples[first : first + _PART])
+            with self.setup.machine.precision():
+                loss = self.loss(0, part, self.network, 1.0)
+            total += torch.tensor([float(loss), sum(map(len, part.boxes))], dtype=torch.float64)
+        processes.add([total])
+        nats, boxes = total.tolist()
+        return ValidationResult(nats / max(1, boxes), max(1, int(boxes)), {"examples": len(examples)})
+
+    def unigram_loss(self) -> float:
+        """That of a network which sees nothing, but knows how frequent boxes and labels are, and the median box."""
+        training, validation = (
+            np.concatenate([example.labels for example in examples])
+            for examples in (self.data.training, self.data.validation)
+        )
+        if not len(validation):
+            return 0.0
+        rows, columns, _ = grid_of(self.network.body)
+        share = min(0.5, len(training) / (len(self.data.training) * rows * columns))  # of places with a box
+        of_places = -math.log(share) - (1 - share) / share * math.log1p(-share)
+        counts = np.bincount(training[:, 0].astype(np.int64), minlength=len(self.network.labels)) + 1
+        of_labels = float(np.log(counts.sum() / counts[validation[:, 0].astype(np.int64)]).mean())
+        sides = [np.log(np.maximum(boxes[:, 3:] - boxes[:, 1:3], 1e-3)) for boxes in (training, validation)]
+        of_sides = float(np.abs(sides[1] - np.median(sides[0], 0)).sum(1).mean())
+        return of_places + of_labels + of_sides + 2 * _CENTRE
+
+
+def _part(examples: Sequence[Example[Any]]) -> Part:
+    return Part([example.input for example in examples], [example.labels for example in examples])
