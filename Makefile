@@ -57,7 +57,7 @@ clean:
 
 .clients/installed: .venv/installed
 	test -x .clients/bin/python || $(PYTHON) -m venv .clients
-	.clients/bin/python -m pip install --quiet --disable-pip-version-check openai llm langchain-openai 'lm_eval[api]>=0.4.13,<0.5'
+	.clients/bin/python -m pip install --quiet --disable-pip-version-check -e . openai 'llm>=0.36' langchain-openai 'lm_eval[api]>=0.4.13,<0.5'
 	touch $@
 
 .fuzz/installed: .venv/installed

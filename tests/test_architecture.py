@@ -41,12 +41,13 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 MAY_IMPORT["api"] = {*MAY_IMPORT, "text"} - {"uniform"}
 MAY_IMPORT["kenlm"] = {*GROUND, "text", "ngram", "api"}
-MAY_IMPORT["comparison"] = {*MAY_IMPORT} - {"kenlm"}
-MAY_IMPORT["experiments"] = {*MAY_IMPORT} - {"kenlm", "comparison"}
-MAY_IMPORT["explorer"] = {*MAY_IMPORT} - {"kenlm", "comparison", "experiments"}
-MAY_IMPORT["serving"] = {*MAY_IMPORT} - {"kenlm", "comparison", "experiments"}
-MAY_IMPORT["editors"] = {*MAY_IMPORT} - {"kenlm", "comparison", "experiments", "explorer", "serving"}
-MAY_IMPORT["cli"] = {*MAY_IMPORT} - {"kenlm"}
+MAY_IMPORT["llm_plugin"] = {"errors", "applications", "decoding", "api"}
+MAY_IMPORT["comparison"] = {*MAY_IMPORT} - {"kenlm", "llm_plugin"}
+MAY_IMPORT["experiments"] = {*MAY_IMPORT} - {"kenlm", "llm_plugin", "comparison"}
+MAY_IMPORT["explorer"] = {*MAY_IMPORT} - {"kenlm", "llm_plugin", "comparison", "experiments"}
+MAY_IMPORT["serving"] = {*MAY_IMPORT} - {"kenlm", "llm_plugin", "comparison", "experiments"}
+MAY_IMPORT["editors"] = {*MAY_IMPORT} - {"kenlm", "llm_plugin", "comparison", "experiments", "explorer", "serving"}
+MAY_IMPORT["cli"] = {*MAY_IMPORT} - {"kenlm", "llm_plugin"}
 MAY_IMPORT["__main__"] = {"cli"}
 # The same within the n-gram engine; `config` is for all of them.
 NGRAM_MAY_IMPORT: dict[str, set[str]] = {

@@ -43,6 +43,10 @@ class EstimationError(ChainruleError):
     """There is too little data, or memory, for what was to be estimated."""
 
 
+class ServerError(ChainruleError):
+    """A server cannot be reached, refuses a request, or does not answer as it should."""
+
+
 @contextmanager
 def prefix_errors(name: str) -> Iterator[None]:
     """Puts the name of one of several models before the errors raised inside, except before TextErrors."""

@@ -194,12 +194,34 @@ VERBS = {
         "--log-requests",
     },
     "explore": {"MODELS", "--port", "--no-browser"},
-    "chat": {"MODEL", "--system", "--template", "--max-tokens", "--stop", "--seed", "--json"}
+    "chat": {
+        "MODEL",
+        "--url",
+        "--api-key-file",
+        "--log",
+        "--system",
+        "--template",
+        "--max-tokens",
+        "--stop",
+        "--seed",
+        "--json",
+    }
     | {"--temperature", "--top-k", "--top-p", "--min-p", "--typical", "--repetition-penalty"},
     "detect": {"MODEL", "TEXT", "--machine", "--masked", "--perturbations", "--output", "--quiz", "--plot", "--number"}
     | {"--seed", "--markers", "--overwrite", "--json"}
     | READING,
-    "complete": {"MODEL", "--number", "--tokenizer", "--markers", "--json", "--correct", "--channel", "--lexicon"},
+    "complete": {
+        "MODEL",
+        "--url",
+        "--api-key-file",
+        "--number",
+        "--tokenizer",
+        "--markers",
+        "--json",
+        "--correct",
+        "--channel",
+        "--lexicon",
+    },
     "compare": {
         "TEXTS",
         "--text",

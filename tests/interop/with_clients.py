@@ -260,6 +260,35 @@ def test_lm_evaluation_harness_with_conversations(serving: Serving) -> None:
     assert text == model.chat(messages, sampling, chainrule.Limits(max_tokens=8), seed=1)
 
 
+PLUGIN = """
+import json, subprocess, sys
+def llm(*arguments):
+    command = [sys.executable, "-m", "llm", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    return done.stdout.rstrip("\\n") if done.returncode == 0 else done.stderr
+
+settings = ["-o", "max_tokens", "6", "-o", "seed", "3"]
+out = {"text": llm("-m", "chainrule:ngram", "ka vi", *settings), "next": llm("-c", "sa", *settings)}
+out["whole"] = llm("-m", "chainrule:ngram", "ka vi", *settings, "-o", "log_prob", "1")
+out["log"] = json.loads(llm("logs", "--json", "-n", "1"))[0]["response_json"]
+out["system"] = llm("-m", "chainrule:ngram", "--system", "be brief", "ka vi")
+print(json.dumps(out))
+"""
+
+
+def test_the_plugin_for_llm(serving: Serving) -> None:
+    """Without a server. A conversation goes on with -c, which names no model."""
+    out = run(PLUGIN, serving, OPENAI_API_KEY="")
+    model = chainrule.load(serving.folders["ngram"])
+    limits = chainrule.Limits(max_tokens=6)
+    [expected] = model.sample("ka vi", limits=limits, seed=3)
+    assert out["text"] == out["whole"] == expected.continuation
+    assert out["next"] == model.sample("sa", limits=limits, seed=3)[0].continuation
+    assert out["log"]["tokens"] == expected.tokens
+    assert out["log"]["log_prob"] == pytest.approx(expected.log_prob, abs=1e-6)
+    assert "no chat template" in out["system"]
+
+
 TASKS = """
 import json, sys, os
 import lm_eval

@@ -105,6 +105,15 @@ def test_surprisal_adds_up_to_the_score_and_to_bits_per_byte(
             assert record["units"][0]["log_prob"] < 0
 
 
+def test_words_pay_for_their_own_ends(served: Running) -> None:
+    record = asked(served, "surprisal", "bytes", text=TEXT, by="words")
+    whole, raw = ([unit[name] for unit in record["units"]] for name in ("whole_log_prob", "text_log_prob"))
+    assert sum(whole) == pytest.approx(sum(raw), abs=1e-5)
+    assert whole[0] < raw[0]  # that it ends was free
+    record = asked(served, "surprisal", "ngram", text=TEXT, by="words")
+    assert all(unit["whole_log_prob"] == pytest.approx(unit["text_log_prob"]) for unit in record["units"])
+
+
 def test_a_long_text_is_cut_and_the_record_says_so(served: Running) -> None:
     record = asked(served, "surprisal", "ngram", text="ke di ba fi fe " * 10_000, by="words")
     assert record["left_out"] == 15 * 10_000 - 20_000

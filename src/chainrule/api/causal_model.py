@@ -159,7 +159,6 @@ class CausalModel(ScoringModel):
         warn: Callable[[str], None] = warnings.warn,
     ) -> Iterator[str]:
         """As `chat`, piece by piece while it is drawn."""
-        seed = secrets.randbits(32) if seed is None else seed
         answer = self.chat_model.answer(messages, sampling, limits, seed=seed)
         if answer.dropped:
             warn(f"the first {answer.dropped:,} messages were left out: the conversation is longer than the context")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -38,10 +39,11 @@ class PairChat:
         sampling: SamplingConfig | None = None,
         limits: Limits | None = None,
         *,
-        seed: int,
+        seed: int | None = None,
         number: int = 0,
     ) -> Answer:
         """As `ChatModel.answer`; of a last message that is too long, the end is read."""
+        seed = secrets.randbits(32) if seed is None else seed
         limits = limits or CHAT_LIMITS
         if limits.begin:
             raise SettingError("an answer cannot begin with given words; leave begin out")

@@ -52,6 +52,13 @@ class LastWordCorrector(Protocol):
         """The correction of a text's last word, if it is wrong."""
 
 
+class Completing(Protocol):
+    """What completes texts: a `Completer`, or a server."""
+
+    def complete(self, text: str, n: int = 5, *, corrector: LastWordCorrector | None = None) -> list[Completion]:
+        """As `Completer.complete`."""
+
+
 class Completer:
     """Completes texts with a model; the tokens are sorted once."""
 

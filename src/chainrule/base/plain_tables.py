@@ -38,3 +38,8 @@ def printable(text: str) -> str:
     typography need them.
     """
     return _UNPRINTABLE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+
+
+def printable_lines(text: str) -> str:
+    """As `printable`, but line ends stay."""
+    return "\n".join(map(printable, text.split("\n")))

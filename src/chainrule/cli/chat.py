@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.arguments import Json, ModelPath, Seed, WholeNumber, draw_seed
+from chainrule.base.plain_tables import printable_lines
+from chainrule.cli.arguments import Json, Seed, WholeNumber, draw_seed
 from chainrule.cli.decoding_options import SamplingOptions
 from chainrule.cli.models import open_model
 from chainrule.cli.screen import note, print_json, progress_bar
+from chainrule.cli.server_options import ModelOrName, ServerOptions
 from chainrule.errors import TextError
 
 if TYPE_CHECKING:
@@ -22,9 +24,10 @@ if TYPE_CHECKING:
 
 
 def chat(
-    model: ModelPath,
+    model: ModelOrName = None,
     /,
     *,
+    server: ServerOptions = ServerOptions(),  # noqa: B008
     system: Annotated[str, Parameter(help="A message before all others: how the model should answer.")] = "",
     template: Annotated[
         Path | None, Parameter(help="A Jinja template in place of the model's own, or where it has none.")
@@ -34,6 +37,9 @@ def chat(
         tuple[str, ...],
         Parameter(help="End an answer before any of these strings.", consume_multiple=True, negative=()),
     ] = (),
+    log: Annotated[
+        Path | None, Parameter(help="Add every message to this file, a line of JSON each. By default, none is kept.")
+    ] = None,
     seed: Seed = None,
     sampling: SamplingOptions = SamplingOptions(),  # noqa: B008
     json: Json = False,
@@ -46,40 +52,49 @@ def chat(
     quits. Otherwise, each line of standard input is a message, and each answer
     is printed with a line after it. Without sampling options, temperature is
     0.7 and top-p 0.9. Open models bring their template; --template is for others.
+    --url asks a server, which has settings and templates of its own.
 
     A model of pairs that was trained on conversations reads the history as its
     source; where that is too long, from its front on, messages are left out.
     """
-    from chainrule.api.causal_model import CausalModel
-    from chainrule.api.pair_chat import PairChat
-    from chainrule.api.pair_model import holds_pairs, load_pairs
-    from chainrule.applications.chat.chat_model import CHAT_SAMPLING
+    from chainrule.cli.chat_log import ChatLog
     from chainrule.cli.chat_session import ChatSession
     from chainrule.decoding.limits import Limits
     from chainrule.decoding.sampling import SamplingConfig
+    from chainrule.serving.client import RemoteChat
 
-    config = sampling.config()
-    config = CHAT_SAMPLING if config == SamplingConfig() else config
+    given = sampling.config()
+    config = None if given == SamplingConfig() else given
     limits = Limits(max_tokens=max_tokens, stop=stop)
-    drawn = draw_seed(seed)
-    with progress_bar() as progress:
-        answering: Answering
-        if holds_pairs(model):
-            if template is not None:
-                raise CycloptsError(msg=f"--template is for models that continue texts; {model} reads conversations.")
-            answering = PairChat(load_pairs(model, progress=progress).generator)
-        else:
-            loaded = open_model(model, None, None, progress, kind=CausalModel)
-            answering = loaded.chat_model_with(None if template is None else _text_of(template))
-    session = ChatSession(answering, system, config, limits, drawn)
+    client = server.client(model)
+    if client is not None and template is not None:
+        raise CycloptsError(msg="--template is for models on this machine; the server has its own.")
+    answering = _open(cast("Path", model), template) if client is None else RemoteChat(client)
+    drawn = draw_seed(seed) if client is None else seed
+    session = ChatSession(answering, system, config, limits, drawn, None if log is None else ChatLog(log).add)
     if sys.stdin.isatty() and sys.stdout.isatty() and not json:
         from chainrule.cli.chat_terminal import talk
 
         talk(session)
     else:
         _answer_lines(session, json=json)
-    if seed is None and session.answers:
+    if seed is None and drawn is not None and session.answers:
         note(f"--seed {drawn} gives these answers again")
+
+
+def _open(model: Path, template: Path | None) -> Answering:
+    """A model on this machine. Raises ChainruleError, CycloptsError."""
+    from chainrule.api.causal_model import CausalModel
+    from chainrule.api.pair_chat import PairChat
+    from chainrule.api.pair_model import holds_pairs, load_pairs
+
+    with progress_bar() as progress:
+        if not holds_pairs(model):
+            loaded = open_model(model, None, None, progress, kind=CausalModel)
+            return loaded.chat_model_with(None if template is None else _text_of(template))
+        if template is not None:
+            raise CycloptsError(msg=f"--template is for models that continue texts; {model} reads conversations.")
+        return PairChat(load_pairs(model, progress=progress).generator)
 
 
 def _text_of(template: Path) -> str:
@@ -94,12 +109,13 @@ def _text_of(template: Path) -> str:
 
 def _answer_lines(session: ChatSession, *, json: bool) -> None:
     """Answers the lines of standard input. Raises as `ChatSession.respond`; TextError."""
+    show = printable_lines if sys.stdout.isatty() else str
     for line in filter(str.strip, _lines()):
         before, text = session.answers, ""
         for piece in session.respond(line):
             text += piece
             if not json:
-                print(piece, end="", flush=True)
+                print(show(piece), end="", flush=True)
         if session.answers > before:
             if json:
                 print_json({"role": "assistant", "content": text, "ending": session.ending})

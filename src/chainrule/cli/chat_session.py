@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from chainrule.applications.chat.chat_model import CHAT_SAMPLING
 from chainrule.applications.chat.messages import Message
 from chainrule.cli.screen import count_of
 from chainrule.decoding.sampling import SamplingConfig
@@ -32,9 +33,21 @@ HELP = """\
 class ChatSession:
     """A conversation. reports: what is to be known beside the answers, until `take_reports`."""
 
-    def __init__(self, model: Answering, system: str, sampling: SamplingConfig, limits: Limits, seed: int) -> None:
+    def __init__(
+        self,
+        model: Answering,
+        system: str,
+        sampling: SamplingConfig | None,
+        limits: Limits,
+        seed: int | None,
+        log: Callable[[Message], None] | None = None,
+    ) -> None:
+        """sampling, seed: None leaves them to the model. log: is called with every message."""
         self.model, self.system, self.sampling, self.limits, self.seed = model, system, sampling, limits, seed
-        self._drawing = sampling
+        self._drawing = CHAT_SAMPLING if sampling is None else sampling
+        self._log = log
+        if system:
+            self._record(Message("system", system))
         self.reports: list[str] = []
         self.history: list[Message] = []
         self.answers = 0  # since the seed was set: each is drawn from a random stream of its own
@@ -67,6 +80,7 @@ class ChatSession:
             else:
                 raise SettingError(f"there is no command /{name}; /help lists them, and // begins a message with /")
             return
+        self._record(Message("user", line))
         yield from self._answer([*self.history, Message("user", line)])
 
     def take_reports(self) -> list[str]:
@@ -89,10 +103,15 @@ class ChatSession:
             self.ending = answer.ending
             if answer.text or answer.ending:
                 self.history = [*messages, Message("assistant", answer.text)]
+                self._record(self.history[-1])
         if answer.ending == "length":
             self.reports.append(
                 f"the answer was cut after {count_of(self.limits.max_tokens, 'token')}; see --max-tokens"
             )
+
+    def _record(self, message: Message) -> None:
+        if self._log is not None:
+            self._log(message)
 
     def _with_system(self, messages: list[Message]) -> list[Message]:
         return [Message("system", self.system), *messages] if self.system else messages
@@ -105,6 +124,7 @@ class ChatSession:
 
     def _set_system(self, value: str) -> None:
         self.system = value
+        self._record(Message("system", value))
         self.reports.append("the system message is set" if value else "there is no system message now")
 
     def _reset(self, value: str) -> None:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from prompt_toolkit import PromptSession
 
+from chainrule.base.plain_tables import printable_lines
 from chainrule.cli.screen import note
 from chainrule.errors import ChainruleError
-from chainrule.report.tables import printable
 
 if TYPE_CHECKING:
     from chainrule.cli.chat_session import ChatSession
@@ -38,7 +38,7 @@ def show_answer(session: ChatSession, line: str) -> None:
     shown = False
     try:
         for piece in session.respond(line):
-            print("\n".join(map(printable, piece.split("\n"))), end="", flush=True)
+            print(printable_lines(piece), end="", flush=True)
             shown = True
     except KeyboardInterrupt:
         print(" ...", end="")

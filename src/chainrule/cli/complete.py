@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
 
-from cyclopts import Parameter
+from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.arguments import Json, ModelMarkerRule, ModelPath, ModelTokenizerName, WholeNumber
+from chainrule.cli.arguments import Json, ModelMarkerRule, ModelTokenizerName, WholeNumber
 from chainrule.cli.models import open_model
 from chainrule.cli.screen import finite, print_json, progress_bar
+from chainrule.cli.server_options import ModelOrName, ServerOptions
 from chainrule.cli.typing_options import TypingOptions
 from chainrule.errors import TextError
 from chainrule.report.tables import printable
@@ -17,14 +19,15 @@ from chainrule.report.tables import printable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from chainrule.applications.completion import Completer, Completion
-    from chainrule.applications.correction.corrector import Corrector
+    from chainrule.applications.completion import Completing, Completion, LastWordCorrector
+    from chainrule.text.vocabulary import Markers
 
 
 def complete(
-    model: ModelPath,
+    model: ModelOrName = None,
     /,
     *,
+    server: ServerOptions = ServerOptions(),  # noqa: B008
     number: Annotated[int, WholeNumber, Parameter(name=("--number", "-n"), help="How many completions to show.")] = 5,
     tokenizer: ModelTokenizerName = None,
     markers: ModelMarkerRule = None,
@@ -38,23 +41,37 @@ def complete(
     At a terminal, Tab and the arrows choose, Enter starts a new line, Ctrl-D
     quits. Otherwise, prints a line of completions for each line of standard
     input, likeliest first, with tabs between them. The word just typed may be
-    corrected: that suggestion comes last, as teh -> the.
+    corrected: that suggestion comes last, as teh -> the. --url asks a chainrule
+    server.
     """
-    from chainrule.api.causal_model import CausalModel
-
     typing.check()
-    with progress_bar() as progress:
-        loaded = open_model(model, tokenizer, markers, progress, kind=CausalModel)
-        progress("indexing the words", 0, None)
-        corrector = typing.corrector(loaded) if typing.wants_corrector(loaded) else None
-        completer = loaded.completer
-        completer.complete("teh ", number, corrector=corrector)  # compiles, so that the first key does not wait
+    client = server.client(model)
+    if client is None:
+        completer, corrector = _open(cast("Path", model), number, tokenizer, markers, typing)
+    elif tokenizer is None and markers is None and typing == TypingOptions():
+        completer, corrector = client, None
+    else:
+        raise CycloptsError(msg="With --url, the server tokenizes and completes; leave out the options of the model.")
     if sys.stdin.isatty() and sys.stdout.isatty() and not json:
         from chainrule.cli.completion_menu import talk
 
-        talk(completer, number, corrector)
+        talk(completer, number, corrector, is_slow=client is not None)
     else:
         _answer(completer, number, _lines(), corrector, json=json)
+
+
+def _open(
+    path: Path, number: int, tokenizer: str | None, markers: Markers | None, typing: TypingOptions
+) -> tuple[Completing, LastWordCorrector | None]:
+    """A model on this machine. Raises ChainruleError."""
+    from chainrule.api.causal_model import CausalModel
+
+    with progress_bar() as progress:
+        model = open_model(path, tokenizer, markers, progress, kind=CausalModel)
+        progress("indexing the words", 0, None)
+        corrector = typing.corrector(model) if typing.wants_corrector(model) else None
+        model.complete("teh ", number, corrector=corrector)  # compiles, so that the first key does not wait
+    return model.completer, corrector
 
 
 def _lines() -> Iterator[str]:
@@ -66,7 +83,7 @@ def _lines() -> Iterator[str]:
 
 
 def _answer(
-    completer: Completer, number: int, lines: Iterable[str], corrector: Corrector | None, *, json: bool
+    completer: Completing, number: int, lines: Iterable[str], corrector: LastWordCorrector | None, *, json: bool
 ) -> None:
     for line in lines:
         completions = completer.complete(line, number, corrector=corrector)

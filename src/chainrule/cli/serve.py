@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import CycloptsError, Parameter
 
 from chainrule.cli.arguments import WholeNumber
+from chainrule.cli.key_file import key_in
 from chainrule.cli.screen import note
-from chainrule.errors import TextError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,7 +74,7 @@ def serve(
     if memory is not None and not memory > 0:
         raise CycloptsError(msg=f"--memory is {memory}; give a number of gigabytes above 0.")
     check_port(port)
-    key = None if api_key_file is None else _key_in(api_key_file)
+    key = None if api_key_file is None else key_in(api_key_file, shortest=_SHORTEST_KEY)
     if key is None and not no_key and not is_loopback(host):
         raise CycloptsError(
             msg=f"--host {host} lets other machines in: give --api-key-file, or --no-key to let everybody in."
@@ -120,19 +120,6 @@ def name_models(models: Sequence[str]) -> dict[str, Path]:
             raise CycloptsError(msg=f"Two models are called {name}: name one of them, as in other={path}.")
         named[name] = Path(path)
     return named
-
-
-def _key_in(file: Path) -> str:
-    """Raises TextError, CycloptsError."""
-    try:
-        key = file.read_text(encoding="utf-8").strip()
-    except UnicodeDecodeError as error:
-        raise TextError(f"{file}: not UTF-8 ({error.reason}); expected one line, the key") from error
-    except OSError as error:
-        raise CycloptsError(msg=f"--api-key-file {file}: cannot be read: {error.strerror}.") from error
-    if len(key) < _SHORTEST_KEY or not key.isascii() or not key.isprintable() or " " in key:
-        raise TextError(f"{file}: expected one line with a key of {_SHORTEST_KEY} or more visible ASCII characters")
-    return key
 
 
 def note_event(event: str, name: str) -> None:

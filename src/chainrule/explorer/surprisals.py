@@ -9,8 +9,10 @@ from chainrule.api.causal_model import CausalModel
 from chainrule.api.model import Model, as_kind
 from chainrule.api.surprisal import documents
 from chainrule.applications.detection.token_ranks import rank_texts
+from chainrule.evaluation.word_ends import word_end_corrections
 from chainrule.explorer.given import LONGEST
 from chainrule.text.block import NEVER_IN_UTF8, Block, byte_array
+from chainrule.text.words import words_of
 
 if TYPE_CHECKING:
     from chainrule.evaluation.surprisal import By
@@ -25,8 +27,9 @@ def surprisals(model: Model, text: str, by: By = "tokens") -> Json:
     """The surprisal of each unit of a text, its end last, and its sum. Of a text longer than `LONGEST`, the beginning
     is read.
 
-    Log-probabilities are in nats, spelling of unknown words included in `text_log_prob`. `rank`, of tokens of short
-    texts: how many tokens were likelier, plus one. Raises SettingError, MarkerError.
+    Log-probabilities are in nats, spelling of unknown words included in `text_log_prob`. Of short texts, tokens have a
+    `rank`: how many were likelier, plus one; and words a `whole_log_prob`, with the end of the word in place of that of
+    the word before it, see `word_end_corrections`. Raises SettingError, MarkerError.
     """
     continues = as_kind(model, CausalModel)
     read = text[:LONGEST]
@@ -40,6 +43,10 @@ def surprisals(model: Model, text: str, by: By = "tokens") -> Json:
         ranked = rank_texts(continues.language_model, continues.tokenizer, [read], likelier=_LIKELIER)[0]
         for unit, rank, likelier in zip(units, ranked.ranks.tolist(), ranked.likelier, strict=False):
             unit |= {"rank": rank, "likelier": likelier}
+    if by == "words" and len(read) <= _RANKED:
+        for unit, correction in zip(units, _word_ends(continues, read), strict=True):
+            log_prob = unit["text_log_prob"]
+            unit["whole_log_prob"] = None if log_prob is None else log_prob + correction
     size = len(document.normalised.encode("utf-8", "replace")) + 1
     total = record["text_log_prob"]
     return {
@@ -54,3 +61,9 @@ def surprisals(model: Model, text: str, by: By = "tokens") -> Json:
         "bits_per_byte": None if total is None else -total / size / math.log(2),
         "left_out": len(text) - len(read),
     }
+
+
+def _word_ends(model: CausalModel, text: str) -> list[float]:
+    encoded = model.tokenizer.encode_texts([text])
+    words = words_of(encoded.ids, model.tokenizer.align(encoded))
+    return word_end_corrections(model.language_model, model.tokenizer, encoded.ids, words.of_tokens).tolist()

@@ -5,6 +5,7 @@ Knows no kind of model beyond `LanguageModel` and, for prompts with control toke
 
 from __future__ import annotations
 
+import secrets
 from bisect import bisect_left
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -67,10 +68,13 @@ class Answering(Protocol):
         sampling: SamplingConfig | None = None,
         limits: Limits | None = None,
         *,
-        seed: int,
+        seed: int | None = None,
         number: int = 0,
     ) -> Answer:
-        """The answer to the last message. number: which of many answers by the same seed. Raises SettingError."""
+        """The answer to the last message. Without a seed, each call gives another.
+
+        number: which of many answers by the same seed. Raises SettingError.
+        """
 
 
 class ChatModel:
@@ -126,10 +130,11 @@ class ChatModel:
         sampling: SamplingConfig | None = None,
         limits: Limits | None = None,
         *,
-        seed: int,
+        seed: int | None = None,
         number: int = 0,
     ) -> Answer:
-        """The answer to the last message. number: which of many answers by the same seed. Raises SettingError."""
+        """As `Answering.answer`."""
+        seed = secrets.randbits(32) if seed is None else seed
         limits = limits or CHAT_LIMITS
         prompt = self.prompt(messages, limits.max_tokens)
         if limits.begin:
