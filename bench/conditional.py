@@ -47,9 +47,15 @@ if TYPE_CHECKING:
 
 PIECES = TokenizerConfig(kind="bpe", vocabulary_size=8000)
 TRANSFORMER = ConditionalConfig(
-    width=256, feed_forward_width=1024, style="modern", positions="rotary", shared="all", dropout=0.3
+    width=256,
+    feed_forward_width=1024,
+    style="modern",
+    positions="rotary",
+    score="content",
+    shared="all",
+    dropout=0.2,
 )
-TRANSFORMER_TRAINING = TrainingConfig(batch=128, label_smoothing=0.1, ema=0.998, validate_every=400)
+TRANSFORMER_TRAINING = TrainingConfig(batch=64, label_smoothing=0.1, ema=0.998, validate_every=400)
 LSTM = ConditionalConfig(
     encoder="lstm",
     decoder="lstm",

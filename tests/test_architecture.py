@@ -64,7 +64,8 @@ NGRAM_MAY_IMPORT: dict[str, set[str]] = {
     "spelling": {"trie", "counting", "estimation", "models"},
     "model_class": {"trie", "models", "kenlm"},
     "table_layouts": {"compact", "models", "kenlm"},
-    "saving": {"trie", "compact", "models", "model_class"},
+    "shards": {"trie", "models"},
+    "saving": {"trie", "compact", "models", "model_class", "shards"},
     "training": {"counting", "estimation", "model_class"},
     "lmplz": {"trie", "counting", "estimation", "training"},
 }

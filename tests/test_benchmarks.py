@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 BENCH = Path(__file__).parents[1] / "bench"
-NO_BENCHMARKS = {"machine.py", "multiplied.py", "nlvr_pixels.py", "ocr_pages.py"}  # the others make texts and pictures
+MATERIAL = {"holbrook.py", "misspellings.py", "multiplied.py", "nlvr_pixels.py", "nlvr_sentences.py", "ocr_pages.py"}
+NO_BENCHMARKS = {"machine.py", *MATERIAL}  # texts and pictures that benchmarks read or make
 SCRIPTS = sorted(path.name for path in BENCH.glob("*.py") if path.name not in NO_BENCHMARKS)
 
 

@@ -50,6 +50,14 @@ def compact(model: Callable[[Path], LanguageModel[Any]]) -> Callable[[Path], Lan
     return lambda text: CompactNGramModel(compact_table(model(text).table))  # type: ignore[attr-defined]
 
 
+def in_shards(model: Callable[[Path], LanguageModel[Any]], shards: int) -> Callable[[Path], LanguageModel[Any]]:
+    """An n-gram model in shards."""
+    from chainrule.base.progress import silent
+    from chainrule.ngram.shards.cutting import shard_model
+
+    return lambda text: shard_model(model(text), shards, silent)
+
+
 def with_missing_suffixes(text: Path) -> LanguageModel[Any]:
     from chainrule.ngram.models.ngram_model import NGramModel
 
@@ -121,6 +129,9 @@ MODELS: dict[str, Callable[[Path], LanguageModel[Any]]] = {
         learned(NGramConfig(order=3, begins="all"))
     ),
     "part of a mixture: compact trigram with fewer unseen types": fewer_unseen(compact(learned(NGramConfig(order=3)))),
+    "5-gram in three shards": in_shards(learned(NGramConfig(order=5)), 3),
+    "unigram in shards": in_shards(learned(NGramConfig(order=1)), 3),
+    "4-gram with missing suffixes in shards": in_shards(with_missing_suffixes, 4),
     "compact unigram": compact(learned(NGramConfig(order=1))),
     "compact 5-gram": compact(learned(NGramConfig(order=5))),
     "compact 6-gram of bytes": compact(learned(NGramConfig(order=6), "byte")),

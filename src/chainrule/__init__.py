@@ -168,6 +168,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.text.sample import sample_lines as sample_lines
     from chainrule.text.splits import split as split
     from chainrule.text.tokenizer_config import TokenizerConfig as TokenizerConfig
+    from chainrule.serving.shard_client import ShardClient as ShardClient
     from chainrule.training.config import TrainingConfig as TrainingConfig
     from chainrule.training.finetuning_config import FineTuningConfig as FineTuningConfig
     from chainrule.training.label_config import LabelTraining as LabelTraining
@@ -256,6 +257,7 @@ _HOMES = {
     "ServerLimits": "serving.limits",
     "Shown": "explorer.show",
     "SettingError": "errors",
+    "ShardClient": "serving.shard_client",
     "SmoothingTable": "comparison.smoothing_table",
     "Spoilt": "api.noise",
     "TextError": "errors",

@@ -39,6 +39,10 @@ class WrongModelError(SettingError, AttributeError):
     """A model does not do what is asked of it: a classifier, say, continues no text."""
 
 
+class ServiceError(ChainruleError):
+    """Another process that holds a part of a model does not answer, or not as expected."""
+
+
 class EstimationError(ChainruleError):
     """There is too little data, or memory, for what was to be estimated."""
 

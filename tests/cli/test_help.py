@@ -102,7 +102,7 @@ VERBS = {
     | READING
     | MIXING,
     "evaluate": {"MODEL", "TEXTS", "--minimal-pairs", "--pseudo", "--strict", "--tokenizer", "--markers", "--ends"}
-    | {"--source", "--target", "--pictures", "--vectors", "--beam", "--max-tokens"}
+    | {"--source", "--target", "--pairs", "--pictures", "--vectors", "--beam", "--max-tokens"}
     | {"--similarity", "--analogies", "--restrict", "--rule", "--unknown", "--json"}
     | READING,
     "score": {"MODEL", "TEXT", "--tokens", "--words", "--characters", "--bytes", "--tokenizer", "--markers", "--json"}
@@ -235,6 +235,7 @@ VERBS = {
         "--networks",
         "--source",
         "--target",
+        "--pairs",
         "--beam",
         "--max-tokens",
         "--vectors",
@@ -244,7 +245,7 @@ VERBS = {
     }
     | READING,
     "data": {"NAME", "--output", "--examples", "--seed", "--overwrite", "--json"},
-    "experiment": {"NAME", "--output", "--seed", "--overwrite", "--json"},
+    "experiment": {"NAME", "--output", "--seed", "--minutes", "--overwrite", "--json"},
     "filter": {"TEXTS", "--model", "--keep", "--below", "--difference", "--output", "--tokenizer", "--markers"}
     | {"--overwrite", "--json"}
     | READING,

@@ -37,6 +37,21 @@ def test_a_model_of_pairs_is_measured_on_sources_and_targets(chainrule, mt: Path
     assert "--target is missing" in chainrule("evaluate", mt, "--source", pairs[0]).err
 
 
+def test_pairs_in_one_file_are_measured_as_those_in_two(chainrule, mt: Path, pairs: list[Path], tmp_path: Path) -> None:
+    both, options = tmp_path / "both.tsv", ["--beam", 1, "--max-tokens", 5, "--json"]
+    both.write_text("".join(f"{one}\t{other}\n" for one, other in zip(SOURCES, TARGETS, strict=True)))
+    talks = tmp_path / "talks.jsonl"
+    talks.write_text(
+        "".join(json.dumps({"source": s, "target": t}) + "\n" for s, t in zip(SOURCES, TARGETS, strict=True))
+    )
+    of_two = chainrule("evaluate", mt, "--source", pairs[0], "--target", pairs[1], *options).json
+    assert chainrule("evaluate", mt, "--pairs", both, *options).json == of_two
+    assert chainrule("evaluate", mt, "--pairs", talks, *options).json == of_two
+    assert chainrule("compare", mt, "--pairs", both, *options).json[0]["BLEU"] == of_two["BLEU"]
+    assert "--pairs has both sides" in chainrule("evaluate", mt, "--pairs", both, "--source", pairs[0]).err
+    assert "none.tsv: there is no such file" in chainrule("evaluate", mt, "--pairs", tmp_path / "none.tsv").err
+
+
 def test_bits_per_byte_are_not_measured_with_unknown_tokens(chainrule, mt: Path, tmp_path: Path) -> None:
     (tmp_path / "one.de").write_text("ein hund\n")
     (tmp_path / "one.en").write_text("a zebra\n")

@@ -156,3 +156,21 @@ def test_the_text_is_cut_into_runs_of_lines(monkeypatch: pytest.MonkeyPatch) -> 
     train, test = make_data("text")
     assert test.content.decode().split() == [*map(str, range(950, 1000)), *map(str, range(1950, 2000))]
     assert train.examples + test.examples == 2000
+
+
+def test_what_is_asked_for_in_a_conversation_was_told() -> None:
+    for line in lines_of("conversations", "train.jsonl"):
+        told: dict[str, str] = {}
+        messages = json.loads(line)["messages"]
+        assert [message["role"] for message in messages] == ["user", "assistant"] * (len(messages) // 2)
+        for question, answer in zip(messages[::2], messages[1::2], strict=True):
+            words, said = question["content"].split(), answer["content"].split()
+            if words[:2] in (["my", "name"], ["i", "live"]):
+                told["name" if "name" in words else "live"] = words[3]
+            elif words[-1] == "?" and words[-2] in told:
+                assert said[-2] == told.pop(words[-2])
+        assert not told
+
+
+def test_there_are_enough_different_conversations() -> None:
+    assert len(set(make_data("conversations", 20_000)[0].content.splitlines())) == 20_000

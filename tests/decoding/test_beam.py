@@ -163,6 +163,27 @@ def test_a_prefix_is_searched_the_same_alone_and_among_others() -> None:
         ]
 
 
+@pytest.mark.parametrize("must_end", [False, True])
+@pytest.mark.parametrize("stop", ["sure", "likely"])
+def test_a_limit_of_its_own_makes_a_text_the_same_alone_and_among_others(must_end: bool, stop: Any) -> None:
+    model = model_of(3)
+    prefixes = [np.array(prefix, np.int32) for prefix in ([], [4], [3, 5], [4])]
+    limits = [1, 7, 0, 3]
+    config = BeamConfig(size=3, best=3, rank_by="mean", must_end=must_end, stop=stop)
+    constraints = Constraints(banned=[UNKNOWN])
+    together = search(model, prefixes, config, constraints, limits=limits)
+    for prefix, limit, result in zip(prefixes, limits, together, strict=True):
+        [alone] = search(model, [prefix], config, Constraints(banned=[UNKNOWN], max_tokens=limit))
+        assert [(one.tokens.tolist(), one.ending) for one in result.hypotheses] == [
+            (one.tokens.tolist(), one.ending) for one in alone.hypotheses
+        ]
+        np.testing.assert_allclose(
+            [one.score for one in result.hypotheses], [one.score for one in alone.hypotheses], atol=1e-5
+        )
+    with pytest.raises(SettingError, match="begin has 1 tokens, more than a limit, 0"):
+        search(model, prefixes, config, Constraints(begin=[4]), limits=limits)
+
+
 def test_of_equals_the_lower_id_is_kept() -> None:
     [found] = search(UniformModel(7), [NOTHING], BeamConfig(size=2, best=2), Constraints(max_tokens=1, banned=[0, END]))
     assert [h.tokens.tolist() for h in found.hypotheses] == [[3], [4]]

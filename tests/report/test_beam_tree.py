@@ -6,6 +6,8 @@ import re
 from xml.etree import ElementTree
 
 import pytest
+from matplotlib.font_manager import FontProperties
+from matplotlib.textpath import TextPath
 
 from chainrule.decoding.beam import TreeNode
 from chainrule.decoding.search_tree import SearchTree
@@ -84,6 +86,21 @@ def test_a_picture_has_every_token_with_its_log_probability_and_the_total() -> N
     assert "d\N{REPLACEMENT CHARACTER}" in shown
     assert shown.count("−∞") == 2
     assert any(text.startswith("5 hypotheses scored. In a box:") for text in shown)
+
+
+def test_a_small_picture_has_room_for_its_sentences() -> None:
+    """In DejaVu Sans, a wide font."""
+    svg = tree_svg("a title of many words " * 9, "the", of(TREE), NAMES.__getitem__)
+    width = float(ElementTree.fromstring(svg).attrib["width"])
+    lines = []
+    for element in ElementTree.fromstring(svg).iter(f"{SVG}text"):
+        if element.attrib.get("text-anchor") != "end" and element.text:
+            size, weight = float(element.attrib.get("font-size", 13)), element.attrib.get("font-weight", 400)
+            font = FontProperties(family="DejaVu Sans", size=size, weight=int(weight))
+            drawn = TextPath((0, 0), element.text, prop=font).get_extents().width
+            assert float(element.attrib["x"]) + drawn < width, element.text
+            lines.append(element.text)
+    assert compare_with_greedy(of(TREE), NAMES.__getitem__) in " ".join(lines)
 
 
 def test_the_way_to_the_best_text_has_a_colour_of_its_own() -> None:

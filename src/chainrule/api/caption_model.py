@@ -319,9 +319,7 @@ class CaptionModel:
         alignments: bool = False,
     ) -> list[list[Hypothesis]]:
         constraints = self._constraints(max_tokens)
-        return search_sources(
-            self.model, sources, beam or BEAM, lambda source: constraints, progress, alignments=alignments
-        )
+        return search_sources(self.model, sources, beam or BEAM, constraints, progress, alignments=alignments)
 
     def _score(
         self, sources: Sequence[Any], pictures: Sequence[CaptionedPicture], progress: Progress

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
+from chainrule.api.build_model import build_model
 from chainrule.api.load_model import load
 from chainrule.api.load_vectors import load_vectors
 from chainrule.api.pair_model import TextPairModel, holds_pairs, load_pairs
@@ -31,6 +32,7 @@ def convert(
     *,
     tokenizer: TokenizerConfig | str | None = None,
     compact: bool = False,
+    shards: int | None = None,
     to: Form | None = None,
     allow_pickle: bool = False,
     overwrite: bool = False,
@@ -40,8 +42,9 @@ def convert(
 
     source: whatever `load` opens; a model of pairs becomes a folder. target: a new folder, or a file whose name ends in
     .arpa, .arpa.gz, .zst, .xz or .bz2. tokenizer: as `load` has it. compact: quantised, as `Model.compact` has it;
-    without it, a compact model becomes a fast one, and stays quantised. to: hugging-face: a folder that transformers
-    opens, of a network.
+    without it, a compact model becomes a fast one, and stays quantised. shards: cuts a plain n-gram model into about as
+    many files, by the first words of its n-grams; several processes may serve them. to: hugging-face: a folder that
+    transformers opens, of a network.
     allow_pickle: as `load` has it.
     Raises ModelFormatError, OutputError, SettingError.
 
@@ -51,6 +54,8 @@ def convert(
     progress = callback(progress)
     if to not in (None, *get_args(Form)):
         raise SettingError(f"to is {to!r}; expected {' or '.join(get_args(Form))}, or nothing")
+    if shards is not None and (compact or to is not None or str(target).endswith(ARPA_SUFFIXES)):
+        raise SettingError("shards are for a folder of ours that is not compact; leave out shards, or the others")
     if to == "hugging-face":
         if compact:
             raise SettingError("compact models are folders of ours; leave compact out with to='hugging-face'")
@@ -70,6 +75,8 @@ def convert(
         return pairs
     model = load(source, tokenizer=tokenizer, allow_pickle=allow_pickle, progress=progress)
     model = in_layout(model, compact=compact, progress=progress)
+    if shards is not None:
+        model = in_shards(model, shards, progress)
     model.save(target, overwrite=overwrite, progress=progress)
     return model
 
@@ -90,6 +97,16 @@ def convert_vectors(
     vectors = load_vectors(source, progress=callback(progress))
     vectors.save(target, overwrite=overwrite, progress=callback(progress))
     return vectors
+
+
+def in_shards(model: Model, shards: int, progress: ProgressOption = None) -> Model:
+    """The same n-gram model, cut into shards. Raises SettingError if it is no plain n-gram model."""
+    from chainrule.ngram.shards.cutting import shard_model
+
+    if model.family != "ngram":
+        raise SettingError(f"only an n-gram model can be cut into shards; this one is of family {model.family!r}")
+    engine = shard_model(model.engine, shards, callback(progress))
+    return build_model(model.family, engine, model.tokenizer, model.record, model.speller)
 
 
 def in_layout(model: Model, *, compact: bool, progress: ProgressOption = None) -> Model:

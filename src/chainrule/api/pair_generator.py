@@ -70,12 +70,9 @@ class PairGenerator:
         max_tokens: int | None = None,
     ) -> list[list[Written]]:
         """As `TextPairModel.write`."""
-        sources = self.encode(texts)
-
-        def constraints(longest: Tokens) -> Constraints:
-            return self.constraints(begin, max_tokens or longest_target(longest))
-
-        searched = search_sources(self.model, sources, beam, constraints, progress, alignments=alignments)
+        sources, limit = self.encode(texts), longest_target if max_tokens is None else None
+        constraints = self.constraints(begin, max_tokens)
+        searched = search_sources(self.model, sources, beam, constraints, progress, limit=limit, alignments=alignments)
         return [
             [self._written(one, source) for one in several] for source, several in zip(sources, searched, strict=True)
         ]

@@ -169,7 +169,7 @@ class RegionReader:
         """The likeliest tokens of the phrase of each region, one after the other."""
         assert self.phrases is not None
         constraints = constraints_for(Limits(max_tokens=MOST_WORDS), self.tokenizer, "")
-        written = search_sources(self.phrases, regions, _GREEDY, lambda source: constraints, silent)
+        written = search_sources(self.phrases, regions, _GREEDY, constraints, silent)
         return [several[0].tokens if several else np.empty(0, np.int32) for several in written]
 
 

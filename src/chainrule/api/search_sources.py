@@ -46,15 +46,16 @@ def search_sources(
     model: ConditionalModel,
     sources: Sequence[Shaped[ndarray, "S ..."]],
     beam: BeamConfig,
-    constraints: Callable[[Any], Constraints],
+    constraints: Constraints,
     progress: Progress,
     *,
+    limit: Callable[[Any], int] | None = None,
     alignments: bool = False,
 ) -> list[list[Hypothesis]]:
     """The likeliest targets of each source, best first; none for a source without tokens.
 
-    constraints: of targets, by the longest of the sources that are searched for at the same time. alignments: whether
-    to keep attention weights. Raises SettingError.
+    limit: source -> the most tokens of its target, in place of max_tokens. alignments: whether to keep attention
+    weights. Raises SettingError.
     """
     hypotheses: list[list[Hypothesis]] = [[] for _ in sources]
     order = sorted((i for i, source in enumerate(sources) if len(source)), key=lambda i: len(sources[i]))
@@ -66,7 +67,8 @@ def search_sources(
             given,
             [_PREFIX] * len(chosen),
             beam,
-            constraints(sources[chosen[-1]]),
+            constraints,
+            limits=None if limit is None else [limit(sources[i]) for i in chosen],
             attention=given.attention if alignments else None,
         )
         for i, result in zip(chosen, searches, strict=True):

@@ -7,8 +7,15 @@ from typing import Annotated, Literal
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.arguments import ModelPath, ModelTokenizerName, Normalise, Overwrite, normalisation_steps
-from chainrule.cli.models import check_model_target, open_model, save_or_keep
+from chainrule.cli.arguments import (
+    ModelPath,
+    ModelTokenizerName,
+    Normalise,
+    Overwrite,
+    WholeNumber,
+    normalisation_steps,
+)
+from chainrule.cli.models import check_model_target, is_arpa, open_model, save_or_keep
 from chainrule.cli.screen import note, progress_bar
 
 Form = Literal["hugging-face"]
@@ -35,6 +42,11 @@ def convert(
             "little more than a quarter.",
         ),
     ] = False,
+    shards: Annotated[
+        int | None,
+        WholeNumber,
+        Parameter(help="Cut an n-gram model into about as many files, which several processes may serve."),
+    ] = None,
     to: Annotated[
         Form | None, Parameter(help="hugging-face: write a network as a folder that transformers opens.")
     ] = None,
@@ -63,26 +75,30 @@ def convert(
     Word vectors are converted between folders, word2vec text (.vec), GloVe text
     (.txt) and .bin: fastText if they have subwords, else word2vec binary.
     """
-    from chainrule.api.convert import in_layout
+    from chainrule.api.convert import in_layout, in_shards
     from chainrule.api.pair_model import holds_pairs
     from chainrule.text.tokenizer_config import TokenizerConfig
 
     if normalise and tokenizer is None:
         raise CycloptsError(msg="--normalise needs --tokenizer.")
     if to is not None or holds_pairs(source):
-        if tokenizer is not None or compact:
+        if tokenizer is not None or compact or shards is not None:
             where = "go with --to" if to is not None else "suit a model of one text given another"
-            raise CycloptsError(msg=f"--tokenizer, --normalise and --compact do not {where}.")
+            raise CycloptsError(msg=f"--tokenizer, --normalise, --compact and --shards do not {where}.")
         from chainrule.api.convert import convert as convert_to
 
         with progress_bar() as progress:
             convert_to(source, target, to=to, allow_pickle=allow_pickle, overwrite=overwrite, progress=progress)
         return
     if _are_vectors(source):
-        if tokenizer is not None or compact or allow_pickle:
-            raise CycloptsError(msg="--tokenizer, --normalise, --compact and --allow-pickle are not for word vectors.")
+        if tokenizer is not None or compact or allow_pickle or shards is not None:
+            raise CycloptsError(
+                msg="--tokenizer, --normalise, --compact, --shards and --allow-pickle are not for word vectors."
+            )
         _convert_vectors(source, target, overwrite=overwrite)
         return
+    if shards is not None and (compact or is_arpa(target)):
+        raise CycloptsError(msg="--shards is for a folder that is not compact: leave out --compact, or name a folder.")
     check_model_target(target, overwrite=overwrite, compact=compact)
     with progress_bar() as progress:
         config = tokenizer and TokenizerConfig(kind=tokenizer, normalise=normalisation_steps(normalise))
@@ -92,6 +108,8 @@ def convert(
         converted = in_layout(model, compact=compact, progress=progress)
         if converted.is_compact and not model.is_compact and model.layout is None:
             note(f"{target}: its weights are in int8; its figures differ a little from those of {source}")
+        if shards is not None:
+            converted = in_shards(converted, shards, progress)
         save_or_keep(converted, target, overwrite=overwrite, progress=progress)
 
 

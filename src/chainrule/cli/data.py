@@ -20,6 +20,8 @@ _NEXT: dict[str, str] = {
     "trees": "chainrule train classifier {0}/train.txt -o phrases/ --network tree --unit node",
     "pictures": "chainrule train classifier {0}/train -o network/ --network lenet --test {0}/test",
     "minimal-pairs": "chainrule train ngram {0}/train.txt -o lm/, and evaluate lm/ --minimal-pairs {0}/pairs.jsonl",
+    "conversations": "chainrule train translation --pairs {0}/train.jsonl -o talk/ --encoder lstm --decoder lstm "
+    "--score dot --minutes 5, and chat talk/",
     "dates": "chainrule train translation --pairs {0}/train.tsv -o dates/ --tokenizer character --minutes 2",
 }
 
@@ -49,6 +51,7 @@ def data(
     pictures: circles, squares and triangles, in a folder for each.
     minimal-pairs: sentences, and pairs of a right and a wrong one.
     dates: dates as people write them, with their ISO form.
+    conversations: a name and a town are told, and asked for later.
 
     The same seed gives the same files on every machine; only the text differs
     between versions of Python.

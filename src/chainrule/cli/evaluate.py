@@ -82,8 +82,9 @@ def evaluate(
     Word vectors are measured by --similarity, the correlation of cosines with
     human ratings of word pairs, and by --analogies, the share answered right.
 
-    A model of pairs is measured on --source and --target: the perplexity of the
-    targets, and BLEU, chrF, length ratio and ROUGE of the texts that it writes.
+    A model of pairs is measured on --source and --target, or on --pairs: the
+    perplexity of the targets, and BLEU, chrF, length ratio and ROUGE of the
+    texts that it writes.
     One that captions is measured on --pictures: the same of their captions, and
     BLEU-1 to 4, METEOR, ROUGE-L and CIDEr-D of those that it writes.
     """

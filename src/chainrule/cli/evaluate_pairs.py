@@ -27,6 +27,11 @@ class PairsOptions:
 
     source: Annotated[str | None, _FILE, Parameter(help="Source texts, one a line, for a model of pairs.")] = None
     target: Annotated[str | None, _FILE, Parameter(help="Their targets, one a line.")] = None
+    pairs: Annotated[
+        str | None,
+        _FILE,
+        Parameter(help="Both in one file, as `train translation --pairs` reads it: tabs, JSON lines, conversations."),
+    ] = None
     beam: Annotated[
         int | None, WholeNumber, Parameter(help="How many hypotheses to keep for each source; by default 5.")
     ] = None
@@ -84,13 +89,19 @@ def compare_pairs(models: tuple[str, ...], options: PairsOptions, *, json: bool)
 def _read(options: PairsOptions, progress: Progress) -> tuple[Pairs, BeamConfig]:
     """The pairs, and how texts are searched for. Raises CycloptsError, TextError, SettingError."""
     from chainrule.decoding.beam_config import BeamConfig
-    from chainrule.text.pairs import parallel
+    from chainrule.text.pairs import pairs_of
 
+    beam = BeamConfig(size=5 if options.beam is None else options.beam, rank_by="mean", stop="likely")
+    if options.pairs is not None:
+        if options.source is not None or options.target is not None:
+            raise CycloptsError(msg="--pairs has both sides; leave out --source and --target.")
+        return pairs_of([options.pairs], ("source", "target"), progress), beam
     if options.source is None or options.target is None:
         missing = "--source" if options.source is None else "--target"
-        raise CycloptsError(msg=f"{missing} is missing: a model of pairs is measured on --source and --target.")
-    beam = BeamConfig(size=5 if options.beam is None else options.beam, rank_by="mean", stop="likely")
-    return parallel(options.source, options.target, progress), beam
+        raise CycloptsError(
+            msg=f"{missing} is missing: a model of pairs is measured on --source and --target, or on --pairs."
+        )
+    return pairs_of([options.source, options.target], ("source", "target"), progress), beam
 
 
 def _note_left_out(pairs: Pairs) -> None:

@@ -24,6 +24,13 @@ def experiment(
         Path | None, Parameter(name=("--output", "-o"), help="The plot: .svg, .pdf or .png; by default NAME.svg here.")
     ] = None,
     seed: Annotated[int, WholeNumber, Parameter(help="The seed of all random numbers.")] = 0,
+    minutes: Annotated[
+        float | None,
+        Parameter(
+            help="Train for as many steps as fit this time: memory, positions, agreement, shots, bottleneck, "
+            "attention, heads, extrapolation and scaling; by default, for a minute or two."
+        ),
+    ] = None,
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
@@ -59,7 +66,7 @@ def experiment(
         check_matplotlib()
     check_text_target(target, None, overwrite=overwrite)
     with progress_bar() as progress:
-        findings = run(name, seed=seed, progress=progress)
+        findings = run(name, seed=seed, minutes=minutes, progress=progress)
     is_drawn = has_matplotlib()
     if is_drawn:
         write_plot(findings.plot(), target)

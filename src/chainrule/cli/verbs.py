@@ -58,6 +58,10 @@ VERBS = {
     "data": ("data:data", "Write a small data set made by rule, to try commands without a download."),
     "split": ("split:split", "Divide a text into parts, the same on every machine."),
     "pixels": ("pixels:pixels", "Write pictures as text for language models, or draw such text."),
+    "shard-serve": (
+        "shard_serve:shard_serve",
+        "Serve shards of an n-gram model to programs that look up batches of n-grams.",
+    ),
     "count": ("count:count", "Count the n-grams of a text, or with --window its co-occurring words."),
     "convert": (
         "convert:convert",
@@ -80,7 +84,7 @@ GROUPS = {
     "Measure": ("evaluate", "compare", "score", "experiment", "harness"),
     "Use": (
         *("next", "generate", "complete", "chat", "fill", "rescore", "correct", "noise", "translate", "caption"),
-        *("prompt", "rank", "detect", "classify", "serve", "lsp"),
+        *("prompt", "rank", "detect", "classify", "serve", "shard-serve", "lsp"),
     ),
     "Vectors": ("embed", "nearest", "analogy", "odd", "map"),
     "Look inside": ("explore", "info", "draw", "attend", "inspect"),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from chainrule.datasets import minimal_pairs as acceptability
 from chainrule.datasets.chance import Chance
+from chainrule.datasets.conversations import conversation
 from chainrule.datasets.dates import written_date
 from chainrule.datasets.grammar import sentence
 from chainrule.datasets.reviews import review
@@ -115,6 +116,10 @@ def _dates(chance: Chance, examples: int) -> list[File]:
     ]
 
 
+def _conversations(chance: Chance, examples: int) -> list[File]:
+    return [_lines(f"{part}.jsonl", lines) for part, lines in _parts(lambda: conversation(chance), examples)]
+
+
 def _parts(make: Callable[[], T], examples: int) -> Iterator[tuple[str, Sequence[T]]]:
     """Training, validation and test examples, none of them twice."""
     sizes = _sizes(examples)
@@ -158,4 +163,5 @@ DATASETS: dict[str, Dataset] = {
     "pictures": Dataset(_pictures, 600),
     "minimal-pairs": Dataset(_minimal_pairs, 2000),
     "dates": Dataset(_dates, 4000),
+    "conversations": Dataset(_conversations, 2000),
 }

@@ -106,6 +106,7 @@ class _Beam:
     """The beam of one prefix."""
 
     prefix: list[int]
+    limit: int  # tokens of a text, at most
     groups: list[_Group]
     tree: list[TreeNode]
 
@@ -116,6 +117,7 @@ def search(
     config: BeamConfig | None = None,
     constraints: Constraints | None = None,
     *,
+    limits: Sequence[int] | None = None,
     until: Callable[[Sequence[int]], bool] | None = None,
     attention: Callable[[Any], Float32[ndarray, "B source"]] | None = None,
     keep_tree: bool = False,
@@ -124,6 +126,7 @@ def search(
     """Searches the best texts after each prefix.
 
     The search of a prefix stops once `best` finished hypotheses are at least as good as any open one can become.
+    limits: the most tokens of a text after each prefix, in place of max_tokens.
     until: tokens after the prefix -> whether the hypothesis stops there.
     attention: state -> the attention of the next prediction over the source, NaN past its end; for coverage and
     alignments.
@@ -137,11 +140,16 @@ def search(
         )
     if config.coverage and attention is None:
         raise SettingError("coverage needs a model that attends to a source; set it to 0")
+    limits = [constraints.max_tokens] * len(prefixes) if limits is None else limits
+    if any(limit < len(constraints.begin) for limit in limits):
+        raise SettingError(f"begin has {len(constraints.begin)} tokens, more than a limit, {min(limits)}; raise it")
     state, attended_first = _begun(model, prefixes, constraints.begin, attention)
-    beams = _roots(model, prefixes, config, constraints, attended_first, keep_tree=keep_tree)
-    state = model.select(state, np.repeat(np.arange(len(prefixes), dtype=np.int32), config.groups))
-    for length in range(len(constraints.begin), constraints.max_tokens + config.must_end):
-        progress("searching", length, constraints.max_tokens)
+    beams = _roots(model, prefixes, limits, config, constraints.begin, attended_first, keep_tree=keep_tree)
+    longest = max(limits, default=0)
+    places = [i for i, beam in enumerate(beams) for group in beam.groups if group.open]
+    state = model.select(state, np.array(places, np.int32))
+    for length in range(len(constraints.begin), longest + config.must_end):
+        progress("searching", length, longest)
         candidates = _candidates(model, state, config, constraints, length, beams)
         attended = None if attention is None else attention(state)
         kept: list[tuple[int, _Node]] = []  # the open hypotheses, each with its parent's row in the state
@@ -153,11 +161,11 @@ def search(
                 row = rows.stop
                 limit = None if keep_tree else 2 * (config.size // config.groups)  # each parent has one </s>
                 children = _expand(group, candidates, rows, attended, config.diversity, used, limit)
-                chosen = list(_decide_fates(children, config, constraints, until, model.end))
+                chosen = list(_decide_fates(children, config, beam.limit, until, model.end))
                 used.update(child.token for child, fate in chosen if fate != "pruned")
                 grown = _enter(chosen, beam, group, config, keep_tree=keep_tree)
                 group.open = [node for _, node in grown]
-                if grown and _may_improve(group, config, constraints):
+                if grown and _may_improve(group, config, beam.limit):
                     kept += grown
                 else:
                     group.open = []
@@ -188,8 +196,9 @@ def _begun(
 def _roots(
     model: LanguageModel[Any],
     prefixes: Sequence[Int32[ndarray, " prefix"]],
+    limits: Sequence[int],
     config: BeamConfig,
-    constraints: Constraints,
+    first_tokens: Sequence[int],
     attended: Sequence[Float32[ndarray, "B source"]],
     *,
     keep_tree: bool,
@@ -198,11 +207,11 @@ def _roots(
 
     attended: when each of these tokens was predicted; empty if the model does not attend to a source.
     """
-    begin = np.array(constraints.begin, np.int32)
+    begin = np.array(first_tokens, np.int32)
     scores = model.score([begin] * len(prefixes), prefixes=prefixes, end=False)
     beams = []
-    for i, (prefix, row) in enumerate(zip(prefixes, scores, strict=True)):
-        beam = _Beam(as_tokens(prefix).tolist(), [], [])
+    for i, (prefix, limit, row) in enumerate(zip(prefixes, limits, scores, strict=True)):
+        beam = _Beam(as_tokens(prefix).tolist(), limit, [], [])
         node = _Node(None, -1, 0.0, 0, -1)
         rows = [step[i] for step in attended] or [None] * begin.size
         for token, log_prob, weights in zip(begin.tolist(), row.tolist(), rows, strict=True):
@@ -212,9 +221,10 @@ def _roots(
                 beam.tree.append(TreeNode(node.tree_index, token, log_prob, child.total, "kept"))
             node = child
         beam.groups.extend(_Group([node]) for _ in range(config.groups))
-        if begin.size == constraints.max_tokens and not config.must_end:  # no token can follow
+        if begin.size == limit and not config.must_end:  # no token can follow
             for group in beam.groups:
                 group.finished.append((-node.total / config.divisor(node.length), node.tokens(), "length", node))
+                group.open = []
         beams.append(beam)
     return beams
 
@@ -227,16 +237,28 @@ def _candidates(
     length: int,
     beams: list[_Beam],
 ) -> Candidates:
-    """The best next tokens of each open hypothesis: enough for a full beam and </s>, whatever other groups choose."""
-    if length == constraints.max_tokens:  # only </s> may follow
+    """The best next tokens of each open hypothesis: enough for a full beam and </s>, whatever other groups choose.
+
+    Where a text has reached its limit, only </s> may follow.
+    """
+    is_full = np.array([beam.limit == length for beam in beams for group in beam.groups for _ in group.open])
+    ends = None
+    if is_full.any():
         log_probs = model.next_log_probs(state)[:, model.end : model.end + 1]
-        return Candidates(np.full(log_probs.shape, model.end, np.int32), log_probs, log_probs.astype(np.float64))
+        ends = Candidates(np.full(log_probs.shape, model.end, np.int32), log_probs, log_probs.astype(np.float64))
+        if is_full.all():
+            return ends
     histories: list[History] = []
     if constraints.no_repeat:
         open_nodes = [(beam, node) for beam in beams for group in beam.groups for node in group.open]
         histories = [History([*beam.prefix, *node.tokens()], len(beam.prefix)) for beam, node in open_nodes]
     rules = constraints.rules(length, model.end, SamplingConfig())
-    return best_candidates(model, state, config.size + 1, rules, histories)
+    candidates = best_candidates(model, state, config.size + 1, rules, histories)
+    if ends is not None:
+        for column, only in zip(candidates, ends, strict=True):
+            column[is_full, :1] = only[is_full]
+        candidates.weights[is_full, 1:] = -np.inf
+    return candidates
 
 
 class _Child(NamedTuple):
@@ -279,7 +301,7 @@ def _expand(
 def _decide_fates(
     children: list[_Child],
     config: BeamConfig,
-    constraints: Constraints,
+    limit: int,
     until: Callable[[Sequence[int]], bool] | None,
     end: int,
 ) -> Iterator[tuple[_Child, Fate]]:
@@ -295,7 +317,7 @@ def _decide_fates(
             if until is not None and until([*child.parent.tokens(), child.token]):
                 yield child, "stop"
             else:
-                is_cut = not config.must_end and child.parent.length + 1 == constraints.max_tokens
+                is_cut = not config.must_end and child.parent.length + 1 == limit
                 yield child, "length" if is_cut else "kept"
 
 
@@ -320,7 +342,7 @@ def _enter(
     return kept
 
 
-def _may_improve(group: _Group, config: BeamConfig, constraints: Constraints) -> bool:
+def _may_improve(group: _Group, config: BeamConfig, limit: int) -> bool:
     """Whether an open hypothesis can still (or, with stop likely, will probably) beat those that the group returns.
 
     More tokens only lower a log-probability, divisors never shrink and coverage is never positive: so a hypothesis
@@ -329,7 +351,7 @@ def _may_improve(group: _Group, config: BeamConfig, constraints: Constraints) ->
     returned = -(-config.best // config.groups)
     if len(group.finished) < returned:
         return True
-    longest = constraints.max_tokens if config.stop == "sure" else group.open[0].length
+    longest = limit if config.stop == "sure" else group.open[0].length
     bound = max(node.total for node in group.open) / config.divisor(longest + 1)
     return -group.finished[returned - 1][0] < bound
 

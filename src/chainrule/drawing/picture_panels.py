@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textwrap import fill
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chainrule.drawing.colours import GRID, INK, PAPER
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 _ACROSS = 6  # panels in a line
 _LONGER = 1.5  # the longer side of a panel, in inches
 _HEAD, _NAME = 0.34, 0.24  # the height of a line of text above a row, and below a panel
+_FURTHER = 0.14  # of each further line of such a text
+_LETTERS = 15  # in an inch of a line
 
 
 class Panel(NamedTuple):
@@ -37,29 +40,35 @@ def panels_figure(heading: str, rows: Sequence[tuple[str, Sequence[Panel]]]) -> 
 
     tall, wide = rows[0][1][0].pixels.shape[:2]
     panel_width, panel_height = (_LONGER * side / max(tall, wide) for side in (wide, tall))
-    lines = [-(-len(panels) // _ACROSS) for _, panels in rows]
+    counts = [-(-len(panels) // _ACROSS) for _, panels in rows]
     across = min(_ACROSS, max(len(panels) for _, panels in rows))
     width = max(across * (panel_width + 0.1) + 0.1, 4.0)
-    height = _HEAD + sum(_HEAD + count * (panel_height + _NAME) for count in lines)
+    titles = [fill(title, int(width * _LETTERS)) for title, _ in rows]
+    names = [[fill(panel.name, max(8, int(panel_width * _LETTERS))) for panel in panels] for _, panels in rows]
+    below = _NAME + _FURTHER * max(name.count("\n") for several in names for name in several)
+    above = [_HEAD + _FURTHER * title.count("\n") for title in titles]
+    height = _HEAD + sum(head + count * (panel_height + below) for head, count in zip(above, counts, strict=True))
     figure = Figure(figsize=(width, height), facecolor=PAPER.light)
 
     def write(text: str, x: float, y: float, **style: Any) -> None:
-        figure.text(x / width, 1 - y / height, xml_text(text), color=INK.light, parse_math=False, **style)
+        lines = "\n".join(xml_text(line) for line in text.split("\n"))
+        figure.text(x / width, 1 - y / height, lines, color=INK.light, parse_math=False, **style)
 
     write(heading, 0.1, 0.24, fontsize=11, fontweight="bold")
     top = _HEAD
-    for title, panels in rows:
-        write(title, 0.1, top + 0.22, fontsize=9)
-        top += _HEAD
-        for i, panel in enumerate(panels):
+    for (_, panels), title, own_names, head in zip(rows, titles, names, above, strict=True):
+        write(title, 0.1, top + head - 0.12, fontsize=9)
+        top += head
+        for i, (panel, name) in enumerate(zip(panels, own_names, strict=True)):
             line, column = divmod(i, _ACROSS)
-            left, upper = 0.1 + column * (panel_width + 0.1), top + line * (panel_height + _NAME)
+            left, upper = 0.1 + column * (panel_width + 0.1), top + line * (panel_height + below)
             box = (left / width, 1 - (upper + panel_height) / height, panel_width / width, panel_height / height)
             axes = figure.add_axes(box)
             axes.imshow(panel.pixels, interpolation="nearest", aspect="auto")
             axes.set(xticks=[], yticks=[])
             for spine in axes.spines.values():
                 spine.set_color(GRID.light)
-            write(panel.name, left + panel_width / 2, upper + panel_height + 0.16, fontsize=8, ha="center")
-        top += -(-len(panels) // _ACROSS) * (panel_height + _NAME)
+            middle, under = left + panel_width / 2, upper + panel_height + 0.04
+            write(name, middle, under, fontsize=8, ha="center", va="top")
+        top += -(-len(panels) // _ACROSS) * (panel_height + below)
     return figure

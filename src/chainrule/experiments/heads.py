@@ -1,7 +1,10 @@
-"""Heads: what each head of a small Transformer looks at, after it has learned sentences whose verbs agree.
+"""Heads: what each head of a small Transformer looks at, after it has learned sentences of two kinds.
 
 the key near the cars from the houses is lost: when the verb is to be predicted, the subject is what matters, and the
-nouns that stand nearer mislead (Clark et al. 2019 ask the same of BERT).
+nouns that stand nearer mislead.
+
+the king said the girl near the house saw herself: when the reflexive is to be predicted, the person that it stands for
+matters, and the other one misleads (Clark et al. 2019 ask both of BERT).
 """
 
 from __future__ import annotations
@@ -21,24 +24,35 @@ from chainrule.neural.config import TransformerConfig
 from chainrule.training.config import TrainingConfig
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from jaxtyping import Float
     from numpy import ndarray
 
 _VERBS = {"is", "are", "was", "were", "has", "have"}
 _SUBJECT = 2  # its position, after </s> and `the`
+_PEOPLE = {"himself": ("boy", "king", "man"), "herself": ("girl", "queen", "woman")}
+_PLACES = ((), ("near", "the", "house"), ("from", "the", "city"), ("behind", "the", "garden"))
+_ACTIONS = ("saw", "helped", "hurt", "praised")
 
 
 class Habits(NamedTuple):
     """Mean weights of a head: the largest of each query; on the query's own word, the word before it and the first
-    token; and, where a verb is to be predicted, on its subject. distance: the mean distance in words.
+    token. distance: the mean distance in words.
     """
 
     largest: float
     own: float
     previous: float
     first: float
-    subject: float
     distance: float
+
+
+class Reflexive(NamedTuple):
+    """A sentence that ends with himself or herself, and the position of the word that this stands for, after </s>."""
+
+    words: list[str]
+    antecedent: int
 
 
 def heads(
@@ -54,38 +68,74 @@ def heads(
     """The habits of each head, with a line for each. Raises SettingError."""
     chance = Chance(seed, "heads")
     texts = [chance.choice(LEARNED)(chance).good.split() for _ in range(sentences)]
+    texts += [draw_reflexive(chance).words for _ in range(sentences)]
     tests = [agreement_at_a_distance(chance).good.split() for _ in range(tested)]
+    reflexives = [draw_reflexive(chance) for _ in range(tested)]
     words = sorted({word for text in (*texts, *tests) for word in text})
     ids = {word: FIRST_WORD + i for i, word in enumerate(words)}
     config = TransformerConfig(layers=layers, heads=4, width=width, context=32, memory="document")
     training = TrainingConfig(steps=steps, batch=32, seed=seed, compile="no")
     progress("heads: training", 0, 2)
-    model = train_small([[ids[word] for word in text] for text in texts], FIRST_WORD + len(words), config, training)
+    order = np.random.default_rng(seed).permutation(len(texts))
+    documents = [[ids[word] for word in texts[i]] for i in order.tolist()]
+    model = train_small(documents, FIRST_WORD + len(words), config, training)
     progress("heads: looking", 1, 2)
-    by_head: dict[str, list[Habits]] = {}
-    for text in tests:
-        verb = next(i for i, word in enumerate(text) if word in _VERBS)
-        _, maps = maps_of_text(model, np.array([ids[word] for word in text[:verb]], np.int32))
-        for layer in maps:
-            for head, weights in enumerate(layer.weights):
-                by_head.setdefault(f"layer {layer.layer}, head {head + 1}", []).append(habits(np.asarray(weights)))
+
+    def maps_before(text: list[str]) -> dict[str, Float[ndarray, "T T"]]:
+        """The weights of each head over a text, whose last query predicts the next word."""
+        _, maps = maps_of_text(model, np.array([ids[word] for word in text], np.int32))
+        return {
+            f"layer {layer.layer}, head {head + 1}": np.asarray(weights)
+            for layer in maps
+            for head, weights in enumerate(layer.weights)
+        }
+
+    verbs = [next(i for i, word in enumerate(text) if word in _VERBS) for text in tests]
+    before_verbs = [maps_before(text[:verb]) for text, verb in zip(tests, verbs, strict=True)]
+    before_reflexives = [(maps_before(reflexive.words[:-1]), reflexive.antecedent) for reflexive in reflexives]
     progress("heads", 2, 2)
-    means = {label: Habits(*np.mean(own, axis=0).tolist()) for label, own in by_head.items()}
-    subject, previous = (max(means, key=lambda label: getattr(means[label], what)) for what in ("subject", "previous"))
+    means = {head: Habits(*np.mean([habits(maps[head]) for maps in before_verbs], 0)) for head in before_verbs[0]}
+    subject = {head: _mean(maps[head][-1, _SUBJECT] for maps in before_verbs) for head in means}
+    antecedent = {head: _mean(maps[head][-1, place] for maps, place in before_reflexives) for head in means}
+    previous = {head: own.previous for head, own in means.items()}
+    (on_subject, share), (on_antecedent, part), (on_previous, rest) = map(_largest, (subject, antecedent, previous))
     return Findings(
         title="What heads look at",
         x=Axis(
             label="attention",
-            categories=["largest weight", "own word", "word before", "first token", "verb to subject"],
+            categories=[
+                *("largest weight", "own word", "word before", "first token"),
+                *("verb to subject", "reflexive to person"),
+            ],
         ),
         y=Axis(label="mean weight"),
-        lines=[Line(label=label, x=list(range(5)), y=list(own[:5])) for label, own in means.items()],
+        lines=[
+            Line(label=head, x=list(range(6)), y=[*map(float, own[:4]), subject[head], antecedent[head]])
+            for head, own in means.items()
+        ],
         finding=(
-            f"Where the verb is to be predicted, {subject} puts {means[subject].subject:.0%} of its weight on the "
-            f"subject, across misleading nouns; {previous} looks at the word before ({means[previous].previous:.0%})."
+            f"Where the verb is to be predicted, {on_subject} puts {share:.0%} of its weight on the subject, across "
+            f"misleading nouns; where himself or herself is, {on_antecedent} puts {part:.0%} on the person meant, not "
+            f"on the other one; {on_previous} looks at the word before ({rest:.0%})."
         ),
-        says=[f"{label}: looks back {own.distance:.1f} words on average" for label, own in means.items()],
+        says=[f"{head}: looks back {own.distance:.1f} words on average" for head, own in means.items()],
     )
+
+
+def draw_reflexive(chance: Chance) -> Reflexive:
+    """the king said the girl near the house saw herself; half of the sentences have no other person."""
+    pronoun, other = ("himself", "herself") if chance.below(2) else ("herself", "himself")
+    start = ["the", chance.choice(_PEOPLE[other]), "said"] if chance.below(2) else []
+    words = [*start, "the", chance.choice(_PEOPLE[pronoun]), *chance.choice(_PLACES), chance.choice(_ACTIONS), pronoun]
+    return Reflexive(words, len(start) + 2)
+
+
+def _largest(weights: dict[str, float]) -> tuple[str, float]:
+    return max(weights.items(), key=lambda item: item[1])
+
+
+def _mean(weights: Iterable[float]) -> float:
+    return float(np.mean(list(weights)))
 
 
 def habits(weights: Float[ndarray, "T T"]) -> Habits:
@@ -98,6 +148,5 @@ def habits(weights: Float[ndarray, "T T"]) -> Habits:
         own=float(np.diagonal(weights)[1:].mean()),
         previous=float(np.diagonal(weights, -1).mean()),
         first=float(later[:, 0].mean()),
-        subject=float(weights[-1, _SUBJECT]),
         distance=float((later * distances).sum(axis=1).mean()),
     )

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.errors import SettingError
+from chainrule.experiments.enlarged import enlarged
+from chainrule.experiments.names import TRAINED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,13 +17,15 @@ if TYPE_CHECKING:
 
 
 @shows_progress
-def experiment(name: Name, *, seed: int = 0, progress: ProgressOption = None) -> Findings:
+def experiment(name: Name, *, seed: int = 0, minutes: float | None = None, progress: ProgressOption = None) -> Findings:
     """Measures what textbooks claim of language models; gives lines, a finding and other sentences.
 
-    seed: of all random numbers. Each experiment is also a function with more arguments, such as
-    `chainrule.experiments.memory.memory`. Raises SettingError for an unknown name.
+    seed: of all random numbers. minutes: train for as many steps as fit this time, in place of the usual ones. Each
+    experiment is also a function with more arguments, such as `chainrule.experiments.memory.memory`. Raises
+    SettingError for an unknown name, and for minutes of an experiment that trains no network.
 
     good:  print(chainrule.experiment("gradients"))
+    good:  chainrule.experiment("scaling", minutes=20)
     """
     from chainrule.experiments.agreement import agreement
     from chainrule.experiments.attention import attention
@@ -62,4 +66,10 @@ def experiment(name: Name, *, seed: int = 0, progress: ProgressOption = None) ->
     }
     if name not in functions:
         raise SettingError(f"there is no experiment {name!r}; expected one of {', '.join(functions)}")
-    return functions[name](seed=seed, progress=callback(progress))
+    if minutes is None:
+        return functions[name](seed=seed, progress=callback(progress))
+    if name not in TRAINED:
+        raise SettingError(
+            f"minutes is for experiments that train networks: {', '.join(TRAINED)}; {name} trains none, so leave it out"
+        )
+    return enlarged(functions[name], minutes, seed=seed, progress=callback(progress))

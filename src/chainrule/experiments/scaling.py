@@ -1,7 +1,6 @@
 """Scaling: the loss of Transformers by size and by training tokens, with a power law through each (Kaplan et al. 2020).
 
-Small networks that read characters of the built-in text are trained for several numbers of steps. `longer` multiplies
-them all.
+Small networks that read characters of the built-in text are trained for several numbers of steps.
 """
 
 from __future__ import annotations
@@ -44,23 +43,21 @@ def scaling(
     lines: Sequence[str] | None = None,
     widths: Sequence[int] = (16, 32, 64),
     steps: Sequence[int] = (50, 100, 200, 400),
-    longer: float = 1.0,
 ) -> Findings:
     """The held-out loss of a character by training tokens, with a line for each width.
 
-    lines: a text; by default the built-in one. longer: a factor of all steps. Raises TextError.
+    lines: a text; by default the built-in one. Raises TextError.
     """
     tokenizer, stream, _ = tokenized(Lines(lines or sample_lines(progress)), "character", progress=silent)
     cut = int(0.95 * len(stream))
     heldout = [stream[i : i + _CONTEXT] for i in range(cut, len(stream) - _CONTEXT, 4 * _CONTEXT)][:200]
-    budgets = [max(1, round(longer * count)) for count in steps]
-    tokens = [float(count * _CONTEXT * _BATCH) for count in budgets]
+    tokens = [float(count * _CONTEXT * _BATCH) for count in steps]
     curves, says, runs = [], [], 0
     for width in widths:
         losses = []
         config = TransformerConfig(layers=2, heads=2, width=width, context=_CONTEXT)
-        for count in budgets:
-            progress(f"scaling: width {width}, {count:,} steps", runs, len(widths) * len(budgets))
+        for count in steps:
+            progress(f"scaling: width {width}, {count:,} steps", runs, len(widths) * len(steps))
             training = TrainingConfig(steps=count, batch=_BATCH, seed=seed, compile="no")
             model, _ = FAMILIES["transformer"].train(
                 stream[:cut], tokenizer.vocabulary_size, config, silent, options=StreamOptions(training=training)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from chainrule.families.family import Arrays, Json
     from chainrule.ngram.model_class import AnyNGram
     from chainrule.ngram.models.compact_model import CompactNGramModel
+    from chainrule.ngram.models.sharded_model import ShardedModel
 
 
 def _train(
@@ -26,13 +27,13 @@ def _train(
     return train_ngram(stream, vocabulary_size, config, progress)
 
 
-def _take_apart(model: AnyNGram | CompactNGramModel) -> tuple[Json, Arrays]:
+def _take_apart(model: AnyNGram | CompactNGramModel | ShardedModel) -> tuple[Json, Arrays]:
     from chainrule.ngram.saving import take_apart
 
     return take_apart(model)
 
 
-def _put_together(settings: Json, arrays: Arrays, vocabulary_size: int) -> AnyNGram | CompactNGramModel:
+def _put_together(settings: Json, arrays: Arrays, vocabulary_size: int) -> AnyNGram | CompactNGramModel | ShardedModel:
     from chainrule.ngram.saving import put_together
 
     return put_together(settings, arrays, vocabulary_size)

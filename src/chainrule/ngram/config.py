@@ -9,6 +9,7 @@ from chainrule.errors import SettingError
 
 MAX_ORDER = 24
 FAST, COMPACT = "fast", "compact"  # the layouts of a table; see trie/table.py and compact/table.py
+SHARDS = "shards"  # fast tables that share out the n-grams; see shards/cutting.py
 
 Smoothing = Literal[
     "maximum-likelihood",

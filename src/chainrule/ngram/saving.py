@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from chainrule.errors import ModelFormatError
 from chainrule.ngram.compact.table import CompactTable
-from chainrule.ngram.config import COMPACT, FAST, MAX_ORDER
+from chainrule.ngram.config import COMPACT, FAST, MAX_ORDER, SHARDS
 from chainrule.ngram.model_class import model_from_settings
 from chainrule.ngram.models.compact_model import CompactNGramModel
+from chainrule.ngram.models.sharded_model import ShardedModel
+from chainrule.ngram.shards.cutting import sharded_from_arrays, sharded_settings
 from chainrule.ngram.trie.table import Table
 
 if TYPE_CHECKING:
@@ -17,8 +19,10 @@ if TYPE_CHECKING:
     from chainrule.ngram.model_class import AnyNGram
 
 
-def take_apart(model: AnyNGram | CompactNGramModel) -> tuple[dict[str, Any], dict[str, ndarray]]:
+def take_apart(model: AnyNGram | CompactNGramModel | ShardedModel) -> tuple[dict[str, Any], dict[str, ndarray]]:
     """The settings and the arrays of a model."""
+    if isinstance(model, ShardedModel):
+        return sharded_settings(model)
     if isinstance(model, CompactNGramModel):
         table = model.compact
         settings = {"ngrams": list(table.level_sizes), "layout": COMPACT, "run_bits": list(table.run_bits)}
@@ -28,7 +32,7 @@ def take_apart(model: AnyNGram | CompactNGramModel) -> tuple[dict[str, Any], dic
 
 def put_together(
     settings: dict[str, Any], arrays: dict[str, ndarray], vocabulary_size: int
-) -> AnyNGram | CompactNGramModel:
+) -> AnyNGram | CompactNGramModel | ShardedModel:
     """The model of settings and arrays. Raises ModelFormatError."""
     sizes = settings.get("ngrams")
     if (
@@ -47,8 +51,10 @@ def put_together(
     layout = settings.get("layout", FAST)
     if layout == COMPACT:
         return CompactNGramModel(CompactTable.from_arrays(sizes, settings.get("run_bits"), arrays))
+    if layout == SHARDS:
+        return sharded_from_arrays(settings, arrays, vocabulary_size)
     if layout != FAST:
         raise ModelFormatError(
-            f"the n-gram settings hold layout = {layout!r}; this version knows {FAST!r} and {COMPACT!r}"
+            f"the n-gram settings hold layout = {layout!r}; this version knows {FAST!r}, {COMPACT!r} and {SHARDS!r}"
         )
     return model_from_settings(settings, Table.from_arrays(sizes, arrays))

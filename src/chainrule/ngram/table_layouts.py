@@ -10,6 +10,7 @@ from chainrule.ngram.config import COMPACT, FAST
 from chainrule.ngram.kenlm.hashed_model import HashedModel
 from chainrule.ngram.models.compact_model import CompactNGramModel
 from chainrule.ngram.models.ngram_model import NGramModel
+from chainrule.ngram.models.sharded_model import ShardedModel
 
 if TYPE_CHECKING:
     from chainrule.base.progress import Progress
@@ -37,6 +38,8 @@ def fast(model: Any, progress: Progress) -> NGramModel | HashedModel:
 
 def plain_table_model(model: Any, problem: str) -> NGramModel | HashedModel | CompactNGramModel:
     """The model, if it consists of its table alone. Raises SettingError with the `problem` that any other one has."""
+    if isinstance(model, ShardedModel):
+        raise SettingError(f"a model in shards {problem}; take the model that was cut into shards")
     if not isinstance(model, NGramModel | HashedModel | CompactNGramModel):
         raise SettingError(
             f"a model of stupid backoff, or of documents that begin with several <s>, {problem}; save it as a folder"

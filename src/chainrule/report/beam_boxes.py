@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 ROW, GAP, MARGIN, HEAD, HEAD_OF_PAGE = 26, 46, 24, 92, 50  # pixels
 LETTER = 7.3  # the width of a letter of 13 pixels
+LETTER_OF_TEXT, LETTER_OF_TITLE, LINE = 7.0, 11.0, 16  # of 12 pixels, of 16 and bold; the height of a line of text
 CAPITAL = 0.25  # the extra width of a capital, in letters
 LONGEST, LONGEST_RUN = 24, 60  # the most letters of a token, and of a run of tokens
 
@@ -89,20 +90,35 @@ def walk(root: Box) -> Iterator[Box]:
         stack.extend(reversed(box.children))
 
 
-def draw(root: Box, head: float) -> dict[str, Any]:
-    """The boxes and lines with their positions, and the size of the drawing, in pixels. head: above the boxes."""
-    visible = list(walk(root))
-    columns = max(box.column for box in visible) + 1
-    widths = [max(box.width for box in visible if box.column == column) for column in range(columns)]
-    lefts = [MARGIN + sum(widths[:column]) + GAP * column for column in range(columns)]
+def width_of(root: Box) -> float:
+    """Of all boxes with their margins, in pixels."""
+    widths = _column_widths(root)
+    return sum(widths) + GAP * (len(widths) - 1) + 2 * MARGIN
+
+
+def draw(root: Box, head: float, least: float) -> dict[str, Any]:
+    """The boxes and lines with their positions, and the size of the drawing, in pixels.
+
+    head: above the boxes. least: the width of a drawing whose boxes take less.
+    """
+    visible, widths = list(walk(root)), _column_widths(root)
+    lefts = [MARGIN + sum(widths[:column]) + GAP * column for column in range(len(widths))]
     return {
-        "width": max(lefts[-1] + widths[-1] + MARGIN, 760),
+        "width": max(width_of(root), least),
         "head": head,
         "height": head + ROW * (max(box.row for box in visible) + 1) + MARGIN,
         "margin": MARGIN,
         "lines": [_line(box, child, lefts, head) for box in visible for child in reversed(box.children)],
         "boxes": [_drawn(box, lefts, head) for box in visible],
     }
+
+
+def _column_widths(root: Box) -> list[float]:
+    """The width of the widest box of each column."""
+    widths: dict[int, float] = {}
+    for box in walk(root):
+        widths[box.column] = max(box.width, widths.get(box.column, 0))
+    return [widths[column] for column in sorted(widths)]
 
 
 def shortened(text: str, longest: int) -> str:

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import json
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from chainrule.base.json_numbers import finite
 from chainrule.drawing.glyphs import legible
 from chainrule.drawing.rendering import render
-from chainrule.report.beam_boxes import HEAD, HEAD_OF_PAGE, MARGIN, build_boxes, draw, shortened
+from chainrule.report.beam_boxes import (
+    HEAD,
+    HEAD_OF_PAGE,
+    LETTER_OF_TEXT,
+    LETTER_OF_TITLE,
+    LINE,
+    MARGIN,
+    build_boxes,
+    draw,
+    shortened,
+    width_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -104,18 +116,26 @@ def _drawing(title: str, prompt: str, tree: SearchTree, name: Callable[[int], st
     scored = [node.fate != "greedy" for node in tree.nodes]
     greedy = set(tree.greedy)
     shown = [len(tree.nodes) <= MANY or node.fate != "pruned" or i in greedy for i, node in enumerate(tree.nodes)]
-    legend = list(_legend())
     left_out = "" if all(shown) else f"; {shown.count(False):,} pruned hypotheses are left out"
-    drawing = draw(build_boxes(prompt, tree, name, shown, joined=not is_page), head=HEAD_OF_PAGE if is_page else HEAD)
+    subtitle = (
+        f"{scored.count(True):,} hypotheses scored{left_out}. "
+        "In a box: the token, its log-probability, and the total so far, in nats."
+    )
+    finding = compare_with_greedy(tree, name)
+    legend = list(_legend())
+    root, least = build_boxes(prompt, tree, name, shown, joined=not is_page), legend[-1]["end"] + MARGIN
+    letters = int((max(width_of(root), least) - 2 * MARGIN) / LETTER_OF_TEXT)
+    lines = wrap(finding, letters)
+    head = HEAD_OF_PAGE if is_page else HEAD + LINE * (len(lines) - 1)
     return {
-        **drawing,
-        "width": max(drawing["width"], legend[-1]["right"]),
-        "title": shortened(title, 100),
-        "subtitle": f"{scored.count(True):,} hypotheses scored{left_out}. "
-        "In a box: the token, its log-probability, and the total so far, in nats.",
-        "finding": compare_with_greedy(tree, name),
+        "title": shortened(title, int(letters * LETTER_OF_TEXT / LETTER_OF_TITLE)),
+        "subtitle": subtitle,
+        "finding": finding,
+        "finding_lines": lines,
+        "line_height": LINE,
         "legend": legend,
         "is_page": is_page,
+        **draw(root, head=head, least=least),
     }
 
 
@@ -145,6 +165,6 @@ def _hypothesis(tree: SearchTree, i: int, text: Callable[[Sequence[int]], str]) 
 def _legend() -> Iterator[dict[str, Any]]:
     left = float(MARGIN)
     for kind, label in LEGEND:
-        right = left + 20 + 6.4 * len(label) + 22
-        yield {"kind": kind, "label": label, "left": left, "right": right}
-        left = right
+        end = left + 20 + LETTER_OF_TEXT * len(label)
+        yield {"kind": kind, "label": label, "left": left, "end": end}
+        left = end + 22

@@ -3,6 +3,7 @@
     config.json                  what the model is, which files belong to it, and how it was made
     arrays-<digest>.safetensors  its arrays, named by their content
     tokenizer-<digest>.json      what the tokenizer needs besides the vocabulary, if anything
+    shard-00000-<digest>.safetensors, ...  the arrays of parts of a model that may be larger than memory
     README.md                    a model card for people
 
 Replacing config.json is the only commit point: a failure before it leaves the old model intact, and a failure after it
@@ -54,8 +55,14 @@ RUN = (
 )  # written during training, and left by training that was killed
 _TEMPORARY = ".tmp"
 _SEAL = b"\n<!-- SHA-256 of the above: "
-_NAMED_BY_CONTENT = re.compile("|".join(rf"{Path(n).stem}-[0-9a-f]{{16}}\{Path(n).suffix}" for n in _DATA))
-_LEFTOVER = re.compile(rf"({'|'.join(map(re.escape, (*_DATA, CONFIG, CARD)))})\.[0-9a-f]{{8}}\{_TEMPORARY}")
+_SHARD = re.compile(r"(shard-\d{5})\.safetensors")
+_NAMED_BY_CONTENT = re.compile(
+    "|".join([rf"{Path(n).stem}-[0-9a-f]{{16}}\{Path(n).suffix}" for n in _DATA])
+    + r"|shard-\d{5}-[0-9a-f]{16}\.safetensors"
+)
+_LEFTOVER = re.compile(
+    rf"({'|'.join(map(re.escape, (*_DATA, CONFIG, CARD)))}|{_SHARD.pattern})\.[0-9a-f]{{8}}\{_TEMPORARY}"
+)
 
 
 def check_target(folder: Path, *, overwrite: bool) -> None:
@@ -94,7 +101,8 @@ def save_model(
 ) -> None:
     """Saves a model and commits it.
 
-    texts: the contents of further data files: tokenizer.json, source-tokenizer.json.
+    arrays: one whose name begins with shard-00000/ is in a file of that shard. texts: the contents of further data
+    files: tokenizer.json, source-tokenizer.json.
     Raises OutputError. After an error or an interrupt before the commit, the folder is as it was.
     Raises EstimationError if a number is NaN.
     """
@@ -107,8 +115,9 @@ def save_model(
     tag = f".{secrets.token_hex(4)}{_TEMPORARY}"
     with _undo_on_failure(folder) as new_path, lock_folder(folder):
         check_target(folder, overwrite=overwrite)  # again: another process may have been faster
-        written = {name: new_path(name + tag) for name in (ARRAYS, *texts)}
-        digests = {ARRAYS: write_tensors(written[ARRAYS], arrays, progress)}
+        by_file = _by_file(arrays)
+        written = {name: new_path(name + tag) for name in (*by_file, *texts)}
+        digests = {name: write_tensors(written[name], own, progress) for name, own in by_file.items()}
         for name, data in texts.items():
             digests[name] = _write_synced(written[name], data)
         files = {
@@ -164,13 +173,23 @@ def open_model(folder: Path) -> FolderContents:
         before = _read_if_present(folder / CONFIG)
         try:
             entry = read_config(folder)
-            texts = {name: _read_checked(folder, entry, name) for name in entry.files if name != ARRAYS}
+            shards = {name: match[1] for name in entry.files if (match := _SHARD.fullmatch(name))}
+            texts = {name: _read_checked(folder, entry, name) for name in entry.files if name not in {ARRAYS, *shards}}
             mapped = MappedFile(_data_file(folder, entry, ARRAYS))
-            return FolderContents(entry, open_tensors(_data_file(folder, entry, ARRAYS)), texts, mapped)
+            arrays = open_tensors(_data_file(folder, entry, ARRAYS))
+            for name, shard in shards.items():
+                own = open_tensors(_data_file(folder, entry, name))
+                arrays.update({f"{shard}/{array}": numbers for array, numbers in own.items()})
+            return FolderContents(entry, arrays, texts, mapped)
         except ModelFormatError:
             if before == _read_if_present(folder / CONFIG):
                 raise
             # Another process replaced the model while it was being opened: open the new one.
+
+
+def open_data_file(folder: Path, entry: ModelEntry, name: str) -> dict[str, ndarray]:
+    """The arrays of one data file, mapped into memory. Raises ModelFormatError."""
+    return open_tensors(_data_file(folder, entry, name))
 
 
 def verify_model(folder: Path, progress: Progress = silent) -> ModelEntry:
@@ -189,9 +208,21 @@ def verify_model(folder: Path, progress: Progress = silent) -> ModelEntry:
     return entry
 
 
+def _by_file(arrays: dict[str, ndarray]) -> dict[str, dict[str, ndarray]]:
+    """The arrays of each data file."""
+    files: dict[str, dict[str, ndarray]] = {ARRAYS: {}}
+    for name, array in arrays.items():
+        file, _, own = name.partition("/")
+        if _SHARD.fullmatch(f"{file}.safetensors"):
+            files.setdefault(f"{file}.safetensors", {})[own] = array
+        else:
+            files[ARRAYS][name] = array
+    return files
+
+
 def _data_file(folder: Path, entry: ModelEntry, name: str) -> Path:
     """The path of a data file, which exists and has the right size. Raises ModelFormatError."""
-    if name not in _DATA:
+    if name not in _DATA and not _SHARD.fullmatch(name):
         raise ModelFormatError(f"{folder / CONFIG}: files.{name} is unknown; expected {' or '.join(_DATA)}")
     data = entry.files.get(name)
     if data is None or Path(data.name).name != data.name or data.name in ("", "..") or "\0" in data.name:

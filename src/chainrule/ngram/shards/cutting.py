@@ -1,0 +1,141 @@
+"""Cuts an n-gram table into shards by ranges of first words, and puts them together as a model again."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from chainrule.errors import ModelFormatError, SettingError
+from chainrule.ngram.config import SHARDS
+from chainrule.ngram.models.ngram_model import NGramModel
+from chainrule.ngram.models.sharded_model import NODE_BITS, ShardedModel
+from chainrule.ngram.trie.records import NODE, Records, context_type, narrowest
+from chainrule.ngram.trie.table import Table, table_from_records
+
+if TYPE_CHECKING:
+    from numpy import ndarray
+
+    from chainrule.base.progress import Progress
+
+MAX_SHARDS = 10_000
+TASK = "cutting into shards"
+
+
+def shard_model(model: Any, shards: int, progress: Progress) -> ShardedModel:
+    """The model in shards of about as many n-grams, fewer where the vocabulary is small. Raises SettingError."""
+    if not isinstance(shards, int) or isinstance(shards, bool) or not 1 <= shards <= MAX_SHARDS:
+        raise SettingError(f"shards is {shards!r}; expected a whole number from 1 to {MAX_SHARDS:,}")
+    if not isinstance(model, NGramModel):
+        why = getattr(model, "why_no_table", None) or "it is compact"
+        raise SettingError(f"only a plain n-gram model can be cut into shards; this one is not: {why}")
+    edges = _edges(model.table, shards)
+    tables: list[Table] = []
+    for first, last in itertools.pairwise(edges):
+        progress(TASK, len(tables), len(edges) - 1)
+        tables.append(shard_of(model.table, first, last))
+    progress(TASK, len(tables), len(tables))
+    return ShardedModel(tables, edges)
+
+
+def shard_of(table: Table, first: int, last: int) -> Table:
+    """The table of all unigrams, and of the longer n-grams with the first words first .. last."""
+    spans = _spans(table, first, last)
+    sizes = (table.vocabulary_size, *(stop - start for start, stop in spans))
+    index = narrowest(1 + sum(sizes))
+    nodes = np.empty(1 + sum(sizes), NODE)
+    contexts = np.zeros(1 + sum(sizes) - sizes[-1] + 1, context_type(index))
+    unigrams = 1 + table.vocabulary_size
+    at = 0
+    for order, (start, stop) in enumerate([(0, unigrams), *spans], start=1):
+        own = slice(at, at + stop - start)
+        nodes[own] = table.nodes[start:stop]
+        if order < table.order:
+            low, high = spans[order - 1]
+            following = np.clip(table.begin[start:stop].astype(np.int64), low, high) - low
+            contexts["begin"][own] = own.stop + following
+            contexts["log_backoff"][own] = table.log_backoffs[start:stop]
+        at = own.stop
+    contexts["begin"][0], contexts["begin"][-1] = 1, nodes.size
+    if table.order == 1:
+        contexts["log_backoff"][0] = table.log_backoffs[0]
+    return table_from_records(sizes, Records(nodes, contexts), None)
+
+
+def sharded_settings(model: ShardedModel) -> tuple[dict[str, Any], dict[str, ndarray]]:
+    """Settings and arrays for a model folder, where each shard has a file of its own."""
+    arrays = {
+        f"{file_of(k)}/{name}": array for k, shard in enumerate(model.shards) for name, array in shard.arrays().items()
+    }
+    sizes = [list(shard.level_sizes) for shard in model.shards]
+    return {"ngrams": list(model.level_sizes), "layout": SHARDS, "edges": model.edges, "shards": sizes}, arrays
+
+
+def sharded_from_arrays(settings: dict[str, Any], arrays: dict[str, ndarray], vocabulary_size: int) -> ShardedModel:
+    """The model of settings and arrays; reads nothing of the shards. Raises ModelFormatError."""
+    edges, sizes = index_of(settings)
+    if edges[-1] != vocabulary_size:
+        raise ModelFormatError(f"the shards are of {edges[-1]:,} words and the vocabulary has {vocabulary_size:,}")
+    return ShardedModel([table_of_shard(k, own, arrays) for k, own in enumerate(sizes)], edges)
+
+
+def index_of(settings: dict[str, Any]) -> tuple[list[int], list[list[int]]]:
+    """The first words of shards, and the n-grams of each order in each shard. Raises ModelFormatError."""
+    edges, sizes, ngrams = settings.get("edges"), settings.get("shards"), settings.get("ngrams")
+    if not (
+        isinstance(edges, list)
+        and isinstance(sizes, list)
+        and isinstance(ngrams, list)
+        and 1 <= len(sizes) == len(edges) - 1 <= MAX_SHARDS
+        and all(type(edge) is int for edge in edges)
+        and edges[0] == 0
+        and edges == sorted(set(edges))
+        and all(isinstance(own, list) and len(own) == len(ngrams) and own[0] == edges[-1] for own in sizes)
+        and all(type(size) is int and 0 <= size < 1 << NODE_BITS for own in sizes for size in own)
+    ):
+        raise ModelFormatError(
+            "the n-gram settings do not say which words each shard begins with, and how many n-grams it has; the file "
+            "is damaged"
+        )
+    return edges, sizes
+
+
+def table_of_shard(k: int, sizes: list[int], arrays: dict[str, ndarray]) -> Table:
+    """The table of a shard with so many n-grams of each order; arrays: of all shards. Raises ModelFormatError."""
+    prefix = f"{file_of(k)}/"
+    own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+    try:
+        return Table.from_arrays(sizes, own)
+    except ModelFormatError as error:
+        raise ModelFormatError(f"shard {k}: {error}") from error
+
+
+def file_of(k: int) -> str:
+    """What the names of a shard's file and arrays begin with."""
+    return f"shard-{k:05d}"
+
+
+def _spans(table: Table, first: int, last: int) -> list[tuple[int, int]]:
+    """By order from 2, the nodes of the n-grams with the first words first .. last."""
+    spans, low, high = [], 1 + first, 1 + last
+    for _ in range(2, table.order + 1):
+        low, high = int(table.begin[low]), int(table.begin[high])
+        spans.append((low, high))
+    return spans
+
+
+def _edges(table: Table, shards: int) -> list[int]:
+    """Cuts the vocabulary into ranges of first words with about as many n-grams each."""
+    size, edges = table.vocabulary_size, [0]
+    total = sum(high - low for low, high in _spans(table, 0, size))
+    for k in range(1, shards):
+        low, high = edges[-1], size
+        while low < high:  # the first word at which enough n-grams came before
+            middle = (low + high) // 2
+            if sum(stop - start for start, stop in _spans(table, 0, middle)) * shards < k * total:
+                low = middle + 1
+            else:
+                high = middle
+        edges.append(low)
+    return sorted({*edges, size})

@@ -1,0 +1,164 @@
+"""Scores n-grams by the shards of a model that other processes serve: `chainrule shard-serve`."""
+
+from __future__ import annotations
+
+import json
+import socket
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+
+from chainrule.errors import ServiceError, SettingError
+from chainrule.ngram.shards.rows import PADDING
+from chainrule.serving.shard_server import ERROR, MAX_ROWS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+
+    from jaxtyping import Float32, Int32
+    from numpy import ndarray
+
+_TIMEOUT = 60.0  # seconds
+_MAX_HEADER = 1 << 24
+
+
+class _Process:
+    """A connection to a process and what it serves."""
+
+    def __init__(self, address: str, timeout: float) -> None:
+        """Raises SettingError, ServiceError."""
+        self.address = address
+        host, _, port = address.rpartition(":")
+        if not host or not port.isdigit():
+            raise SettingError(f"{address!r} is no address; expected host:port, such as 127.0.0.1:9000")
+        try:
+            self._socket = socket.create_connection((host.strip("[]"), int(port)), timeout)
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._file: BinaryIO = self._socket.makefile("rb")
+            said: dict[str, Any] = json.loads(self._file.readline(_MAX_HEADER))
+            self.shards: list[int] = said["shards"]
+            self.edges: list[int] = said["edges"]
+            self.order: int = said["order"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ServiceError(
+                f"{address}: no shards are served there: {error}; start chainrule shard-serve"
+            ) from error
+
+    def send(self, rows: Int32[ndarray, "rows order"]) -> None:
+        self._socket.sendall(len(rows).to_bytes(4, "little") + rows.astype("<i4").tobytes())
+
+    def receive(self, size: int) -> Float32[ndarray, "rows 2"]:
+        """Raises OSError, ServiceError."""
+        number = int.from_bytes(self._read(4), "little")
+        if number == ERROR:
+            message = self._read(int.from_bytes(self._read(4), "little")).decode("utf-8", "replace")
+            raise ServiceError(f"{self.address}: {message}")
+        if number != size:
+            raise ServiceError(f"{self.address}: answered {number} of {size} rows; it is another program, or damaged")
+        return np.frombuffer(self._read(8 * size), "<f4").reshape(size, 2)
+
+    def _read(self, size: int) -> bytes:
+        data = self._file.read(size)
+        if len(data) < size:
+            raise ConnectionError("the connection was closed")
+        return data
+
+    def close(self) -> None:
+        self._file.close()
+        self._socket.close()
+
+
+class ShardClient:
+    """The probabilities of n-grams, from processes that together serve all shards of a model.
+
+    good:  with ShardClient(["127.0.0.1:9000", "127.0.0.1:9001"]) as client: client.score(ngrams)
+    """
+
+    def __init__(self, addresses: Sequence[str], *, timeout: float = _TIMEOUT) -> None:
+        """timeout: seconds to wait for a process. Raises SettingError; ServiceError, which names a missing shard."""
+        self._processes: list[_Process] = []
+        try:
+            for address in addresses:
+                self._processes.append(_Process(address, timeout))
+            if not self._processes:
+                raise SettingError("no address of shards is given; expected one or more, such as 127.0.0.1:9000")
+            first = self._processes[0]
+            self.order, self.edges = first.order, np.array(first.edges)
+            for process in self._processes:
+                if (process.order, process.edges) != (first.order, first.edges):
+                    raise ServiceError(f"{process.address} and {first.address} serve shards of different models")
+            self._server_of = {shard: i for i, process in enumerate(self._processes) for shard in process.shards}
+            missing = sorted(set(range(self.edges.size - 1)) - set(self._server_of))
+            if missing:
+                raise ServiceError(
+                    f"shard {missing[0]} is served nowhere, of {self.edges.size - 1}; "
+                    f"start chainrule shard-serve with --shards {' '.join(map(str, missing))}"
+                )
+        except BaseException:
+            self.close()
+            raise
+
+    def score(self, ngrams: Int32[ndarray, "ngrams width"]) -> Float32[ndarray, " ngrams"]:
+        """log P(the last word of each row | those before it), in nats, as the whole model has it.
+
+        ngrams: at most order words a row, PADDING at the beginning; a document's first word follows <s>. One request
+        goes to each process, whatever the number of rows. Raises ServiceError, which names the shards that are lost.
+        """
+        ngrams = np.ascontiguousarray(ngrams, np.int32)
+        count, width = ngrams.shape
+        if not 1 <= width <= self.order or (count and (ngrams[:, -1] == PADDING).any()):
+            raise SettingError(f"expected rows of 1 to {self.order} words, each with a last one")
+        values = np.full((count * width, 2), np.nan, np.float32)
+        suffixes = np.full((count, width, self.order), PADDING, np.int32)
+        for start in range(width):
+            suffixes[:, start, : width - start] = ngrams[:, start:]
+        rows = suffixes.reshape(count * width, self.order)
+        shards = np.searchsorted(self.edges[1:], rows[:, 0], side="right")
+        server_of = np.array([self._server_of[shard] for shard in range(self.edges.size - 1)] + [-1])
+        servers = np.where(rows[:, 0] == PADDING, -1, server_of[np.minimum(shards, self.edges.size - 1)])
+        for first in range(0, len(rows), MAX_ROWS):
+            part = slice(first, first + MAX_ROWS)
+            values[part] = self._look_up(rows[part], servers[part])
+        by_start = values.reshape(count, width, 2)
+        log_probs, backoffs = by_start[..., 0], by_start[..., 1]
+        longest = np.argmax(~np.isnan(log_probs), axis=1)
+        scores = log_probs[np.arange(count), longest]
+        for start in range(width - 1, -1, -1):  # the shortest context first, as in the whole model
+            scores = scores + np.where((start < longest) & ~np.isnan(backoffs[:, start]), backoffs[:, start], 0)
+        return scores.astype(np.float32)
+
+    def _look_up(self, rows: Int32[ndarray, "rows order"], servers: ndarray) -> Float32[ndarray, "rows 2"]:
+        values = np.full((len(rows), 2), np.nan, np.float32)
+        asked = []
+        for i, process in enumerate(self._processes):
+            own = np.flatnonzero(servers == i)
+            if own.size:
+                asked.append((process, own))
+        for process, own in asked:
+            self._calling(process, process.send, rows[own])
+        for process, own in asked:
+            values[own] = self._calling(process, process.receive, own.size)
+        return values
+
+    def _calling(self, process: _Process, function: Any, argument: Any) -> Any:
+        try:
+            return function(argument)
+        except OSError as error:
+            lost = ", ".join(map(str, process.shards))
+            raise ServiceError(
+                f"shard{'s' * (len(process.shards) > 1)} {lost} at {process.address} cannot be reached: {error}; start "
+                f"chainrule shard-serve with --shards {lost.replace(',', '')} again, and connect anew"
+            ) from error
+
+    def close(self) -> None:
+        for process in self._processes:
+            process.close()
+
+    def __enter__(self) -> ShardClient:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,141 @@
+"""Several processes serve the shards of one model: here several threads, over the loopback address."""
+
+from __future__ import annotations
+
+import re
+import socket
+import subprocess
+import sys
+import threading
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+import chainrule
+from chainrule.base.progress import silent
+from chainrule.errors import ServiceError, SettingError
+from chainrule.ngram.shards.cutting import shard_model
+from chainrule.ngram.shards.rows import PADDING
+from chainrule.protocol import BEGIN
+from chainrule.serving.shard_client import ShardClient
+from chainrule.serving.shard_server import ERROR, ShardServer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from chainrule.ngram.models.sharded_model import ShardedModel
+
+ORDER = 4
+
+
+@pytest.fixture(scope="module")
+def model() -> chainrule.CausalModel:
+    chance = np.random.default_rng(2)
+    words = np.minimum(chance.zipf(1.4, (300, 12)), 50)
+    texts = [" ".join(f"w{word}" for word in row) for row in words.tolist()]
+    return chainrule.train(chainrule.Lines(texts), chainrule.NGramConfig(order=ORDER), tokenizer="whitespace")
+
+
+@pytest.fixture(scope="module")
+def cut(model) -> ShardedModel:
+    return shard_model(model.language_model, 3, silent)
+
+
+@contextmanager
+def serving(cut: ShardedModel, *numbers: int) -> Iterator[tuple[ShardServer, str]]:
+    with ShardServer({k: cut.shards[k] for k in numbers}, cut.edges, "127.0.0.1", 0) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        yield server, f"127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+        thread.join()
+
+
+@contextmanager
+def client_of(cut: ShardedModel) -> Iterator[ShardClient]:
+    with ExitStack() as stack:
+        addresses = [stack.enter_context(serving(cut, *numbers))[1] for numbers in ((0, 2), (1,))]
+        yield stack.enter_context(ShardClient(addresses))
+
+
+def test_scores_are_those_of_the_whole_model(model, cut) -> None:
+    chance = np.random.default_rng(3)
+    sentences = [chance.integers(3, model.vocabulary_size, 8).astype(np.int32) for _ in range(40)]
+    sentences += [model.tokenizer.encode_texts(["w1 w2 w1 w1 w3 w2"]).ids[:-1]]
+    expected = np.concatenate(model.language_model.score(sentences, end=False))
+    ngrams = []
+    for sentence in sentences:
+        tokens = [PADDING] * (ORDER - 2) + [BEGIN, *sentence.tolist()]
+        ngrams += [tokens[i : i + ORDER] for i in range(len(sentence))]
+    with client_of(cut) as client:
+        assert np.array_equal(client.score(np.array(ngrams)), expected)
+        assert np.array_equal(client.score(np.array(ngrams)[:, -1:]), cut._unigrams[np.concatenate(sentences)])
+        assert client.score(np.empty((0, ORDER), np.int32)).size == 0
+
+
+def test_a_lost_process_is_an_error_that_names_its_shards(model, cut, tmp_path) -> None:
+    model.save(tmp_path / "lm")
+    chainrule.convert(tmp_path / "lm", tmp_path / "big", shards=3)
+    command = [sys.executable, "-m", "chainrule", "shard-serve", str(tmp_path / "big"), "--shards", "1", "--port", "0"]
+    with serving(cut, 0, 2) as (_, kept), subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        said = process.stdout.readline()
+        address = re.search(r"serving shards 1 of 3 on (\S+); Ctrl-C stops", said)[1]
+        with ShardClient([kept, address], timeout=60) as client:
+            ngrams = np.array([[word, 4] for word in range(3, model.vocabulary_size)])
+            assert np.isfinite(client.score(ngrams)).all()
+            process.kill()
+            process.wait()
+            with pytest.raises(ServiceError, match=rf"shard 1 at {re.escape(address)} cannot be reached: .*--shards 1"):
+                client.score(ngrams)
+
+
+def test_a_shard_that_nobody_serves_is_named(cut) -> None:
+    with (
+        serving(cut, 0, 2) as (_, address),
+        pytest.raises(ServiceError, match="shard 1 is served nowhere, of 3"),
+    ):
+        ShardClient([address])
+
+
+def test_bad_addresses_are_refused() -> None:
+    with pytest.raises(SettingError, match="'here' is no address; expected host:port"):
+        ShardClient(["here"])
+    with pytest.raises(SettingError, match="no address of shards is given"):
+        ShardClient([])
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))  # and does not listen
+        with pytest.raises(ServiceError, match=r"no shards are served there: .*refused"):
+            ShardClient([f"127.0.0.1:{closed.getsockname()[1]}"])
+
+
+def test_words_outside_of_the_vocabulary_are_refused_and_the_connection_lives(cut) -> None:
+    with client_of(cut) as client:
+        with pytest.raises(ServiceError, match="a row has a number that is no word; expected 0 to"):
+            client.score(np.array([[3, 10**6]]))
+        assert client.score(np.array([[3, 4]])).size == 1
+        with pytest.raises(SettingError, match="expected rows of 1 to 4 words, each with a last one"):
+            client.score(np.array([[3, PADDING]]))
+
+
+def test_garbage_ends_a_connection_and_not_the_server(cut) -> None:
+    with serving(cut, 0, 1, 2) as (server, address):
+        host, port = address.split(":")
+        for request in (b"\xff\xff\xff\x7f", b"\x01\x00\x00\x00abc", b"GET", b""):
+            with socket.create_connection((host, int(port)), 5) as connection, connection.makefile("rb") as file:
+                file.readline()
+                connection.sendall(request)
+                connection.shutdown(socket.SHUT_WR)
+                answer = file.read()
+                assert answer[:4] in (b"", ERROR.to_bytes(4, "little"))
+        with ShardClient([address]) as client:
+            assert client.score(np.array([[3, 4]])).size == 1
+        with pytest.raises(ValueError, match="shard 1 is not served here, only 0"):
+            ShardServer.answer(_only_first(server), np.array([[cut.edges[1], PADDING, PADDING, PADDING]], np.int32))
+
+
+def _only_first(server: ShardServer) -> ShardServer:
+    server.shards = {0: server.shards[0]}
+    return server
