@@ -64,6 +64,7 @@ VERBS = {
         "--open-vocabulary",
         "--begins",
         "--compact",
+        "--memory",
     }
     | {"--strict-discounts", "--kenlm-compatible", "--overwrite", "--json"}
     | READING
@@ -193,6 +194,7 @@ VERBS = {
         "--exit-on-failure",
         "--log-requests",
     },
+    "shard-serve": {"MODEL", "--shards", "--host", "--port"},
     "explore": {"MODELS", "--port", "--no-browser"},
     "chat": {
         "MODEL",
@@ -281,7 +283,8 @@ VERBS = {
     "noise": {"TEXTS", "--channel", "--rate", "--seed", "--model", "--best", "--output", "--tokenizer", "--overwrite"}
     | {"--inflections", "--pairs"}
     | READING,
-    "convert": {"SOURCE", "TARGET", "--tokenizer", "--normalise", "--compact", "--to", "--allow-pickle", "--overwrite"},
+    "convert": {"SOURCE", "TARGET", "--tokenizer", "--normalise", "--compact", "--to", "--allow-pickle", "--overwrite"}
+    | {"--shards"},
     "mix": {"MODELS", "--output", "--tune", "--weights", "--kind", "--buckets", "--cache", "--static"}
     | {"--tokenizer", "--markers", "--overwrite", "--json"}
     | READING,
@@ -293,7 +296,7 @@ VERBS = {
     | {"--tokenizer", "--markers", "--overwrite", "--json"}
     | READING,
     "count": {"TEXTS", "--output", "--order", *TOKENIZER, "--overwrite", "--json"}
-    | {"--window", "--weighting", "--sides"}
+    | {"--window", "--weighting", "--sides", "--memory"}
     | READING,
     "split": {"TEXTS", "--into", "--overwrite", "--json"} | READING,
     "pixels": {"SOURCE", "--output", "--size", "--columns", "--levels", "--overwrite"},
@@ -375,7 +378,7 @@ def test_help_fits_a_terminal_of_80_columns() -> None:
 def test_the_command_alone_lists_every_verb_with_a_line(arguments: list[str], chainrule) -> None:
     result = chainrule(*arguments)
     assert (result.status, result.err) == (0, "")
-    listed = dict(re.findall(r"^│ ([a-z]+) +(\S.*?) *│$", result.out, re.M))
+    listed = dict(re.findall(r"^│ ([a-z][a-z-]*) +(\S.*?) *│$", result.out, re.M))
     assert listed.keys() == commands_of(app)
     assert all(len(text.split()) >= 3 for text in listed.values())
     assert "--debug" in result.out
