@@ -2,7 +2,6 @@
 
     python bench/captions.py grids CIFAR10.zip [--grids 2000] [--minutes 2] [--seed 0] [--work FOLDER]
     python bench/captions.py nlvr IMAGES/nlvr [--captions human] [--pictures 1500] [--minutes 4] [--seed 0]
-    python bench/captions.py paragraphs IMAGES/nlvr [--encoder DETECTOR] [--tellers flat phrases] [--minutes 4]
 
 grids    3 x 3 pictures of CIFAR-10 and a sentence for each: "in the top left is a ship". A ResNet is trained on single
          pictures, and kept. Measured on grids of other pictures: captions that are true, nouns that are right given
@@ -12,20 +11,12 @@ nlvr     drawn scenes with a sentence made for each box, of its largest object: 
          name the object in the middle, and kept. Measured on other scenes: CIDEr-D, the share of captions that are true
          of their scene, and the attention on the mentioned object while its shape is written, over the object's share
          of the picture.
-paragraphs
-         a sentence for each box of a scene with the kinds of objects in it: "the left box has a blue circle and a black
-         square.". A detector is trained on the objects, unless --encoder names one; its maps serve all tellers: a flat
-         LSTM on the grid, a hierarchical one on the grid, on proposed regions, and on these and their phrases. Measured
-         on other scenes: mean average precision, CIDEr-D, sentences that are true (all kinds, and no other), paragraphs
-         with as many sentences as there are boxes.
 """
 
 from __future__ import annotations
 
 import argparse
-import gzip
 import io
-import json
 import random
 import time
 import zipfile
@@ -34,6 +25,7 @@ from typing import Any
 
 import numpy as np
 from machine import circumstances
+from nlvr_scenes import BOX, BOXES, kind_of, mentioned, read_scenes
 from nlvr_sentences import is_true
 from PIL import Image
 
@@ -51,23 +43,14 @@ CONFIGS = {
     "none": CaptionConfig(width=128, attention="none"),
     "transformer": CaptionConfig(width=128, decoder="transformer", decoder_layers=2),
 }
-# What of a picture is attended to, and by what: of about as many parameters.
-TELLERS: dict[str, tuple[CaptionConfig, dict[str, Any]]] = {
-    "flat": (CaptionConfig(width=128, decoder_layers=2), {}),
-    "hierarchical": (CaptionConfig(width=96, decoder="hierarchical"), {}),
-    "regions": (CaptionConfig(width=96, decoder="hierarchical"), {"regions": "proposed"}),
-    "phrases": (CaptionConfig(width=96, decoder="hierarchical"), {"regions": "proposed", "phrases": True}),
-}
 ROWS, COLUMNS = ("top", "middle", "bottom"), ("left", "centre", "right")
 SIDE = 32  # pixels of a picture of CIFAR-10
-BOXES = {"left": 0, "middle": 150, "right": 300}  # where the boxes of a scene of NLVR begin, in pixels
-BOX = 100
 SMALLER = 2  # scenes are read at half their size: 7 x 25 places
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("grids", "nlvr", "paragraphs"))
+    parser.add_argument("what", choices=("grids", "nlvr"))
     parser.add_argument("data", type=Path)
     parser.add_argument("--attention", nargs="+", default=["soft", "hard", "none"], choices=list(CONFIGS))
     parser.add_argument("--grids", type=int, default=2000)
@@ -80,13 +63,10 @@ def main() -> None:
     parser.add_argument("--encoder-minutes", type=float, default=3)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--work", type=Path, default=None, help="keep the encoder, vectors and models there")
-    parser.add_argument("--tellers", nargs="+", default=list(TELLERS), choices=list(TELLERS))
     given = parser.parse_args()
     print(circumstances())
     if given.what == "grids":
         measure_grids(given)
-    elif given.what == "paragraphs":
-        measure_paragraphs(given)
     else:
         measure_scenes(given)
 
@@ -273,43 +253,6 @@ def object_at(objects: list[dict[str, Any]], across: int, down: int) -> bool:
     )
 
 
-def read_scenes(
-    folder: Path, part: str, count: int, captions: str
-) -> list[tuple[CaptionedPicture, list[dict[str, Any]]]]:
-    """Scenes with their objects; a true sentence of people is the one caption, or one is made for each box."""
-    with gzip.open(folder / f"{part}.jsonl.gz", "rt", encoding="utf-8") as lines:
-        records = [json.loads(line) for line in lines]
-    records = [record for record in records if record["objects"] and (captions == "made" or record["label"])]
-    chosen = [records[i * len(records) // count] for i in range(min(count, len(records)))]
-    read = []
-    with zipfile.ZipFile(folder / f"{part}.zip") as archive:
-        for record in chosen:
-            picture = Image.open(io.BytesIO(archive.read(record["picture"]))).convert("RGB")
-            texts = made_captions(record["objects"]) if captions == "made" else (record["sentence"].lower(),)
-            read.append((CaptionedPicture(Picture(np.asarray(picture)), texts), record["objects"]))
-    return read
-
-
-def made_captions(objects: list[dict[str, Any]]) -> tuple[str, ...]:
-    """A sentence for each box that is not empty, of its largest object; of several, the highest, and the leftmost."""
-    largest: dict[str, dict[str, Any]] = {}
-    for one in sorted(objects, key=lambda one: (-one["size"], one["y"], one["x"])):
-        largest.setdefault(name_of_box(one), one)
-    return tuple(f"there is a {kind_of(one)} in the {box} box" for box, one in sorted(largest.items()))
-
-
-def name_of_box(thing: dict[str, Any]) -> str:
-    return list(BOXES)[thing["box"]]
-
-
-def mentioned(text: str, objects: list[dict[str, Any]]) -> list[dict[str, Any]] | None:
-    """The objects that a made sentence may mean; None where it is no such sentence."""
-    words = text.split()
-    if len(words) != 9 or words[:3] != ["there", "is", "a"] or words[5:7] != ["in", "the"] or words[8] != "box":
-        return None
-    return [one for one in objects if [one["colour"], one["shape"], name_of_box(one)] == [words[3], words[4], words[7]]]
-
-
 def report_scenes(
     name: str,
     model: CaptionModel,
@@ -356,109 +299,6 @@ def mass_on(weights: np.ndarray, objects: list[dict[str, Any]]) -> tuple[float, 
     rows, columns = (np.arange(side) * count // side for side, count in zip(mask.shape, weights.shape, strict=True))
     spread = weights[rows][:, columns]
     return float((spread * mask).sum() / spread.sum()), float(mask.mean())
-
-
-# Paragraphs on NLVR
-
-
-def measure_paragraphs(given: argparse.Namespace) -> None:
-    learned, held = (
-        read_paragraphs(given.data, part, count) for part, count in (("train", given.pictures), ("valid", given.tests))
-    )
-    folder = given.encoder or (None if given.work is None else given.work / "detector")
-    if folder is not None and folder.exists():
-        detector = chainrule.load(folder, chainrule.ClassifierModel)
-    else:
-        learning = chainrule.LabelTraining(minutes=given.encoder_minutes, batch=16, seed=given.seed, patience=100)
-        detector = chainrule.train_classifier(
-            [boxed(item) for item in learned], DETECTOR, unit="box", training=learning, progress=False
-        )
-        if folder is not None:
-            detector.save(folder)
-    print("detector:", detector.assess_boxes([boxed(item) for item in held], progress=False), sep="\n", flush=True)
-    for name in given.tellers:
-        config, options = TELLERS[name]
-        began = time.perf_counter()
-        model = chainrule.train_captions(
-            learned, config, encoder=detector, training=training_of(given), progress=False, **options
-        )
-        trained = time.perf_counter() - began
-        if given.work is not None:
-            model.save(given.work / f"paragraphs-{name}", overwrite=True)
-        report_paragraphs(name, model, held, trained)
-
-
-DETECTOR = ResNetLabelling(size=(BOX, 4 * BOX), fit="stretch", width=32, blocks=(1, 1), stem="large")
-SIZES = {10: "small", 20: "medium", 30: "large"}
-
-
-def read_paragraphs(folder: Path, part: str, count: int) -> list[CaptionedPicture]:
-    """Scenes with a paragraph, and the boxes of their objects with a phrase for each."""
-    pictures = []
-    for item, objects in read_scenes(folder, part, count, "made"):
-        corners = [(list(BOXES.values())[one["box"]] + one["x"], one["y"]) for one in objects]
-        boxes = [
-            [left, top, left + one["size"], top + one["size"]]
-            for (left, top), one in zip(corners, objects, strict=True)
-        ]
-        phrases = [f"a {SIZES[one['size']]} {kind_of(one)}" for one in objects]
-        pictures.append(item._replace(captions=(paragraph_of(objects),), boxes=chainrule.BoxLabels(boxes, phrases)))
-    return pictures
-
-
-def boxed(item: CaptionedPicture) -> LabelledPicture:
-    """With colour and shape as labels of boxes."""
-    assert item.picture is not None
-    assert item.boxes is not None
-    labels = [phrase.split(maxsplit=2)[2] for phrase in item.boxes]
-    return LabelledPicture(item.picture, chainrule.BoxLabels(item.boxes.boxes, labels))
-
-
-def kind_of(thing: dict[str, Any]) -> str:
-    return f"{thing['colour']} {thing['shape']}"
-
-
-def paragraph_of(objects: list[dict[str, Any]]) -> str:
-    """A sentence for each box with the kinds of its objects, from left to right, each kind once."""
-    written = []
-    for number, name in enumerate(BOXES):
-        inside = sorted((one for one in objects if one["box"] == number), key=lambda one: (one["x"], one["y"]))
-        kinds = [f"a {kind}" for kind in dict.fromkeys(map(kind_of, inside))]
-        listed = " and ".join([*([" , ".join(kinds[:-1])] if kinds[1:] else []), *kinds[-1:]]) or "nothing"
-        written.append(f"the {name} box has {listed} .")
-    return " ".join(written)
-
-
-def kinds_in(sentence: str) -> tuple[str, frozenset[str]] | None:
-    """The box that a sentence is about, and the kinds that it says are in it; None where it says no such thing."""
-    words = sentence.replace(" , ", " and ").removesuffix(" .").split(" has ")
-    if len(words) != 2 or words[0].split()[:1] != ["the"] or words[0].split()[-1:] != ["box"]:
-        return None
-    return words[0], frozenset(words[1].split(" and "))
-
-
-def report_paragraphs(name: str, model: CaptionModel, held: list[CaptionedPicture], trained: float) -> None:
-    measured = model.evaluate(held, max_tokens=120, progress=False).to_dict()
-    shown = [item.picture for item in held]
-    written = [several[0].text for several in model.caption(shown, max_tokens=120, progress=False)]
-    true = right = total = lengths = 0
-    for text, item in zip(written, held, strict=True):
-        own, expected = (
-            [kinds_in(f"{part} .") for part in given.removesuffix(" .").split(" . ")]
-            for given in (text, item.captions[0])
-        )
-        lengths += len(own) == len(expected)
-        total += len(own)
-        true += sum(said is not None and said in expected for said in own)
-        right += sum(said in own for said in expected)
-    print(
-        f"{name:<13} {model.record['parameters']:,} parameters, trained {trained:.0f} s, {model.record['steps']:,} "
-        f"steps; perplexity {measured['perplexity']:.3f}; CIDEr-D {measured['CIDEr-D']:.3f} "
-        f"({measured['CIDEr-D_low']:.3f} to {measured['CIDEr-D_high']:.3f}); sentences true {true / total:.1%}, of "
-        f"those asked for {right / (3 * len(held)):.1%}; number of sentences right {lengths / len(held):.1%}; the "
-        f"first: {written[0]!r}",
-        flush=True,
-    )
 
 
 if __name__ == "__main__":

@@ -14,7 +14,15 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 BENCH = Path(__file__).parents[1] / "bench"
-MATERIAL = {"holbrook.py", "misspellings.py", "multiplied.py", "nlvr_pixels.py", "nlvr_sentences.py", "ocr_pages.py"}
+MATERIAL = {
+    "holbrook.py",
+    "misspellings.py",
+    "multiplied.py",
+    "nlvr_pixels.py",
+    "nlvr_scenes.py",
+    "nlvr_sentences.py",
+    "ocr_pages.py",
+}
 NO_BENCHMARKS = {"machine.py", *MATERIAL}  # texts and pictures that benchmarks read or make
 SCRIPTS = sorted(path.name for path in BENCH.glob("*.py") if path.name not in NO_BENCHMARKS)
 
