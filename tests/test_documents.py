@@ -9,6 +9,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any, get_args
 
@@ -192,13 +193,18 @@ def test_every_verb_is_in_the_guide() -> None:
         assert re.search(rf"chainrule {verb}\b", "\n".join(GUIDE.values())), verb
 
 
+@cache
+def fish_completion() -> str:
+    """It names all options; making it takes seconds."""
+    return app.generate_completion(shell="fish")
+
+
 @pytest.mark.parametrize("page", GUIDE)
 def test_every_option_that_is_mentioned_exists(page: str) -> None:
     ours = re.sub(r"```dockerfile\n.*?```", "", GUIDE[page], flags=re.DOTALL)
     ours = re.sub(r"`(lmplz|build_binary|query)[^`]*`", "", ours)  # KenLM's own options
     mentioned = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", ours))
-    script = app.generate_completion(shell="fish")
-    known = set(re.findall(r"-l '?([a-z-]+)", script)) | {"debug", "threads"}
+    known = set(re.findall(r"-l '?([a-z-]+)", fish_completion())) | {"debug", "threads"}
     known |= {"nproc-per-node", "include", "tasks"}  # torchrun's, and lm-eval's with their underscores cut off
     assert {"order", "seed", "markers"} <= known
     assert {option.removeprefix("--") for option in mentioned} <= known

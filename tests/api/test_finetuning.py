@@ -380,8 +380,8 @@ def test_unseen_labels_and_bad_settings_are_errors() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"labels": ["a"]}, "expected a list of at least two strings"),
-        ({"labels": 5}, "expected a list of at least two strings"),
+        ({"labels": ["a"]}, "expected a list of 2 or more strings"),
+        ({"labels": 5}, "expected a list of 2 or more strings"),
         ({"unit": "letter"}, "expected text, word or pair"),
         ({"base": "ngram"}, "no family of networks"),
         ({"labels": ["a", "b", "c"]}, "head.weight"),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "python.md").read_text(encoding="utf-8")
-TABLE = dict(re.findall(r"^\| `([a-z ]+)` \| (.*) \|$", GUIDE.partition("|---|---|")[2], re.MULTILINE))
+TABLE = dict(re.findall(r"^\| `([a-z ]+(?:-[a-z]+)?)` \| (.*) \|$", GUIDE.partition("|---|---|")[2], re.MULTILINE))
 FUNCTIONS = sorted({name for cell in TABLE.values() for name in re.findall(r"`([\w.]+)`", cell)} - {"NGramConfig"})
 NETWORK = chainrule.TransformerConfig(layers=1, width=16, heads=2, context=16)
 ONE_STEP = chainrule.TrainingConfig(steps=1, compile="no")

@@ -92,6 +92,7 @@ def test_the_example_in_the_help_of_every_verb_runs(
     assert chainrule("train", "classifier", *labels_pictures).status == 0
     finds_boxes = ["scenes.jsonl", "-o", "detector", "--network", "lenet", "--unit", "box", "--epochs", 1]
     assert chainrule("train", "classifier", *finds_boxes).status == 0
+    monkeypatch.setattr("chainrule.serving.shard_server.ShardServer.serve_forever", lambda self: None)
     monkeypatch.setattr(app, "_console", Console(width=400))  # so wide that nothing is folded
     for verb in dict.fromkeys(IN_ORDER):
         result = chainrule(*verb.split(), "--help")
@@ -100,6 +101,8 @@ def test_the_example_in_the_help_of_every_verb_runs(
         assert examples[0].startswith(f"{verb} "), verb
         if verb == "train":  # names that of a family
             continue
+        if verb == "shard-serve":
+            assert chainrule("convert", "lm/", "big/", "--shards", 4).status == 0
         stdin(b"I visited S\n")
         example = examples[0].replace("--minutes 5", QUICKLY if verb == "adapt" else f"{QUICKLY} --width 8")
         result = chainrule(*shlex.split(example))

@@ -255,7 +255,9 @@ def test_the_earliest_messages_are_left_out_the_system_message_never(chatml: Tal
         chatml.ours.chat_model.prompt([SYSTEM, {"role": "user", "content": "§" * 200}], 20)
 
 
-def test_the_next_turn_reads_only_what_is_new_and_says_the_same(chatml: Talker) -> None:
+def test_the_next_turn_reads_only_what_is_new_and_says_the_same(
+    chatml: Talker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     limits = chainrule.Limits(max_tokens=6)
     first = [{"role": "user", "content": "the cat"}]
     one = chatml.ours.chat_model_with(None)
@@ -263,17 +265,10 @@ def test_the_next_turn_reads_only_what_is_new_and_says_the_same(chatml: Talker) 
     second = [*first, {"role": "assistant", "content": answer}, {"role": "user", "content": "the mat"}]
     lengths: list[int] = []
     model: Any = chatml.ours.language_model
-
-    class Counting:
-        def __getattr__(self, name: str) -> Any:
-            return getattr(model, name)
-
-        def read(self, sequences: Any, state: Any = None) -> Any:
-            lengths.append(len(sequences[0]))
-            return model.read(sequences, state)
-
-    one.decoder.model = Counting()  # type: ignore[assignment]
+    read = model.read
+    monkeypatch.setattr(model, "read", lambda rows, state=None: lengths.append(len(rows[0])) or read(rows, state))
     continued = "".join(one.answer(second, None, limits, seed=3, number=1))
+    monkeypatch.undo()
     fresh = "".join(chatml.ours.chat_model_with(None).answer(second, None, limits, seed=3, number=1))
     assert continued == fresh
     [length] = lengths

@@ -118,6 +118,7 @@ def test_workers_end_with_their_parent(workers: Workers) -> None:
 
 def test_workers_share_the_processors_unless_a_number_of_threads_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CHAINRULE_THREADS", raising=False)
+    monkeypatch.setattr("chainrule.base.threads._threads", None)
     monkeypatch.setattr("chainrule.serving.workers.thread_count", lambda: 5)
     assert [threads_of_each(count) for count in (1, 2, 8)] == [5, 2, 1]
     set_threads(3)

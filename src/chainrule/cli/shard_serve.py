@@ -28,10 +28,10 @@ def shard_serve(
 ) -> None:
     """Serve shards of an n-gram model to programs that look up batches of n-grams.
 
-        $ chainrule convert lm/ big/ --shards 4
         $ chainrule shard-serve big/ --shards 0 1 --port 9000
 
-    Several processes, on one machine or more, each serve some of the shards;
+    big/ is what `chainrule convert lm/ big/ --shards 4` makes. Several
+    processes, on one machine or more, each serve some of the shards;
     chainrule.ShardClient asks all of them, one request a batch. Ctrl-C stops.
     """
     from chainrule.api.open_shards import open_shards
