@@ -61,3 +61,7 @@ def test_gaps_sources_and_hostile_texts(model: chainrule.CausalModel) -> None:
     assert html.escape("<img/src=x/onerror=alert(1)>") in drawn
     with pytest.raises(TypeError):
         chainrule.show("lm/", TEXT)  # type: ignore[arg-type]
+    with pytest.raises(chainrule.SettingError, match="by is 'wrods'; expected one of tokens, words"):
+        chainrule.show(model, TEXT, by="wrods")  # type: ignore[arg-type]
+    with pytest.raises(chainrule.SettingError, match="text is 3; expected a text"):
+        chainrule.show(model, 3)  # type: ignore[arg-type]

@@ -48,7 +48,7 @@ def test_it_says_where_answers_and_stops(
         (["{model}", "--memory", "-1"], "--memory is -1.0; give a number of gigabytes above 0."),
         (["{folder}/none", "--port", "0"], "none: there is no such folder or file; expected a model"),
         (["{folder}/short", "--port", "0", "--workers", "2"], "short: a model is a folder, a file whose name ends in"),
-        (["{model}", "--workers", "0"], "workers is 0; expected 1 or more"),
+        (["{model}", "--workers", "0"], "workers is 0; expected 1 to 256"),
     ],
     ids=str,
 )

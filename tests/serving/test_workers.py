@@ -52,7 +52,10 @@ class Workers:
         key_file.write_text(KEY)
         command = [sys.executable, "-m", "chainrule", "serve", f"lm={model}", "--port", "0", "--workers", "2"]
         command += ["--api-key-file", str(key_file)]
-        self.parent = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.scratch = key_file.parent / "scratch"
+        self.scratch.mkdir()
+        environment = {**os.environ, "TMPDIR": str(self.scratch)}
+        self.parent = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
         assert self.parent.stdout is not None
         self.line = self.parent.stdout.readline().decode()
         self.url = next(word for word in self.line.split() if word.startswith("http")).removesuffix("/v1;")
@@ -101,9 +104,10 @@ def test_workers_answer_for_all_and_are_replaced(workers: Workers) -> None:
     until(lambda: workers.count("chainrule_workers ") == 2)
     assert kept in workers.pids
     pids = workers.pids
-    workers.parent.send_signal(signal.SIGINT)
+    workers.parent.send_signal(signal.SIGTERM)
     _, log = workers.parent.communicate(timeout=SECONDS)
-    assert workers.parent.returncode == 0
+    assert workers.parent.returncode == -signal.SIGTERM
+    assert not list(workers.scratch.glob("chainrule-*"))
     assert not any(map(is_running, pids))
     assert b"ended with signal 9; another one takes its place" in log
     assert b"Traceback" not in log

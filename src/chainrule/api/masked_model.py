@@ -8,6 +8,7 @@ from typing import ClassVar
 from chainrule.api.embedding_model import EmbeddingModel
 from chainrule.api.predict import fill_masks
 from chainrule.api.scoring_model import ScoringModel
+from chainrule.errors import SettingError
 from chainrule.text.masks import MASK
 
 
@@ -28,9 +29,12 @@ class MaskedModel(ScoringModel, EmbeddingModel):
     def follows(self, first: str, second: str) -> float:
         """P(the second sentence follows the first), of a model that learned it (`next_sentence`).
 
-        Raises SettingError if it did not; MarkerError.
+        Raises SettingError if it did not, or if one of them is empty; MarkerError.
 
         good:  model.follows("where is the cat ?", "it is on the mat .")
         """
+        for name, text in (("first", first), ("second", second)):
+            if not isinstance(text, str) or not text.strip():
+                raise SettingError(f"{name} is {text!r}; expected a sentence")
         sides = [[self.tokenizer.encode_texts([text]).ids[:-1]] for text in (first, second)]
         return math.exp(self.engine.score_following(*sides)[0])

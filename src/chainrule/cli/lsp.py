@@ -63,6 +63,7 @@ def lsp(
         raise SettingError("the language server needs the package pygls: pip install 'chainrule[lsp]'") from None
 
     typing.check()
+    typing.check_files()
     if number < 1:
         raise CycloptsError(msg=f"--number is {number}; give 1 or more.")
     if delay is not None and delay < 0:

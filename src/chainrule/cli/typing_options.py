@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import CycloptsError, Parameter
 
+from chainrule.errors import SettingError
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -38,6 +40,13 @@ class TypingOptions:
         """Raises CycloptsError where options contradict each other."""
         if self.correct is False and (self.channel is not None or self.lexicon is not None):
             raise CycloptsError(msg="--channel and --lexicon are for corrections; leave out --no-correct.")
+
+    def check_files(self) -> None:
+        """Raises SettingError where a file that corrections need is not there, before a model is opened."""
+        is_named = self.channel in (None, "keyboard", "ocr")
+        for name, path in (("--channel", None if is_named else self.channel), ("--lexicon", self.lexicon)):
+            if path is not None and not Path(path).is_file():
+                raise SettingError(f"{name} {path}: there is no such file")
 
     def wants_corrector(self, model: Model) -> bool:
         """Whether to correct: not if the model's tokens are no words and nobody asked."""

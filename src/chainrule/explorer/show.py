@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from chainrule.api.caption_model import CaptionModel
 from chainrule.api.model import Model, check_model
@@ -14,6 +14,7 @@ from chainrule.base.files import check_new_file, replace_file
 from chainrule.drawing.glyphs import legible
 from chainrule.drawing.rendering import render
 from chainrule.errors import SettingError
+from chainrule.evaluation.surprisal import By
 from chainrule.explorer.given import text_model
 from chainrule.explorer.next_words import next_words
 from chainrule.explorer.surprisals import surprisals
@@ -21,8 +22,6 @@ from chainrule.pictures.picture import as_picture
 
 if TYPE_CHECKING:
     import os
-
-    from chainrule.evaluation.surprisal import By
 
     Json = dict[str, Any]
 
@@ -88,6 +87,10 @@ def show(
     good:  chainrule.show(model, "the dog bit the man", other=bigram, by="words").save("difference.html")
     """
     check_model(model, Model, TextPairModel, CaptionModel)
+    if not isinstance(text, str):
+        raise SettingError(f"text is {text!r}; expected a text")
+    if by not in get_args(By):
+        raise SettingError(f"by is {by!r}; expected one of {', '.join(get_args(By))}")
     picture = as_picture(given) if isinstance(model, CaptionModel) and given is not None else None
     reads = text_model(model, given if picture is None else None, picture)
     if reads.sees_both_sides:

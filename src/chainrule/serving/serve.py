@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Mapping
 
+MAX_WORKERS = 256
+
 
 def serve(
     models: Mapping[str, str | os.PathLike[str]],
@@ -52,8 +54,8 @@ def serve(
         raise SettingError("serving needs FastAPI and uvicorn: pip install 'chainrule[serve]'") from None
     if not models:
         raise SettingError("there is no model to serve; give one")
-    if workers < 1:
-        raise SettingError(f"workers is {workers}; expected 1 or more")
+    if not 1 <= workers <= MAX_WORKERS:
+        raise SettingError(f"workers is {workers}; expected 1 to {MAX_WORKERS}")
     if key is None and not open_to_all and not is_loopback(host):
         raise SettingError(f"host is {host!r}, which lets other machines in; give a key, or set open_to_all")
     paths = tuple((name, Path(path)) for name, path in models.items())

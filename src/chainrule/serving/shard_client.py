@@ -40,6 +40,7 @@ class _Process:
             self.shards: list[int] = said["shards"]
             self.edges: list[int] = said["edges"]
             self.order: int = said["order"]
+            self.vocabulary_size: int = said["vocabulary_size"]
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ServiceError(
                 f"{address}: no shards are served there: {error}; start chainrule shard-serve"
@@ -78,6 +79,8 @@ class ShardClient:
     def __init__(self, addresses: Sequence[str], *, timeout: float = _TIMEOUT) -> None:
         """timeout: seconds to wait for a process. Raises SettingError; ServiceError, which names a missing shard."""
         self._processes: list[_Process] = []
+        if isinstance(addresses, str):
+            raise SettingError(f"addresses is {addresses!r}; expected a list of them, such as [{addresses!r}]")
         try:
             for address in addresses:
                 self._processes.append(_Process(address, timeout))
@@ -85,6 +88,7 @@ class ShardClient:
                 raise SettingError("no address of shards is given; expected one or more, such as 127.0.0.1:9000")
             first = self._processes[0]
             self.order, self.edges = first.order, np.array(first.edges)
+            self.vocabulary_size = first.vocabulary_size
             for process in self._processes:
                 if (process.order, process.edges) != (first.order, first.edges):
                     raise ServiceError(f"{process.address} and {first.address} serve shards of different models")
@@ -103,12 +107,11 @@ class ShardClient:
         """log P(the last word of each row | those before it), in nats, as the whole model has it.
 
         ngrams: at most order words a row, PADDING at the beginning; a document's first word follows <s>. One request
-        goes to each process, whatever the number of rows. Raises ServiceError, which names the shards that are lost.
+        goes to each process, whatever the number of rows. Raises SettingError; ServiceError, which names the shards
+        that are lost.
         """
-        ngrams = np.ascontiguousarray(ngrams, np.int32)
+        ngrams = self._checked(ngrams)
         count, width = ngrams.shape
-        if not 1 <= width <= self.order or (count and (ngrams[:, -1] == PADDING).any()):
-            raise SettingError(f"expected rows of 1 to {self.order} words, each with a last one")
         values = np.full((count * width, 2), np.nan, np.float32)
         suffixes = np.full((count, width, self.order), PADDING, np.int32)
         for start in range(width):
@@ -127,6 +130,25 @@ class ShardClient:
         for start in range(width - 1, -1, -1):  # the shortest context first, as in the whole model
             scores = scores + np.where((start < longest) & ~np.isnan(backoffs[:, start]), backoffs[:, start], 0)
         return scores.astype(np.float32)
+
+    def _checked(self, ngrams: Any) -> Int32[ndarray, "ngrams width"]:
+        """Raises SettingError if these are no rows of known words, with PADDING only at their beginning."""
+        try:
+            rows = np.asarray(ngrams)
+        except ValueError:  # rows of several lengths
+            rows = np.empty(0)
+        if rows.ndim != 2 or not 1 <= rows.shape[1] <= self.order or not (np.issubdtype(rows.dtype, np.integer)):
+            raise SettingError(
+                f"expected an array of ids of words, n-grams x 1 to {self.order}; pad shorter ones with {PADDING} at "
+                "the beginning"
+            )
+        is_padding = rows == PADDING
+        if is_padding[:, -1].any() or (is_padding[:, 1:] & ~is_padding[:, :-1]).any():
+            raise SettingError(f"{PADDING} stands only at the beginning of a row; each has a last word")
+        wrong = rows[~is_padding & ((rows < 0) | (rows >= self.vocabulary_size))]
+        if wrong.size:
+            raise SettingError(f"{wrong[0]} is no word; expected 0 to {self.vocabulary_size - 1}")
+        return np.ascontiguousarray(rows, np.int32)
 
     def _look_up(self, rows: Int32[ndarray, "rows order"], servers: ndarray) -> Float32[ndarray, "rows 2"]:
         values = np.full((len(rows), 2), np.nan, np.float32)

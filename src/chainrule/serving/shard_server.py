@@ -41,7 +41,12 @@ class ShardServer(socketserver.ThreadingTCPServer):
 
     @property
     def description(self) -> dict[str, Any]:
-        return {"shards": list(self.shards), "edges": self.edges.tolist(), "order": self.order}
+        return {
+            "shards": list(self.shards),
+            "edges": self.edges.tolist(),
+            "order": self.order,
+            "vocabulary_size": self.vocabulary_size,
+        }
 
     def answer(self, rows: Int32[ndarray, "rows order"]) -> Float32[ndarray, "rows 2"]:
         """Raises ValueError where a row is none, or of another process's shard."""

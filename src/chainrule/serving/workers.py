@@ -45,7 +45,7 @@ def run_workers(
 ) -> None:
     """Serves until Ctrl-C or SIGTERM. Raises what a worker could not start for."""
     workers: list[_Worker] = []
-    with tempfile.TemporaryDirectory(prefix="chainrule-") as folder, _sigterm_as_interrupt():
+    with _sigterm_as_interrupt(), tempfile.TemporaryDirectory(prefix="chainrule-") as folder:
         try:
             workers.extend(_start(number, count, settings, listening, folder) for number in range(1, count + 1))
             ready: set[int] = set()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chainrule.base.memory import MEMORY_HINT, _gigabytes, release_freed_memory
+from chainrule.base.memory import MEMORY_HINT, release_freed_memory
 from chainrule.base.ownership import Owned
 from chainrule.base.progress import Progress, silent
 from chainrule.base.scratch import GrowingArray, check_disk_room, release_pages, scratch_folder
@@ -43,8 +43,9 @@ def plan_runs(stream: Int32[ndarray, " tokens"], vocabulary_size: int, order: in
     least = fixed + (order * _NGRAM_BYTES + _TOKEN_BYTES) * _MIN_TOKENS
     if memory < least:
         raise EstimationError(
-            f"counting {order}-grams of {stream.size:,} tokens on disk needs at least {_gigabytes(least)} of memory, "
-            f"and there are {_gigabytes(memory)}; allow more, or take a smaller vocabulary; {MEMORY_HINT}"
+            f"counting {order}-grams with a vocabulary of {vocabulary_size:,} needs at least "
+            f"{-(-least // (1 << 20)):,}M of memory, even on disk, and may use {memory >> 20:,}M; allow more memory, "
+            f"or, {MEMORY_HINT}"
         )
     expected = expected_ngrams(stream, vocabulary_size, order)
     run_tokens = stream.size
