@@ -1,15 +1,19 @@
 """Saves that are killed, or run beside others, leave one whole model."""
 
 import os
+import shutil
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from saved_folders import ARRAYS, save
 
+from chainrule.errors import ModelFormatError
+from chainrule.storage import model_folder
 from chainrule.storage.model_folder import open_model, verify_model
 
 KILLED_AT_EVERY_MOMENT = """
@@ -146,3 +150,23 @@ def test_two_processes_that_save_into_one_folder_and_one_that_reads_never_meet_h
         assert "a" not in arrays or np.all(arrays["a"] == entry.record["i"])
     assert [writer.returncode for writer in writers] == [0, 0]
     assert len(list(folder.iterdir())) == 3
+
+
+def test_a_model_that_an_equal_one_replaced_meanwhile_is_opened(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another model was there in between, so that its data were missing for a moment."""
+    config, [data] = folder / "config.json", list(folder.glob("arrays-*"))
+    aside = data.rename(folder.parent / "aside")
+    find = model_folder._data_file
+
+    def fails_once(*arguments: Any) -> Path:
+        try:
+            return find(*arguments)
+        except ModelFormatError:
+            assert aside.exists()
+            shutil.copy(config, folder.parent / "equal")
+            aside.rename(data)
+            (folder.parent / "equal").rename(config)
+            raise
+
+    monkeypatch.setattr(model_folder, "_data_file", fails_once)
+    assert open_model(folder).entry.family == "ngram"

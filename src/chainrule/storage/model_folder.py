@@ -170,7 +170,7 @@ def open_model(folder: Path) -> FolderContents:
     Raises ModelFormatError.
     """
     while True:
-        before = _read_if_present(folder / CONFIG)
+        before = _commit_of(folder)
         try:
             entry = read_config(folder)
             shards = {name: match[1] for name in entry.files if (match := _SHARD.fullmatch(name))}
@@ -182,9 +182,18 @@ def open_model(folder: Path) -> FolderContents:
                 arrays.update({f"{shard}/{array}": numbers for array, numbers in own.items()})
             return FolderContents(entry, arrays, texts, mapped)
         except ModelFormatError:
-            if before == _read_if_present(folder / CONFIG):
+            if before == _commit_of(folder):
                 raise
             # Another process replaced the model while it was being opened: open the new one.
+
+
+def _commit_of(folder: Path) -> tuple[int, int] | None:
+    """Which replacement of the configuration stands: an equal one may come back after another."""
+    try:
+        status = (folder / CONFIG).stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_ctime_ns
 
 
 def open_data_file(folder: Path, entry: ModelEntry, name: str) -> dict[str, ndarray]:
