@@ -239,6 +239,8 @@ def test_an_encoder_that_is_kept_does_not_change_and_is_saved_with_the_rest(
         (lambda settings: settings["encoder"].update(width=7), "expected float32"),
         (lambda settings: settings["encoder"].update(blocks=[10**6]), "have 1000000 layers, but the file has"),
         (lambda settings: settings["encoder"].update(colours="red"), "a setting of the network is wrong"),
+        (lambda settings: settings["encoder"].update(network=["resnet"]), "is no network of pictures"),
+        (lambda settings: settings["encoder"].update(size=[24, 24]), "but the network reads 6 x 12 of"),
         (lambda settings: settings["network"].pop("source_width"), "source_width is missing"),
         (lambda settings: settings["network"].update(source_grid=[9, 9]), "expected rows and columns"),
         (lambda settings: settings["network"].update(source_grid=[6]), "expected rows and columns"),

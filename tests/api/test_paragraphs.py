@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -12,10 +12,11 @@ from PIL import Image
 
 import chainrule
 from chainrule.cli.main import run
-from chainrule.errors import SettingError, TextError
+from chainrule.errors import ModelFormatError, SettingError, TextError
 from chainrule.neural.config.pictures import ResNetLabelling
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 COLOURS = {"red": (220, 20, 20), "blue": (20, 20, 220)}
@@ -116,6 +117,35 @@ def test_a_model_of_regions_scores_and_is_saved(
     assert again.evaluate(scenes[:4], max_tokens=40, progress=False).to_dict()["CIDEr-D"] > 0
     with pytest.raises(SettingError, match="has no boxes, but its regions are to be given"):
         again.caption([scenes[0].picture])
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda settings: settings.update(regions=3), "the settings of regions are 3; expected an object"),
+        (lambda settings: settings["regions"].update(encoder=None), "the encoder is None, which is no network"),
+        (lambda settings: settings["regions"]["encoder"].update(network=[]), r"the encoder is \[\], which is no"),
+        (lambda settings: settings["regions"]["encoder"].update(width=8), "expected float32"),
+        (lambda settings: settings["regions"]["encoder"].update(blocks=[10**6]), "have 1000000 layers, but the file"),
+        (lambda settings: settings["regions"].update(labels=["a"]), "is missing; the network needs"),
+        (lambda settings: settings["regions"].update(labels="a"), "the labels of the classifier are 'a'"),
+        (lambda settings: settings["regions"].update(phrases=None), "word_width and source_grid of the network are"),
+        (lambda settings: settings["regions"]["phrases"].update(source_width=9), "expected float32"),
+        (lambda settings: settings["regions"]["phrases"].pop("source_width"), "source_width is missing"),
+        (lambda settings: settings["network"].update(word_width=1 << 30), "word_width"),
+        (lambda settings: settings["network"].update(source_grid=[2, 2]), "expected rows and columns"),
+    ],
+)
+def test_damaged_settings_of_regions_are_refused(
+    damage: Callable[[Any], Any], message: str, teller: chainrule.CaptionModel, tmp_path: Path
+) -> None:
+    teller.save(tmp_path / "teller")
+    config = tmp_path / "teller" / "config.json"
+    whole = json.loads(config.read_text())
+    damage(whole["settings"])
+    config.write_text(json.dumps(whole))
+    with pytest.raises(ModelFormatError, match=message):
+        chainrule.load(tmp_path / "teller")
 
 
 def test_each_sentence_is_drawn(
