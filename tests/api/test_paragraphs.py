@@ -191,6 +191,41 @@ def test_a_run_goes_on_in_both_phases(
     assert [own.tolist() for own in parts.score(scenes[:2])] == [own.tolist() for own in whole.score(scenes[:2])]
 
 
+def test_a_discriminator_is_a_phase_of_its_own(
+    folder: Path, scenes: list[chainrule.CaptionedPicture], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopped before it, a run resumes to the same weights, which are not those without it."""
+    from chainrule.api import train_captions as module
+
+    def train(output: Path, weight: float, *, resume: bool = False) -> chainrule.CaptionModel:
+        return chainrule.train_captions(
+            scenes,
+            SMALL,
+            encoder=folder / "network",
+            regions="given",
+            discriminator=weight,
+            training=QUICK,
+            folder=output,
+            resume=resume,
+            progress=False,
+        )
+
+    plain, judged = (train(tmp_path / str(weight), weight) for weight in (0.0, 0.5))
+    assert "discriminator" not in plain.record
+    assert judged.record["discriminator"] == 0.5
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "train_judged", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            train(tmp_path / "parts", 0.5)
+    parts = train(tmp_path / "parts", 0.5, resume=True)
+    scores = [model.score(scenes[:1])[0].item() for model in (plain, judged, parts)]
+    assert scores[0] != scores[1] == scores[2]
+    with pytest.raises(SettingError, match="discriminator is -1; expected 0 or more"):
+        train(tmp_path / "negative", -1)
+    with pytest.raises(SettingError, match="set decoder to hierarchical"):
+        chainrule.train_captions(scenes, replace(SMALL, decoder="lstm"), encoder=folder / "network", discriminator=1.0)
+
+
 def test_paragraphs_on_the_command_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data, teller, page = str(folder / "scenes.jsonl"), str(folder / "teller"), folder / "sentences.html"
     train = ["train", "paragraph", "--pictures", data, "--encoder", str(folder / "detector"), "-o", teller]

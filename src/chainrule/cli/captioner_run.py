@@ -42,7 +42,7 @@ RegionChoice = Annotated[
         "finds, a classifier with --unit box."
     ),
 ]
-_NO_REGIONS = {"regions": "grid", "phrases": False}  # what records from before regions leave out
+_UNSAID = {"regions": "grid", "phrases": False, "discriminator": 0.0}  # what a record means that leaves them out
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +50,7 @@ class CaptionerRun:
     """What is trained on what, and where it goes.
 
     size: of the pictures that the encoder reads; None: its own. training: the settings that were given. tuned,
-    features, regions, phrases: as `train_captions` takes them.
+    features, regions, phrases, discriminator: as `train_captions` takes them.
     """
 
     pictures: str
@@ -69,6 +69,7 @@ class CaptionerRun:
     size: tuple[int, ...] | None = None
     tuned: bool | None = None
     features: str | None = None
+    discriminator: float = 0.0
     began: float = field(default_factory=time.perf_counter)
 
 
@@ -126,6 +127,7 @@ def _train(
         features=run.features,
         regions=run.regions,
         phrases=run.phrases,
+        discriminator=run.discriminator,
         tokenizer=run.tokenizer,
         markers=run.markers,
         training=TrainingConfig(**run.training),
@@ -149,8 +151,8 @@ def _report_finished(run: CaptionerRun, encoder: PictureEncoder, pictures: Seque
 
     def other_changes(before: dict[str, Any]) -> list[str]:
         is_same = before.get("encoder", {}).get("digest") == encoder.digest()
-        reads = {"regions": run.regions, "phrases": run.phrases}
-        changes = differences({name: before.get(name, default) for name, default in _NO_REGIONS.items()}, reads)
+        reads = {name: getattr(run, name) for name in _UNSAID}
+        changes = differences({name: before.get(name, default) for name, default in _UNSAID.items()}, reads)
         data = data_differences(before, {"data": {"captioned pictures": digest_of_captions(pictures)}})
         return [*([] if is_same else ["the encoder differs"]), *changes, *data]
 
@@ -163,11 +165,12 @@ def _report_finished(run: CaptionerRun, encoder: PictureEncoder, pictures: Seque
 
 def _finish(run: CaptionerRun, model: CaptionModel) -> None:
     """Removes the checkpoints of a model that is saved, and prints a summary."""
+    from chainrule.api.train_judged import DISCRIMINATOR
     from chainrule.api.train_phrases import PHRASES
     from chainrule.base.memory import peak_memory
     from chainrule.training.run_folder import remove_checkpoints
 
-    for folder in (run.output / PHRASES, run.output):
+    for folder in (run.output / PHRASES, run.output / DISCRIMINATOR, run.output):
         remove_checkpoints(folder)
     if run.json:
         seconds = time.perf_counter() - run.began

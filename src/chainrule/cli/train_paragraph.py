@@ -45,6 +45,14 @@ def paragraph(
             show_default=False,
         ),
     ] = None,
+    discriminator: Annotated[
+        float,
+        Parameter(
+            help="Weight of the rewards, in a second phase of a quarter of the budget, for sentences that a "
+            "discriminator takes for given ones, by their words and after those before them (Liang 2017); 0: no such "
+            "phase."
+        ),
+    ] = 0.0,
     valid: Valid = None,
     output: Output,
     resume: Resume = False,
@@ -74,6 +82,7 @@ def paragraph(
             encoder=encoder,
             regions=regions,
             phrases=regions != "grid" if phrases is None else phrases,
+            discriminator=discriminator,
             output=output,
             config=CaptionConfig(**given_settings(network), decoder="hierarchical"),
             training=given_settings(training),
