@@ -14,9 +14,10 @@ from chainrule.errors import SettingError
 from chainrule.training.config import TrainingConfig
 from chainrule.training.defaults import Recipe
 from chainrule.training.job import Setup
-from chainrule.training.labels import Example, LabelData, LabelObjective, SortedBatches, split
+from chainrule.training.labels import Example, LabelData, LabelObjective, split
 from chainrule.training.machine import machine_on
 from chainrule.training.processes import Processes
+from chainrule.training.sorted_batches import SortedBatches
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

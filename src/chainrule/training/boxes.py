@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import torch
 
-from chainrule.errors import SettingError
 from chainrule.neural.labelling.boxes import detection_loss, proposals
 from chainrule.neural.source_vectors import grid_of
-from chainrule.training.labels import SortedBatches
-from chainrule.training.objective import ValidationResult
+from chainrule.training.objective import CarriesNothing, ValidationResult
+from chainrule.training.sorted_batches import SharedBatches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -34,23 +33,17 @@ class Part(NamedTuple):
     boxes: list[Any]
 
 
-class BoxObjective:
+class BoxObjective(CarriesNothing):
     """An Objective: `detection_loss`, in nats and distances, for each true box. `tokens` sums the sizes of pictures."""
 
     def __init__(self, network: BoxDetector, setup: Setup, data: LabelData[Any]) -> None:
         """Raises SettingError if a step cannot be divided among processes and parts."""
         self.network, self.setup, self.data = network, setup, data
-        self.shares = setup.processes.number * setup.training.accumulate
-        if min(setup.recipe.batch, len(data.training)) < self.shares:
-            raise SettingError(
-                f"a batch of {setup.recipe.batch} of {len(data.training):,} pictures cannot be divided into "
-                f"{self.shares} parts, accumulate for each process; use fewer"
-            )
         sizes, validation_sizes = (
             np.array([network.size(example.input) for example in examples], np.int64)
             for examples in (data.training, data.validation)
         )
-        self.batches = SortedBatches(sizes, setup.recipe.batch, setup.training.seed)
+        self.batches = SharedBatches(sizes, setup, "pictures")
         self.epoch = int(sizes.sum())
         self.flops_per_token = 6.0 * sum(weight.numel() for weight in network.matrices())
         self.row_tokens = float(sizes.mean())
@@ -60,11 +53,9 @@ class BoxObjective:
         return self.batches.tokens(steps)
 
     def parts(self, step: int) -> list[Part]:
-        rank, accumulate = self.setup.processes.rank, self.setup.training.accumulate
-        chosen = self.batches.examples(step)
         return [
             _part([self.data.training[i] for i in own[first : first + _PART]])
-            for own in (chosen[rank * accumulate + part :: self.shares] for part in range(accumulate))
+            for own in self.batches.own_parts(step)
             for first in range(0, len(own), _PART)
         ]
 
@@ -75,12 +66,6 @@ class BoxObjective:
     def loss(self, number: int, part: Part, forward: Callable[..., Any], done: float) -> Tensor:
         proposed = proposals(forward(part.inputs).float())
         return detection_loss(proposed, part.boxes, self.network.places(*proposed.is_box.shape[1:]))
-
-    def carried(self) -> list[Tensor]:
-        return []
-
-    def carry(self, tensors: list[Tensor]) -> None:
-        """No state is carried from step to step."""
 
     @torch.no_grad()
     def validated(self, tokens: int) -> ValidationResult:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from chainrule.training.defaults import Recipe
 from chainrule.training.job import TrainingJob
-from chainrule.training.labels import LabelObjective, steps_in_epoch
+from chainrule.training.labels import LabelObjective
 from chainrule.training.run import run_job
+from chainrule.training.sorted_batches import steps_in_epoch
 
 if TYPE_CHECKING:
     from collections.abc import Callable

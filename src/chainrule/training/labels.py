@@ -14,9 +14,9 @@ import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812
 
-from chainrule.errors import SettingError
 from chainrule.neural.scoring_batches import batched
-from chainrule.training.objective import ValidationResult
+from chainrule.training.objective import CarriesNothing, ValidationResult
+from chainrule.training.sorted_batches import SharedBatches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from chainrule.training.job import Setup
 
 _MAX_PADDED_SIZE = 1 << 14  # of the inputs that the network reads at once, padding included
-_SORTED_BATCHES = 16  # this many batches are sorted by size together
 
 I = TypeVar("I")  # noqa: E741
 I_contra = TypeVar("I_contra", contravariant=True)
@@ -101,54 +100,6 @@ def split(examples: Sequence[Example[I]], valid_share: float, seed: int, *, boxe
     return LabelData(training, validation)
 
 
-def steps_in_epoch(examples: int, batch: int) -> int:
-    """The most steps in which each has at least `batch` examples; at least one."""
-    return max(1, examples // batch)
-
-
-class SortedBatches:
-    """The examples of each step: a pure function of its index.
-
-    A batch has inputs of similar size, so that little is padded; each epoch has other batches, in random order.
-    """
-
-    def __init__(self, sizes: Int64[ndarray, " examples"], batch: int, seed: int) -> None:
-        """sizes: of the examples. batch: about this many examples per step."""
-        steps = steps_in_epoch(sizes.size, batch)
-        self.sizes, self.seed = sizes, seed
-        self.edges = np.arange(steps + 1) * sizes.size // steps
-        self._epochs: dict[int, tuple[Int64[ndarray, " examples"], Int64[ndarray, " batches"]]] = {}
-
-    def __len__(self) -> int:
-        """Steps in an epoch."""
-        return self.edges.size - 1
-
-    def examples(self, step: int) -> Int64[ndarray, " batch"]:
-        """The indices of a step's examples."""
-        order, batches = self._epoch(step // len(self))
-        i = batches[step % len(self)]
-        return order[self.edges[i] : self.edges[i + 1]]
-
-    def tokens(self, steps: int) -> int:
-        """The total size of the inputs of the first `steps` steps."""
-        epochs, rest = divmod(steps, len(self))
-        read = epochs * int(self.sizes.sum())
-        if rest:
-            order, batches = self._epoch(epochs)
-            read += int(np.add.reduceat(self.sizes[order], self.edges[:-1])[batches[:rest]].sum())
-        return read
-
-    def _epoch(self, epoch: int) -> tuple[Int64[ndarray, " examples"], Int64[ndarray, " batches"]]:
-        """The order of an epoch's examples, which the edges cut into batches, and the order of these batches."""
-        if epoch not in self._epochs:
-            rng = np.random.default_rng([self.seed, epoch])
-            order = rng.permutation(self.sizes.size)
-            groups = np.repeat(np.arange(len(self)) // _SORTED_BATCHES, np.diff(self.edges))
-            order = order[np.lexsort((self.sizes[order], groups))]
-            self._epochs = {epoch: (order, rng.permutation(len(self)))}
-        return self._epochs[epoch]
-
-
 class Part(NamedTuple, Generic[I]):
     """Some inputs of a step."""
 
@@ -156,7 +107,7 @@ class Part(NamedTuple, Generic[I]):
     targets: Tensor  # (units of all inputs,), the indices of their labels; or (units, C), their distributions
 
 
-class LabelObjective(Generic[I]):
+class LabelObjective(CarriesNothing, Generic[I]):
     """An Objective: -log P(label) of each unit of each input.
 
     `tokens` sums the sizes of inputs. A process reads its share of a step a few inputs at a time, so that large inputs
@@ -166,17 +117,11 @@ class LabelObjective(Generic[I]):
     def __init__(self, network: LabelNetwork[I], setup: Setup, data: LabelData[I]) -> None:
         """Raises SettingError if a step cannot be divided among processes and parts."""
         self.network, self.setup, self.data = network, setup, data
-        self.shares = setup.processes.number * setup.training.accumulate
-        if min(setup.recipe.batch, len(data.training)) < self.shares:
-            raise SettingError(
-                f"a batch of {setup.recipe.batch} of {len(data.training):,} examples cannot be divided into "
-                f"{self.shares} parts, accumulate for each process; use fewer"
-            )
         sizes, validation_sizes = (
             np.array([network.size(example.input) for example in examples], np.int64)
             for examples in (data.training, data.validation)
         )
-        self.batches = SortedBatches(sizes, setup.recipe.batch, setup.training.seed)
+        self.batches = SharedBatches(sizes, setup, "examples")
         self.epoch = int(sizes.sum())
         self.flops_per_token = float(sum((6 if w.requires_grad else 2) * w.numel() for w in network.matrices()))
         self.row_tokens = float(sizes.mean())
@@ -186,15 +131,11 @@ class LabelObjective(Generic[I]):
         return self.batches.tokens(steps)
 
     def parts(self, step: int) -> list[Part[I]]:
-        rank, accumulate = self.setup.processes.rank, self.setup.training.accumulate
-        chosen = self.batches.examples(step)
         return [
             self._part(examples)
-            for part in range(accumulate)
+            for own in self.batches.own_parts(step)
             for examples in batched(
-                sorted(
-                    (self.data.training[i] for i in chosen[rank * accumulate + part :: self.shares]), key=self._order
-                ),
+                sorted((self.data.training[i] for i in own), key=self._order),
                 lambda example: self.network.size(example.input),
                 _MAX_PADDED_SIZE,
             )
@@ -211,12 +152,6 @@ class LabelObjective(Generic[I]):
         if part.targets.ndim > 1:  # less the entropy of the distributions: the divergence from them (KL)
             loss = loss - torch.special.entr(part.targets).sum()
         return loss
-
-    def carried(self) -> list[Tensor]:
-        return []
-
-    def carry(self, tensors: list[Tensor]) -> None:
-        """No state is carried from step to step."""
 
     def validated(self, tokens: int) -> ValidationResult:
         """The loss and `accuracy`, the share of labels that are right."""

@@ -11,7 +11,7 @@ import torch
 from chainrule.neural.config.two_sided import Masking, TwoSidedConfig
 from chainrule.protocol import BEGIN, END
 from chainrule.training.batches import Windows, blocks
-from chainrule.training.objective import ValidationResult
+from chainrule.training.objective import CarriesNothing, ValidationResult
 from chainrule.training.stream_job import counts_of, flops_per_token, stream_job
 from chainrule.training.validation import unigram_loss
 
@@ -62,7 +62,7 @@ def begins_word(options: StreamOptions, vocabulary_size: int) -> Bool[ndarray, "
     return np.ones(vocabulary_size, np.bool_) if options.begins_word is None else options.begins_word
 
 
-class BothSides:
+class BothSides(CarriesNothing):
     """An Objective: -log P(token | both sides), of masked tokens; of all tokens if the directions are apart."""
 
     def __init__(
@@ -96,12 +96,6 @@ class BothSides:
 
     def loss(self, number: int, part: tuple[Tensor, ...], forward: Callable[..., Any], done: float) -> Tensor:
         return self._loss(part, forward, self.setup.training.label_smoothing)
-
-    def carried(self) -> list[Tensor]:
-        return []
-
-    def carry(self, tensors: list[Tensor]) -> None:
-        """No state is carried from step to step."""
 
     @torch.no_grad()
     def validated(self, tokens: int) -> ValidationResult:

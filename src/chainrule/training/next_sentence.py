@@ -14,7 +14,7 @@ import torch.nn.functional as F  # noqa: N812
 
 from chainrule.neural.sentence_pairs import separator
 from chainrule.training.masked import begins_word, mask_rows, unigram_loss_of_masked
-from chainrule.training.objective import ValidationResult
+from chainrule.training.objective import CarriesNothing, ValidationResult
 from chainrule.training.sentence_pairs import SentencePairs
 from chainrule.training.stream_job import flops_per_token, stream_job
 
@@ -76,7 +76,7 @@ def next_sentence_job(
     )
 
 
-class PairsAndMasks:
+class PairsAndMasks(CarriesNothing):
     """An Objective: -log P(masked token | a, b) - log P(whether b follows a | a, b)."""
 
     def __init__(
@@ -117,12 +117,6 @@ class PairsAndMasks:
         assert self._last is not None
         losses = self._losses(part, forward, self.setup.training.label_smoothing)
         return losses.tokens + losses.pairs * (self.weight(self._last[0]) / self.batch)
-
-    def carried(self) -> list[Tensor]:
-        return []
-
-    def carry(self, tensors: list[Tensor]) -> None:
-        """No state is carried from step to step."""
 
     @torch.no_grad()
     def validated(self, tokens: int) -> ValidationResult:

@@ -65,3 +65,13 @@ class Objective(Protocol):
 
     def unigram_loss(self) -> float:
         """The validation loss of training frequencies (add-one), in nats per prediction."""
+
+
+class CarriesNothing:
+    """The methods of an Objective that hands no state from step to step."""
+
+    def carried(self) -> list[Tensor]:
+        return []
+
+    def carry(self, tensors: list[Tensor]) -> None:
+        """There is nothing to restore."""

@@ -23,7 +23,7 @@ from chainrule.protocol import END
 from chainrule.training.defaults import conditional_recipe, with_pair_defaults
 from chainrule.training.initial_vectors import set_rows
 from chainrule.training.job import TrainingJob
-from chainrule.training.objective import ValidationResult
+from chainrule.training.objective import CarriesNothing, ValidationResult
 from chainrule.training.scheduled_sampling import own_guesses, own_guesses_at_once
 from chainrule.training.validation import unigram_loss
 
@@ -235,7 +235,7 @@ def _with_vectors(network: ConditionalNetwork, vectors: SideVectors) -> Conditio
     return network
 
 
-class GivenSource:
+class GivenSource(CarriesNothing):
     """An Objective: -log P(token of the target | those before it, the source).
 
     A step holds as many tokens as `batch` pairs of mean length.
@@ -302,12 +302,6 @@ class GivenSource:
             )
         hidden = self.network(part.sources, part.source_mask, part.inputs)
         return own_guesses_at_once(self.network.output.log_probs(hidden), part.inputs, share)
-
-    def carried(self) -> list[Tensor]:
-        return []
-
-    def carry(self, tensors: list[Tensor]) -> None:
-        """No state is carried from step to step."""
 
     @torch.no_grad()
     def validated(self, tokens: int) -> ValidationResult:

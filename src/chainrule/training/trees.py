@@ -18,8 +18,8 @@ from chainrule.text.tokenizer import documents_of
 from chainrule.training.defaults import Recipe, with_budget
 from chainrule.training.initial_vectors import coverage_of, set_rows
 from chainrule.training.job import TrainingJob
-from chainrule.training.labels import SortedBatches
-from chainrule.training.objective import ValidationResult
+from chainrule.training.objective import CarriesNothing, ValidationResult
+from chainrule.training.sorted_batches import SharedBatches
 from chainrule.training.stream_job import counts_of, text_record
 from chainrule.training.validation import unigram_loss
 
@@ -104,7 +104,7 @@ class Part(NamedTuple):
     targets: Tensor  # (states of all trees,)
 
 
-class TreeObjective:
+class TreeObjective(CarriesNothing):
     """An Objective: -log P(token | the nodes above it, and the elder siblings of all these)."""
 
     def __init__(
@@ -119,14 +119,8 @@ class TreeObjective:
         """kept: the trees to validate on. Raises SettingError if a step cannot be divided among processes and parts."""
         self.network, self.setup, self.stream, self.examples = network, setup, stream, examples
         self.validation, self.kept = validation, kept
-        self.shares = setup.processes.number * setup.training.accumulate
-        if min(setup.recipe.batch, len(examples)) < self.shares:
-            raise SettingError(
-                f"a batch of {setup.recipe.batch} of {len(examples):,} trees cannot be divided into {self.shares} "
-                "parts, accumulate for each process; use fewer"
-            )
         sizes = np.array([len(example.targets) for example in examples], np.int64)
-        self.batches = SortedBatches(sizes, setup.recipe.batch, setup.training.seed)
+        self.batches = SharedBatches(sizes, setup, "trees")
         self.epoch = int(sizes.sum())
         self.row_tokens = float(sizes.mean())
         weights = sum(weight.numel() for weight in network.matrices()) + network.output_weight.numel()
@@ -137,25 +131,13 @@ class TreeObjective:
         return self.batches.tokens(steps)
 
     def parts(self, step: int) -> list[Part]:
-        rank, accumulate = self.setup.processes.rank, self.setup.training.accumulate
-        chosen = self.batches.examples(step)
-        return [
-            part
-            for number in range(accumulate)
-            for part in self._parts([self.examples[i] for i in chosen[rank * accumulate + number :: self.shares]])
-        ]
+        return [part for own in self.batches.own_parts(step) for part in self._parts([self.examples[i] for i in own])]
 
     def weight(self, step: int) -> float:
         return sum(len(self.examples[i].targets) for i in self.batches.examples(step))
 
     def loss(self, number: int, part: Part, forward: Callable[..., Any], done: float) -> Tensor:
         return self._loss(part, forward, self.setup.training.label_smoothing)
-
-    def carried(self) -> list[Tensor]:
-        return []
-
-    def carry(self, tensors: list[Tensor]) -> None:
-        """No state is carried from step to step."""
 
     @torch.no_grad()
     def validated(self, tokens: int) -> ValidationResult:

@@ -17,7 +17,7 @@ from chainrule.ngram.models.stream_scorer import StreamScorer, pieces_of
 from chainrule.protocol import BEGIN, StreamScores
 
 if TYPE_CHECKING:
-    from jaxtyping import Float32, Int, Int32, Int64
+    from jaxtyping import Float32, Int32, Int64
     from numpy import ndarray
 
     from chainrule.ngram.trie.table import Table
@@ -34,17 +34,6 @@ class HashedModel(StreamScorer, ByDistributions["States"]):
     @property
     def order(self) -> int:
         return self.record.order
-
-    def score_stream_with_lengths(
-        self, stream: Int32[ndarray, " tokens"]
-    ) -> tuple[Float32[ndarray, " tokens"], Int[ndarray, " tokens"]]:
-        """As `StreamScorer.score_stream_with_lengths`."""
-        scores, lengths, _ = self._score(stream, unknown=False)
-        return scores, lengths
-
-    def score_stream_in_full(self, stream: Int32[ndarray, " tokens"]) -> StreamScores:
-        """As `StreamScorer.score_stream_in_full`."""
-        return self._score(stream, unknown=True)
 
     def _score(self, stream: Int32[ndarray, " tokens"], *, unknown: bool) -> StreamScores:
         """unknown: whether to score <unk> at all positions, too."""

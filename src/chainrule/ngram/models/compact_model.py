@@ -55,15 +55,10 @@ class CompactNGramModel(TrieModel):
         """The same model in the fast layout, unpacked on each access: for ARPA files and `convert`."""
         return unpack_table(self.compact)
 
-    def score_stream_with_lengths(
-        self, stream: Int32[ndarray, " tokens"]
-    ) -> tuple[Float32[ndarray, " tokens"], Int[ndarray, " tokens"]]:
-        """As `StreamScorer.score_stream_with_lengths`; n-grams that were added as suffixes count as well."""
-        return self._score_tokens(stream, _ACTUAL_TOKEN)
-
-    def score_stream_in_full(self, stream: Int32[ndarray, " tokens"]) -> StreamScores:
-        """As `StreamScorer.score_stream_in_full`."""
-        return StreamScores(*self._score_tokens(stream, _ACTUAL_TOKEN), self._score_tokens(stream, UNKNOWN)[0])
+    def _score(self, stream: Int32[ndarray, " tokens"], *, unknown: bool) -> StreamScores:
+        """As `StreamScorer._score`; of lengths, n-grams that were added as suffixes count as well."""
+        of_unknown = self._score_tokens(stream, UNKNOWN)[0] if unknown else np.empty(0, np.float32)
+        return StreamScores(*self._score_tokens(stream, _ACTUAL_TOKEN), of_unknown)
 
     def _score_tokens(
         self, stream: Int32[ndarray, " tokens"], token: int

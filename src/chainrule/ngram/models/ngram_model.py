@@ -21,7 +21,7 @@ from chainrule.protocol import StreamScores
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from jaxtyping import Float32, Int, Int32
+    from jaxtyping import Float32, Int32
     from numpy import ndarray
 
     from chainrule.ngram.models.trie_model import Contexts, Trie
@@ -45,17 +45,6 @@ class NGramModel(TrieModel):
     def level_sizes(self) -> tuple[int, ...]:
         """n-grams by order, from unigrams on."""
         return self.table.level_sizes
-
-    def score_stream_with_lengths(
-        self, stream: Int32[ndarray, " tokens"]
-    ) -> tuple[Float32[ndarray, " tokens"], Int[ndarray, " tokens"]]:
-        """As `StreamScorer.score_stream_with_lengths`."""
-        scores, lengths, _ = self._score(stream, unknown=False)
-        return scores, lengths
-
-    def score_stream_in_full(self, stream: Int32[ndarray, " tokens"]) -> StreamScores:
-        """As `StreamScorer.score_stream_in_full`."""
-        return self._score(stream, unknown=True)
 
     def _score(self, stream: Int32[ndarray, " tokens"], *, unknown: bool) -> StreamScores:
         """unknown: whether to score <unk> at all positions, too."""

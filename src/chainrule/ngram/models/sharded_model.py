@@ -23,7 +23,7 @@ from chainrule.protocol import BEGIN, END, UNKNOWN, StreamScores
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from jaxtyping import Float32, Int, Int32, Int64
+    from jaxtyping import Float32, Int32, Int64
     from numpy import ndarray
 
     from chainrule.ngram.models.trie_model import Contexts, Trie
@@ -56,17 +56,6 @@ class ShardedModel(TrieModel):
         """n-grams by order, from unigrams on, of all shards together."""
         longer = np.sum([shard.level_sizes[1:] for shard in self.shards], axis=0)
         return (self.vocabulary_size, *np.atleast_1d(longer).astype(int).tolist()[: self.order - 1])
-
-    def score_stream_with_lengths(
-        self, stream: Int32[ndarray, " tokens"]
-    ) -> tuple[Float32[ndarray, " tokens"], Int[ndarray, " tokens"]]:
-        """As `StreamScorer.score_stream_with_lengths`."""
-        scores, lengths, _ = self._score(stream, unknown=False)
-        return scores, lengths
-
-    def score_stream_in_full(self, stream: Int32[ndarray, " tokens"]) -> StreamScores:
-        """As `StreamScorer.score_stream_in_full`."""
-        return self._score(stream, unknown=True)
 
     def advance(self, state: Contexts, tokens: Int32[ndarray, " rows"]) -> Contexts:
         """As `LanguageModel.advance`."""

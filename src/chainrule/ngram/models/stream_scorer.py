@@ -59,15 +59,20 @@ class StreamScorer(ABC):
         """As `Scorer.score_stream`."""
         return self.score_stream_with_lengths(stream)[0]
 
-    @abstractmethod
     def score_stream_with_lengths(
         self, stream: Int32[ndarray, " tokens"]
     ) -> tuple[Float32[ndarray, " tokens"], Int[ndarray, " tokens"]]:
         """The log-probability of each token of a stream, and the length of the n-gram that gave it."""
+        scores, lengths, _ = self._score(stream, unknown=False)
+        return scores, lengths
 
-    @abstractmethod
     def score_stream_in_full(self, stream: Int32[ndarray, " tokens"]) -> StreamScores:
         """As `score_stream_with_lengths`, with the log-probability of <unk> at the same positions, in one pass."""
+        return self._score(stream, unknown=True)
+
+    @abstractmethod
+    def _score(self, stream: Int32[ndarray, " tokens"], *, unknown: bool) -> StreamScores:
+        """unknown: whether to score <unk> at all positions, too; if not, its log-probabilities are empty."""
 
     def unknown_log_probs(
         self, sequences: Sequence[Tokens], *, prefixes: Sequence[Tokens] | None = None, end: bool = True
