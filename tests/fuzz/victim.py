@@ -101,13 +101,14 @@ def use_open_model(path: Path, workplace: Path) -> None:
 def use_teller(path: Path, workplace: Path) -> None:
     """What a model that captions pictures is for."""
     model = chainrule.load(path, chainrule.CaptionModel)
-    [[caption]] = model.caption([SCENE], chainrule.BeamConfig(size=2), alignments=True, max_tokens=8)
+    picture = SCENE.picture if model.regions is None else SCENE
+    [[caption]] = model.caption([picture], chainrule.BeamConfig(size=2), alignments=True, max_tokens=8)
     assert not math.isnan(caption.log_prob), "a log-probability is NaN"
     [scores] = model.score([SCENE])
     assert not np.isnan(scores).any(), "a score is NaN"
-    model.sentences(SCENE, caption.text)
+    model.sentences(picture, caption.text)
     if model.regions is not None:
-        assert len(model.regions.regions(SCENE)) > 0
+        assert len(model.regions.regions(picture)) > 0
     model.save(workplace / "teller-again", overwrite=True)
     again = chainrule.load(workplace / "teller-again", chainrule.CaptionModel)
     assert np.allclose(again.score([SCENE])[0], scores, rtol=1e-4), "a copy scores otherwise"
