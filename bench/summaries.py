@@ -1,7 +1,7 @@
 """Summaries of held-out texts by models that were trained to write them, beside the first words of each text.
 
     python bench/summaries.py --work FOLDER [--articles FILE.csv] [--expand] [--model FOLDER] [--tests 200]
-        [--minutes 6] [--adapt-minutes 12] [--only first pairs prompted adapted] [--seed 0]
+        [--steps 500] [--adapt-steps 40] [--only first pairs prompted adapted] [--seed 0]
 
 The pairs are the docstrings of Python's standard library: their first line, from the rest. With --articles, titles and
 articles of a CSV file of class, title and article, as of AG News. --expand: the article from its title.
@@ -63,8 +63,8 @@ def main() -> None:
     parser.add_argument("--expand", action="store_true")
     parser.add_argument("--model", type=Path)
     parser.add_argument("--tests", type=int, default=200)
-    parser.add_argument("--minutes", type=float, default=6.0)
-    parser.add_argument("--adapt-minutes", type=float, default=12.0)
+    parser.add_argument("--steps", type=int, default=500)
+    parser.add_argument("--adapt-steps", type=int, default=40)
     parser.add_argument("--only", nargs="*", choices=ROWS, default=ROWS)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
@@ -100,7 +100,7 @@ def model_of_pairs(train: Pairs, test: Pairs, options: argparse.Namespace) -> li
         train,
         LSTM,
         tokenizer=TokenizerConfig(kind="bpe", vocabulary_size=3000),
-        training=TrainingConfig(batch=32, label_smoothing=0.1, seed=options.seed, minutes=options.minutes),
+        training=TrainingConfig(batch=32, label_smoothing=0.1, seed=options.seed, steps=options.steps),
         folder=options.work / "pairs",
         resume=True,
     )
@@ -116,17 +116,17 @@ def prompted(train: Pairs, test: Pairs, options: argparse.Namespace) -> list[str
 
 
 def adapted(train: Pairs, test: Pairs, options: argparse.Namespace) -> list[str]:
-    """Rows of 256 tokens, since the context of an open model has thousands, of which a line fills few."""
+    """Rows of 128 tokens, two lines, since the context of an open model has thousands."""
     folder = options.work / "adapted"
     if not (folder / "config.json").exists():
         lines = [f"{prompt(source)} {target}" for source, target in zip(train.sources, train.targets, strict=True)]
         training = TrainingConfig(
             optimiser="adamw",
             learning_rate=1e-4,
-            row_tokens=256,
+            row_tokens=128,
             batch=8,
-            minutes=options.adapt_minutes,
-            valid_share=0.02,
+            steps=options.adapt_steps,
+            valid_share=0.0,
             seed=options.seed,
         )
         model = chainrule.adapt(
@@ -155,7 +155,7 @@ def prompt(source: str) -> str:
 
 
 def most_tokens(options: argparse.Namespace) -> int:
-    return 60 if options.expand else 32
+    return 60 if options.expand else 24
 
 
 def print_record(record: dict) -> None:
