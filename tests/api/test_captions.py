@@ -236,7 +236,7 @@ def test_an_encoder_that_is_kept_does_not_change_and_is_saved_with_the_rest(
         (lambda settings: settings.update(encoder=None), "source_embedding.body"),
         (lambda settings: settings.update(encoder={"network": "lstm"}), "the encoder is 'lstm', which is no"),
         (lambda settings: settings.update(encoder=[1]), "the encoder is None"),
-        (lambda settings: settings["encoder"].update(width=7), "expected float32"),
+        (lambda settings: settings["encoder"].update(width=7), "6 x 12 vectors of 14 numbers, but"),
         (lambda settings: settings["encoder"].update(blocks=[10**6]), "have 1000000 layers, but the file has"),
         (lambda settings: settings["encoder"].update(colours="red"), "a setting of the network is wrong"),
         (lambda settings: settings["encoder"].update(network=["resnet"]), "is no network of pictures"),
