@@ -8,6 +8,8 @@ import re
 import subprocess
 import sys
 from dataclasses import fields
+from functools import cache
+from typing import Literal, get_args
 
 import pytest
 from rich.console import Console
@@ -25,6 +27,9 @@ from chainrule.training.config import TrainingConfig
 from chainrule.training.finetuning_config import FineTuningConfig
 from chainrule.training.label_config import LabelTraining
 from chainrule.vectors.config import VectorsConfig
+
+
+Shell = Literal["bash", "zsh", "fish"]
 
 
 def flag(name: str) -> str:
@@ -395,9 +400,15 @@ def test_the_verb_train_alone_lists_every_family(chainrule) -> None:
     assert set(listed) == families
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_names_every_verb_and_option(shell: str) -> None:
-    script = app.generate_completion(shell=shell)
+@cache
+def completion(shell: Shell) -> str:
+    """It names all options; making it takes seconds."""
+    return app.generate_completion(shell=shell)
+
+
+@pytest.mark.parametrize("shell", get_args(Shell))
+def test_completion_names_every_verb_and_option(shell: Shell) -> None:
+    script = completion(shell)
     for verb, parameters in VERBS.items():
         assert re.search(rf"\b{verb.split()[-1]}\b", script), verb
         for name in parameters:
@@ -406,8 +417,7 @@ def test_completion_names_every_verb_and_option(shell: str) -> None:
 
 
 def test_bash_can_read_its_completion() -> None:
-    script = app.generate_completion(shell="bash")
-    result = subprocess.run(["bash", "-n"], input=script, text=True, capture_output=True, check=False)
+    result = subprocess.run(["bash", "-n"], input=completion("bash"), text=True, capture_output=True, check=False)
     assert (result.returncode, result.stderr) == (0, "")
 
 
