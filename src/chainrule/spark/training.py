@@ -58,8 +58,7 @@ if TYPE_CHECKING:
     from chainrule.text.vocabulary import Markers
 
 RUN_TOKENS = 1 << 21  # that a worker counts at once: some 300 MB for 5-grams
-_TASK_TOKENS = 1 << 21  # whose counts a task merges
-_RANGE_TOKENS = 1 << 19  # of a range of first words: some 10 MB
+_RANGES = 4  # of first words, for the tokens of a run: some 10 MB each
 _DISK_BYTES = 24  # for an n-gram of each order at each token, if all are distinct: runs, and merged counts
 _TASKS = "learning words on Spark", "counting n-grams on Spark"
 
@@ -201,10 +200,10 @@ def _read(
     learner, counts, left_out = _limited(learner, counts, tokenizer, kept)
     tokens = int(counts.sum())
     if partitions is None:
-        partitions = max(session.sparkContext.defaultParallelism, -(-tokens // _TASK_TOKENS))
+        partitions = max(session.sparkContext.defaultParallelism, -(-tokens // run_tokens))
     if (session.sparkContext.master or "").startswith("local"):  # the workers' disk is this machine's
         check_disk_room(_DISK_BYTES * config.order * tokens, "counting on Spark")
-    bounds = _bounds(counts, max(partitions, -(-tokens // _RANGE_TOKENS)))
+    bounds = _bounds(counts, max(partitions, -(-_RANGES * tokens // run_tokens)))
     known = TokenizerParts.of(learner, grows=False, are_lines=documents.are_lines)
     work = partial(count_sections, parts=known, config=config, bounds=bounds, run_tokens=run_tokens)
     runs = documents.frame.mapInArrow(work, PARTS)

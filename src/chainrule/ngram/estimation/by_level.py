@@ -94,7 +94,7 @@ def estimate_level(
     """Estimates the n-grams after some contexts. lower: the probability of each n-gram's suffix."""
     contexts, size = level.children.size, level.counts.size
     begin = np.zeros(contexts + 1, narrowest(2 * size))
-    np.cumsum(level.children, out=begin[1:])
+    begin[1:] = np.cumsum(level.children)
     backs_off = config.smoothing in BACKING_OFF
     probs = np.empty(size, np.float64 if backs_off else np.float32)
     log_probs, log_backoffs = np.empty(size, np.float32), np.empty(contexts, np.float32)

@@ -30,6 +30,8 @@ def shard_model(model: Any, shards: int, progress: Progress) -> Any:
     """The model in shards of about as many n-grams, fewer where the vocabulary is small. Raises SettingError."""
     check_shards(shards)
     base = base_of(model)
+    if isinstance(base, ShardedModel):
+        raise SettingError("the model is in shards already; cut the model that it was made from again")
     if not isinstance(base, NGramModel):
         why = getattr(base, "why_no_table", None) or "it is compact"
         raise SettingError(f"only a plain n-gram model can be cut into shards; this one is not: {why}")
