@@ -34,6 +34,7 @@ from chainrule.ngram.shards.cutting import check_shards, shard_model
 from chainrule.ngram.training import model_of_counts
 from chainrule.protocol import BEGIN, END, UNKNOWN
 from chainrule.spark.documents import documents_of
+from chainrule.spark.learning_words import learn_tokenizer
 from chainrule.spark.sections import Section, joined
 from chainrule.spark.session import check_packages, explain_failures
 from chainrule.text.corpus import Lines, source_of
@@ -52,8 +53,6 @@ if TYPE_CHECKING:
     from chainrule.api.causal_model import CausalModel
     from chainrule.base.progress import Progress
     from chainrule.ngram.counting.counts import Counts
-    from chainrule.spark.documents import Documents
-    from chainrule.spark.workers import TokenizerParts
     from chainrule.text.tokenizer import Tokenizer
     from chainrule.text.vocabulary import Markers
 
@@ -196,7 +195,7 @@ def _read(
     parts = TokenizerParts.of(learner, grows=grows, are_lines=documents.are_lines)
     progress(_TASKS[0], 0, None)
     with explain_failures(_TASKS[0]):
-        learner, counts = _learned(documents, parts, learner)
+        learner, counts = learn_tokenizer(documents, parts, learner)
     learner, counts, left_out = _limited(learner, counts, tokenizer, kept)
     tokens = int(counts.sum())
     if partitions is None:
@@ -234,28 +233,6 @@ def _check_shards(shards: int, config: NGramConfig, tune: Any) -> None:
         raise SettingError("tuning needs all counts on the driver; leave shards out, or tune on a part of the text")
     if config.order > 1:
         check_by_level(config)
-
-
-def _learned(documents: Documents, parts: TokenizerParts, learner: Tokenizer) -> tuple[Tokenizer, Int64[ndarray, " V"]]:
-    """The tokenizer with all tokens of a text, and the count of each. Raises TextError."""
-    from chainrule.spark.workers import WORDS, learn_words
-
-    rows = documents.frame.mapInArrow(partial(learn_words, parts=parts), WORDS).collect()
-    rows.sort(key=lambda row: (row.source, row.start, row.place))
-    _raise_errors(documents, rows)
-    if not rows:
-        raise TextError(f"{', '.join(documents.files.values()) or 'the data frame'}: there is no text in it")
-    if not parts.grows:
-        return learner, np.sum([np.frombuffer(row.counts, np.int64) for row in rows], axis=0)
-    if not documents.files:
-        tokens = {token for row in rows for token in row.tokens.split(b"\n") if token}
-        learner.vocabulary.absorb(Vocabulary(sorted(tokens)))
-    counts = np.zeros(0, np.int64)
-    for row in rows:
-        ids = learner.vocabulary.absorb(Vocabulary(row.tokens.split(b"\n") if row.tokens else ()))
-        counts = np.pad(counts, (0, len(learner.vocabulary) - counts.size))
-        counts[ids] += np.frombuffer(row.counts, np.int64)
-    return learner, counts
 
 
 def _limited(
@@ -314,12 +291,6 @@ def _joined(text: _Text, config: NGramConfig, progress: Progress) -> Counts:
     ordered = [sections.get(part) or Section.empty(stop - first, config.order) for part, (first, stop) in ranges]
     padding = max(1, config.order - 1) if config.begins == "all" else 1
     return joined(ordered, int(text.tokens.sum()) * padding)
-
-
-def _raise_errors(documents: Documents, rows: Sequence[Any]) -> None:
-    for row in rows:
-        if row.error is not None:
-            raise TextError(f"{documents.locate(row.source, row.start)}: {row.error}")
 
 
 def _changed(config: TokenizerConfig) -> dict[str, Any]:

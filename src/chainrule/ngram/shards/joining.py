@@ -49,8 +49,8 @@ def shard_of_pieces(
     contexts["log_backoff"][1 : 1 + unigrams] = log_backoffs
     children = np.zeros(unigrams, np.int64)
     for piece in pieces:
-        own = piece.levels[0].children
-        children[piece.first : piece.first + own.size] = own
+        following = piece.levels[0].children
+        children[piece.first : piece.first + following.size] = following
     contexts["begin"][1 : 1 + unigrams] = 1 + unigrams + np.cumsum(children) - children
     context = node = 1 + unigrams
     for n in orders:
