@@ -58,7 +58,8 @@ if TYPE_CHECKING:
 
 RUN_TOKENS = 1 << 21  # that a worker counts at once: some 300 MB for 5-grams
 _RANGES = 4  # of first words, for the tokens of a run: some 10 MB each
-_DISK_BYTES = 24  # for an n-gram of each order at each token, if all are distinct: runs, and merged counts
+# Of temporary files, for an n-gram of each order at each token: runs and merged counts; and all messages and the shards.
+_DISK_BYTES, _SHARDS_DISK_BYTES = 24, 60
 _TASKS = "learning words on Spark", "counting n-grams on Spark"
 
 
@@ -94,7 +95,8 @@ def train(
         _check_shards(shards, config, tune)
     if tune is not None:
         check_tunable(config)
-    text = _read(session, texts, config, column, chosen, markers, partitions, run_tokens, progress)
+    disk = _DISK_BYTES if shards is None else _SHARDS_DISK_BYTES
+    text = _read(session, texts, config, column, chosen, markers, partitions, run_tokens, disk, progress)
     speller = speller_of_counts(text.tokenizer, text.tokens, config, text.left_out)
     if shards is not None and config.order > 1:
         from chainrule.spark.estimating_shards import TASK, estimate_shards
@@ -145,7 +147,8 @@ def count(
     from chainrule.ngram.count_files.write import write_counts_file
 
     progress, config = callback(progress), NGramConfig(order=order)
-    text = _read(session, texts, config, column, as_config(tokenizer), markers, partitions, run_tokens, progress)
+    chosen = as_config(tokenizer)
+    text = _read(session, texts, config, column, chosen, markers, partitions, run_tokens, _DISK_BYTES, progress)
     counts = _joined(text, config, progress)
     lines = write_counts_file(path, counts, text.tokenizer.vocabulary, progress)
     documents = int(text.tokens[END])
@@ -182,9 +185,10 @@ def _read(
     markers: Markers,
     partitions: int | None,
     run_tokens: int,
+    disk_bytes: int,
     progress: Progress,
 ) -> _Text:
-    """Learns the words of a text, and prepares its counting."""
+    """Learns the words of a text, and prepares its counting. disk_bytes: for an n-gram at each token and order."""
     check_packages()
     learner, kept = _tokenizer(tokenizer, markers)
     from chainrule.spark.workers import PARTS, TokenizerParts, count_sections
@@ -201,7 +205,7 @@ def _read(
     if partitions is None:
         partitions = max(session.sparkContext.defaultParallelism, -(-tokens // run_tokens))
     if (session.sparkContext.master or "").startswith("local"):  # the workers' disk is this machine's
-        check_disk_room(_DISK_BYTES * config.order * tokens, "counting on Spark")
+        check_disk_room(disk_bytes * config.order * tokens, "counting on Spark")
     bounds = _bounds(counts, max(partitions, -(-_RANGES * tokens // run_tokens)))
     known = TokenizerParts.of(learner, grows=False, are_lines=documents.are_lines)
     work = partial(count_sections, parts=known, config=config, bounds=bounds, run_tokens=run_tokens)
