@@ -30,7 +30,7 @@ def take_apart(model: AnyNGram | CompactNGramModel | ShardedModel) -> tuple[dict
         table = model.compact
         settings = {"ngrams": list(table.level_sizes), "layout": COMPACT, "run_bits": list(table.run_bits)}
         return settings, table.arrays()
-    return {"ngrams": list(model.table.level_sizes), **model.settings}, model.table.arrays()
+    return {"ngrams": list(base.table.level_sizes), **model.settings}, base.table.arrays()
 
 
 def put_together(

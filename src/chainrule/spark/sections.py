@@ -73,7 +73,7 @@ class Section:
     @classmethod
     def of_arrays(cls, arrays: Sequence[ndarray[Any, Any]]) -> Section:
         """The section of the arrays that `arrays` gives."""
-        levels = [Level(*arrays[i + 1 : i + 3], arrays[i]) for i in range(1, len(arrays), 3)]
+        levels = [Level(arrays[i + 1], arrays[i + 2], arrays[i]) for i in range(1, len(arrays), 3)]
         return cls(arrays[0].astype(np.int64), levels)
 
     def pack(self) -> bytes:

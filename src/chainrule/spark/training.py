@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 RUN_TOKENS = 1 << 21  # that a worker counts at once: some 300 MB for 5-grams
 _RANGES = 4  # of first words, for the tokens of a run: some 10 MB each
-# Of temporary files, for an n-gram of each order at each token: runs and merged counts; and all messages and the shards.
+# Of temporary files, for an n-gram of each order at each token: runs and merged counts; with messages and shards.
 _DISK_BYTES, _SHARDS_DISK_BYTES = 24, 60
 _TASKS = "learning words on Spark", "counting n-grams on Spark"
 
