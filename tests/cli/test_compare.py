@@ -183,7 +183,7 @@ def test_networks_of_every_family_are_compared_within_their_minutes(chainrule, t
     assert result.status == 0
     assert result.lines[0] == (
         f"trained on 85.5 % of {tmp_path / 'text'}; 4.5 % of it chose the networks' best weights and the mixture; "
-        "measured on the other 10 %; 0.001 minutes for each network, which is short for a network: try --minutes 10"
+        "measured on the other 10 %; 0.001 min for each network, which is short for a network: try --minutes 10"
     )
     assert any(line.endswith("no better than a unigram model's") for line in result.lines)
     rows = strict_json((report / "table.json").read_text())
