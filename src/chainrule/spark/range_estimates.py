@@ -60,6 +60,7 @@ class Message(NamedTuple):
     summary     a `RangeSummary`
     backoffs    of the words of a range
     estimates   of the n-grams of an order: log-probabilities, and the back-offs of their contexts
+    piece       to a shard: estimates of all orders; the source is their first word
     error       a message about a text
     """
 
@@ -232,17 +233,16 @@ def build_shards(
 def _kept_ngrams(section: Section, config: NGramConfig, first: int) -> list[Bool[ndarray, " ngrams"]]:
     """By level, which n-grams are not pruned. first: the first word of the section."""
     masks = []
-    begin: int | None = BEGIN - first  # of <s>, then of <s> <s>, and so on, which are kept as contexts
+    begin = np.array([BEGIN - first])  # the context <s>, then <s> <s>, and so on, which are kept
+    begin = begin[(begin >= 0) & (begin < section.counts.size)]
     for order, level in enumerate(section.levels, start=2):
         min_count = config.min_count(order)
-        masks.append(level.counts >= (min_count if min_count > 1 else 0))
-        if begin is not None and 0 <= begin < level.children.size:
-            low, high = starts(level.children)[begin : begin + 2].tolist()
-            begin = next((node for node in range(low, high) if level.words[node] == BEGIN), None)
-            if begin is not None:
-                masks[-1][begin] = True
-        else:
-            begin = None
+        kept = level.counts >= (min_count if min_count > 1 else 0)
+        for context in begin.tolist():
+            low, high = starts(level.children)[context : context + 2].tolist()
+            begin = low + np.flatnonzero(level.words[low:high] == BEGIN)
+        kept[begin] = True
+        masks.append(kept)
     return masks
 
 
