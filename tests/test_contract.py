@@ -247,7 +247,7 @@ def test_top_of_less_than_one_is_an_error(model) -> None:
 
 
 def test_a_draw_takes_what_is_not_banned_as_often_as_its_probability_says(model, prefixes) -> None:
-    draws, banned = 20_000, [UNKNOWN, END]
+    draws, banned = 10_000, [UNKNOWN, END]
     given = next(  # after which something else may come: a tree that is complete only ends
         own for own in (prefixes[3:4], [ids()]) if np.isfinite(np.delete(next_after(model, own)[0], banned)).any()
     )
