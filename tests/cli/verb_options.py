@@ -56,6 +56,7 @@ VERBS = {
         "--compact",
         "--memory",
         "--spark",
+        "--shards",
     }
     | {"--strict-discounts", "--kenlm-compatible", "--overwrite", "--json"}
     | READING
