@@ -12,7 +12,7 @@ from chainrule.serving.choice import Choice, ChosenToken, Chunk
 from chainrule.serving.generating import check_size, generation, text_settings
 from chainrule.serving.prompts import encode_prompts
 from chainrule.serving.ticket import Ticket
-from chainrule.serving.token_arrays import TokenRows, token_arrays
+from chainrule.serving.token_arrays import TokenRows, joined, token_arrays
 from chainrule.serving.work import Scoring
 
 if TYPE_CHECKING:
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     from chainrule.serving.requests import CompletionBody
     from chainrule.serving.served_model import ServedModel
-    from chainrule.serving.work import Generation, Top
+    from chainrule.serving.token_arrays import Tops
+    from chainrule.serving.work import Generation
 
     Json = dict[str, Any]
 
@@ -83,8 +84,7 @@ class CompletionAnswer:
             texts += [prompt.text + chunk.text if self._body.echo else chunk.text for chunk in chunks]
             reasons += [chunk.finish_reason for chunk in chunks]
             if self._shows_logprobs:
-                of_chunks = [_chosen_rows(chunk.tokens) for chunk in chunks]
-                rows += [self._prompt_rows(i).followed_by(own) for own in of_chunks] if self._body.echo else of_chunks
+                rows += [self._rows(i if self._body.echo else None, chunk.tokens) for chunk in chunks]
         logprobs = token_arrays(self._served.names, rows) if rows else [None] * len(texts)
         columns = zip(texts, logprobs, reasons, strict=True)
         entries = [self._entry(index, *column) for index, column in enumerate(columns)]
@@ -125,21 +125,35 @@ class CompletionAnswer:
     def _usage(self, completion_tokens: int) -> Json:
         return token_usage(sum(len(prompt.ids) for prompt in self._prompts), completion_tokens)
 
+    def _rows(self, prompt: int | None, chosen: list[ChosenToken]) -> TokenRows:
+        """The tokens of a prompt, if its index is given, and of a text after it."""
+        if prompt is None:
+            return _chosen_rows(chosen)
+        rows = self._prompt_rows(prompt)
+        return joined([rows, _chosen_rows(chosen)])._replace(unknown=rows.unknown) if chosen else rows
+
     def _prompt_rows(self, index: int) -> TokenRows:
         """A prompt's tokens. The first counts as unknown, since clients take it for the beginning."""
         assert self.scoring is not None
         prompt, log_probs = self._prompts[index], self.scoring.log_probs[index]
-        tops: list[Top | None] = [None] * len(prompt.ids)
-        if self.scoring.top:
-            tops = list(zip(*self.scoring.tops[index], strict=True))
+        best, ids = self.scoring.tops[index] if self.scoring.top else _no_tops(len(log_probs))
         if prompt.is_marked:  # the marker was not scored
-            log_probs, tops = np.append(np.float32(0), log_probs), [None, *tops][: len(prompt.ids)]
-        return TokenRows(prompt.ids, log_probs, tops, prompt.offsets, unknown=min(1, len(prompt.ids)))
+            log_probs, best, ids = (np.insert(column, 0, 0, axis=0) for column in (log_probs, best, ids))
+        return TokenRows(prompt.ids, log_probs, (best, ids), prompt.offsets, unknown=min(1, len(prompt.ids)))
 
 
 def _chosen_rows(chosen: list[ChosenToken]) -> TokenRows:
     ids, log_probs, tops, offsets = zip(*chosen, strict=True) if chosen else ((), (), (), ())
-    return TokenRows(np.array(ids, np.int32), np.array(log_probs, np.float64), tops, np.array(offsets, np.int64))
+    best, others = _no_tops(len(ids))
+    if tops and tops[0] is not None:
+        best, others = map(np.stack, zip(*tops, strict=True))
+    return TokenRows(
+        np.array(ids, np.int32), np.array(log_probs, np.float64), (best, others), np.array(offsets, np.int64)
+    )
+
+
+def _no_tops(count: int) -> Tops:
+    return np.empty((count, 0), np.float32), np.empty((count, 0), np.int32)
 
 
 def _mean_log_prob(chunk: Chunk) -> float:

@@ -6,7 +6,7 @@ answer are written together.
 
 from __future__ import annotations
 
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, compress, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -21,57 +21,68 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.serving.token_names import TokenNames
-    from chainrule.serving.work import Top
 
     Json = dict[str, Any]
+    Tops = tuple[Float32[ndarray, "T k"], Int32[ndarray, "T k"]]
 
 
 class TokenRows(NamedTuple):
-    """Tokens, a row each. log_probs: in nats. tops: the likeliest in the place of each; None where none are asked for.
+    """Tokens, a row each. log_probs: in nats. tops: log-probabilities and ids of the k likeliest in the place of each.
 
     offsets: where the tokens begin, in characters. unknown: how many of the first log-probabilities are null.
     """
 
     ids: Int32[ndarray, " T"]
     log_probs: Float32[ndarray, " T"] | Float64[ndarray, " T"]
-    tops: Sequence[Top | None]
+    tops: Tops
     offsets: Int64[ndarray, " T"]
     unknown: int = 0
 
-    def followed_by(self, other: TokenRows) -> TokenRows:
-        """Both, one after the other."""
-        if not len(other.ids):
-            return self
-        return TokenRows(
-            np.concatenate([self.ids, other.ids]),
-            np.concatenate([self.log_probs, other.log_probs]),
-            [*self.tops, *other.tops],
-            np.concatenate([self.offsets, other.offsets]),
-            self.unknown,
-        )
+
+def joined(texts: Sequence[TokenRows]) -> TokenRows:
+    """The rows of some texts together."""
+    texts = [text for text in texts if len(text.ids)] or texts[:1]  # an empty one may not know its k
+    log_probs, ids = (np.concatenate(column) for column in zip(*(text.tops for text in texts), strict=True))
+    return TokenRows(
+        np.concatenate([text.ids for text in texts]),
+        np.concatenate([text.log_probs for text in texts]),
+        (log_probs, ids),
+        np.concatenate([text.offsets for text in texts]),
+    )
 
 
 def token_arrays(names: TokenNames, texts: Sequence[TokenRows]) -> list[Json]:
-    """The arrays of some texts.
+    """The arrays of some texts, with the same k.
 
     A token's log-probability is one number in both fields, so that clients can compare them.
     """
-    own_names = names.all_json(np.concatenate([text.ids for text in texts]).tolist())
-    numbers = _numbers(np.concatenate([text.log_probs for text in texts]))
-    offsets = json_numbers(np.concatenate([text.offsets for text in texts]))
-    tops = list(map(b":".join, zip(own_names, numbers, strict=True)))
-    for i, top in enumerate(chain.from_iterable(text.tops for text in texts)):
-        if top is not None:
-            tops[i] = _top(names, own_names[i], tops[i], top)
+    rows = joined(texts)
+    own_names, numbers = names.all_json(rows.ids.tolist()), _numbers(rows.log_probs)
+    own = list(map(b":".join, zip(own_names, numbers, strict=True)))
+    tops, offsets = _tops(names, rows, own), json_numbers(rows.offsets)
     cuts = accumulate((len(text.ids) for text in texts), initial=0)
     return [
         {
             "tokens": _array(own_names[begin:end]),
             "token_logprobs": _array(numbers[begin:end], text.unknown),
-            "top_logprobs": _array([b"{" + top + b"}" for top in tops[begin:end]], text.unknown),
+            "top_logprobs": _array(tops[begin:end], text.unknown),
             "text_offset": _array(offsets[begin:end]),
         }
         for text, (begin, end) in zip(texts, pairwise(cuts), strict=True)
+    ]
+
+
+def _tops(names: TokenNames, rows: TokenRows, own: list[bytes]) -> list[bytes]:
+    """For each row, the likeliest tokens with their log-probabilities, and its own token with its own."""
+    log_probs, ids = rows.tops
+    k = ids.shape[1]
+    if not k:
+        return [b"{" + pair + b"}" for pair in own]
+    pairs = list(map(b":".join, zip(names.all_json(ids.ravel().tolist()), _numbers(log_probs.ravel()), strict=True)))
+    are_others = (ids != rows.ids[:, None]).tolist()
+    return [
+        b"{" + b",".join([*compress(pairs[i * k : i * k + k], are_others[i]), pair]) + b"}"
+        for i, pair in enumerate(own)
     ]
 
 
@@ -79,13 +90,6 @@ def _array(parts: list[bytes], unknown: int = 0) -> Any:
     """An array of JSON values, the first `unknown` of them null."""
     parts[:unknown] = [b"null"] * len(parts[:unknown])
     return json_fragment(b"[" + b",".join(parts) + b"]")
-
-
-def _top(names: TokenNames, name: bytes, own: bytes, top: Top) -> bytes:
-    """The likeliest tokens with their log-probabilities, and the token that is there, whose pair is `own`."""
-    log_probs, ids = top
-    pairs = zip(names.all_json(ids.tolist()), _numbers(log_probs), strict=True)
-    return b",".join([*(other + b":" + its for other, its in pairs if other != name), own])
 
 
 def _numbers(log_probs: Float32[ndarray, " T"] | Float64[ndarray, " T"]) -> list[bytes]:
