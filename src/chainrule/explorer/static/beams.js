@@ -27,12 +27,14 @@ export function draw(record, state, change) {
   const rows = nodes.map(node => [text(node).map(tokenText).join(" "), figure(node.log_prob, 2), figure(node.total, 2),
     FATES[node.fate] + (record.greedy.includes(node.id) ? ", greedy" : "") + (record.best.includes(node.id) ? ", best" : "")]);
   const move = (name, sign, by) => button(sign, () => change({ step: String(step + by) }, false), { "aria-label": name, disabled: step + by < 1 || step + by > last });
-  const picture = element("img", { class: "drawing", alt: `The tree of the search. ${record.finding} The steps below list all of it.` });
+  const picture = element("img", { class: "drawing", alt: `The search tree. ${record.finding} The steps below list all of it.` });
   picture.src = `data:image/svg+xml,${encodeURIComponent(grown(record.svg, step))}`;
+  const tree = element("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "The tree" }, picture);
+  picture.addEventListener("load", () => { tree.scrollLeft = tree.scrollWidth * (step + 1) / (last + 1) - tree.clientWidth; });
   return [
     element("p", {}, record.finding),
     element("p", {}, move("one step back", "‹", -1), ` step ${step} of ${last} `, move("one step on", "›", 1)),
-    element("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "The tree" }, picture),
+    tree,
     table(`Step ${step}: hypotheses, log-probabilities in nats`, ["hypothesis", "last token", "total", "what became of it"], rows, "left"),
   ];
 }
