@@ -174,7 +174,9 @@ def test_next_words_are_those_of_the_command_line(
 ) -> None:
     page = opened(explored, view="next", model="ngram", text=TEXT)
     expected = json.loads(command_line("next", folders["ngram"], TEXT, "--top", "20", "--json"))
-    exact = page.evaluate("[...document.querySelectorAll('.bars td:nth-child(3) span')].map(shown => Number(shown.title))")
+    exact = page.evaluate(
+        "[...document.querySelectorAll('.bars td:nth-child(3) span')].map(shown => Number(shown.title))"
+    )
     assert exact == pytest.approx([row["prob"] for row in expected], abs=1e-6)
     assert [row[0] for row in cells(page, "The likeliest tokens")] == [row["token"] for row in expected]
 

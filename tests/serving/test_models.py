@@ -125,7 +125,9 @@ def test_editor_plugins_of_llama_cpp_get_the_completion_before_the_cursor(
 ) -> None:
     model = chainrule.load(folders["ngram"])
     body: dict[str, Any] = {"prompt": "ka v", "n_predict": 128, "top_k": 40, "stream": False, "samplers": []}
-    response = served.client.post("/infill", json={**body, "input_prefix": "ba ke\n \nfi fe\n", "input_suffix": "not read"})
+    response = served.client.post(
+        "/infill", json={**body, "input_prefix": "ba ke\n \nfi fe\n", "input_suffix": "not read"}
+    )
     assert response.json()["content"] == model.complete("fi fe ka v", 1)[0].added  # of the paragraph
     assert "input_suffix" in response.headers["x-ignored"]
     long = served.client.post("/infill", json={**body, "input_prefix": "ka vi nin " * 20_000}).json()

@@ -1,4 +1,4 @@
-"""Why an n-gram model gives a token its probability: its contexts, from the longest to none, with back-offs and counts."""
+"""Why an n-gram model gives a token its probability: contexts from the longest to none, with back-offs and counts."""
 
 from __future__ import annotations
 

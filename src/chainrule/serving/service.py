@@ -158,9 +158,9 @@ class Service:
         }
 
     async def infill(self, body: InfillBody) -> Json:
-        """The likeliest completion before the cursor, as llama.cpp's editor plugins read it; `n_predict` 0 asks for none.
+        """The likeliest completion at the cursor, as llama.cpp's editor plugins read it; `n_predict` 0 asks for none.
 
-        A model of lines reads the paragraph, in one line; another one the whole text.
+        A model of lines reads the paragraph, in one line; any other the whole text.
         """
         served = await self.table.get(body.model)
         model, text = served.causal, body.input_prefix + body.prompt

@@ -31,7 +31,9 @@ def counts_from_shares(
         return None
     totals = [(count - discount) / shares.min() for count, discount in enumerate(discounts, 1)]
     totals.append(shares.size * discounts[-1] / max(1 - shares.sum(), _ROUNDING))  # all counts are large
-    solutions = {counts.tobytes(): counts for total in totals if (counts := _counts(shares, discounts, total)) is not None}
+    solutions = {
+        counts.tobytes(): counts for total in totals if (counts := _counts(shares, discounts, total)) is not None
+    }
     return next(iter(solutions.values())) if len(solutions) == 1 else None
 
 
