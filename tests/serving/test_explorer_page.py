@@ -242,6 +242,14 @@ def test_with_the_keyboard_alone(explored: Running, opened: Callable[..., Page])
     assert page.evaluate("document.activeElement.getAttribute('aria-pressed')") == "true"
 
 
+def test_a_row_of_attention_is_chosen_with_the_arrows(explored: Running, opened: Callable[..., Page]) -> None:
+    page = opened(explored, view="attention", model="talker", text="ke di ba")
+    page.evaluate("document.querySelector('#result select').focus()")
+    for row in ("1", "2"):
+        page.press("ArrowDown")
+        page.wait(f"document.activeElement.value === {json.dumps(row)} && location.hash.includes('row={row}')")
+
+
 def test_all_text_is_readable_in_light_and_dark(explored: Running, opened: Callable[..., Page]) -> None:
     for dark in (False, True):
         page = opened(explored, dark=dark, view="next", model="ngram", text=TEXT, top_k=3)

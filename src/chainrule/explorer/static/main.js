@@ -69,12 +69,11 @@ function change(values, asks = true) {
 }
 
 function drawResult() {
-  const focused = document.activeElement?.getAttribute("aria-label");
+  const controls = () => [...place("result").querySelectorAll("button, select, summary, [tabindex]")];
+  const focused = controls().indexOf(document.activeElement);
   const cut = record.left_out ? element("p", { class: "note" }, `The text is long: its first ${record.left_out.toLocaleString()} characters are not read.`) : null;
   place("result").replaceChildren(...[cut, ...VIEWS[state.view].draw(record, state, change)].filter(Boolean));
-  if (focused && document.activeElement === document.body) {
-    [...place("result").querySelectorAll("[aria-label]")].find(one => one.getAttribute("aria-label") === focused)?.focus();
-  }
+  controls()[focused]?.focus({ preventScroll: true });
 }
 
 function say(message) {
