@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
 _FARTHEST = 0.05  # from a whole number
+_MOST = 1e9  # tokens after a context
 _ROUNDING = 1e-6  # relative, of probabilities in float32
 
 
@@ -32,7 +33,9 @@ def counts_from_shares(
     totals = [(count - discount) / shares.min() for count, discount in enumerate(discounts, 1)]
     totals.append(shares.size * discounts[-1] / max(1 - shares.sum(), _ROUNDING))  # all counts are large
     solutions = {
-        counts.tobytes(): counts for total in totals if (counts := _counts(shares, discounts, total)) is not None
+        counts.tobytes(): counts
+        for total in totals
+        if total < _MOST and (counts := _counts(shares, discounts, total)) is not None
     }
     return next(iter(solutions.values())) if len(solutions) == 1 else None
 
@@ -45,12 +48,12 @@ def _counts(
     counts = _nearest(shares, discounts, counts.sum())  # which is exact if the first counts are right
     taken = np.asarray(discounts)[np.minimum(counts, len(discounts)) - 1]
     distances = np.abs(shares * counts.sum() + taken - counts)
-    return counts.astype(np.int64) if (distances < _FARTHEST + _ROUNDING * counts).all() else None
+    return counts if (distances < _FARTHEST + _ROUNDING * counts).all() else None
 
 
 def _nearest(
     shares: Float64[ndarray, " tokens"], discounts: Sequence[float], total: float
-) -> Float64[ndarray, " tokens"]:
+) -> Int64[ndarray, " tokens"]:
     """The counts, 1 or more, whose discounted values are nearest to the shares of a total."""
     counts = np.maximum(np.rint(shares * total + discounts[-1]), len(discounts))
     distances = np.abs(shares * total + discounts[-1] - counts)
@@ -58,4 +61,4 @@ def _nearest(
         distance = np.abs(shares * total + discount - count)
         counts = np.where(distance < distances, count, counts)
         distances = np.minimum(distances, distance)
-    return counts
+    return counts.astype(np.int64)
