@@ -98,7 +98,7 @@ def _continuations(model: CausalModel, text: str, top: int, sampling: SamplingCo
             for token, shown, own in columns
         ],
         **backoff_chain(model, state, ids, best),
-        **_components(engine, state, best),
+        **_components(model, state, best),
         **_layers(model, ids, best),
     }
 
@@ -120,8 +120,9 @@ def _texts_added(tokenizer: Tokenizer, ids: Tokens, best: Tokens, text: str) -> 
     return added
 
 
-def _components(engine: Any, state: Any, best: Tokens) -> Json:
-    """For a mixture: the weight of each component, and the probabilities that it gives."""
+def _components(model: CausalModel, state: Any, best: Tokens) -> Json:
+    """For a mixture: the name and the weight of each component, and the probabilities that it gives."""
+    engine = model.language_model
     if not isinstance(engine, LinearMixture | LogLinearMixture):
         return {}
     if isinstance(engine, LinearMixture):
@@ -129,11 +130,13 @@ def _components(engine: Any, state: Any, best: Tokens) -> Json:
     else:
         weights = engine.weights
     rows = engine.components.rows(state)
+    named = [one["name"] for one in model.record.get("models", [])]
+    names = named if len(named) == len(rows) else engine.components.families
     return {
         "mixture": engine.kind,
         "components": [
-            {"family": family, "weight": float(weight), "probs": np.exp(row[0, best].astype(np.float64)).tolist()}
-            for family, weight, row in zip(engine.components.families, weights.tolist(), rows, strict=True)
+            {"name": name, "weight": weight, "probs": np.exp(row[0, best].astype(np.float64)).tolist()}
+            for name, weight, row in zip(names, weights.tolist(), rows, strict=True)
         ],
     }
 

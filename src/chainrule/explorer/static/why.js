@@ -55,8 +55,8 @@ function counting({ counts, counted }, chosen) {
 
 function drawComponents(record, chosen) {
   const token = record.tokens[chosen], isLinear = record.mixture === "linear", own = shares(record, chosen);
-  const rows = record.components.map(({ family, weight, probs }, i) => [
-    element("span", { class: isLinear ? `of-part part-${i % 5}` : null }, `${i + 1}. ${family}`),
+  const rows = record.components.map(({ name, weight, probs }, i) => [
+    element("span", { class: isLinear ? `of-part part-${i % 5}` : null }, tokenText(name)),
     figure(weight, 3), probability(probs[chosen]), isLinear && `${figure(100 * own[i], 1)} %`]);
   return element("section", {}, element("h2", {}, `Who gives “${tokenText(token.shown)}” ${probability(token.prob)}`),
     table(`A ${record.mixture} mixture`, ["component", "weight", "its probability", isLinear ? "share of the sum" : ""], rows));
