@@ -63,5 +63,7 @@ def test_where_a_language_model_looks(chainrule, corpus: Path, model: Path, tmp_
         in chainrule("attend", tmp_path / "lm", "a long man", "-o", tmp_path / "b.svg").error
     )
     assert "leave out the target, 'x'" in chainrule("attend", tmp_path / "lm", "a", "x", "-o", tmp_path / "b.svg").error
-    assert "has no attention" in chainrule("attend", model, "a", "-o", tmp_path / "b.svg").error
+    without = chainrule("attend", model, "picture.png", "-o", tmp_path / "b.svg").error
+    assert "has no attention" in without
+    assert without.endswith("a model of pairs, or a captioner")
     assert not (tmp_path / "b.svg").exists()

@@ -69,6 +69,10 @@ def test_pictures_are_captioned_measured_and_drawn(
     page = tmp_path / "page.html"
     drawn = chainrule("attend", model, folder / "00.png", "a teal square", "-o", page, "--beside", model)
     assert drawn.lines == [f"{page}: 1 caption"]  # named by their folders, which are one
+    assert "captions pictures; measure it with --pictures" in chainrule("evaluate", model, folder / "t.txt").error
+    assert "the language server needs a model that continues texts" in chainrule("lsp", model).error
+    other = ["--pictures", folder / "captions.jsonl", "--encoder", model, "-o", tmp_path / "other"]
+    assert "is no classifier of pictures, as an encoder is" in chainrule("train", "paragraph", *other).error
     assert chainrule("verify", model).status == 0
     assert "family         caption" in chainrule("info", model).out
 

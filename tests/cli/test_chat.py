@@ -93,6 +93,9 @@ def test_a_model_without_a_template_says_what_to_do(chainrule, stdin, model: Pat
     result = chainrule("chat", model, "--template", tmp_path / "none.jinja")
     assert result.status == 2
     assert "none.jinja: cannot be read" in result.err
+    (tmp_path / "empty.jinja").write_text("\n")
+    result = chainrule("chat", model, "--template", tmp_path / "empty.jinja")
+    assert "its chat template is empty" in result.error
 
 
 class Scripted:

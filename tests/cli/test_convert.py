@@ -152,3 +152,12 @@ def test_models_without_a_compact_form_are_an_error(chainrule, model: Path, fixt
     told = chainrule("convert", tmp_path / "flat", tmp_path / "small", "--compact").error
     assert "'uniform' has no compact form" in told
     assert not (tmp_path / "small").exists()
+
+
+def test_a_folder_of_shards_is_copied_with_a_note(chainrule, model: Path, tmp_path: Path) -> None:
+    assert chainrule("convert", model, tmp_path / "big", "--shards", 2).status == 0
+    result = chainrule("convert", tmp_path / "big", tmp_path / "whole")
+    assert result.status == 0
+    assert (
+        f"{tmp_path / 'whole'}: a copy in shards, as {tmp_path / 'big'} is; for one file, take the model" in result.err
+    )

@@ -55,12 +55,22 @@ def test_without_matplotlib_figures_are_shown_and_a_plot_that_is_asked_for_is_re
     assert list(tmp_path.iterdir()) == []
 
 
+def test_an_interrupt_speaks_of_no_folder(chainrule, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*args: object, **options: object) -> None:
+        raise KeyboardInterrupt("interrupted after step 5; nothing was saved, since no folder was given")
+
+    monkeypatch.setattr("chainrule.experiments.gradients.gradients", interrupted)
+    result = chainrule("experiment", "gradients", "-o", tmp_path / "g.svg")
+    assert (result.status, result.error) == (130, "interrupted; an experiment saves nothing before its end")
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
         (["weather"], 2, "weather"),
         (["memory", "-o", "none/plot.svg"], 1, "there is no folder none"),
         (["cost", "--seed", "x"], 2, "--seed"),
+        (["balance", "--seed", "-1"], 1, "--seed is -1; expected 0 or more"),
         (["gradients", "-o", "g.gif"], 2, "--output g.gif: its name must end in .pdf, .png or .svg."),
     ],
 )

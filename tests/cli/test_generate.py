@@ -97,7 +97,7 @@ def test_options_bear_on_the_texts(chainrule, model: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("--beam 0", "a beam of 0; expected 1 or more"),
+        ("--beam 0", "--beam is 0; expected 1 or more"),
         ("--beam 2 -n 3", "a beam of 2 cannot return the 3 best texts; widen it"),
         ("--stop nonsense", "the stop string 'nonsense' never occurs"),
         ("--min-tokens 5 --max-tokens 2", "--min-tokens is 5, more than --max-tokens, 2"),

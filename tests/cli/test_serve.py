@@ -41,6 +41,7 @@ def test_it_says_where_answers_and_stops(
     [
         ([], "A model to serve is missing. Try: chainrule serve --help"),
         (["{model}", "{model}"], "Two models are called lm: name one of them"),
+        (["=lm"], "=lm has no name before =: give one, as in name=lm, or leave out =."),
         (["{model}", "--host", "0.0.0.0"], "--host 0.0.0.0 lets other machines in: give --api-key-file, or --no-key"),
         (["{model}", "--port", "70000"], "--port is 70000; give 0 to 65535."),
         (["{model}", "--api-key-file", "{folder}/none"], "cannot be read: No such file or directory"),

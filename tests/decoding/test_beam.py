@@ -259,13 +259,13 @@ def test_the_tree_holds_all_hypotheses_considered() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"size": 0}, "a beam of 0; expected 1 or more"),
-        ({"best": 0}, "best of 0"),
-        ({"groups": 0}, "groups of 0"),
+        ({"size": 0}, "beam is 0; expected 1 or more"),
+        ({"best": 0}, "best is 0; expected 1 or more"),
+        ({"groups": 0}, "groups is 0; expected 1 or more"),
         ({"size": 3, "best": 4}, "a beam of 3 cannot return the 4 best texts; widen it"),
         ({"size": 5, "groups": 2}, "a beam of 5 cannot be divided into 2 groups"),
         ({"rank_by": "max"}, "rank_by is 'max'; choose total, mean or wu"),
-        ({"size": 5000}, "a beam of 5000; expected at most 4096"),
+        ({"size": 5000}, "beam is 5000; expected at most 4096"),
         ({"alpha": -1}, "alpha is -1; expected 0 or more"),
         ({"alpha": 99999}, "alpha is 99999; expected 0 to 10"),
         ({"alpha": math.inf}, "alpha is inf; expected 0 to 10"),

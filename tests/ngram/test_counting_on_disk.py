@@ -227,6 +227,12 @@ def test_an_interrupt_leaves_nothing(small_parts, folder) -> None:
     assert not list(folder.iterdir())
 
 
+def test_a_folder_of_temporary_files_that_is_not_there_is_refused(small_parts, tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "none"))
+    with pytest.raises(SettingError, match=r"TMPDIR is .*none, where no file can be written; name another folder"):
+        chainrule.train(LINES, memory=60_000)
+
+
 def test_a_document_longer_than_a_run_is_refused(small_parts, folder) -> None:
     stream = np.append(np.full(5000, 3, np.int32), END).astype(np.int32)
     with pytest.raises(EstimationError, match="a document has more than 50 tokens, too many to be counted in runs of"):

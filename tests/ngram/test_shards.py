@@ -135,6 +135,8 @@ def test_what_cannot_be_cut_is_refused(tmp_path, folder) -> None:
     padded.save(tmp_path / "padded")
     with pytest.raises(SettingError, match="only a plain n-gram model can be cut into shards; this one is not"):
         chainrule.convert(tmp_path / "padded", tmp_path / "out", shards=2)
+    with pytest.raises(SettingError, match="is in shards already; cut the model that it was made from again"):
+        chainrule.convert(folder, tmp_path / "out", shards=2)
     with pytest.raises(SettingError, match="shards is 0; expected a whole number from 1 to"):
         chainrule.convert(folder.parent / "lm", tmp_path / "out", shards=0)
     with pytest.raises(SettingError, match="shards are for a folder of ours that is not compact"):

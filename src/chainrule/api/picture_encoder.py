@@ -17,6 +17,7 @@ from chainrule.errors import ModelFormatError, SettingError, TextError
 from chainrule.neural.config.labelling import LABELLING, labelling_name, labelling_settings
 from chainrule.neural.config.pictures import PictureLabelling
 from chainrule.pictures.picture import framed
+from chainrule.storage.model_folder import saved_family
 from chainrule.storage.safetensors import open_tensors, write_tensors
 
 if TYPE_CHECKING:
@@ -132,10 +133,13 @@ def _open_encoder(encoder: EncoderLike | PictureEncoder, progress: Progress) -> 
         )
     from chainrule.api.load_model import load
 
-    model = load(name, progress=progress)
-    if not isinstance(model, ClassifierModel):
-        raise SettingError(f"{name}: is no classifier of pictures; train one with train classifier --network resnet")
-    return _of_classifier(model, name)
+    if saved_family(Path(name)) in (None, "classifier"):
+        model = load(name, progress=progress)
+        if isinstance(model, ClassifierModel):
+            return _of_classifier(model, name)
+    raise SettingError(
+        f"{name}: is no classifier of pictures, as an encoder is; train one with train classifier --network resnet"
+    )
 
 
 def encode_pictures(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule.base.memory import _gigabytes, available_memory
-from chainrule.errors import OutputError
+from chainrule.errors import OutputError, SettingError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,12 +32,18 @@ _mappings: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
 
 
 def scratch_folder() -> str:
-    """Where the files are: TMPDIR, or the system's folder for temporary files."""
+    """Where the files are: TMPDIR, or the system's folder for temporary files. Raises SettingError."""
+    named = os.environ.get("TMPDIR")
+    if named and not (os.path.isdir(named) and os.access(named, os.W_OK | os.X_OK)):  # tempfile takes another instead
+        raise SettingError(f"TMPDIR is {named}, where no file can be written; name another folder")
     return tempfile.gettempdir()
 
 
 def check_disk_room(size: int, work: str) -> None:
-    """Raises OutputError if `work`, which writes `size` bytes of temporary files, finds too little room for them."""
+    """Raises OutputError if `work`, which writes `size` bytes of temporary files, finds too little room for them.
+
+    Raises SettingError as `scratch_folder`.
+    """
     free = shutil.disk_usage(scratch_folder()).free
     if size > free:
         raise OutputError(
@@ -68,7 +74,7 @@ class GrowingArray:
     def __init__(self, dtype: DTypeLike) -> None:
         self.dtype, self.size = np.dtype(dtype), 0
         try:
-            self._file: BinaryIO = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
+            self._file: BinaryIO = tempfile.TemporaryFile(buffering=0, dir=scratch_folder())  # noqa: SIM115
         except OSError as error:
             raise _no_room(0, error) from error
         weakref.finalize(self, self._file.close)

@@ -77,6 +77,7 @@ def convert(
     """
     from chainrule.api.convert import in_layout, in_shards
     from chainrule.api.pair_model import holds_pairs
+    from chainrule.ngram.models.sharded_model import ShardedModel
     from chainrule.text.tokenizer_config import TokenizerConfig
 
     if normalise and tokenizer is None:
@@ -108,6 +109,8 @@ def convert(
         converted = in_layout(model, compact=compact, progress=progress)
         if converted.is_compact and not model.is_compact and model.layout is None:
             note(f"{target}: its weights are in int8; its figures differ a little from those of {source}")
+        if isinstance(model.engine, ShardedModel) and shards is None and not is_arpa(target):
+            note(f"{target}: a copy in shards, as {source} is; for one file, take the model that it was cut from")
         if shards is not None:
             converted = in_shards(converted, shards, progress)
         save_or_keep(converted, target, overwrite=overwrite, progress=progress)

@@ -88,6 +88,7 @@ def evaluate(
     One that captions is measured on --pictures: the same of their captions, and
     BLEU-1 to 4, METEOR, ROUGE-L and CIDEr-D of those that it writes.
     """
+    from chainrule.api.caption_model import captions_pictures
     from chainrule.api.causal_model import CausalModel
 
     if words != NO_VECTORS:
@@ -121,6 +122,8 @@ def evaluate(
         return
     if pseudo is not None:
         raise CycloptsError(msg="--pseudo is for --minimal-pairs.")
+    if captions_pictures(model):
+        raise CycloptsError(msg=f"{model} captions pictures; measure it with --pictures.")
     if not texts:
         if holds_vectors(model):
             raise CycloptsError(msg=f"{model} holds word vectors; measure them with --similarity or --analogies.")

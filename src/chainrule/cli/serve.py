@@ -115,6 +115,8 @@ def name_models(models: Sequence[str]) -> dict[str, Path]:
         name, equals, path = model.partition("=")
         if not equals or os.sep in name:
             name, path = "", model
+        elif not name:
+            raise CycloptsError(msg=f"{model} has no name before =: give one, as in name={path}, or leave out =.")
         name = name or Path(os.path.abspath(path)).name
         if name in named:
             raise CycloptsError(msg=f"Two models are called {name}: name one of them, as in other={path}.")

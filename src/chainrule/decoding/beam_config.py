@@ -42,10 +42,10 @@ class BeamConfig:
     def __post_init__(self) -> None:
         for name in ("size", "best", "groups"):
             if getattr(self, name) < 1:
-                what = "a beam" if name == "size" else name
-                raise SettingError(f"{what} of {getattr(self, name)}; expected 1 or more")
+                setting = "beam" if name == "size" else name
+                raise SettingError(f"{setting} is {getattr(self, name)}; expected 1 or more")
         if self.size > MAX_SIZE:
-            raise SettingError(f"a beam of {self.size}; expected at most {MAX_SIZE}: wider ones gain nothing")
+            raise SettingError(f"beam is {self.size}; expected at most {MAX_SIZE}: wider ones gain nothing")
         if self.best > self.size:
             raise SettingError(f"a beam of {self.size} cannot return the {self.best} best texts; widen it")
         if self.size % self.groups:

@@ -22,7 +22,7 @@ def experiment(name: Name, *, seed: int = 0, minutes: float | None = None, progr
 
     seed: of all random numbers. minutes: train for as many steps as fit this time, in place of the usual ones. Each
     experiment is also a function with more arguments, such as `chainrule.experiments.memory.memory`. Raises
-    SettingError for an unknown name, and for minutes of an experiment that trains no network.
+    SettingError for an unknown name, for a negative seed, and for minutes of an experiment that trains no network.
 
     good:  print(chainrule.experiment("gradients"))
     good:  chainrule.experiment("scaling", minutes=20)
@@ -66,10 +66,15 @@ def experiment(name: Name, *, seed: int = 0, minutes: float | None = None, progr
     }
     if name not in functions:
         raise SettingError(f"there is no experiment {name!r}; expected one of {', '.join(functions)}")
-    if minutes is None:
-        return functions[name](seed=seed, progress=callback(progress))
-    if name not in TRAINED:
+    if seed < 0:
+        raise SettingError(f"seed is {seed}; expected 0 or more")
+    if minutes is not None and name not in TRAINED:
         raise SettingError(
             f"minutes is for experiments that train networks: {', '.join(TRAINED)}; {name} trains none, so leave it out"
         )
-    return enlarged(functions[name], minutes, seed=seed, progress=callback(progress))
+    try:
+        if minutes is None:
+            return functions[name](seed=seed, progress=callback(progress))
+        return enlarged(functions[name], minutes, seed=seed, progress=callback(progress))
+    except KeyboardInterrupt:  # that of a training run would speak of its folder, and there is none
+        raise KeyboardInterrupt("interrupted; an experiment saves nothing before its end") from None

@@ -89,7 +89,9 @@ def attention(
         _check_length(len(model.tokenizer.encode_texts([text]).ids))
         drawn = attend(model, text)
     else:
-        raise SettingError("this model has no attention to show; expected a Transformer or a model of pairs")
+        raise SettingError(
+            "this model has no attention to show; expected a Transformer, a model of pairs, or a captioner"
+        )
     assert isinstance(drawn, AttentionMaps)
     return _maps(drawn, layer)
 

@@ -55,8 +55,8 @@ def maps_of_text(model: Scorer | Embedder, tokens: Tokens) -> tuple[Int64[ndarra
         or (isinstance(encoder, Recurrent) and not is_recurrent)
     ):
         raise SettingError(
-            "this model has no attention to show; expected a Transformer, a recurrent network with intra_attention, or "
-            "a model of pairs"
+            "this model has no attention to show; expected a Transformer, a recurrent network with intra_attention, a "
+            "model of pairs, or a captioner"
         )
     read = framed(tokens, model.network)
     if encoder.context is not None and len(read) > encoder.context:

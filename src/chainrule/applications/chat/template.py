@@ -47,6 +47,8 @@ class ChatTemplate:
             "strftime_now": lambda form: now().strftime(form),
             "range": self._sandbox.counted_range,
         }
+        if not source.strip():
+            raise ModelFormatError(f"{location}: its chat template is empty; expected one in Jinja")
         try:
             self._template = self._sandbox.from_string(source)
         except (TemplateSyntaxError, RecursionError) as error:

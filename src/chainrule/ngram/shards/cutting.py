@@ -27,6 +27,8 @@ def shard_model(model: Any, shards: int, progress: Progress) -> ShardedModel:
     """The model in shards of about as many n-grams, fewer where the vocabulary is small. Raises SettingError."""
     if not isinstance(shards, int) or isinstance(shards, bool) or not 1 <= shards <= MAX_SHARDS:
         raise SettingError(f"shards is {shards!r}; expected a whole number from 1 to {MAX_SHARDS:,}")
+    if isinstance(model, ShardedModel):
+        raise SettingError("the model is in shards already; cut the model that it was made from again")
     if not isinstance(model, NGramModel):
         why = getattr(model, "why_no_table", None) or "it is compact"
         raise SettingError(f"only a plain n-gram model can be cut into shards; this one is not: {why}")
