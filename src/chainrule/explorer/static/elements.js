@@ -33,7 +33,7 @@ export function tokenText(token) {
   return shown.length > LONGEST ? `${shown.slice(0, LONGEST - 1)}…` : shown || "(empty)";
 }
 
-/** A table. header: names, or pairs of a name and the class of its column. Cells are text or elements. kinds: classes of rows. */
+/** A table. header: names, or pairs of name and class. Cells: text or elements. kinds: classes of rows. */
 export function table(caption, header, rows, className = null, kinds = []) {
   const columns = header.map(column => [column].flat());
   const cells = (row, name) => row.map((cell, i) => element(name, { class: columns[i][1], scope: name === "th" && "col" }, cell));

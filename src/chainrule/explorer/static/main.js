@@ -14,7 +14,7 @@ import * as surprisal from "./surprisal.js";
 const VIEWS = { next, surprisal, playground, chat, beams, attention };
 const LONGEST_ADDRESS = 30000; // characters; a longer text is left out of it
 
-// By name: the label, the value at first, and the attributes or choices of the field. Those without a label are set by clicks.
+// By name: the label, the value at first, and the attributes or choices of the field. Without a label: set by clicks.
 const FIELDS = {
   model: ["Model", ""], other: ["Beside it", ""], by: ["Units", "tokens", ["tokens", "words", "characters", "bytes"]],
   unit: ["Suggest", "tokens", ["tokens", "words"]],
@@ -47,9 +47,8 @@ function readAddress() {
 }
 
 function writeAddress() {
-  const changed = Object.entries(state).filter(([name, value]) => value !== FIELDS[name][1] && name !== "picture");
-  const fits = ([, value]) => value.length < LONGEST_ADDRESS;
-  history.replaceState(null, "", `#${new URLSearchParams(changed.filter(fits))}`);
+  const isKept = ([name, value]) => name !== "picture" && value !== FIELDS[name][1] && value.length < LONGEST_ADDRESS;
+  history.replaceState(null, "", `#${new URLSearchParams(Object.entries(state).filter(isKept))}`);
 }
 
 /** Changes the state; asks the server again unless the record at hand has all that is shown. */
@@ -93,6 +92,7 @@ async function refresh() {
   running?.abort();
   const own = running = new AbortController(), view = VIEWS[state.view];
   place("result").classList.add("is-old");
+  const slow = setTimeout(() => own === running && !place("message").innerText && say("Working …"), 1000);
   try {
     await describe(own.signal);
     let message = "";
@@ -114,6 +114,7 @@ async function refresh() {
     place("result").replaceChildren();
     await recover(error, refresh, () => own === running);
   } finally {
+    clearTimeout(slow);
     if (own === running) place("result").classList.remove("is-old");
   }
 }

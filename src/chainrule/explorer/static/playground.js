@@ -1,4 +1,4 @@
-// Playground: texts that the model writes after a prompt, as they grow; several seeds side by side.
+// Playground: texts that the model writes after a prompt, as they grow, side by side.
 
 import { Failure, stream } from "./server.js";
 import { element, visible } from "./elements.js";

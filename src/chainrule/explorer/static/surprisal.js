@@ -91,7 +91,7 @@ function drawText(units, first, second, change) {
 
 function drawTable(units, second) {
   const hasRank = units.some(unit => unit.rank);
-  const header = ["unit", "bits", ["nats", "detail"], ...hasRank ? ["rank", ["likeliest", second ? "detail wraps" : "wraps"]] : [], ...second ? [`bits, ${second.model}`, "difference"] : []];
+  const header = ["unit", "bits", ["nats", "detail"], ...hasRank ? [["rank", second && "detail"], ["likeliest", second ? "detail wraps" : "wraps"]] : [], ...second ? [`bits, ${second.model}`, "difference"] : []];
   const rows = units.map(unit => {
     const own = cost(unit), other = unit.other && cost(unit.other);
     return [tokenText(unit.text), figure(own, 3), figure(own * Math.LN2, 4),

@@ -24,15 +24,16 @@ function drawBackoff(record, chosen) {
     String(step.context.length + 1), step.context.map(tokenText).join(" ") || "(none)",
     step.continuations === null ? "not in the model" : step.continuations.toLocaleString(),
     own[i] === null ? "no" : countOf(step, chosen),
-    own[i] === null && shown(step.log_backoff), shown(totals[i]), i === used ? "← from here" : "",
+    own[i] === null && shown(step.log_backoff), shown(totals[i]),
   ]);
   const length = steps[used].context.length + 1, counted = counting(steps[used], chosen), discounts = record.discounts[String(length)];
   const product = steps.slice(0, used).filter(step => step.continuations !== null).map(step => shown(step.log_backoff));
   return element("section", {}, element("h2", {}, `Why “${name}” has ${probability(token.prob)}`),
     element("p", {}, `The longest n-gram in the model that ends here is the ${length}-gram “${[...steps[used].context.map(tokenText), name].join(" ")}”${counted}. ` +
-      `P = ${[...product, shown(own[used])].join(" × ")}${used ? ": the back-off weights of longer contexts, times its own probability" : ", as stored"}.`),
+      `P = ${[...product, shown(own[used])].join(" × ")}${product.length ? ": the back-off weights of longer contexts, times its own probability" : ", as stored"}.`),
     table(`The back-off chain of “${name}”`,
-      ["order", "context", "different tokens after it", "this one among them, with its count", "back-off weight", "probability", ""], rows, "left"),
+      ["order", "context", ["different tokens after it", "detail"], "this one among them", "back-off weight", "probability"],
+      rows, "left", steps.map((_, i) => i === used && "chosen")),
     element("p", { class: "note" }, `Smoothing: ${record.smoothing ?? "not recorded"}. ` + (discounts ?
       `Discounts of order ${length}, of counts from 1 on: ${discounts.map(value => figure(value, 3)).join(", ")}. ` : "") +
       (steps.some(step => step.total !== null) ?
