@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -35,6 +36,8 @@ QUICKLY = {
     r"(chainrule data (?!text)[a-z-]+ -o \S+)$": r"\1 --examples 20",
     r"--examples 300": "--examples 20",
     r"--epochs (3|5|10)$": "--epochs 1",
+    r"^(chainrule train recurrent (?!.*--width).* --steps) 5$": r"\1 2 --batch 2 --compile no --width 16",
+    r"--minutes 0.005": "--minutes 0.001",
 }
 
 
@@ -95,31 +98,35 @@ def folder(texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     return tmp_path / "work"
 
 
+def printed_by_a_shell(command: str) -> bytes:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "PYTHONWARNINGS": "error"}
+    shell = ["bash", "-o", "pipefail", "-c"]
+    result = subprocess.run([*shell, command], env=environment, capture_output=True, check=False)
+    assert result.returncode == 0, f"{command}\n{result.stderr.decode()}"
+    return result.stdout
+
+
 @pytest.mark.parametrize("page", [page for page in GUIDE if commands_of(page)])
 def test_every_command_of_a_page_runs_in_order(
     folder: Path, page: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those with a pipe run in a shell, and the others, which are many, in this process."""
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    """Ours, which are many, run in this process, and others in a shell; so do those that pipe into one of ours."""
     printed = {}
     documentation = (folder / "corpus.txt").read_text().splitlines() + 60 * ["The function returns the value of a list"]
     monkeypatch.setattr("chainrule.datasets.make.sample_lines", lambda: documentation)
     for command in commands_of(page):
-        program, *arguments = shlex.split(shortened(command))
-        if program == "chainrule" and "|" not in arguments:
+        source, _, last = shortened(command).rpartition(" | ")
+        program, *arguments = shlex.split(last)
+        if program == "chainrule":
+            piped = printed_by_a_shell(source) if source else b""
+            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(piped))))  # type: ignore[arg-type]
             capsys.readouterr()
             status = run(arguments)
             printed[command], errors = capsys.readouterr()
+            assert status == 0, f"{command}\n{errors}"
         else:
-            result = subprocess.run(
-                ["bash", "-o", "pipefail", "-c", command],
-                env={**os.environ, "PATH": path, "PYTHONWARNINGS": "error"},
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            status, printed[command], errors = result.returncode, result.stdout, result.stderr
-        assert status == 0, f"{command}\n{errors}"
+            printed[command] = printed_by_a_shell(command).decode()
     if page == "README.md":
         assert len(printed['chainrule generate lm/ "I pray" -n 3 --seed 1'].splitlines()) == 3
         assert len(printed['chainrule next lm/ "I pray" --top 3'].splitlines()) == 4

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from inspect import signature
 from types import SimpleNamespace
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -28,6 +30,7 @@ from chainrule.experiments.findings import Findings
 from chainrule.experiments.gradients import build_network, gradients, norms_by_distance
 from chainrule.experiments.heads import draw_reflexive, habits, heads
 from chainrule.experiments.memory import A, B, accuracy, draw, memory
+from chainrule.experiments.names import Name
 from chainrule.experiments.order import moved_probability, order
 from chainrule.experiments.paths import KINDS as KINDS_OF_PATHS
 from chainrule.experiments.paths import paths, sequential_steps
@@ -36,6 +39,7 @@ from chainrule.experiments.radius import radius, spectral
 from chainrule.experiments.retrieval import mean_reciprocal_rank, retrieval
 from chainrule.experiments.reversal import accuracy as reversal_accuracy
 from chainrule.experiments.reversal import backwards, draw_sources
+from chainrule.experiments.run_by_name import function_of
 from chainrule.experiments.saturation import saturation
 from chainrule.experiments.scaling import fit_power_law, scaling
 from chainrule.experiments.shots import draw_document, shots
@@ -153,7 +157,7 @@ def test_a_slope_is_that_of_the_function() -> None:
 
 
 def test_singular_values_bound_a_step_and_the_radius_decides_in_the_end() -> None:
-    below, above, mixed = (line.y for line in radius(steps=80).lines)
+    below, above, mixed = (line.y for line in radius(products=80).lines)
     np.testing.assert_allclose(below, 0.9 ** np.arange(81))
     np.testing.assert_allclose(above, 1.1 ** np.arange(81))
     assert max(mixed) > 4
@@ -340,6 +344,13 @@ def test_a_power_law_is_fitted() -> None:
     assert noisy.low < noisy.exponent < noisy.high
 
 
+@pytest.mark.parametrize("name", get_args(Name))
+def test_every_experiment_is_a_function_in_a_module_of_its_name(name: Name) -> None:
+    parameters = signature(function_of(name)).parameters
+    assert {"seed", "progress"} < set(parameters)
+    assert all(parameter.default is not parameter.empty for parameter in parameters.values())
+
+
 def test_minutes_set_the_steps() -> None:
     assert factor_for(25.0, (0.01, 0.05), [2.0, 4.0]) == pytest.approx((25 - 1.5) / 50)  # 1.5 s, and 50 a usual run
     assert factor_for(1.0, (0.01, 0.05), [2.0, 4.0]) == 0.01
@@ -354,8 +365,10 @@ def test_minutes_set_the_steps() -> None:
     findings = enlarged(tried, 0.001, seed=3, progress=silent)
     assert counted[:3] == [2, 2, 10]
     assert findings.sentences[-1].endswith(f"the same again: tried(seed=3, steps={counted[3]})")
-    with pytest.raises(SettingError, match=r"minutes is for experiments that train networks: .*; order trains none"):
+    with pytest.raises(SettingError, match="minutes is for experiments that train networks; order trains none"):
         chainrule.experiment("order", minutes=1)
+    with pytest.raises(SettingError, match="radius trains none"):
+        chainrule.experiment("radius", minutes=1)
     with pytest.raises(SettingError, match="minutes is 0; expected more than 0"):
         chainrule.experiment("scaling", minutes=0)
 

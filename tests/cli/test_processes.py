@@ -133,7 +133,7 @@ def _interrupted(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
     for _ in range(10):
         process.send_signal(signal.SIGINT)
         with suppress(subprocess.TimeoutExpired):
-            return process.communicate(timeout=10)
+            return process.communicate(timeout=2)
     raise AssertionError("the process does not hear Ctrl-C")
 
 

@@ -24,7 +24,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_model_is_adapted_and_written_back(folder: Path, tmp_path: Path) -> None:
-    training = chainrule.TrainingConfig(steps=20, batch=4, learning_rate=0.01)
+    training = chainrule.TrainingConfig(steps=20, batch=4, row_tokens=16, learning_rate=0.01)
     adapted = chainrule.adapt(folder, tmp_path / "text.txt", training=training)
     assert adapted.perplexity(tmp_path / "text.txt") < chainrule.load(folder).perplexity(tmp_path / "text.txt")
     adapted.save(tmp_path / "lm")

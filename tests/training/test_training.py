@@ -25,7 +25,7 @@ from chainrule.neural.language_model import NeuralModel
 from chainrule.protocol import END
 from chainrule.training import machine, next_token
 from chainrule.training.config import TrainingConfig
-from chainrule.training.defaults import with_stream_defaults
+from chainrule.training.defaults import with_pair_defaults, with_stream_defaults
 from chainrule.training.trainer import Trainer
 from chainrule.training.validation import Validation
 
@@ -159,6 +159,22 @@ def test_a_text_on_the_disk_is_as_good_as_one_in_memory(tmp_path: Path) -> None:
     text().tofile(tmp_path / "ids")
     mapped = np.memmap(tmp_path / "ids", np.int32, "r+")
     assert numbers(trained(TRANSFORMER, stream=np.asarray(mapped))[0]) == numbers(trained(TRANSFORMER)[0])
+
+
+@pytest.mark.parametrize("config", [TRANSFORMER, RECURRENT])
+def test_rows_may_be_shorter_than_the_context(config: NetworkConfig) -> None:
+    """As open models need it, whose contexts have thousands of tokens; the network keeps its own."""
+    network, record, _ = trained(config, replace(QUICK, row_tokens=3, steps=2), stream=text(5))
+    assert record["tokens_seen"] == 2 * 3 * 4
+    assert network.config.context == config.context
+    longer = config.context + 1
+    with pytest.raises(SettingError, match=f"row_tokens is {longer}, but the network's context is {longer - 1}"):
+        trained(config, replace(QUICK, row_tokens=longer))
+
+
+def test_rows_of_pairs_have_no_given_length() -> None:
+    with pytest.raises(SettingError, match="row_tokens is for networks that learn from running text; leave it out"):
+        with_pair_defaults(replace(QUICK, row_tokens=4))
 
 
 def test_a_text_shorter_than_a_context_is_an_error() -> None:

@@ -303,7 +303,7 @@ def _about_networks(whole: str, heldout: str | None, minutes: float) -> str:
     longer = ", which is short for a network: try --minutes 10" if minutes < _SHORT else ""
     return (
         f"trained on {trained} of {whole}; {chosen} of it chose the networks' best weights and the mixture; "
-        f"measured on {'the other ' if heldout is None else ''}{measured}; {minutes:g} minutes for each network{longer}"
+        f"measured on {'the other ' if heldout is None else ''}{measured}; {minutes:g} min for each network{longer}"
     )
 
 

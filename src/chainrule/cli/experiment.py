@@ -27,8 +27,8 @@ def experiment(
     minutes: Annotated[
         float | None,
         Parameter(
-            help="Train for as many steps as fit this time: memory, positions, agreement, shots, bottleneck, "
-            "attention, heads, extrapolation and scaling; by default, for a minute or two."
+            help="Of experiments that train networks: train for as many steps as fit this time; by default, for a "
+            "minute or two."
         ),
     ] = None,
     overwrite: Overwrite = False,

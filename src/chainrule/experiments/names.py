@@ -23,16 +23,3 @@ Name = Literal[
     "extrapolation",
     "scaling",
 ]
-
-# Those that train networks for a number of steps, which may be changed.
-TRAINED: tuple[Name, ...] = (
-    "memory",
-    "positions",
-    "agreement",
-    "shots",
-    "bottleneck",
-    "attention",
-    "heads",
-    "extrapolation",
-    "scaling",
-)

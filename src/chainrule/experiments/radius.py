@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
 
-def radius(*, seed: int = 0, progress: Progress = silent, width: int = 6, steps: int = 60) -> Findings:
-    """The norm of the product after each step, for three matrices."""
+def radius(*, seed: int = 0, progress: Progress = silent, width: int = 6, products: int = 60) -> Findings:
+    """The norm after each product with the matrix, for three matrices."""
     rng = np.random.default_rng(seed)
     rotation = np.linalg.qr(rng.normal(size=(width, width)))[0]
     matrices = {
@@ -30,7 +30,7 @@ def radius(*, seed: int = 0, progress: Progress = silent, width: int = 6, steps:
     }
     start = np.ones(width) / width**0.5
     lines = [
-        Line(label=label, x=list(range(steps + 1)), y=norms_of_powers(matrix, start, steps))
+        Line(label=label, x=list(range(products + 1)), y=norms_of_powers(matrix, start, products))
         for label, matrix in matrices.items()
     ]
     progress("radius", 1, 1)
@@ -38,13 +38,13 @@ def radius(*, seed: int = 0, progress: Progress = silent, width: int = 6, steps:
     peak = int(np.argmax(mixed))
     return Findings(
         title="A vector multiplied by one matrix again and again",
-        x=Axis(label="steps"),
+        x=Axis(label="products with the matrix"),
         y=Axis(label="norm", log=True),
         lines=lines,
         finding=(
-            f"After {steps} steps {shrinking[-1]:.1e} is left with singular values of 0.9, and {growing[-1]:.0f} with "
-            "1.1. With a spectral radius of 0.7 but a singular value of 1.3, the vector first grows to "
-            f"{mixed[peak]:.1f} times its length, at step {peak}, and vanishes all the same."
+            f"After {products} products {shrinking[-1]:.1e} is left with singular values of 0.9, and {growing[-1]:.0f} "
+            "with 1.1. With a spectral radius of 0.7 but a singular value of 1.3, the vector first grows to "
+            f"{mixed[peak]:.1f} times its length, after {peak} products, and vanishes all the same."
         ),
         says=[
             f"{label}: largest singular value {np.linalg.norm(matrix, 2):.2f}, spectral radius {spectral(matrix):.2f}"
@@ -53,10 +53,10 @@ def radius(*, seed: int = 0, progress: Progress = silent, width: int = 6, steps:
     )
 
 
-def norms_of_powers(matrix: Float64[ndarray, "D D"], vector: Float64[ndarray, " D"], steps: int) -> list[float]:
+def norms_of_powers(matrix: Float64[ndarray, "D D"], vector: Float64[ndarray, " D"], count: int) -> list[float]:
     """The norms of v, M v, M² v, ..."""
     norms = [float(np.linalg.norm(vector))]
-    for _ in range(steps):
+    for _ in range(count):
         vector = matrix @ vector
         norms.append(float(np.linalg.norm(vector)))
     return norms

@@ -5,6 +5,7 @@ Legend: *shape positions of any shape, C choices, D width, V vocabulary.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import torch
@@ -68,14 +69,22 @@ class ChoiceSoftmax(nn.Module):
     def _loss_of_several(
         self, hidden: Float[Tensor, "*shape C D+1"], targets: Int64[Tensor, "*shape"], weights: Tensor | None
     ) -> Float32[Tensor, ""]:
-        """The mean bound of several draws; the baseline of each is the mean loss of the others (Kool et al. 2019)."""
+        """-log of the mean probability of K draws, a closer bound (Mnih and Rezende 2016, equation 4).
+
+        What a draw is worth is how much it adds to that logarithm: the baseline has the geometric mean of the other
+        probabilities in place of its own (equation 10).
+        """
         draws = hidden.shape[-2]
-        nats = -self.full.log_probs_of(hidden[..., :-1].contiguous(), targets[..., None].expand(hidden.shape[:-1]))
-        others = (nats.sum(-1, keepdim=True) - nats) / (draws - 1)
-        choosing = ((nats - others).detach() * hidden[..., -1]).mean(-1)
-        bound = nats.mean(-1)
+        log_probs = self.full.log_probs_of(hidden[..., :-1].contiguous(), targets[..., None].expand(hidden.shape[:-1]))
+        bound = log_probs.logsumexp(-1) - math.log(draws)
+        with torch.no_grad():
+            of_others = (log_probs.sum(-1, keepdim=True) - log_probs) / (draws - 1)
+            is_own = torch.eye(draws, dtype=torch.bool, device=hidden.device)
+            without = torch.where(is_own, of_others.unsqueeze(-1), log_probs.unsqueeze(-2))  # (*shape, K, K)
+            worth = bound.unsqueeze(-1) - (without.logsumexp(-1) - math.log(draws))
+        choosing = (worth * hidden[..., -1]).sum(-1)
         counts = torch.ones_like(bound) if weights is None else weights
-        return ((bound + choosing - choosing.detach()) * counts).sum()
+        return -((bound + choosing - choosing.detach()) * counts).sum()
 
     def log_probs(self, hidden: Float[Tensor, "*shape C D+1"]) -> Float32[Tensor, "*shape V"]:
         """As `Output.log_probs`."""

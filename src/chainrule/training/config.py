@@ -40,6 +40,11 @@ class TrainingConfig:
     batch: int | None = setting(
         None, "rows per step, over all processes; nothing: by the family, fewer in a short run", least=1
     )
+    row_tokens: int | None = setting(
+        None,
+        "language models: tokens in a row, fewer than the context to save time and memory; nothing: the context",
+        least=1,
+    )
     accumulate: int = setting(1, "split each step into this many parts, to save memory", least=1)
     recompute: bool = setting(
         False,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
+from chainrule.errors import SettingError
 from chainrule.neural.config import GridConfig, RecurrentConfig
 from chainrule.training.config import BUDGETS, DEFAULT_MINUTES
 
@@ -55,12 +56,28 @@ def with_stream_defaults(config: NetworkConfig, training: TrainingConfig) -> Tra
     return _compiled_on_request(with_defaults(training))
 
 
+def row_length(config: NetworkConfig, training: TrainingConfig) -> int:
+    """The tokens in a row of a step. Raises SettingError if the network has a shorter context."""
+    if training.row_tokens is not None and training.row_tokens > config.context:
+        raise SettingError(
+            f"row_tokens is {training.row_tokens:,}, but the network's context is {config.context:,}; give at most that"
+        )
+    return _or(training.row_tokens, config.context)
+
+
+def refuse_rows(training: TrainingConfig) -> None:
+    """Raises SettingError if rows of a text are cut to a length, where what is learned from is no running text."""
+    if training.row_tokens is not None:
+        raise SettingError("row_tokens is for networks that learn from running text; leave it out")
+
+
 def recipe_for(config: NetworkConfig, training: TrainingConfig) -> Recipe:
     """The same tokens per step whatever the context; more for recurrent networks, on whose large matrices Muon is slow.
 
     training: with defaults.
     """
     is_recurrent = isinstance(config, (RecurrentConfig, GridConfig))
+    tokens = _RECURRENT_STEP_TOKENS if is_recurrent else _STEP_TOKENS
     if training.optimiser == "muon":
         rate, warm_up = (2e-3, 100) if is_recurrent else (1e-2, 20)
     elif training.optimiser == "adamw":
@@ -68,7 +85,7 @@ def recipe_for(config: NetworkConfig, training: TrainingConfig) -> Recipe:
     else:
         rate, warm_up = (0.3, 0) if is_recurrent else (0.03, 100)
     return Recipe(
-        batch=_or(training.batch, max(8, (_RECURRENT_STEP_TOKENS if is_recurrent else _STEP_TOKENS) // config.context)),
+        batch=_or(training.batch, max(8, tokens // row_length(config, training))),
         rate=_or(training.learning_rate, rate),
         matrix_rate=_or(training.matrix_learning_rate, 0.02),
         warm_up=_or(training.warm_up, warm_up),
@@ -77,8 +94,9 @@ def recipe_for(config: NetworkConfig, training: TrainingConfig) -> Recipe:
 
 def with_pair_defaults(training: TrainingConfig) -> TrainingConfig:
     """As `with_defaults`, for a conditional model: it is compiled only on request, since every length of pairs would be
-    compiled anew.
+    compiled anew. Raises SettingError.
     """
+    refuse_rows(training)
     return _compiled_on_request(with_defaults(training))
 
 

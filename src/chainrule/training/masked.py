@@ -11,6 +11,7 @@ import torch
 from chainrule.neural.config.two_sided import Masking, TwoSidedConfig
 from chainrule.protocol import BEGIN, END
 from chainrule.training.batches import Windows, blocks
+from chainrule.training.defaults import row_length
 from chainrule.training.objective import CarriesNothing, ValidationResult
 from chainrule.training.stream_job import counts_of, flops_per_token, stream_job
 from chainrule.training.validation import unigram_loss
@@ -76,10 +77,11 @@ class BothSides(CarriesNothing):
         """begins: whether a token begins a word. Raises SettingError if a batch cannot be divided."""
         setup.processes.check_batch(setup.recipe.batch, setup.training.accumulate)
         self.network, self.setup, self.validation, self.begins = network, setup, validation, begins
-        self.batches = Windows(stream, setup.recipe.batch, network.config.context, setup.training.seed)
+        length = row_length(network.config, setup.training)
+        self.batches = Windows(stream, setup.recipe.batch, length, setup.training.seed)
         self.epoch = stream.size
         self.flops_per_token = flops_per_token(network)
-        self.row_tokens: float = network.config.context
+        self.row_tokens: float = length
         self.validation_tokens = 0 if validation is None else validation.size
         self._last: tuple[int, Masked] | None = None
 

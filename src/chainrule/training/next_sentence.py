@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 
 from chainrule.neural.sentence_pairs import separator
+from chainrule.training.defaults import row_length
 from chainrule.training.masked import begins_word, mask_rows, unigram_loss_of_masked
 from chainrule.training.objective import CarriesNothing, ValidationResult
 from chainrule.training.sentence_pairs import SentencePairs
@@ -63,10 +64,11 @@ def next_sentence_job(
 ) -> TrainingJob[Network]:
     """Trains a masked network on pairs. Raises TextError, SettingError."""
     begins, seed = begins_word(options, vocabulary_size), options.training.seed
-    pairs = SentencePairs(stream, config.context, seed)
+    length = row_length(config, options.training)
+    pairs = SentencePairs(stream, length, seed)
     held_out = None
     if options.validation is not None:
-        held_out = SentencePairs(options.validation.stream, config.context, seed, name="the held-out text")
+        held_out = SentencePairs(options.validation.stream, length, seed, name="the held-out text")
     return stream_job(
         stream,
         vocabulary_size,
@@ -125,7 +127,8 @@ class PairsAndMasks(CarriesNothing):
         held_out, processes = self.held_out, self.setup.processes
         count = max(1, min(len(held_out.runs), len(held_out.runs) * tokens // held_out.stream.size))
         chosen = (np.arange(count) * len(held_out.runs) // count).tolist()
-        rows, sums = max(1, _BATCH_TOKENS // self.config.context), torch.zeros(4, dtype=torch.float64)
+        rows = max(1, _BATCH_TOKENS // row_length(self.config, self.setup.training))
+        sums = torch.zeros(4, dtype=torch.float64)
         for block, first in enumerate(range(0, count, rows)):
             if block % processes.number != processes.rank:
                 continue

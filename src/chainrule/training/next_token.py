@@ -12,6 +12,7 @@ from chainrule.neural.config import RecurrentConfig
 from chainrule.neural.encoder_states import detach
 from chainrule.training.batches import Lanes, Windows
 from chainrule.training.carried_states import in_float32, join_rows, leaves, split_rows, with_rows_of
+from chainrule.training.defaults import row_length
 from chainrule.training.scheduled_sampling import own_guesses
 from chainrule.training.stream_job import counts_of, flops_per_token, stream_job
 from chainrule.training.validation import unigram_loss, validation_loss
@@ -67,7 +68,7 @@ class NextToken:
         self, network: Network, setup: Setup, stream: Int32[ndarray, " tokens"], validation: Validation | None
     ) -> None:
         """Raises SettingError if a batch cannot be divided among processes and parts."""
-        training, batch, length = setup.training, setup.recipe.batch, network.config.context
+        training, batch, length = setup.training, setup.recipe.batch, row_length(network.config, setup.training)
         setup.processes.check_batch(batch, training.accumulate)
         self.network, self.setup, self.validation = network, setup, validation
         self.carries = network.encoder.context is None  # as evaluation does

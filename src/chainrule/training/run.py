@@ -151,9 +151,7 @@ class _RunningJob(Generic[N]):
             batch = choose_batch(job, self.network, setup, objective, matrices, 60 * training.minutes)
         if batch is not None and batch != recipe.batch:
             if progress is None:
-                self.notes.append(
-                    f"the batch is {batch}, not {recipe.batch}, to take more steps in {training.minutes:g} minutes"
-                )
+                self.notes.append(f"the batch is {batch}, not {recipe.batch}, to take more steps in the time given")
             setup = replace(setup, recipe=replace(recipe, batch=batch))
             objective = job.objective(self.network, setup)
         return Trainer(self.network, matrices, objective, setup, peak_speed(setup.machine))

@@ -16,7 +16,7 @@ from chainrule.neural.network import Network
 from chainrule.neural.quantising import check_trainable
 from chainrule.protocol import END
 from chainrule.training.batches import check_long_enough
-from chainrule.training.defaults import recipe_for, with_stream_defaults
+from chainrule.training.defaults import recipe_for, row_length, with_stream_defaults
 from chainrule.training.initial_vectors import coverage_of, set_vectors
 from chainrule.training.job import TrainingJob
 
@@ -48,7 +48,7 @@ def stream_job(
     training, validation = with_stream_defaults(config, options.training), options.validation
     if validation is not None and not validation.stream.size:
         raise TextError("the text to validate on is empty; give another, or leave it out")
-    check_long_enough(stream, config.context)
+    check_long_enough(stream, row_length(config, training))
     window = getattr(config, "window", None)
     if window is not None and window > stream.size:
         raise TextError(
@@ -80,8 +80,8 @@ def stream_job(
         build=build_network,
         matrices=Network.matrices,
         objective=objective,
-        step=f"{recipe.batch} rows of {config.context} tokens",
-        smaller="batch, context or width",
+        step=f"{recipe.batch} rows of {row_length(config, training)} tokens",
+        smaller="batch, row_tokens or width",
         notes=tuple(notes),
         blocks=_blocks if isinstance(config, TransformerConfig) else None,
     )

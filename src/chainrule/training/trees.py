@@ -15,7 +15,7 @@ from chainrule.neural.tree_network import TreeNetwork
 from chainrule.protocol import END
 from chainrule.structures.tree_text import Brackets, check_is_tree, tree_steps
 from chainrule.text.tokenizer import documents_of
-from chainrule.training.defaults import Recipe, with_budget
+from chainrule.training.defaults import Recipe, refuse_rows, with_budget
 from chainrule.training.initial_vectors import coverage_of, set_rows
 from chainrule.training.job import TrainingJob
 from chainrule.training.objective import CarriesNothing, ValidationResult
@@ -53,6 +53,7 @@ def tree_job(
     """Trains a language model of trees on their texts. Raises TextError where a text is no tree; SettingError."""
     if options.start is not None:
         raise SettingError("a model of trees is not trained on; train a new one on all trees")
+    refuse_rows(options.training)
     training, validation = with_budget(options.training), options.validation
     training = replace(training, optimiser=training.optimiser or "adamw", compile="no")
     brackets = Brackets(*config.brackets)

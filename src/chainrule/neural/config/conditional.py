@@ -81,8 +81,8 @@ class ConditionalConfig:
     )
     draws: int = setting(
         1,
-        "hard, reinforce, where the next step does not read the choice: positions drawn for each token, each compared "
-        "with the mean of the others (Kool 2019)",
+        "hard, reinforce, where the next step does not read the choice: positions drawn for each token; several learn "
+        "from the logarithm of their mean probability (Mnih 2016)",
         least=1,
         below=1 << 10,
         is_later=True,
