@@ -118,7 +118,7 @@ class PaddedModel:
         self, state: Contexts, context_length: int
     ) -> tuple[Int32[ndarray, " tokens"], Float32[ndarray, " tokens"], Float32[ndarray, " tokens"]]:
         """As `TrieModel.continuations`."""
-        return self._model.continuations(state, context_length)
+        return self.base.continuations(state, context_length)
 
     def advance(self, state: Contexts, tokens: Int32[ndarray, " rows"]) -> Contexts:
         """As `LanguageModel.advance`."""
