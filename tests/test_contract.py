@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from chainrule.errors import SettingError
 from chainrule.ngram.models.stream_scorer import StreamScorer
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from chainrule.protocol import LanguageModel
@@ -59,14 +61,14 @@ def next_after(model: LanguageModel[Any], prefixes: list[np.ndarray]) -> np.ndar
     return model.next_log_probs(model.start(prefixes))
 
 
-def stepped(model: LanguageModel[Any], prefix: np.ndarray, tokens: np.ndarray) -> list[float]:
+def stepped(model: LanguageModel[Any], prefix: np.ndarray, tokens: np.ndarray) -> np.ndarray:
     """The log-probability of each token, by one step of a single row after the other."""
     state = model.start([prefix])
     found = []
     for token in tokens.tolist():
         found.append(float(model.next_log_probs(state)[0, token]))
         state = model.advance(state, ids(token))
-    return found
+    return np.array(found, np.float32)
 
 
 def test_rows_sum_to_one_and_the_begin_is_never_predicted(model, prefixes) -> None:
@@ -79,15 +81,13 @@ def test_rows_sum_to_one_and_the_begin_is_never_predicted(model, prefixes) -> No
     assert model.end == END
 
 
-@pytest.mark.parametrize("end", [True, False])
-def test_score_equals_stepping(model, prefixes, end: bool) -> None:
-    scores = model.score(prefixes, end=end)
-    assert len(scores) == len(prefixes)
-    for sequence, found in zip(prefixes, scores, strict=True):
-        tokens = np.append(sequence, ids(END)) if end else sequence
-        assert found.dtype == np.float32
-        assert found.shape == tokens.shape
-        np.testing.assert_allclose(found, stepped(model, ids(), tokens), rtol=0, atol=CLOSE)
+def test_score_equals_stepping(model, prefixes) -> None:
+    open_ended = model.score(prefixes, end=False)
+    for sequence, found, begun in zip(prefixes, model.score(prefixes), open_ended, strict=True):
+        expected = stepped(model, ids(), np.append(sequence, ids(END)))
+        assert found.dtype == begun.dtype == np.float32
+        np.testing.assert_allclose(found, expected, rtol=0, atol=CLOSE, strict=True)
+        np.testing.assert_allclose(begun, expected[:-1], rtol=0, atol=CLOSE, strict=True)
 
 
 def test_a_stream_is_scored_as_its_documents_or_as_one_text(model, prefixes, name: str) -> None:
@@ -103,20 +103,17 @@ def test_a_stream_is_scored_as_its_documents_or_as_one_text(model, prefixes, nam
         model.score_stream(ids(model.vocabulary_size))
 
 
-@pytest.mark.parametrize("end", [True, False])
-def test_score_after_prefixes_equals_stepping_after_them(model, prefixes, end: bool) -> None:
+def test_score_after_prefixes_equals_stepping_after_them(model, prefixes) -> None:
     sequences = prefixes[::-1]
-    for prefix, sequence, found in zip(
-        prefixes, sequences, model.score(sequences, prefixes=prefixes, end=end), strict=True
-    ):
-        tokens = np.append(sequence, ids(END)) if end else sequence
-        assert found.shape == tokens.shape
-        np.testing.assert_allclose(found, stepped(model, prefix, tokens), rtol=0, atol=CLOSE)
+    ended, open_ended = (model.score(sequences, prefixes=prefixes, end=end) for end in (True, False))
+    for prefix, sequence, found, begun in zip(prefixes, sequences, ended, open_ended, strict=True):
+        expected = stepped(model, prefix, np.append(sequence, ids(END)))
+        np.testing.assert_allclose(found, expected, rtol=0, atol=CLOSE, strict=True)
+        np.testing.assert_allclose(begun, expected[:-1], rtol=0, atol=CLOSE, strict=True)
 
 
-@pytest.mark.parametrize("end", [True, False])
-def test_the_unknown_words_share_is_what_stepping_finds(model, prefixes, end: bool) -> None:
-    for before in (None, prefixes[::-1]):
+def test_the_unknown_words_share_is_what_stepping_finds(model, prefixes) -> None:
+    for before, end in product((None, prefixes[::-1]), (True, False)):
         found = model.unknown_log_probs(prefixes, prefixes=before, end=end)
         expected = unknown_log_probs_of(model, prefixes, prefixes=before, end=end)
         assert [row.shape for row in found] == [row.shape for row in model.score(prefixes, prefixes=before, end=end)]
@@ -160,12 +157,13 @@ def test_a_batch_of_unequal_lengths_equals_its_rows_one_by_one(model, prefixes) 
         np.testing.assert_allclose(advanced[row], model.next_log_probs(alone)[0], rtol=0, atol=CLOSE)
 
 
-@pytest.mark.parametrize("chosen", [[0, 1, 2, 3], [3, 3, 0, 3], [2], [5, 0], []])
-def test_select_copies_repeats_and_drops_rows(model, prefixes, chosen: list[int]) -> None:
-    rows = model.next_log_probs(model.select(model.start(prefixes), ids(*chosen)))
-    assert rows.shape == (len(chosen), model.vocabulary_size)
-    for row, parent in zip(rows, chosen, strict=True):
-        np.testing.assert_allclose(row, next_after(model, [prefixes[parent]])[0], rtol=0, atol=CLOSE)
+def test_select_copies_repeats_and_drops_rows(model, prefixes) -> None:
+    alone = [next_after(model, [prefix])[0] for prefix in prefixes]
+    for chosen in ([0, 1, 2, 3], [3, 3, 0, 3], [2], [5, 0], []):
+        rows = model.next_log_probs(model.select(model.start(prefixes), ids(*chosen)))
+        assert rows.shape == (len(chosen), model.vocabulary_size)
+        for row, parent in zip(rows, chosen, strict=True):
+            np.testing.assert_allclose(row, alone[parent], rtol=0, atol=CLOSE)
 
 
 def test_what_happens_to_selected_rows_leaves_the_old_state_and_each_other_alone(model, prefixes) -> None:
@@ -229,27 +227,27 @@ def test_log_probs_of_are_those_of_the_rows(model, prefixes) -> None:
         model.log_probs_of(state, pairs[:1], np.array([model.vocabulary_size], np.int32))
 
 
-@pytest.mark.parametrize("k", [1, 2, 7, 10**6])
-def test_top_equals_sorting_with_equal_ones_by_lower_id(model, prefixes, k: int) -> None:
+def test_top_equals_sorting_with_equal_ones_by_lower_id(model, prefixes) -> None:
     state = model.start(prefixes)
-    log_probs, tokens = model.top(state, k)
     rows = model.next_log_probs(state).tolist()
-    assert log_probs.shape == tokens.shape == (len(prefixes), min(k, model.vocabulary_size))
-    assert (log_probs.dtype, tokens.dtype) == (np.float32, np.int32)
-    for row, found, best in zip(rows, log_probs.tolist(), tokens.tolist(), strict=True):
-        expected = sorted(range(model.vocabulary_size), key=lambda token: (-row[token], token))[:k]
-        assert best == expected
-        assert found == [row[token] for token in expected]
+    ranked = [sorted(range(model.vocabulary_size), key=lambda token: (-row[token], token)) for row in rows]
+    for k in (1, 2, 7, 10**6):
+        log_probs, tokens = model.top(state, k)
+        assert log_probs.shape == tokens.shape == (len(prefixes), min(k, model.vocabulary_size))
+        assert (log_probs.dtype, tokens.dtype) == (np.float32, np.int32)
+        for row, expected, found, best in zip(rows, ranked, log_probs.tolist(), tokens.tolist(), strict=True):
+            assert best == expected[:k]
+            assert found == [row[token] for token in expected[:k]]
 
 
-@pytest.mark.parametrize("k", [0, -1])
-def test_top_of_less_than_one_is_an_error(model, k: int) -> None:
-    with pytest.raises(SettingError, match=f"k is {k}"):
-        model.top(model.start([ids()]), k)
+def test_top_of_less_than_one_is_an_error(model) -> None:
+    for k in (0, -1):
+        with pytest.raises(SettingError, match=f"k is {k}"):
+            model.top(model.start([ids()]), k)
 
 
 def test_a_draw_takes_what_is_not_banned_as_often_as_its_probability_says(model, prefixes) -> None:
-    draws, banned = 20_000, [UNKNOWN, END]
+    draws, banned = 10_000, [UNKNOWN, END]
     given = next(  # after which something else may come: a tree that is complete only ends
         own for own in (prefixes[3:4], [ids()]) if np.isfinite(np.delete(next_after(model, own)[0], banned)).any()
     )
@@ -275,18 +273,15 @@ def test_a_row_is_drawn_the_same_alone_and_among_others(model, prefixes) -> None
         assert model.draw(model.start([prefix]), uniforms[row : row + 1], [UNKNOWN])[1].tolist() == [tokens[row]]
 
 
-@pytest.mark.parametrize(
-    ("uniforms", "banned", "message"),
-    [
+def test_impossible_draws_are_errors(model) -> None:
+    for uniforms, banned, message in (
         ([0.5], [], "1 numbers for 2 rows"),
         ([0.5, 1.0], [], "outside"),
         ([-0.1, 0.0], [], "outside"),
         ([0.5, 0.5], [-1], "no token -1"),
-    ],
-)
-def test_impossible_draws_are_errors(model, uniforms: list[float], banned: list[int], message: str) -> None:
-    with pytest.raises(SettingError, match=message):
-        model.draw(model.start([ids(), ids()]), np.array(uniforms), banned)
+    ):
+        with pytest.raises(SettingError, match=message):
+            model.draw(model.start([ids(), ids()]), np.array(uniforms), banned)
 
 
 def test_the_end_starts_the_next_document_which_a_stream_reads_after_those_before(model, prefixes, name: str) -> None:
@@ -304,26 +299,25 @@ def test_no_rows_are_fine(model) -> None:
     assert model.score([]) == []
 
 
-@pytest.mark.parametrize("wrong", [-1, "V", 2**31 - 1, -(2**31), 2**32 + 3])
-def test_an_id_outside_the_vocabulary_is_an_error(model, wrong: int | str) -> None:
-    token = model.vocabulary_size if wrong == "V" else wrong
-    bad = np.array([3, token], np.int32 if -(2**31) <= token < 2**31 else np.int64)
-    for call in (
-        lambda: model.score([ids(3), bad]),
-        lambda: model.score([ids(3)], prefixes=[bad]),
-        lambda: model.start([ids(3), bad]),
-        lambda: model.advance(model.start([ids(), ids()]), bad),
-    ):
+def test_an_id_outside_the_vocabulary_is_an_error(model) -> None:
+    calls: list[Callable[[np.ndarray], object]] = [
+        lambda bad: model.score([ids(3), bad]),
+        lambda bad: model.score([ids(3)], prefixes=[bad]),
+        lambda bad: model.start([ids(3), bad]),
+        lambda bad: model.advance(model.start([ids(), ids()]), bad),
+    ]
+    for token, call in product((-1, model.vocabulary_size, 2**31 - 1, -(2**31), 2**32 + 3), calls):
+        bad = np.array([3, token], np.int32 if -(2**31) <= token < 2**31 else np.int64)
         with pytest.raises(SettingError, match=f"no token {token}: ids run from 0 to {model.vocabulary_size - 1}"):
-            call()
+            call(bad)
 
 
-@pytest.mark.parametrize("number", [0, 1, 3])
-def test_prefixes_tokens_and_rows_must_agree_in_number(model, number: int) -> None:
-    with pytest.raises(SettingError, match=f"{number} prefixes for 2 sequences"):
-        model.score([ids(3), ids(4)], prefixes=[ids(3)] * number)
-    with pytest.raises(SettingError, match=f"{number} tokens for 2 rows"):
-        model.advance(model.start([ids(), ids()]), ids(*[3] * number))
+def test_prefixes_tokens_and_rows_must_agree_in_number(model) -> None:
+    for number in (0, 1, 3):
+        with pytest.raises(SettingError, match=f"{number} prefixes for 2 sequences"):
+            model.score([ids(3), ids(4)], prefixes=[ids(3)] * number)
+        with pytest.raises(SettingError, match=f"{number} tokens for 2 rows"):
+            model.advance(model.start([ids(), ids()]), ids(*[3] * number))
 
 
 def test_begin_of_sentence_has_no_probability_when_it_is_scored(model: LanguageModel[Any]) -> None:

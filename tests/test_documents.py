@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from PIL import Image
 
 from chainrule.cli.main import app, run
 from chainrule.experiments.names import Name
@@ -60,7 +59,7 @@ def shortened(command: str) -> str:
 
 @pytest.fixture(scope="module")
 def texts(tmp_path_factory: pytest.TempPathFactory, fixtures: Path) -> Path:
-    """What every page takes for granted: three texts, a minimal pair, labelled texts, and captioned pictures."""
+    """What every page takes for granted: three texts, a minimal pair, and labelled texts."""
     folder = tmp_path_factory.mktemp("texts")
     heldout = (fixtures / "heldout.txt").read_bytes()
     (folder / "corpus.txt").write_bytes((fixtures / "train.txt").read_bytes())
@@ -74,18 +73,6 @@ def texts(tmp_path_factory: pytest.TempPathFactory, fixtures: Path) -> Path:
     (folder / "queries.txt").write_text("ka vi\nvi ma\n")
     (folder / "documents.jsonl").write_text('{"id": "a", "text": "ka vi ma"}\n{"id": "b", "text": "sa vi"}\n')
     (folder / "qrels.txt").write_text("1 0 a 1\n")
-    (folder / "scenes").mkdir()
-    lines = []
-    for i in range(20):
-        colour = ("red", "blue")[i % 2]
-        Image.new("RGB", (16, 16), colour).save(folder / "scenes" / f"{i:02d}.png")
-        lines.append({"image": f"scenes/{i:02d}.png", "captions": [f"a {colour} square", f"{colour} everywhere"]})
-    (folder / "scenes.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    for line in lines:
-        colour = line["captions"][0].split()[1]
-        line["captions"] = [f"a square is here . it is {colour} ."]
-        line["boxes"] = [{"box": [0, 0, 16, 16], "label": "square", "phrase": f"a {colour} square"}]
-    (folder / "paragraphs.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     (folder / "pairs.jsonl").write_text('{"sentence_good": "ka vi", "sentence_bad": "vi ka"}\n')
     return folder
 

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import inspect
-import os
 import re
-import subprocess
-import sys
 
 import pytest
 from rich.console import Console
@@ -71,12 +68,9 @@ def test_what_stands_in_angle_brackets_is_no_markup(chainrule) -> None:
     assert "What to do about a literal <s>, </s> or <unk> in the text" in chainrule("train", "ngram", "--help").out
 
 
-def test_help_fits_a_terminal_of_80_columns() -> None:
-    code = "import sys; from chainrule.cli.main import run; [run([*verb.split(), '--help']) for verb in sys.argv[1:]]"
-    environment = {**os.environ, "COLUMNS": "80"}  # which is read once in a process
-    command = [sys.executable, "-c", code, "", *VERBS]
-    result = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-    lines = result.stdout.splitlines()
+def test_help_fits_a_terminal_of_80_columns(chainrule, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app, "_console", Console(width=80))
+    lines = [line for verb in ("", *VERBS) for line in chainrule(*verb.split(), "--help").lines]
     assert sum(line.startswith("Usage: ") for line in lines) == len(VERBS) + 1
     assert max(map(len, lines)) == 80
 

@@ -68,7 +68,7 @@ VERBS = {
     | TRAINING
     | {flag(each.name) for each in fields(ConditionalConfig) if not is_rare(each)},
     "train paragraph": {"--pictures", "--encoder", "--regions", "--phrases", "--valid", "--output", "--resume"}
-    | {"--overwrite", "--json"}
+    | {"--discriminator", "--overwrite", "--json"}
     | TOKENIZER
     | TRAINING
     | {flag(each.name) for each in fields(CaptionConfig) if not is_rare(each) and each.name != "decoder"},

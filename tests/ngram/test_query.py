@@ -212,7 +212,6 @@ def test_no_index_is_out_of_bounds_where_numba_checks_them_all(tmp_path: Path) -
     environment = {
         **os.environ,
         "NUMBA_BOUNDSCHECK": "1",
-        "NUMBA_OPT": "0",  # compiles sooner
         "CHAINRULE_CACHE": str(tmp_path),
         "PYTHONPATH": os.pathsep.join([str(here), str(here.parent), str(Path(chainrule.__file__).parents[1])]),
     }

@@ -366,7 +366,7 @@ def captions_pictures(path: Path) -> bool:
 @shows_progress
 def load_captioner(path: str | os.PathLike[str], *, progress: ProgressOption = None) -> CaptionModel:
     """Opens the folder of a model that captions pictures. Raises ModelFormatError."""
-    from chainrule.api.save_regions import REGION_ARRAYS, put_together_regions
+    from chainrule.api.save_regions import REGION_ARRAYS, check_regions_suit, put_together_regions
     from chainrule.neural.captioner_saving import put_together_captioner
 
     path = Path(path)
@@ -384,6 +384,8 @@ def load_captioner(path: str | os.PathLike[str], *, progress: ProgressOption = N
             {name: array for name, array in weights.items() if not name.startswith(REGION_ARRAYS)},
             tokenizer.vocabulary_size,
         )
+        if regions is not None:
+            check_regions_suit(regions, model.network.config)
     except KeyError as error:
         raise ModelFormatError(f"{path}: the array {error} is missing; the model is incomplete") from error
     except (ModelFormatError, SettingError, ValueError) as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
+import re
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
         CorrectBody,
         DetokenizeBody,
         EmbeddingBody,
+        InfillBody,
         ScoreBody,
         TokenizeBody,
         TranslateBody,
@@ -39,6 +41,9 @@ if TYPE_CHECKING:
     from chainrule.serving.served_model import ServedModel
 
     Json = dict[str, Any]
+
+_PARAGRAPH = re.compile(r"\n[^\S\n]*\n")  # what is between two
+_INFILL_READ, _INFILL_STEP = 4096, 1024  # characters before the cursor; a cut moves by steps, so that states stay good
 
 
 class Service:
@@ -151,6 +156,19 @@ class Service:
             ],
             "model": served.name,
         }
+
+    async def infill(self, body: InfillBody) -> Json:
+        """The likeliest completion at the cursor, as llama.cpp's editor plugins read it; `n_predict` 0 asks for none.
+
+        A model of lines reads the paragraph, in one line; any other the whole text.
+        """
+        served = await self.table.get(body.model)
+        model, text = served.causal, body.input_prefix + body.prompt
+        if model.document in (None, "line"):
+            text = _PARAGRAPH.split(text)[-1]
+        read = text[max(0, -(-(len(text) - _INFILL_READ) // _INFILL_STEP) * _INFILL_STEP) :]
+        completions = [] if body.n_predict == 0 else await call_model(served, lambda: model.complete(read, 1))
+        return {"content": completions[0].added if completions else "", "stop": True, "model": served.name}
 
     async def translate(self, body: TranslateBody) -> Json:
         """What a model of pairs writes for source texts: translations, summaries, corrections."""

@@ -114,6 +114,12 @@ class PaddedModel:
         """As `TrieModel.backoff_chain`."""
         return self.base.backoff_chain(state, tokens)
 
+    def continuations(
+        self, state: Contexts, context_length: int
+    ) -> tuple[Int32[ndarray, " tokens"], Float32[ndarray, " tokens"], Float32[ndarray, " tokens"]]:
+        """As `TrieModel.continuations`."""
+        return self.base.continuations(state, context_length)
+
     def advance(self, state: Contexts, tokens: Int32[ndarray, " rows"]) -> Contexts:
         """As `LanguageModel.advance`."""
         new = self.base.advance(state, tokens)
