@@ -179,6 +179,25 @@ def test_the_command_line_without_java(
     assert not (tmp_path / "lm").exists()
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--shards", "2"], "--shards needs --spark; chainrule convert --shards cuts a model that is trained."),
+        (
+            ["--spark", "local[2]", "--memory", "1G"],
+            "--memory bounds the counting on this machine",
+        ),
+        (["--spark", "local[2]", "--document", "file"], "give chainrule.spark.train in Python a data frame"),
+        (["--spark", "local[2]", "--shards", "2", "--compact"], "--shards is for a folder that is not compact"),
+    ],
+)
+def test_options_that_do_not_go_together(
+    options: list[str], message: str, fixtures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["train", "ngram", str(fixtures / "train.txt"), "-o", str(tmp_path / "lm"), *options]) != 0
+    assert message in " ".join(capsys.readouterr().err.replace("│", "").split())
+
+
 def test_a_process_has_one_session(session: SparkSession) -> None:
     with pytest.raises(SettingError, match="this process has a Spark session already"), local_session("local[1]"):
         pass

@@ -32,7 +32,7 @@ from chainrule.ngram.estimation.by_level import check_by_level
 from chainrule.ngram.shards.cutting import check_shards, shard_model
 from chainrule.ngram.training import model_of_counts
 from chainrule.protocol import BEGIN, END, UNKNOWN
-from chainrule.spark.chunks import gather_chunks
+from chainrule.spark.chunks import CHUNKS, gather_chunks
 from chainrule.spark.documents import documents_of
 from chainrule.spark.learning_words import learn_tokenizer
 from chainrule.spark.sections import Section, joined
@@ -274,7 +274,7 @@ def _bounds(counts: Int64[ndarray, " V"], parts: int) -> list[int]:
 
 def _joined(text: _Text, config: NGramConfig, progress: Progress) -> Counts:
     """The counts of a text, as the local engine has them: all ranges, one after the other. Raises TextError."""
-    from chainrule.spark.workers import CHUNKS, send_sections
+    from chainrule.spark.workers import send_sections
 
     tokens = int(text.tokens.sum())
     size = _NGRAM_BYTES * config.order * tokens
