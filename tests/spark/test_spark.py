@@ -90,7 +90,7 @@ def test_the_rows_of_a_data_frame_and_tasks_that_are_killed(
         return first_killed
 
     flags = [str(tmp_path / "reading"), str(tmp_path / "estimating")]
-    config = NGramConfig(order=3)
+    config = NGramConfig(order=2)
     one = chainrule.spark.train(session, rows.coalesce(1), config, column="text", partitions=1)
     cut = rows.repartition(3, "id").mapInArrow(killed_once(iter, flags[0]), rows.schema).repartition(4)
     monkeypatch.setattr(estimating_shards, "estimate_order", killed_once(estimating_shards.estimate_order, flags[1]))
