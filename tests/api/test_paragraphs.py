@@ -129,10 +129,10 @@ def test_a_model_of_regions_scores_and_is_saved(
         (lambda settings: settings["regions"]["encoder"].update(blocks=[10**6]), "have 1000000 layers, but the file"),
         (lambda settings: settings["regions"].update(labels=["a"]), "but the file has 0 arrays"),
         (lambda settings: settings["regions"].update(labels="a"), "but the file has 0 arrays"),
-        (lambda settings: settings["regions"].update(phrases=None), "word_width and source_grid of the network are"),
+        (lambda settings: settings["regions"].update(phrases=None), "phrase_width and source_grid of the network are"),
         (lambda settings: settings["regions"]["phrases"].update(source_width=9), "expected float32"),
         (lambda settings: settings["regions"]["phrases"].pop("source_width"), "source_width is missing"),
-        (lambda settings: settings["network"].update(word_width=1 << 30), "word_width"),
+        (lambda settings: settings["network"].update(phrase_width=1 << 30), "phrase_width"),
         (lambda settings: settings["network"].update(source_grid=[2, 2]), "expected rows and columns"),
     ],
 )

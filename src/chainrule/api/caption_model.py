@@ -336,8 +336,6 @@ class CaptionModel:
         attention = hypothesis.attention
         if attention is not None:
             attention = attention[:, : len(source)] if self.regions is not None else self.on_grid(attention, source)
-        if attention is not None and self.regions is not None:
-            attention = by_region(attention, source, self.regions.word_width)
         return Caption(
             self.tokenizer.decode(hypothesis.tokens),
             hypothesis.log_prob,
@@ -346,16 +344,6 @@ class CaptionModel:
             [self.tokenizer.vocabulary.token(token) for token in hypothesis.tokens.tolist()],
             attention,
         )
-
-
-def by_region(
-    weights: Float32[ndarray, "tokens S"], source: Float32[ndarray, "S F"], word_width: int
-) -> Float32[ndarray, "tokens regions"]:
-    """The attention to each region: to its own vector, and to those of the words of its phrase."""
-    from chainrule.neural.region_vectors import owners_of
-
-    owners = owners_of(source, word_width)
-    return weights @ np.eye(int(owners.max()) + 1, dtype=np.float32)[owners]
 
 
 def captions_pictures(path: Path) -> bool:

@@ -71,13 +71,13 @@ def check_regions_suit(reader: RegionReader, config: ConditionalConfig) -> None:
     from chainrule.neural.region_vectors import SIDES
 
     *_, width = places_of(reader.encoder)
-    needs = [("network", config, (reader.width(width), reader.word_width, ()))]
+    needs = [("network", config, (reader.width(width), reader.phrase_width, ()))]
     if reader.phrases is not None:
         needs.append(("model of phrases", reader.phrases.network.config, (width + SIDES, 0, ())))
     for name, own, expected in needs:
-        if (actual := (own.source_width, own.word_width, own.source_grid)) != expected:
+        if (actual := (own.source_width, own.phrase_width, own.source_grid)) != expected:
             raise ModelFormatError(
-                f"source_width, word_width and source_grid of the {name} are {actual}, but its regions have "
+                f"source_width, phrase_width and source_grid of the {name} are {actual}, but its regions have "
                 f"{expected}: the settings were changed"
             )
 

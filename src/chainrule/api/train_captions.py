@@ -12,6 +12,7 @@ import numpy as np
 from chainrule.api.caption_model import FAMILY, CaptionModel
 from chainrule.api.picture_encoder import EncoderLike, PictureEncoder, encode_pictures, open_encoder
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.api.regions import MOST_REGIONS
 from chainrule.api.run_options import RunOptions, training_run
 from chainrule.api.sentence_ends import with_sentence_end
 from chainrule.api.tokenizers import tokenized
@@ -73,7 +74,7 @@ def train_captions(
     classifier is trained with the rest, too. features: a file (.safetensors) that keeps the vectors of an encoder that
     is not tuned, so that they are computed once. regions: what gets a vector: the places of a grid; the boxes given
     with each picture; or those that the encoder, a classifier of boxes, proposes. phrases: whether to learn first a
-    phrase for each region, from the boxes given with the pictures; the decoder attends to its words, too.
+    phrase for each region, from the boxes given with the pictures; the decoder attends to it, too.
     discriminator: weight of the rewards, in a second phase, for sentences that a discriminator takes for given ones, by
     their words and after those before them; 0: no such phase. validation: pictures to choose the best weights by; by
     default, the last ones. The other arguments, and the errors, are those of `train`.
@@ -199,8 +200,8 @@ def settled_config(config: CaptionConfig, encoder: PictureEncoder, reader: Regio
             config,
             source_grid=(),
             source_width=reader.width(width),
-            word_width=reader.word_width,
-            max_source=reader.most_vectors,
+            phrase_width=reader.phrase_width,
+            max_source=1 + MOST_REGIONS,
         )
     return replace(config, source_grid=(rows, columns), source_width=width, max_source=rows * columns)
 

@@ -159,7 +159,7 @@ def _report_finished(run: CaptionerRun, encoder: PictureEncoder, pictures: Seque
     network = settings_of(settled_config(run.config, encoder))
     if run.regions != "grid":  # their vectors follow from the encoder, whose digest is compared
         saved = read_config(run.output).settings.get("network", {})
-        network |= {name: saved.get(name) for name in ("source_grid", "source_width", "word_width", "max_source")}
+        network |= {name: saved.get(name) for name in ("source_grid", "source_width", "phrase_width", "max_source")}
     report_finished_run(run.output, FAMILY, network, run.training, other_changes, json=run.json)
 
 

@@ -54,9 +54,7 @@ def caption(
         Parameter(help="Keep the vectors of pictures in this file (.safetensors), so that they are computed once."),
     ] = None,
     regions: RegionChoice = "grid",
-    phrases: Annotated[
-        bool, Parameter(help="Learn a phrase for each region first, and attend to its words, too.")
-    ] = False,
+    phrases: Annotated[bool, Parameter(help="Learn a phrase for each region first, and attend to it, too.")] = False,
     valid: Valid = None,
     output: Output,
     resume: Resume = False,

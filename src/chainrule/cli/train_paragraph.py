@@ -40,8 +40,7 @@ def paragraph(
     phrases: Annotated[
         bool | None,
         Parameter(
-            help="Learn a phrase for each region first, and attend to its words, too; by default where there are "
-            "regions.",
+            help="Learn a phrase for each region first, and attend to it, too; by default where there are regions.",
             show_default=False,
         ),
     ] = None,
@@ -69,8 +68,7 @@ def paragraph(
 
     First, what writes a phrase for a region is learned. Then an LSTM gives each
     sentence a topic, and another writes its words, with attention to regions and
-    to the words of their phrases (Krause 2017). After each sentence it goes on,
-    or ends.
+    their phrases (Krause 2017). After each sentence it goes on, or ends.
 
     Checkpoints and log.jsonl are kept in the folder during training. --resume
     continues after Ctrl-C, or after the process was killed.
