@@ -172,7 +172,8 @@ def score_rows(
     for batch in batches:
         if batch.num_rows:
             block = block_of(batch.column(column).cast(pa.binary()).to_pylist(), are_lines=False)
-            scores = pa.array(document_scores(block, model, against))
+            rounded = document_scores(block, model, against).astype(np.float32)  # as `chainrule.filter` keeps them
+            scores = pa.array(rounded.astype(np.float64))
             yield pa.RecordBatch.from_arrays([*batch.columns, scores], names)
 
 
