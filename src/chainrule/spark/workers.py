@@ -15,8 +15,9 @@ import pyarrow as pa
 
 from chainrule.base.threads import set_threads
 from chainrule.errors import ChainruleError
+from chainrule.spark.chunks import CHUNKS, Chunk, chunks_of
 from chainrule.spark.documents import PieceError, block_of, pieces
-from chainrule.spark.rows import batch_of, batches_of, groups_of
+from chainrule.spark.rows import batch_of, batches_of, groups_of, rows_of
 from chainrule.spark.sections import Section, merged, sections
 from chainrule.text.normalising import Normaliser
 from chainrule.text.splitters import splitter_named
@@ -147,6 +148,17 @@ def merge_sections(batches: Iterable[RecordBatch]) -> Iterator[RecordBatch]:
                 return
             own.append(Section.unpack(section))
         yield batch_of(PARTS, (part, merged(own).pack(), None))
+
+
+def send_sections(batches: Iterable[RecordBatch]) -> Iterator[RecordBatch]:
+    """Rows of CHUNKS: what `merge_sections` gives, sections or the message of an error, for the driver."""
+
+    def chunks() -> Iterator[Chunk]:
+        for part, section, error in rows_of(merge_sections(batches)):
+            name, data = ("section", section) if error is None else ("error", error.encode())
+            yield from chunks_of(part, name, "", np.frombuffer(data, np.uint8))
+
+    return batches_of(CHUNKS, chunks())
 
 
 def score_rows(
