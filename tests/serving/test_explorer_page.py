@@ -185,6 +185,8 @@ def test_next_words_are_those_of_the_command_line(
     )
     assert exact == pytest.approx([row["prob"] for row in expected], abs=1e-6)
     assert [row[0] for row in cells(page, "The likeliest tokens")] == [row["token"] for row in expected]
+    heights = "['.drawn', '.model'].map(name => document.querySelector(name).offsetHeight)"
+    assert 0 < page.evaluate(f"{heights}[0]") < page.evaluate(f"{heights}[1]")  # the grey of the model is to be seen
 
 
 def test_surprisal_is_that_of_the_command_line(
