@@ -96,6 +96,8 @@ def test_scores_are_those_of_the_model(served: Running, folders: dict[str, Path]
     given = served.client.post("/v1/score", json={"input": texts, "given": "ka"}).json()
     assert [row["log_prob"] for row in given["data"]] == model.score(texts, given="ka").tolist()
     assert served.client.post("/v1/score", json={"input": texts, "given": ["ka"]}).status_code == 400
+    [within_a_word] = served.client.post("/v1/score", json={"input": "</s> vi", "given": "a"}).json()["data"]
+    assert within_a_word["tokens"] == 3  # a</s> is a word, and no marker
 
 
 def test_vectors_are_those_of_the_model(served: Running, folders: dict[str, Path]) -> None:
