@@ -225,7 +225,7 @@ def _frame(axes: Axes, x: Axis, y: Axis) -> None:
 
 
 def _set_ticks(axes: Axes, axis: Axis, drawn: DrawnAxis) -> None:
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator, ScalarFormatter
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator, ScalarFormatter
 
     if axis.categories:
         names = [xml_text(name) for name in axis.categories]
@@ -241,6 +241,8 @@ def _set_ticks(axes: Axes, axis: Axis, drawn: DrawnAxis) -> None:
         drawn.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     else:
         drawn.set_major_formatter(ScalarFormatter(useOffset=False))
+        if drawn is axes.xaxis and all(float(x).is_integer() for line in axes.lines for x in line.get_xdata()):
+            drawn.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
 
 
 def _short(name: str) -> str:
