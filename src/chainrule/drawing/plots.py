@@ -229,8 +229,9 @@ def _set_ticks(axes: Axes, axis: Axis, drawn: DrawnAxis) -> None:
 
     if axis.categories:
         names = [xml_text(name) for name in axis.categories]
-        widest = _LETTER * max(map(cell_len, names)) + 0.1
-        step = max(1, math.ceil(len(names) * widest / (WIDTH - 0.8)))  # so that names do not overlap
+        if _needed_width(names) > 1:
+            names = [name.replace(" ", "\n") for name in names]
+        step = max(1, math.ceil(_needed_width(names)))  # so that names do not overlap
         drawn.set_ticks(range(0, len(names), step), names[::step])
         axes.set_xlim(-0.5, len(names) - 0.5)
         axes.fmt_xdata = lambda position: names[round(position)]
@@ -243,6 +244,12 @@ def _set_ticks(axes: Axes, axis: Axis, drawn: DrawnAxis) -> None:
         drawn.set_major_formatter(ScalarFormatter(useOffset=False))
         if drawn is axes.xaxis and all(float(x).is_integer() for line in axes.lines for x in line.get_xdata()):
             drawn.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
+
+
+def _needed_width(names: Sequence[str]) -> float:
+    """The width of as many names as the widest of them, as a share of what there is."""
+    widest = max(cell_len(line) for name in names for line in name.split("\n"))
+    return len(names) * (_LETTER * widest + 0.1) / (WIDTH - 0.8)
 
 
 def _short(name: str) -> str:
