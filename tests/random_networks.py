@@ -191,7 +191,7 @@ CAPTIONERS: dict[str, CaptionConfig] = {
     "Transformer given a picture": caption(decoder="transformer", decoder_layers=2),
     "LSTM given regions": caption(source_grid=(), max_source=9, source_width=12),
     "paragraphs given regions and phrases": caption(
-        decoder="hierarchical", sentence_end=5, source_grid=(), max_source=9, source_width=12, word_width=3
+        decoder="hierarchical", sentence_end=5, source_grid=(), max_source=9, source_width=12, phrase_width=3
     ),
 }
 REGIONS = np.random.default_rng(4).normal(size=(7, 12)).astype(np.float32)

@@ -66,7 +66,7 @@ NGRAM_MAY_IMPORT: dict[str, set[str]] = {
     "spelling": {"trie", "counting", "estimation", "models"},
     "model_class": {"trie", "models", "kenlm"},
     "table_layouts": {"compact", "models", "kenlm"},
-    "shards": {"trie", "models"},
+    "shards": {"trie", "models", "model_class"},
     "saving": {"trie", "compact", "models", "model_class", "shards"},
     "training": {"counting", "estimation", "model_class"},
     "lmplz": {"trie", "counting", "estimation", "training"},

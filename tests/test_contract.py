@@ -1,28 +1,16 @@
-"""What every language model promises, whatever its family: see `chainrule.protocol`.
-
-A new family is one more line in MODELS.
-"""
+"""What every language model promises, whatever its family: see `chainrule.protocol`."""
 
 from __future__ import annotations
 
 import random
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from oracles import BEGIN, END, UNKNOWN, random_backoff_grams, table_of
-from random_networks import (
-    CAPTIONERS,
-    DOCUMENT_NETWORKS,
-    PAIRS,
-    STREAM_NETWORKS,
-    given_a_source,
-    random_model,
-    random_tree_model,
-)
+from contract_models import MODELS, STREAMS
+from oracles import BEGIN, END, UNKNOWN
 
-import chainrule
-from chainrule import CacheConfig, NGramConfig, UniformConfig
 from chainrule.base.distributions import unknown_log_probs_of
 from chainrule.decoding.beam import search
 from chainrule.decoding.beam_config import BeamConfig
@@ -37,123 +25,6 @@ if TYPE_CHECKING:
 
     from chainrule.protocol import LanguageModel
 
-
-def learned(config: Any, tokenizer: str = "whitespace") -> Callable[[Path], LanguageModel[Any]]:
-    return lambda text: chainrule.train(text, config, tokenizer=tokenizer).language_model
-
-
-def compact(model: Callable[[Path], LanguageModel[Any]]) -> Callable[[Path], LanguageModel[Any]]:
-    """An n-gram model in the compact layout."""
-    from chainrule.ngram.compact.building import compact_table
-    from chainrule.ngram.models.compact_model import CompactNGramModel
-
-    return lambda text: CompactNGramModel(compact_table(model(text).table))  # type: ignore[attr-defined]
-
-
-def in_shards(model: Callable[[Path], LanguageModel[Any]], shards: int) -> Callable[[Path], LanguageModel[Any]]:
-    """An n-gram model in shards."""
-    from chainrule.base.progress import silent
-    from chainrule.ngram.shards.cutting import shard_model
-
-    return lambda text: shard_model(model(text), shards, silent)
-
-
-def with_missing_suffixes(text: Path) -> LanguageModel[Any]:
-    from chainrule.ngram.models.ngram_model import NGramModel
-
-    return NGramModel(table_of(random_backoff_grams(2, 13, 4), 4))
-
-
-def mixed(
-    *configs: Any, kind: str = "linear", classes: bool = False, again: bool = False
-) -> Callable[[Path], LanguageModel[Any]]:
-    def make(text: Path) -> LanguageModel[Any]:
-        models = [chainrule.train(text, config, tokenizer="whitespace") for config in configs]
-        config = chainrule.MixtureConfig(kind=kind, buckets=5 if classes else 1)  # type: ignore[arg-type]
-        heldout = text.with_name("heldout.txt") if classes or kind == "linear" else None
-        mixture = chainrule.mix(models, config, heldout=heldout)
-        return (chainrule.mix([models[0], mixture]) if again else mixture).language_model
-
-    return make
-
-
-def with_a_stream(kind: str) -> LanguageModel[Any]:
-    from chainrule.mixture.components import Components
-    from chainrule.mixture.linear import LinearMixture
-    from chainrule.mixture.log_linear import LogLinearMixture
-    from chainrule.uniform import UniformModel
-
-    network = random_model(next(iter(STREAM_NETWORKS.values())))
-    components = Components(("neural", "uniform"), (network, UniformModel(network.vocabulary_size)))
-    if kind == "linear":
-        return LinearMixture(components, np.array([[0.7, 0.3]]))
-    return LogLinearMixture(components, np.array([0.9, 0.1]))
-
-
-def fewer_unseen(make: Callable[[Path], LanguageModel[Any]]) -> Callable[[Path], LanguageModel[Any]]:
-    from chainrule.mixture.unseen_words import FewerUnseen
-
-    return lambda text: FewerUnseen(make(text), 7.5)
-
-
-MODELS: dict[str, Callable[[Path], LanguageModel[Any]]] = {
-    "uniform": learned(UniformConfig()),
-    "unigram": learned(NGramConfig(order=1)),
-    "bigram": learned(NGramConfig(order=2)),
-    "trigram": learned(NGramConfig(order=3)),
-    "5-gram": learned(NGramConfig(order=5)),
-    "trigram without unigram interpolation": learned(NGramConfig(order=3, interpolate_unigrams=False)),
-    "pruned 4-gram": learned(NGramConfig(order=4, prune=(0, 1, 1, 2))),
-    "5-gram of which the highest orders are empty": learned(NGramConfig(order=5, prune=(0, 0, 10**9))),
-    "6-gram of characters": learned(NGramConfig(order=6), "character"),
-    "6-gram of bytes, most of them never seen": learned(NGramConfig(order=6), "byte"),
-    "4-gram with missing suffixes": with_missing_suffixes,
-    "trigram in KenLM's hash tables": lambda text: chainrule.load(text.parent / "kenlm/rest.binary").language_model,
-    "maximum likelihood trigram": learned(NGramConfig(order=3, smoothing="maximum-likelihood")),
-    "Lidstone trigram": learned(NGramConfig(order=3, smoothing="lidstone")),
-    "Jelinek-Mercer 4-gram after three <s>": learned(NGramConfig(order=4, smoothing="jelinek-mercer", begins="all")),
-    "Witten-Bell 4-gram, pruned": learned(NGramConfig(order=4, smoothing="witten-bell", prune=(0, 0, 1))),
-    "Good-Turing 6-gram of characters": learned(NGramConfig(order=6, smoothing="good-turing"), "character"),
-    "Kneser-Ney trigram, backing off": learned(NGramConfig(order=3, smoothing="kneser-ney-backoff")),
-    "absolute discounting, closed": learned(NGramConfig(order=3, smoothing="absolute", open_vocabulary=False)),
-    "5-gram after four <s>": learned(NGramConfig(order=5, begins="all")),
-    "cache": learned(CacheConfig(words=6)),
-    "linear mixture": mixed(NGramConfig(order=3), NGramConfig(order=2), UniformConfig()),
-    "linear mixture by the token before, with a cache": mixed(
-        NGramConfig(order=3), CacheConfig(words=20), classes=True
-    ),
-    "log-linear mixture": mixed(NGramConfig(order=3), NGramConfig(order=1), kind="log-linear"),
-    "mixture of mixtures": mixed(NGramConfig(order=2), UniformConfig(), kind="log-linear", again=True),
-    "part of a mixture: trigram with fewer unseen types": fewer_unseen(learned(NGramConfig(order=3))),
-    "part of a mixture: 3-gram after two <s> with fewer unseen types": fewer_unseen(
-        learned(NGramConfig(order=3, begins="all"))
-    ),
-    "part of a mixture: compact trigram with fewer unseen types": fewer_unseen(compact(learned(NGramConfig(order=3)))),
-    "5-gram in three shards": in_shards(learned(NGramConfig(order=5)), 3),
-    "unigram in shards": in_shards(learned(NGramConfig(order=1)), 3),
-    "4-gram with missing suffixes in shards": in_shards(with_missing_suffixes, 4),
-    "compact unigram": compact(learned(NGramConfig(order=1))),
-    "compact 5-gram": compact(learned(NGramConfig(order=5))),
-    "compact 6-gram of bytes": compact(learned(NGramConfig(order=6), "byte")),
-    "compact 4-gram with missing suffixes": compact(with_missing_suffixes),
-}
-for name, config in {**DOCUMENT_NETWORKS, **STREAM_NETWORKS}.items():
-    MODELS[name] = lambda text, config=config: random_model(config)
-MODELS["LSTM of trees"] = lambda text: random_tree_model()
-for name, pair in (PAIRS | CAPTIONERS).items():
-    MODELS[name] = lambda text, pair=pair: given_a_source(pair)
-for kind in ("linear", "log-linear"):
-    MODELS[f"{kind} mixture with a stream"] = lambda text, kind=kind: with_a_stream(kind)
-    MODELS[f"part of a mixture: {kind} mixture with a stream"] = fewer_unseen(
-        lambda text, kind=kind: with_a_stream(kind)
-    )
-STREAMS = {
-    *STREAM_NETWORKS,
-    "linear mixture with a stream",
-    "log-linear mixture with a stream",
-    "part of a mixture: linear mixture with a stream",
-    "part of a mixture: log-linear mixture with a stream",
-}  # what they remember goes on over the ends of documents
 CLOSE = 1e-4
 
 
@@ -190,14 +61,14 @@ def next_after(model: LanguageModel[Any], prefixes: list[np.ndarray]) -> np.ndar
     return model.next_log_probs(model.start(prefixes))
 
 
-def stepped(model: LanguageModel[Any], prefix: np.ndarray, tokens: np.ndarray) -> list[float]:
+def stepped(model: LanguageModel[Any], prefix: np.ndarray, tokens: np.ndarray) -> np.ndarray:
     """The log-probability of each token, by one step of a single row after the other."""
     state = model.start([prefix])
     found = []
     for token in tokens.tolist():
         found.append(float(model.next_log_probs(state)[0, token]))
         state = model.advance(state, ids(token))
-    return found
+    return np.array(found, np.float32)
 
 
 def test_rows_sum_to_one_and_the_begin_is_never_predicted(model, prefixes) -> None:
@@ -210,15 +81,13 @@ def test_rows_sum_to_one_and_the_begin_is_never_predicted(model, prefixes) -> No
     assert model.end == END
 
 
-@pytest.mark.parametrize("end", [True, False])
-def test_score_equals_stepping(model, prefixes, end: bool) -> None:
-    scores = model.score(prefixes, end=end)
-    assert len(scores) == len(prefixes)
-    for sequence, found in zip(prefixes, scores, strict=True):
-        tokens = np.append(sequence, ids(END)) if end else sequence
-        assert found.dtype == np.float32
-        assert found.shape == tokens.shape
-        np.testing.assert_allclose(found, stepped(model, ids(), tokens), rtol=0, atol=CLOSE)
+def test_score_equals_stepping(model, prefixes) -> None:
+    open_ended = model.score(prefixes, end=False)
+    for sequence, found, begun in zip(prefixes, model.score(prefixes), open_ended, strict=True):
+        expected = stepped(model, ids(), np.append(sequence, ids(END)))
+        assert found.dtype == begun.dtype == np.float32
+        np.testing.assert_allclose(found, expected, rtol=0, atol=CLOSE, strict=True)
+        np.testing.assert_allclose(begun, expected[:-1], rtol=0, atol=CLOSE, strict=True)
 
 
 def test_a_stream_is_scored_as_its_documents_or_as_one_text(model, prefixes, name: str) -> None:
@@ -234,20 +103,17 @@ def test_a_stream_is_scored_as_its_documents_or_as_one_text(model, prefixes, nam
         model.score_stream(ids(model.vocabulary_size))
 
 
-@pytest.mark.parametrize("end", [True, False])
-def test_score_after_prefixes_equals_stepping_after_them(model, prefixes, end: bool) -> None:
+def test_score_after_prefixes_equals_stepping_after_them(model, prefixes) -> None:
     sequences = prefixes[::-1]
-    for prefix, sequence, found in zip(
-        prefixes, sequences, model.score(sequences, prefixes=prefixes, end=end), strict=True
-    ):
-        tokens = np.append(sequence, ids(END)) if end else sequence
-        assert found.shape == tokens.shape
-        np.testing.assert_allclose(found, stepped(model, prefix, tokens), rtol=0, atol=CLOSE)
+    ended, open_ended = (model.score(sequences, prefixes=prefixes, end=end) for end in (True, False))
+    for prefix, sequence, found, begun in zip(prefixes, sequences, ended, open_ended, strict=True):
+        expected = stepped(model, prefix, np.append(sequence, ids(END)))
+        np.testing.assert_allclose(found, expected, rtol=0, atol=CLOSE, strict=True)
+        np.testing.assert_allclose(begun, expected[:-1], rtol=0, atol=CLOSE, strict=True)
 
 
-@pytest.mark.parametrize("end", [True, False])
-def test_the_unknown_words_share_is_what_stepping_finds(model, prefixes, end: bool) -> None:
-    for before in (None, prefixes[::-1]):
+def test_the_unknown_words_share_is_what_stepping_finds(model, prefixes) -> None:
+    for before, end in product((None, prefixes[::-1]), (True, False)):
         found = model.unknown_log_probs(prefixes, prefixes=before, end=end)
         expected = unknown_log_probs_of(model, prefixes, prefixes=before, end=end)
         assert [row.shape for row in found] == [row.shape for row in model.score(prefixes, prefixes=before, end=end)]
@@ -291,12 +157,13 @@ def test_a_batch_of_unequal_lengths_equals_its_rows_one_by_one(model, prefixes) 
         np.testing.assert_allclose(advanced[row], model.next_log_probs(alone)[0], rtol=0, atol=CLOSE)
 
 
-@pytest.mark.parametrize("chosen", [[0, 1, 2, 3], [3, 3, 0, 3], [2], [5, 0], []])
-def test_select_copies_repeats_and_drops_rows(model, prefixes, chosen: list[int]) -> None:
-    rows = model.next_log_probs(model.select(model.start(prefixes), ids(*chosen)))
-    assert rows.shape == (len(chosen), model.vocabulary_size)
-    for row, parent in zip(rows, chosen, strict=True):
-        np.testing.assert_allclose(row, next_after(model, [prefixes[parent]])[0], rtol=0, atol=CLOSE)
+def test_select_copies_repeats_and_drops_rows(model, prefixes) -> None:
+    alone = [next_after(model, [prefix])[0] for prefix in prefixes]
+    for chosen in ([0, 1, 2, 3], [3, 3, 0, 3], [2], [5, 0], []):
+        rows = model.next_log_probs(model.select(model.start(prefixes), ids(*chosen)))
+        assert rows.shape == (len(chosen), model.vocabulary_size)
+        for row, parent in zip(rows, chosen, strict=True):
+            np.testing.assert_allclose(row, alone[parent], rtol=0, atol=CLOSE)
 
 
 def test_what_happens_to_selected_rows_leaves_the_old_state_and_each_other_alone(model, prefixes) -> None:
@@ -360,27 +227,27 @@ def test_log_probs_of_are_those_of_the_rows(model, prefixes) -> None:
         model.log_probs_of(state, pairs[:1], np.array([model.vocabulary_size], np.int32))
 
 
-@pytest.mark.parametrize("k", [1, 2, 7, 10**6])
-def test_top_equals_sorting_with_equal_ones_by_lower_id(model, prefixes, k: int) -> None:
+def test_top_equals_sorting_with_equal_ones_by_lower_id(model, prefixes) -> None:
     state = model.start(prefixes)
-    log_probs, tokens = model.top(state, k)
     rows = model.next_log_probs(state).tolist()
-    assert log_probs.shape == tokens.shape == (len(prefixes), min(k, model.vocabulary_size))
-    assert (log_probs.dtype, tokens.dtype) == (np.float32, np.int32)
-    for row, found, best in zip(rows, log_probs.tolist(), tokens.tolist(), strict=True):
-        expected = sorted(range(model.vocabulary_size), key=lambda token: (-row[token], token))[:k]
-        assert best == expected
-        assert found == [row[token] for token in expected]
+    ranked = [sorted(range(model.vocabulary_size), key=lambda token: (-row[token], token)) for row in rows]
+    for k in (1, 2, 7, 10**6):
+        log_probs, tokens = model.top(state, k)
+        assert log_probs.shape == tokens.shape == (len(prefixes), min(k, model.vocabulary_size))
+        assert (log_probs.dtype, tokens.dtype) == (np.float32, np.int32)
+        for row, expected, found, best in zip(rows, ranked, log_probs.tolist(), tokens.tolist(), strict=True):
+            assert best == expected[:k]
+            assert found == [row[token] for token in expected[:k]]
 
 
-@pytest.mark.parametrize("k", [0, -1])
-def test_top_of_less_than_one_is_an_error(model, k: int) -> None:
-    with pytest.raises(SettingError, match=f"k is {k}"):
-        model.top(model.start([ids()]), k)
+def test_top_of_less_than_one_is_an_error(model) -> None:
+    for k in (0, -1):
+        with pytest.raises(SettingError, match=f"k is {k}"):
+            model.top(model.start([ids()]), k)
 
 
 def test_a_draw_takes_what_is_not_banned_as_often_as_its_probability_says(model, prefixes) -> None:
-    draws, banned = 20_000, [UNKNOWN, END]
+    draws, banned = 10_000, [UNKNOWN, END]
     given = next(  # after which something else may come: a tree that is complete only ends
         own for own in (prefixes[3:4], [ids()]) if np.isfinite(np.delete(next_after(model, own)[0], banned)).any()
     )
@@ -406,18 +273,15 @@ def test_a_row_is_drawn_the_same_alone_and_among_others(model, prefixes) -> None
         assert model.draw(model.start([prefix]), uniforms[row : row + 1], [UNKNOWN])[1].tolist() == [tokens[row]]
 
 
-@pytest.mark.parametrize(
-    ("uniforms", "banned", "message"),
-    [
+def test_impossible_draws_are_errors(model) -> None:
+    for uniforms, banned, message in (
         ([0.5], [], "1 numbers for 2 rows"),
         ([0.5, 1.0], [], "outside"),
         ([-0.1, 0.0], [], "outside"),
         ([0.5, 0.5], [-1], "no token -1"),
-    ],
-)
-def test_impossible_draws_are_errors(model, uniforms: list[float], banned: list[int], message: str) -> None:
-    with pytest.raises(SettingError, match=message):
-        model.draw(model.start([ids(), ids()]), np.array(uniforms), banned)
+    ):
+        with pytest.raises(SettingError, match=message):
+            model.draw(model.start([ids(), ids()]), np.array(uniforms), banned)
 
 
 def test_the_end_starts_the_next_document_which_a_stream_reads_after_those_before(model, prefixes, name: str) -> None:
@@ -435,26 +299,25 @@ def test_no_rows_are_fine(model) -> None:
     assert model.score([]) == []
 
 
-@pytest.mark.parametrize("wrong", [-1, "V", 2**31 - 1, -(2**31), 2**32 + 3])
-def test_an_id_outside_the_vocabulary_is_an_error(model, wrong: int | str) -> None:
-    token = model.vocabulary_size if wrong == "V" else wrong
-    bad = np.array([3, token], np.int32 if -(2**31) <= token < 2**31 else np.int64)
-    for call in (
-        lambda: model.score([ids(3), bad]),
-        lambda: model.score([ids(3)], prefixes=[bad]),
-        lambda: model.start([ids(3), bad]),
-        lambda: model.advance(model.start([ids(), ids()]), bad),
-    ):
+def test_an_id_outside_the_vocabulary_is_an_error(model) -> None:
+    calls: list[Callable[[np.ndarray], object]] = [
+        lambda bad: model.score([ids(3), bad]),
+        lambda bad: model.score([ids(3)], prefixes=[bad]),
+        lambda bad: model.start([ids(3), bad]),
+        lambda bad: model.advance(model.start([ids(), ids()]), bad),
+    ]
+    for token, call in product((-1, model.vocabulary_size, 2**31 - 1, -(2**31), 2**32 + 3), calls):
+        bad = np.array([3, token], np.int32 if -(2**31) <= token < 2**31 else np.int64)
         with pytest.raises(SettingError, match=f"no token {token}: ids run from 0 to {model.vocabulary_size - 1}"):
-            call()
+            call(bad)
 
 
-@pytest.mark.parametrize("number", [0, 1, 3])
-def test_prefixes_tokens_and_rows_must_agree_in_number(model, number: int) -> None:
-    with pytest.raises(SettingError, match=f"{number} prefixes for 2 sequences"):
-        model.score([ids(3), ids(4)], prefixes=[ids(3)] * number)
-    with pytest.raises(SettingError, match=f"{number} tokens for 2 rows"):
-        model.advance(model.start([ids(), ids()]), ids(*[3] * number))
+def test_prefixes_tokens_and_rows_must_agree_in_number(model) -> None:
+    for number in (0, 1, 3):
+        with pytest.raises(SettingError, match=f"{number} prefixes for 2 sequences"):
+            model.score([ids(3), ids(4)], prefixes=[ids(3)] * number)
+        with pytest.raises(SettingError, match=f"{number} tokens for 2 rows"):
+            model.advance(model.start([ids(), ids()]), ids(*[3] * number))
 
 
 def test_begin_of_sentence_has_no_probability_when_it_is_scored(model: LanguageModel[Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -14,7 +15,6 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from PIL import Image
 
 from chainrule.cli.main import app, run
 from chainrule.experiments.names import Name
@@ -35,6 +35,8 @@ QUICKLY = {
     r"(chainrule data (?!text)[a-z-]+ -o \S+)$": r"\1 --examples 20",
     r"--examples 300": "--examples 20",
     r"--epochs (3|5|10)$": "--epochs 1",
+    r"^(chainrule train recurrent (?!.*--width).* --steps) 5$": r"\1 2 --batch 2 --compile no --width 16",
+    r"--minutes 0.005": "--minutes 0.001",
 }
 
 
@@ -57,7 +59,7 @@ def shortened(command: str) -> str:
 
 @pytest.fixture(scope="module")
 def texts(tmp_path_factory: pytest.TempPathFactory, fixtures: Path) -> Path:
-    """What every page takes for granted: three texts, a minimal pair, labelled texts, and captioned pictures."""
+    """What every page takes for granted: three texts, a minimal pair, and labelled texts."""
     folder = tmp_path_factory.mktemp("texts")
     heldout = (fixtures / "heldout.txt").read_bytes()
     (folder / "corpus.txt").write_bytes((fixtures / "train.txt").read_bytes())
@@ -71,18 +73,6 @@ def texts(tmp_path_factory: pytest.TempPathFactory, fixtures: Path) -> Path:
     (folder / "queries.txt").write_text("ka vi\nvi ma\n")
     (folder / "documents.jsonl").write_text('{"id": "a", "text": "ka vi ma"}\n{"id": "b", "text": "sa vi"}\n')
     (folder / "qrels.txt").write_text("1 0 a 1\n")
-    (folder / "scenes").mkdir()
-    lines = []
-    for i in range(20):
-        colour = ("red", "blue")[i % 2]
-        Image.new("RGB", (16, 16), colour).save(folder / "scenes" / f"{i:02d}.png")
-        lines.append({"image": f"scenes/{i:02d}.png", "captions": [f"a {colour} square", f"{colour} everywhere"]})
-    (folder / "scenes.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    for line in lines:
-        colour = line["captions"][0].split()[1]
-        line["captions"] = [f"a square is here . it is {colour} ."]
-        line["boxes"] = [{"box": [0, 0, 16, 16], "label": "square", "phrase": f"a {colour} square"}]
-    (folder / "paragraphs.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     (folder / "pairs.jsonl").write_text('{"sentence_good": "ka vi", "sentence_bad": "vi ka"}\n')
     return folder
 
@@ -95,31 +85,35 @@ def folder(texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     return tmp_path / "work"
 
 
+def printed_by_a_shell(command: str) -> bytes:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "PYTHONWARNINGS": "error"}
+    shell = ["bash", "-o", "pipefail", "-c"]
+    result = subprocess.run([*shell, command], env=environment, capture_output=True, check=False)
+    assert result.returncode == 0, f"{command}\n{result.stderr.decode()}"
+    return result.stdout
+
+
 @pytest.mark.parametrize("page", [page for page in GUIDE if commands_of(page)])
 def test_every_command_of_a_page_runs_in_order(
     folder: Path, page: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those with a pipe run in a shell, and the others, which are many, in this process."""
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    """Ours, which are many, run in this process, and others in a shell; so do those that pipe into one of ours."""
     printed = {}
     documentation = (folder / "corpus.txt").read_text().splitlines() + 60 * ["The function returns the value of a list"]
     monkeypatch.setattr("chainrule.datasets.make.sample_lines", lambda: documentation)
     for command in commands_of(page):
-        program, *arguments = shlex.split(shortened(command))
-        if program == "chainrule" and "|" not in arguments:
+        source, _, last = shortened(command).rpartition(" | ")
+        program, *arguments = shlex.split(last)
+        if program == "chainrule":
+            piped = printed_by_a_shell(source) if source else b""
+            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(piped))))  # type: ignore[arg-type]
             capsys.readouterr()
             status = run(arguments)
             printed[command], errors = capsys.readouterr()
+            assert status == 0, f"{command}\n{errors}"
         else:
-            result = subprocess.run(
-                ["bash", "-o", "pipefail", "-c", command],
-                env={**os.environ, "PATH": path, "PYTHONWARNINGS": "error"},
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            status, printed[command], errors = result.returncode, result.stdout, result.stderr
-        assert status == 0, f"{command}\n{errors}"
+            printed[command] = printed_by_a_shell(command).decode()
     if page == "README.md":
         assert len(printed['chainrule generate lm/ "I pray" -n 3 --seed 1'].splitlines()) == 3
         assert len(printed['chainrule next lm/ "I pray" --top 3'].splitlines()) == 4

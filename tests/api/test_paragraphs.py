@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -12,10 +12,11 @@ from PIL import Image
 
 import chainrule
 from chainrule.cli.main import run
-from chainrule.errors import SettingError, TextError
+from chainrule.errors import ModelFormatError, SettingError, TextError
 from chainrule.neural.config.pictures import ResNetLabelling
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 COLOURS = {"red": (220, 20, 20), "blue": (20, 20, 220)}
@@ -118,6 +119,35 @@ def test_a_model_of_regions_scores_and_is_saved(
         again.caption([scenes[0].picture])
 
 
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda settings: settings.update(regions=3), "the settings of regions are 3; expected an object"),
+        (lambda settings: settings["regions"].update(encoder=None), "the encoder is None, which is no network"),
+        (lambda settings: settings["regions"]["encoder"].update(network=[]), r"the encoder is \[\], which is no"),
+        (lambda settings: settings["regions"]["encoder"].update(width=8), "expected float32"),
+        (lambda settings: settings["regions"]["encoder"].update(blocks=[10**6]), "have 1000000 layers, but the file"),
+        (lambda settings: settings["regions"].update(labels=["a"]), "but the file has 0 arrays"),
+        (lambda settings: settings["regions"].update(labels="a"), "but the file has 0 arrays"),
+        (lambda settings: settings["regions"].update(phrases=None), "phrase_width and source_grid of the network are"),
+        (lambda settings: settings["regions"]["phrases"].update(source_width=9), "expected float32"),
+        (lambda settings: settings["regions"]["phrases"].pop("source_width"), "source_width is missing"),
+        (lambda settings: settings["network"].update(phrase_width=1 << 30), "phrase_width"),
+        (lambda settings: settings["network"].update(source_grid=[2, 2]), "expected rows and columns"),
+    ],
+)
+def test_damaged_settings_of_regions_are_refused(
+    damage: Callable[[Any], Any], message: str, teller: chainrule.CaptionModel, tmp_path: Path
+) -> None:
+    teller.save(tmp_path / "teller")
+    config = tmp_path / "teller" / "config.json"
+    whole = json.loads(config.read_text())
+    damage(whole["settings"])
+    config.write_text(json.dumps(whole))
+    with pytest.raises(ModelFormatError, match=message):
+        chainrule.load(tmp_path / "teller")
+
+
 def test_each_sentence_is_drawn(
     teller: chainrule.CaptionModel, scenes: list[chainrule.CaptionedPicture], tmp_path: Path
 ) -> None:
@@ -159,6 +189,41 @@ def test_a_run_goes_on_in_both_phases(
     assert (tmp_path / "parts" / "phrases").is_dir()
     parts = train(tmp_path / "parts", resume=True)
     assert [own.tolist() for own in parts.score(scenes[:2])] == [own.tolist() for own in whole.score(scenes[:2])]
+
+
+def test_a_discriminator_is_a_phase_of_its_own(
+    folder: Path, scenes: list[chainrule.CaptionedPicture], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopped before it, a run resumes to the same weights, which are not those without it."""
+    from chainrule.api import train_captions as module
+
+    def train(output: Path, weight: float, *, resume: bool = False) -> chainrule.CaptionModel:
+        return chainrule.train_captions(
+            scenes,
+            SMALL,
+            encoder=folder / "network",
+            regions="given",
+            discriminator=weight,
+            training=QUICK,
+            folder=output,
+            resume=resume,
+            progress=False,
+        )
+
+    plain, judged = (train(tmp_path / str(weight), weight) for weight in (0.0, 0.5))
+    assert "discriminator" not in plain.record
+    assert judged.record["discriminator"] == 0.5
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "train_judged", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            train(tmp_path / "parts", 0.5)
+    parts = train(tmp_path / "parts", 0.5, resume=True)
+    scores = [model.score(scenes[:1])[0].item() for model in (plain, judged, parts)]
+    assert scores[0] != scores[1] == scores[2]
+    with pytest.raises(SettingError, match="discriminator is -1; expected 0 or more"):
+        train(tmp_path / "negative", -1)
+    with pytest.raises(SettingError, match="set decoder to hierarchical"):
+        chainrule.train_captions(scenes, replace(SMALL, decoder="lstm"), encoder=folder / "network", discriminator=1.0)
 
 
 def test_paragraphs_on_the_command_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

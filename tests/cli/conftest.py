@@ -40,6 +40,21 @@ def chainrule(capsys: pytest.CaptureFixture[str]) -> Callable[..., Result]:
 
 
 @pytest.fixture
+def refused(chainrule: Callable[..., Result], tmp_path: Path) -> Callable[..., str]:
+    """Runs a command that must fail with the given status and change no file; gives its one line."""
+
+    def call(status: int, arguments: list[object]) -> str:
+        before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+        result = chainrule(*arguments)
+        assert result.status == status
+        message = result.error
+        assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+        return message
+
+    return call
+
+
+@pytest.fixture
 def stdin(monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes], None]:
     """Says what standard input holds."""
 

@@ -1,4 +1,4 @@
-"""Messages in the words of the command line."""
+"""Wrong usage: what the message says, in the words of the command line."""
 
 from __future__ import annotations
 
@@ -88,3 +88,112 @@ def test_an_error_about_a_marker_names_the_model_that_refuses_it(
 def test_a_text_is_no_model_whatever_is_in_it(prompt: str, chainrule, tmp_path: Path) -> None:
     missing = tmp_path / "lm"
     assert chainrule("next", missing, prompt).error.startswith(f"{missing}: there is no such folder or file")
+
+
+BAD_SETTINGS = {
+    "--order 0": "order 0 is not possible: an n-gram model has an order of 1 to 24",
+    "--order 100": "order 100 is not possible: an n-gram model has an order of 1 to 24",
+    "--prune 1": "prune 1 must begin with 0",
+    "--prune 0 2 1": "prune 0 2 1 must not decrease from one order to the next",
+    "--prune 0 -1": "prune has a threshold of -1; n-grams seen at most that often are dropped",
+    "--order 2 --prune 0 0 1": "prune has 3 thresholds for a model of order 2",
+}
+
+
+@pytest.mark.parametrize("options", BAD_SETTINGS)
+def test_a_setting_out_of_its_range_is_refused(options: str, refused, corpus: Path, tmp_path: Path) -> None:
+    told = refused(1, ["train", "ngram", corpus, "-o", tmp_path / "lm", *options.split()])
+    assert BAD_SETTINGS[options] in told
+
+
+@pytest.mark.parametrize(
+    ("verb", "options", "message"),
+    [
+        ("next", "--top 0", "top is 0; expected 1 or more"),
+        ("generate", "-n 0", "--number is 0; expected 1 or more"),
+        ("generate", "--temperature -1", "--temperature is -1.0; expected 0"),
+        ("generate", "--temperature nan", "temperature is nan; expected 0"),
+        ("generate", "--max-tokens -1", "--max-tokens is -1; expected 0 or more"),
+        ("generate", "--seed -1", "seed is -1; expected 0 or more"),
+    ],
+)
+def test_a_number_out_of_its_range_is_refused(verb: str, options: str, message: str, refused, model: Path) -> None:
+    assert message in refused(1, [verb, model, "ka", *options.split()])
+
+
+USAGE = {
+    "frobnicate": 'Unknown command "frobnicate". Available commands: train, adapt, finetune, mix, prune, ',
+    "train rnn": (
+        'Unknown command "rnn". Available commands: ngram, bilinear, bag, feedforward, convolution, recurrent, '
+    ),
+    "train ngram -o TARGET": "TEXTS is missing; put it before options that take several words.",
+    "train ngram TEXT -o TARGET --mix TEXT=1": "TEXTS and --mix are both given; name all texts in --mix",
+    "train ngram -o TARGET --mix TEXT": "--mix takes names with their shares, such as news.txt=0.3, not ",
+    "train uniform -o TARGET --mix TEXT=0.5 TEXT=0.5": "--mix names TEXT twice. Try: chainrule train uniform --help",
+    "train uniform -o TARGET --mix a=0.5 b=0.2 ./a=0.3": "--mix names a twice, also as ./a. Try: chainrule",
+    "train uniform -o TARGET --mix TEXT=1 --mix-seed x": "--mix-seed takes whole numbers, not x.",
+    "train ngram TEXT": "--output is missing. Try: chainrule train ngram --help",
+    "train ngram TEXT -o TARGET --ordr 3": "There is no option --ordr (a file: ./--ordr). "
+    "Did you mean --order? Try: chainrule train ngram --help",
+    "train ngram TEXT -o TARGET --order three": "--order takes whole numbers, not three. "
+    "Try: chainrule train ngram --help",
+    "train ngram TEXT -o TARGET --order": "requires an argument. Try: chainrule train ngram --help",
+    "train ngram --prune 0 TEXT -o TARGET": "train.txt; put texts before it. Try: chainrule train ngram --help",
+    "train ngram - - -o TARGET": "Standard input, -, can be read only once. Try: chainrule train ngram --help",
+    "evaluate": "MODEL is missing. Try: chainrule evaluate --help",
+    "evaluate MODEL": "TEXTS is missing. Try: chainrule evaluate --help",
+    "evaluate MODEL TEXT --jsn": "There is no option --jsn (a file: ./--jsn). Did you mean --json? Try: ",
+    "evaluate MODEL - TEXT -": "Standard input, -, can be read only once. Try: chainrule evaluate --help",
+    "score MODEL TEXT TEXT": "Try: chainrule score --help",
+    "next MODEL ka vi": "There is no use for vi; put quotes around a text of several words. Try: chainrule next --help",
+    "caption MODEL a.png b.png": "There is no use for b.png; name one picture, a folder of them, or - for a list on",
+    "generate MODEL --prompt ka": "There is no option --prompt; give PROMPT by its position, as in MODEL PROMPT. Try:",
+    "generate MODEL --nonsense": "There is no option --nonsense. Put a text that begins like an option after --.",
+    "generate MODEL ka --nonsense 3": "There is no option --nonsense. Try: chainrule generate --help",
+    "generate MODEL ka --max-token 3": "There is no option --max-token. Did you mean --max-tokens? Try:",
+    "generate --allow ka vi MODEL": "MODEL is missing; put it before --allow. Try: chainrule generate --help",
+    "train translation --source a --target b -o TARGET --layers 2": "There is no option --layers. "
+    "Did you mean --decoder-layers or --encoder-layers? Try: chainrule train translation --help",
+    "train transformer TEXT -o TARGET --layer 2": "There is no option --layer (a file: ./--layer). "
+    "Did you mean --layers? Try: chainrule train transformer --help",
+    "evaluate TEXT MODEL": "{TEXT} is not a model, and {MODEL} is: are they swapped? Try: chainrule evaluate --help",
+    "score TEXT MODEL": "{TEXT} is not a model, and {MODEL} is: are they swapped? Try: chainrule score --help",
+    "generate ka MODEL": "ka is not a model, and {MODEL} is: are they swapped? Try: chainrule generate --help",
+    "complete ka MODEL": "ka is not a model, and {MODEL} is: are they swapped? Try: chainrule complete --help",
+    "complete MODEL ka": "There is no use for ka; complete reads texts from standard input. Try: chainrule complete",
+    "filter MODEL --model TEXT --keep 0.5": "{TEXT} is not a model, and {MODEL} is: are they swapped?",
+    "compare TEXT --text MODEL": "{TEXT} is not a model, and {MODEL} is: are they swapped? Try: chainrule compare",
+    "train ngram MODEL -o TARGET": "{MODEL} is a model, where a text is expected. Try: chainrule train ngram",
+    "evaluate MODEL MODEL": "{MODEL} is a model, where a text is expected. Try: chainrule evaluate --help",
+    "generate MODEL --seed": "--seed requires an argument. Try: chainrule generate --help",
+    "compare - --heldout -": "Standard input, -, can be read only once. Try: chainrule compare --help",
+    "convert MODEL TARGET --normalise lower": "--normalise needs --tokenizer.",
+    "split TEXT": "--into is missing. Try: chainrule split --help",
+    "split --into a=0.5 b=0.5 TEXT": "TEXTS is missing; put it before --into. Try: chainrule split --help",
+    "split TEXT --into a=0.5 b": "--into takes names with their shares, such as news.txt=0.3, not b. Try:",
+    "split TEXT --into a=0.5 a=0.5": "--into names a twice. Try: chainrule split --help",
+    "split TEXT --into a=0.5 ./a=0.5": "--into names a twice, also as ./a. Try: chainrule split --help",
+    "convert MODEL": "TARGET is missing. Try: chainrule convert --help",
+    "verify": "MODEL is missing. Try: chainrule verify --help",
+}
+
+
+@pytest.mark.parametrize("arguments", USAGE)
+def test_wrong_usage_points_to_the_help(arguments: str, refused, model: Path, corpus: Path, tmp_path: Path) -> None:
+    names = {"MODEL": model, "TEXT": corpus, "TARGET": tmp_path / "target"}
+    told = refused(2, [names.get(argument, argument) for argument in arguments.split()])
+    assert USAGE[arguments].format(**names) in told
+    assert "Try: chainrule" in told
+
+
+@pytest.mark.parametrize("options", [["--order", "5.5"], ["--prune", "0", "1.5"]])
+def test_fractions_are_no_whole_numbers(refused, corpus: Path, tmp_path: Path, options: list[str]) -> None:
+    told = refused(2, ["train", "ngram", corpus, "-o", tmp_path / "lm", *options])
+    assert f"{options[0]} takes whole numbers, not {options[-1]}" in told
+
+
+@pytest.mark.parametrize("number", ["0", "two", "-1", "1.5", ""])
+def test_a_bad_number_of_threads_is_an_error(number: str, chainrule) -> None:
+    done = chainrule("verify", "lm", "--threads", number)
+    assert done.status == 2
+    assert f"--threads takes a whole number of 1 or more, not {number or 'nothing'}." in done.error

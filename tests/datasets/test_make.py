@@ -13,13 +13,14 @@ import chainrule
 from chainrule.datasets.chance import Chance
 from chainrule.datasets.make import DATASETS, make_data
 from chainrule.datasets.reviews import BAD, GOOD
+from chainrule.datasets.scenes import COLOURS, GROUND, PLACES
 from chainrule.datasets.shapes import SHAPES, shape
 from chainrule.errors import OutputError, SettingError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-BY_RULE = [name for name in DATASETS if name not in ("text", "pictures")]
+BY_RULE = [name for name in DATASETS if name not in ("text", "pictures", "captions")]
 
 
 def lines_of(name: str, file: str, examples: int = 200) -> list[str]:
@@ -133,6 +134,42 @@ def test_shapes_cover_their_areas_and_are_read_by_class(tmp_path: Path) -> None:
     counts_by_folder = chainrule.data("pictures", tmp_path, examples=20)
     assert counts_by_folder[str(tmp_path / "train" / "circle")] == 7
     assert {picture.labels[0] for picture in chainrule.read_pictures(tmp_path / "test")} == set(SHAPES)
+
+
+def test_scenes_show_what_their_captions_say(tmp_path: Path) -> None:
+    """From the pixels alone: colours, places and boxes; the area of each shape in its box tells the shape."""
+    counts = chainrule.data("captions", tmp_path, examples=40)
+    assert counts[str(tmp_path / "train.jsonl")] == counts[str(tmp_path / "train")] == 40
+    captioned = chainrule.read_captions(tmp_path / "train.jsonl", with_boxes=True)
+    paragraphs = chainrule.read_captions(tmp_path / "train-paragraphs.jsonl")
+    for item, other in zip(captioned, paragraphs, strict=True):
+        assert item.picture is not None
+        assert item.boxes is not None
+        pixels, parts, sentences = item.picture.pixels, [], []
+        for place, columns in zip(PLACES, np.split(pixels, len(PLACES), 1), strict=True):
+            rows, across = (columns != GROUND).any(2).nonzero()
+            if not len(rows):
+                continue
+            left = PLACES.index(place) * 32 + across.min()
+            box = [left, rows.min(), left + np.ptp(across) + 1, rows.max() + 1]
+            side = np.ptp(rows) + 1
+            filled = len(rows) / side**2
+            shape = "square" if filled == 1 else "circle" if filled > 0.55 else "triangle"
+            [colour] = [name for name, value in COLOURS.items() if (columns[rows[0], across[0]] == value).all()]
+            number = len(parts)
+            assert item.boxes.boxes[number].tolist() == box
+            size = "small" if side < 16 else "large"
+            assert item.boxes[number] == f"a {size} {colour} {shape}"
+            parts.append(f"a {colour} {shape} {place}")
+            sentences.append(f"{place} is a {size} {colour} {shape} .")
+        assert item.captions[0].replace(" and ", " , ").split(" , ") == parts
+        assert other.captions == (" ".join(sentences),)
+        assert len(item.boxes) == len(parts)
+    files = [make_data("captions", 40, seed) for seed in (0, 0, 1)]
+    assert files[0] == files[1] != files[2]
+    assert {file.content for file in files[0] if file.name.startswith("train/")}.isdisjoint(
+        file.content for file in files[0] if file.name.startswith("test/")
+    )
 
 
 def test_what_cannot_be_is_said(tmp_path: Path) -> None:

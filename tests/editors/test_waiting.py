@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -103,6 +104,16 @@ def test_a_model_that_fails_is_said_once() -> None:
 
     assert labels(asyncio.run(complete_twice())) == [[], []]
     assert messages == ["chainrule: lm: has changed since it was opened"]
+
+
+def test_what_is_ready_is_not_garbage_collected_while_keys_are_typed() -> None:
+    documents, _ = opened(Model(), 0)
+    before = gc.get_freeze_count()
+    try:
+        asyncio.run(documents.prepare())
+        assert gc.get_freeze_count() > before
+    finally:
+        gc.unfreeze()
 
 
 def test_of_a_giant_document_the_end_before_the_cursor_is_read() -> None:

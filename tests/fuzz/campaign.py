@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 from mutations import broken_arpa, broken_binary, broken_folder, broken_open_model, broken_vectors
 from open_models import open_models
+from tellers import tellers
 
 import chainrule
 
@@ -103,6 +104,7 @@ class Cases:
         ]
         self.vectors = self._vectors(lines)
         self.open_models = open_models(folder / "open", FIXTURES / "tok512.bin")
+        self.tellers = tellers(folder / "tellers")
         self.binaries = [path.read_bytes() for path in sorted((FIXTURES / "kenlm").glob("*.binary"))]
 
     def _vectors(self, lines: chainrule.Lines) -> list[Path]:
@@ -127,6 +129,8 @@ class Cases:
         if random.integers(4) == 0:
             path = self.open_models[random.integers(len(self.open_models))]
             return broken_open_model(random, path, self.folder / "open")
+        if random.integers(8) == 0:
+            return broken_folder(random, self.tellers[random.integers(len(self.tellers))], self.folder / "tellers")
         if random.integers(6) == 0:
             path = self.vectors[random.integers(len(self.vectors))]
             return (broken_folder if path.is_dir() else broken_vectors)(random, path, path.parent)

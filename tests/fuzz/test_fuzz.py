@@ -25,7 +25,10 @@ def victim() -> Iterator[Victim]:
 
 
 def test_whole_models_are_fine(cases: Cases, victim: Victim) -> None:
-    for path in [*cases.models, *cases.vectors, *cases.open_models, cases.folder / "trigram.arpa"]:
+    for path in [
+        *(*cases.models, *cases.vectors, *cases.open_models, *cases.tellers),
+        cases.folder / "trigram.arpa",
+    ]:
         assert victim.answer(path) == "fine"
 
 

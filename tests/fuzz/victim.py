@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from tellers import scene
 
 import chainrule
 from chainrule import kenlm
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 SLACK = 192 << 20  # bytes that any reading may take: the stacks of threads, blocks, buffers
 SENTENCES = ["the cat sat", "", "日本 a"]
+SCENE = scene()
 TEXTS = ["a b", "", "b a c x", "the a b c d e f g h i j a b a b a b", "￭ a", "日本 a", "x" * 300]
 
 
@@ -36,6 +38,9 @@ def use(path: Path, workplace: Path) -> None:
     """Raises ChainruleError, or AssertionError where a number is none."""
     if path.parent.name == "vectors":
         use_vectors(path, workplace)
+        return
+    if path.parent.name == "tellers":
+        use_teller(path, workplace)
         return
     if "open" in path.parts[-3:-1]:
         use_open_model(path, workplace)
@@ -91,6 +96,22 @@ def use_open_model(path: Path, workplace: Path) -> None:
             model.generate("the", 2, limits=chainrule.Limits(max_tokens=5), seed=1)
     assert not np.isnan(found).any(), "a score is NaN"
     model.save(again, overwrite=True)
+
+
+def use_teller(path: Path, workplace: Path) -> None:
+    """What a model that captions pictures is for."""
+    model = chainrule.load(path, chainrule.CaptionModel)
+    picture = SCENE.picture if model.regions is None else SCENE
+    [[caption]] = model.caption([picture], chainrule.BeamConfig(size=2), alignments=True, max_tokens=8)
+    assert not math.isnan(caption.log_prob), "a log-probability is NaN"
+    [scores] = model.score([SCENE])
+    assert not np.isnan(scores).any(), "a score is NaN"
+    model.sentences(picture, caption.text)
+    if model.regions is not None:
+        assert len(model.regions.regions(picture)) > 0
+    model.save(workplace / "teller-again", overwrite=True)
+    again = chainrule.load(workplace / "teller-again", chainrule.CaptionModel)
+    assert np.allclose(again.score([SCENE])[0], scores, rtol=1e-4), "a copy scores otherwise"
 
 
 def use_word_by_word(path: Path) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+import chainrule
 from chainrule.neural import products
 from chainrule.neural.int8_weights import pack, unpack
 from chainrule.neural.products import product
@@ -125,6 +129,22 @@ def test_the_order_of_a_sum_is_that_of_sixteen_lanes(dtype: torch.dtype) -> None
             assert found[vector, row] == lanes[0]
             rounded += lanes[0] != (numbers[row].double() * x[vector].double()).sum().item()
     assert rounded  # else any order would do
+
+
+@torch.no_grad()
+def digest() -> str:
+    """Of products of matrices in every type, to the last bit."""
+    found = [product(random(11, 96, seed=2), stored(random(37, 96), dtype)[0]) for dtype in TYPES]
+    return hashlib.sha256(torch.cat(found).numpy().tobytes()).hexdigest()
+
+
+def test_a_processor_without_vector_instructions_gives_the_same_bits() -> None:
+    """Kernels for such a processor are compiled in a process of their own."""
+    code = "import test_products as t; t.products._LEAST = 0; print(t.digest())"
+    path = os.pathsep.join([str(Path(__file__).parent), str(Path(chainrule.__file__).parents[1])])
+    environment = {**os.environ, "NUMBA_CPU_NAME": "generic", "PYTHONPATH": path}
+    result = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == digest()
 
 
 @torch.no_grad()

@@ -1,4 +1,4 @@
-"""Vectors of regions: pooled by a loop over bilinear samples, rows, owners of words, and attention on the picture."""
+"""Vectors of regions: pooled by a loop over bilinear samples, rows, and attention on the picture."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from chainrule.neural.region_vectors import cells_of, owners_of, pooled_cells, region_rows, spread_on_picture
+from chainrule.neural.region_vectors import boxes_of, cells_of, pooled_cells, region_rows, spread_on_picture
 
 RNG = np.random.default_rng(0)
 BOXES = np.array([[0, 0, 1, 1], [0.1, 0.2, 0.55, 0.9], [0.9, 0.95, 1, 1]], np.float32)
@@ -50,15 +50,12 @@ def test_cells_divide_their_box() -> None:
     np.testing.assert_allclose(cells[1][-1, 2:], BOXES[1, 2:], atol=1e-6)
 
 
-def test_words_belong_to_the_region_of_their_phrase() -> None:
-    regions, words = RNG.normal(size=(3, 4)), [np.ones((count, 2), np.float32) for count in (2, 0, 3)]
-    rows = region_rows(regions.astype(np.float32), BOXES, words)
-    assert rows.shape == (3 + 5, 4 + 2 + 4)
-    np.testing.assert_array_equal(rows[:3, 4:6], 0)
-    np.testing.assert_array_equal(rows[3:, :4], 0)
-    np.testing.assert_array_equal(rows[:, -4:], BOXES[[0, 1, 2, 0, 0, 2, 2, 2]])
-    assert owners_of(rows, 2).tolist() == [0, 1, 2, 0, 0, 2, 2, 2]
-    assert owners_of(region_rows(regions.astype(np.float32), BOXES), 0).tolist() == [0, 1, 2]
+def test_a_region_has_its_phrase_and_its_box() -> None:
+    regions, phrases = RNG.normal(size=(3, 4)).astype(np.float32), RNG.normal(size=(3, 2)).astype(np.float32)
+    rows = region_rows(regions, BOXES, phrases)
+    np.testing.assert_array_equal(rows, np.concatenate([regions, phrases, BOXES], 1))
+    np.testing.assert_array_equal(boxes_of(rows), BOXES)
+    np.testing.assert_array_equal(region_rows(regions, BOXES), np.concatenate([regions, BOXES], 1))
 
 
 def test_attention_to_boxes_is_spread_evenly_over_them() -> None:

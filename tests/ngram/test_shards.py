@@ -130,11 +130,30 @@ def test_a_damaged_index_is_refused(folder, name: str, value: object) -> None:
         chainrule.load(folder)
 
 
+@pytest.mark.parametrize(
+    ("smoothing", "begins"), [("stupid-backoff", "one"), ("stupid-backoff", "all"), ("absolute", "all")]
+)
+def test_models_over_a_table_are_the_same_over_shards(smoothing: str, begins: str, tmp_path) -> None:
+    config = chainrule.NGramConfig(order=3, smoothing=smoothing, begins=begins)  # type: ignore[arg-type]
+    chainrule.train(LINES, config, tokenizer="whitespace").save(tmp_path / "lm")
+    chainrule.convert(tmp_path / "lm", tmp_path / "big", shards=3)
+    whole, cut = chainrule.load(tmp_path / "lm"), chainrule.load(tmp_path / "big")
+    text = [*LINES.lines, "w3 w4 unheard w5", ""]
+    assert cut.score(text).tolist() == whole.score(text).tolist()
+    with pytest.raises(ModelFormatError, match="only plain n-gram models are served by their shards"):
+        open_shards(tmp_path / "big", ())
+
+
+def test_shards_are_written_as_the_arpa_file_of_the_whole_model(folder) -> None:
+    chainrule.convert(folder.parent / "lm", folder.parent / "whole.arpa")
+    chainrule.convert(folder, folder.parent / "shards.arpa")
+    assert (folder.parent / "shards.arpa").read_bytes() == (folder.parent / "whole.arpa").read_bytes()
+
+
 def test_what_cannot_be_cut_is_refused(tmp_path, folder) -> None:
-    padded = chainrule.train(LINES, chainrule.NGramConfig(order=3, begins="all"), tokenizer="whitespace")
-    padded.save(tmp_path / "padded")
+    chainrule.load(folder.parent / "lm").compact().save(tmp_path / "compact")
     with pytest.raises(SettingError, match="only a plain n-gram model can be cut into shards; this one is not"):
-        chainrule.convert(tmp_path / "padded", tmp_path / "out", shards=2)
+        shard_model(chainrule.load(tmp_path / "compact").language_model, 2, silent)
     with pytest.raises(SettingError, match="is in shards already; cut the model that it was made from again"):
         chainrule.convert(folder, tmp_path / "out", shards=2)
     with pytest.raises(SettingError, match="shards is 0; expected a whole number from 1 to"):

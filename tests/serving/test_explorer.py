@@ -16,6 +16,7 @@ import chainrule
 from chainrule.explorer.next_words import next_words
 from chainrule.explorer.page import page_files
 from chainrule.explorer.pictures import attention
+from chainrule.explorer.surprisals import surprisals
 from chainrule.neural.config.pictures import ResNetLabelling
 from chainrule.pictures.decoding import encoded_png
 
@@ -90,6 +91,20 @@ def test_the_back_off_chain_multiplies_to_the_probability(folders: dict[str, Pat
             assert total == pytest.approx(log_probs[token], abs=1e-5)
 
 
+def test_components_of_a_linear_mixture_add_up(folders: dict[str, Path]) -> None:
+    trigram = chainrule.load(folders["ngram"])
+    unigram = chainrule.train(FIXTURES / "train.txt", chainrule.NGramConfig(order=1), tokenizer="whitespace")
+    config = chainrule.MixtureConfig(kind="linear", weights=(0.7, 0.3))
+    record = next_words(chainrule.mix([trigram, unigram], config, names=["three", "one"]), TEXT, 8)
+    assert [(one["name"], one["weight"]) for one in record["components"]] == [
+        ("three", pytest.approx(0.7)),
+        ("one", pytest.approx(0.3)),
+    ]
+    for i, token in enumerate(record["tokens"]):
+        parts = [one["weight"] * one["probs"][i] for one in record["components"]]
+        assert sum(parts) == pytest.approx(token["prob"], rel=1e-5)
+
+
 def test_surprisal_adds_up_to_the_score_and_to_bits_per_byte(
     served: Running, folders: dict[str, Path], tmp_path: Path
 ) -> None:
@@ -103,6 +118,14 @@ def test_surprisal_adds_up_to_the_score_and_to_bits_per_byte(
             measured = model.evaluate(tmp_path / "text.txt").bits_per_byte
             assert record["bits_per_byte"] == pytest.approx(measured, rel=1e-6)
             assert record["units"][0]["log_prob"] < 0
+
+
+def test_scores_that_are_no_distribution_have_surprisals_without_ranks() -> None:
+    config = chainrule.NGramConfig(order=2, smoothing="stupid-backoff")
+    model = chainrule.train(FIXTURES / "train.txt", config, tokenizer="whitespace")
+    record = surprisals(model, TEXT)
+    assert record["log_prob"] == pytest.approx(model.score([TEXT])[0], abs=1e-4)
+    assert "rank" not in record["units"][0]
 
 
 def test_words_pay_for_their_own_ends(served: Running) -> None:

@@ -96,6 +96,8 @@ def test_scores_are_those_of_the_model(served: Running, folders: dict[str, Path]
     given = served.client.post("/v1/score", json={"input": texts, "given": "ka"}).json()
     assert [row["log_prob"] for row in given["data"]] == model.score(texts, given="ka").tolist()
     assert served.client.post("/v1/score", json={"input": texts, "given": ["ka"]}).status_code == 400
+    [within_a_word] = served.client.post("/v1/score", json={"input": "</s> vi", "given": "a"}).json()["data"]
+    assert within_a_word["tokens"] == 3  # a</s> is a word, and no marker
 
 
 def test_vectors_are_those_of_the_model(served: Running, folders: dict[str, Path]) -> None:
@@ -118,6 +120,22 @@ def test_completions_as_typed_are_those_of_the_model(served: Running, folders: d
     expected = chainrule.load(folders["ngram"]).complete("ka v", 3)
     record = served.client.post("/complete", json={"text": "ka v", "n": 3}).json()
     assert [one["text"] for one in record["completions"]] == [one.text for one in expected]
+
+
+def test_editor_plugins_of_llama_cpp_get_the_completion_before_the_cursor(
+    served: Running, folders: dict[str, Path]
+) -> None:
+    model = chainrule.load(folders["ngram"])
+    body: dict[str, Any] = {"prompt": "ka v", "n_predict": 128, "top_k": 40, "stream": False, "samplers": []}
+    response = served.client.post(
+        "/infill", json={**body, "input_prefix": "ba ke\n \nfi fe\n", "input_suffix": "not read"}
+    )
+    assert response.json()["content"] == model.complete("fi fe ka v", 1)[0].added  # of the paragraph
+    assert "input_suffix" in response.headers["x-ignored"]
+    long = served.client.post("/infill", json={**body, "input_prefix": "ka vi nin " * 20_000}).json()
+    assert long["content"] == model.complete("ka vi nin ka v", 1)[0].added
+    assert served.client.post("/infill", json={**body, "n_predict": 0}).json()["content"] == ""
+    assert served.client.post("/infill", json={**body, "prompt": "zzzz"}).json()["content"] == ""
 
 
 def test_models_of_pairs_write_and_nothing_else(tmp_path: Path) -> None:

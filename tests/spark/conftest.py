@@ -22,8 +22,13 @@ def session() -> Iterator[SparkSession]:
         pytest.skip("NOT TESTED: pyspark or Java is missing; make spark installs them")
     from chainrule.spark import local_session
 
+    # Java compiles quickly rather than well, and Spark not at all: nothing here runs for long.
+    os.environ.setdefault(
+        "PYSPARK_SUBMIT_ARGS", '--driver-java-options "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC" pyspark-shell'
+    )
     with local_session("local[2,4]", memory="1g") as session:
         session.conf.set("spark.sql.files.maxPartitionBytes", "20000")
         session.conf.set("spark.sql.files.openCostInBytes", "0")
         session.conf.set("spark.sql.shuffle.partitions", "2")
+        session.conf.set("spark.sql.codegen.wholeStage", "false")
         yield session

@@ -6,22 +6,27 @@ import os
 import shutil
 import signal
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import chainrule
+from chainrule import NGramConfig, TokenizerConfig
+from chainrule.api.convert import in_shards
 from chainrule.cli.main import run
 from chainrule.errors import EstimationError, OutputError, SettingError, TextError
 from chainrule.spark.session import cause_of, check_java, explain_failures, local_session
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from pyarrow import RecordBatch
     from pyspark.sql import SparkSession
 
 pytest.importorskip("pyspark")
+
+from chainrule.spark import estimating_shards
+
 pytestmark = pytest.mark.spark
 
 
@@ -32,17 +37,18 @@ def data_of(model: chainrule.Model, folder: Path) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("partitions", "config", "tokenizer"),
+    ("partitions", "config", "tokenizer", "options"),
     [
-        (7, chainrule.NGramConfig(order=5), chainrule.TokenizerConfig()),
-        (1, chainrule.NGramConfig(order=3, prune=(0, 1), begins="all"), chainrule.TokenizerConfig(min_count=2)),
-        (2, chainrule.NGramConfig(order=2, smoothing="stupid-backoff"), chainrule.TokenizerConfig(kind="character")),
+        (7, NGramConfig(order=5), TokenizerConfig(), {}),
+        (1, NGramConfig(order=3, prune=(0, 1), begins="all"), TokenizerConfig(min_count=2), {"shards": 3}),
+        (2, NGramConfig(order=2, smoothing="absolute"), TokenizerConfig(kind="pieces"), {"tune": "heldout.txt"}),
     ],
 )
 def test_a_model_of_spark_is_the_local_model(
     partitions: int,
-    config: chainrule.NGramConfig,
-    tokenizer: chainrule.TokenizerConfig,
+    config: NGramConfig,
+    tokenizer: TokenizerConfig,
+    options: dict[str, Any],
     session: SparkSession,
     fixtures: Path,
     tmp_path: Path,
@@ -51,41 +57,54 @@ def test_a_model_of_spark_is_the_local_model(
     other = tmp_path / "a file, other.txt"
     other.write_bytes(b"\xef\xbb\xbfzebras first\r\n\r\nthe next line\r\nand the last")
     texts = [str(fixtures / "train.txt"), str(other)]
-    local = chainrule.train(texts, config, tokenizer=tokenizer)
-    model = chainrule.spark.train(session, texts, config, tokenizer=tokenizer, partitions=partitions, run_tokens=2000)
-    assert data_of(model, tmp_path / "spark") == data_of(local, tmp_path / "local")
-    for name in ("documents", "tokens", "unknown_tokens", "discounts", "ngrams"):
+    if "tune" in options:
+        options = {"tune": fixtures / options["tune"]}
+    if tokenizer.kind == "pieces":
+        learned = TokenizerConfig(kind="bpe", vocabulary_size=400)
+        chainrule.train(other, chainrule.UniformConfig(), tokenizer=learned).save(tmp_path / "pieces")
+        tokenizer = TokenizerConfig(kind=tmp_path / "pieces")
+    local = chainrule.train(texts, config, tokenizer=tokenizer, **{k: options[k] for k in options if k == "tune"})
+    expected = in_shards(local, options["shards"]) if "shards" in options else local
+    given = {"tokenizer": tokenizer, "partitions": partitions, "run_tokens": 2000, **options}
+    model = chainrule.spark.train(session, texts, config, **given)
+    assert data_of(model, tmp_path / "spark") == data_of(expected, tmp_path / "local")
+    for name in ("documents", "tokens", "unknown_tokens", "discounts", "ngrams", "tokenizer", "unseen_types"):
         assert model.record[name] == local.record[name], name
 
 
 def test_the_rows_of_a_data_frame_and_tasks_that_are_killed(
-    session: SparkSession, fixtures: Path, tmp_path: Path
+    session: SparkSession, fixtures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rows have no order, so that ids are those of sorted tokens; most of 7 tasks are empty, and one is killed."""
+    """Rows have no order, so that ids are those of sorted tokens; of 7 tasks some are empty, and two are killed."""
     lines = (fixtures / "train.txt").read_text().splitlines()[:300]
-    flag = str(tmp_path / "killed")
     rows = session.createDataFrame([(i, line) for i, line in enumerate(lines)], "id long, text string")
 
-    def kill_once(batches: Iterable[RecordBatch]) -> Iterator[RecordBatch]:
-        for batch in batches:
-            if batch.num_rows and not os.path.exists(flag):
-                Path(flag).touch()
-                os.kill(os.getpid(), signal.SIGKILL)
-            yield batch
+    def killed_once(work: Callable[..., Iterator[RecordBatch]], flag: str) -> Callable[..., Iterator[RecordBatch]]:
+        def first_killed(batches: Iterable[RecordBatch], **options: Any) -> Iterator[RecordBatch]:
+            for batch in work(batches, **options):
+                if not os.path.exists(flag):
+                    Path(flag).touch()
+                    os.kill(os.getpid(), signal.SIGKILL)
+                yield batch
 
-    config = chainrule.NGramConfig(order=3)
+        return first_killed
+
+    flags = [str(tmp_path / "reading"), str(tmp_path / "estimating")]
+    config = NGramConfig(order=3)
     one = chainrule.spark.train(session, rows.coalesce(1), config, column="text", partitions=1)
-    cut = rows.repartition(3, "id").mapInArrow(kill_once, rows.schema).repartition(7)
-    seven = chainrule.spark.train(session, cut, config, column="text")
-    assert os.path.exists(flag)
-    assert data_of(one, tmp_path / "one") == data_of(seven, tmp_path / "seven")
+    cut = rows.repartition(3, "id").mapInArrow(killed_once(iter, flags[0]), rows.schema).repartition(7)
+    monkeypatch.setattr(estimating_shards, "estimate_order", killed_once(estimating_shards.estimate_order, flags[1]))
+    seven = chainrule.spark.train(session, cut, config, column="text", partitions=7, shards=3)
+    assert all(map(os.path.exists, flags))
+    one.save(tmp_path / "one")
+    assert data_of(in_shards(one, 3), tmp_path / "cut") == data_of(seven, tmp_path / "seven")
 
     in_order = chainrule.train(chainrule.Lines(lines), config)
     heldout = str(fixtures / "heldout.txt")
     bits = [model.evaluate(heldout).bits_per_byte for model in (one, in_order)]
     assert bits[0] == pytest.approx(bits[1], abs=1e-6)
 
-    likelihood = chainrule.spark.evaluate(session, heldout, tmp_path / "one")
+    likelihood = chainrule.spark.evaluate(session, heldout, tmp_path / "seven")
     local = one.evaluate(heldout)
     assert (likelihood.documents, likelihood.tokens, likelihood.bytes) == (local.documents, local.tokens, local.bytes)
     assert likelihood.log_prob == local.text_log_prob
@@ -117,8 +136,12 @@ def test_bad_texts(session: SparkSession, tmp_path: Path) -> None:
     two = session.createDataFrame([("a", "b")], "one string, two string")
     with pytest.raises(SettingError, match="the data frame has the columns one, two; say which one is the text"):
         chainrule.spark.train(session, two)
-    with pytest.raises(SettingError, match="Spark workers have the tokenizers word, whitespace, character, byte, not"):
+    with pytest.raises(SettingError, match="bpe pieces are not learned on Spark; learn them from a part of the text"):
         chainrule.spark.train(session, two, column="one", tokenizer="bpe")
+    with pytest.raises(SettingError, match="jelinek-mercer cannot be estimated part by part; choose one of absolute"):
+        chainrule.spark.train(session, two, NGramConfig(smoothing="jelinek-mercer"), column="one", shards=2)
+    with pytest.raises(SettingError, match="tuning needs all counts on the driver; leave shards out"):
+        chainrule.spark.train(session, two, column="one", shards=2, tune=tmp_path / "latin.txt")
     with pytest.raises(SettingError, match="has no column 'three'; it has one, two"):
         chainrule.spark.score(two, tmp_path, column="three")
 

@@ -10,8 +10,11 @@ import pytest
 
 from chainrule.ngram.config import NGramConfig
 from chainrule.ngram.training import count_stream
+from chainrule.spark import workers
+from chainrule.spark.rows import batches_of, rows_of
 from chainrule.spark.sections import Section, joined, sections
 from chainrule.spark.workers import TokenizerParts, count_sections, learn_words, merge_sections
+from chainrule.text.tokenizer import Tokenizer
 from chainrule.text.vocabulary import Vocabulary
 
 pa = pytest.importorskip("pyarrow")
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
 
     from pyarrow import RecordBatch
 
-PARTS = TokenizerParts("word", "error", (), are_lines=True)
+PARTS = TokenizerParts.of(Tokenizer.untrained(), grows=True, are_lines=True)
 
 
 def batches(lines: Sequence[bytes | None], size: int = 7, start: int = 0) -> list[RecordBatch]:
@@ -55,18 +58,20 @@ def test_any_cut_into_tasks_and_ranges_gives_the_counts_of_the_local_engine(
     assert np.frombuffer(row["counts"], np.int64).tolist() == np.bincount(stream).tolist()
     expected = count_stream(stream, len(learner.vocabulary), config)
 
-    known = PARTS.with_vocabulary(learner.vocabulary)
+    known = TokenizerParts.of(learner, grows=False, are_lines=True)
+    (row,) = (batch.to_pylist()[0] for batch in learn_words(batches(lines), known))
+    assert np.frombuffer(row["counts"], np.int64).tolist() == np.bincount(stream).tolist()
     size = len(learner.vocabulary)
     bounds = [0, 1, 3, 4, 50, 51, size - 1, size]
     rng = np.random.default_rng(0)
     cuts = [0, *sorted(rng.integers(1, len(lines), 4).tolist()), len(lines)]
     rows = [
-        batch
+        row
         for first, last in itertools.pairwise(cuts)
-        for batch in count_sections(batches(lines[first:last]), known, config, bounds, 100)
+        for row in rows_of(count_sections(batches(lines[first:last]), known, config, bounds, 100))
     ]
     rng.shuffle(rows)  # type: ignore[arg-type]
-    by_part = sorted(rows, key=lambda batch: batch.column(0)[0].as_py())
+    by_part = batches_of(workers.PARTS, sorted(rows, key=lambda row: row[0]))
     merged = [batch.to_pylist()[0] for batch in merge_sections(by_part)]
     assert [part["part"] for part in merged] == [1, 2, 3, 4, 5, 6]  # nothing begins with <unk>
     parts = [Section.empty(1, order), *(Section.unpack(part["section"]) for part in merged)]
@@ -103,6 +108,6 @@ def test_carriage_returns_and_newlines_inside_documents() -> None:
     (row,) = (batch.to_pylist()[0] for batch in learn_words(batches([b"one two\r", b"", b"two"]), PARTS))
     assert row["tokens"].split() == [b"one", b"two"]
     assert np.frombuffer(row["counts"], np.int64).tolist() == [0, 0, 3, 1, 2]
-    rows = TokenizerParts("word", "error", (), are_lines=False)
+    rows = TokenizerParts.of(Tokenizer.untrained(), grows=True, are_lines=False)
     (row,) = (batch.to_pylist()[0] for batch in learn_words(batches([b"one two\nthree", b"one"]), rows))
     assert np.frombuffer(row["counts"], np.int64).tolist()[2] == 2

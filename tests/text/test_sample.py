@@ -21,14 +21,23 @@ def library_at(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sample.sysconfig, "get_path", lambda name: str(folder))
 
 
-def test_the_sample_is_large_enough_to_train_on_and_free_of_markers() -> None:
-    told: list[float] = []
-    lines = sample_lines(lambda task, done, total: told.append(done / (total or 1)))
+@pytest.fixture(scope="module")
+def progress() -> list[float]:
+    """The shares that were reported while `lines` were collected."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def lines(progress: list[float]) -> list[str]:
+    return sample_lines(lambda task, done, total: progress.append(done / (total or 1)))
+
+
+def test_the_sample_is_large_enough_to_train_on_and_free_of_markers(lines: list[str], progress: list[float]) -> None:
     assert sum(len(line.split()) for line in lines) > 250_000
     assert 1_500_000 < sum(map(len, lines)) < 8_000_000
     assert all(line.strip() for line in lines)
-    assert len(told) > 100
-    assert told[-1] == 1
+    assert len(progress) > 100
+    assert progress[-1] == 1
     tokenizer = Tokenizer.untrained("word", "error")
     for block in Lines(lines).blocks():
         tokenizer.encode(block.text, grow=True)
@@ -60,12 +69,11 @@ def test_a_python_without_its_documentation_is_an_error(tmp_path: Path, monkeypa
         sample_lines()
 
 
-def test_docstrings_know_the_package_that_they_are_from() -> None:
+def test_docstrings_know_the_package_that_they_are_from(lines: list[str]) -> None:
     docstrings = sample_docstrings()
     docstring = json.dumps.__doc__
     assert docstring is not None
     first = docstring.strip().splitlines()[0]
     assert first in [text.splitlines()[0] for package, text in docstrings if package == "json"]
-    lines = set(sample_lines())
     for _, text in docstrings[:50]:
-        assert {" ".join(line.split()) for line in text.splitlines() if line.strip()} <= lines
+        assert {" ".join(line.split()) for line in text.splitlines() if line.strip()} <= {*lines}

@@ -336,8 +336,6 @@ class CaptionModel:
         attention = hypothesis.attention
         if attention is not None:
             attention = attention[:, : len(source)] if self.regions is not None else self.on_grid(attention, source)
-        if attention is not None and self.regions is not None:
-            attention = by_region(attention, source, self.regions.word_width)
         return Caption(
             self.tokenizer.decode(hypothesis.tokens),
             hypothesis.log_prob,
@@ -348,16 +346,6 @@ class CaptionModel:
         )
 
 
-def by_region(
-    weights: Float32[ndarray, "tokens S"], source: Float32[ndarray, "S F"], word_width: int
-) -> Float32[ndarray, "tokens regions"]:
-    """The attention to each region: to its own vector, and to those of the words of its phrase."""
-    from chainrule.neural.region_vectors import owners_of
-
-    owners = owners_of(source, word_width)
-    return weights @ np.eye(int(owners.max()) + 1, dtype=np.float32)[owners]
-
-
 def captions_pictures(path: Path) -> bool:
     """Whether a path is the folder of a model that captions pictures. Raises ModelFormatError."""
     return saved_family(path) == FAMILY
@@ -366,7 +354,7 @@ def captions_pictures(path: Path) -> bool:
 @shows_progress
 def load_captioner(path: str | os.PathLike[str], *, progress: ProgressOption = None) -> CaptionModel:
     """Opens the folder of a model that captions pictures. Raises ModelFormatError."""
-    from chainrule.api.save_regions import REGION_ARRAYS, put_together_regions
+    from chainrule.api.save_regions import REGION_ARRAYS, check_regions_suit, put_together_regions
     from chainrule.neural.captioner_saving import put_together_captioner
 
     path = Path(path)
@@ -384,6 +372,8 @@ def load_captioner(path: str | os.PathLike[str], *, progress: ProgressOption = N
             {name: array for name, array in weights.items() if not name.startswith(REGION_ARRAYS)},
             tokenizer.vocabulary_size,
         )
+        if regions is not None:
+            check_regions_suit(regions, model.network.config)
     except KeyError as error:
         raise ModelFormatError(f"{path}: the array {error} is missing; the model is incomplete") from error
     except (ModelFormatError, SettingError, ValueError) as error:

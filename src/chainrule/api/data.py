@@ -25,9 +25,9 @@ def data(
 ) -> dict[str, int]:
     """Writes a data set into a folder, and gives the number of examples by file, or of pictures by class folder.
 
-    name: text, pairs, labels, trees, pictures, minimal-pairs, dates or conversations. examples: how many to train on;
-    for validation and testing, a tenth of that each. seed: other examples. overwrite: whether files of the same names
-    are replaced. Raises SettingError, OutputError.
+    name: text, pairs, labels, trees, pictures, captions, minimal-pairs, dates or conversations. examples: how many to
+    train on; for validation and testing, a tenth of that each. seed: other examples. overwrite: whether files of the
+    same names are replaced. Raises SettingError, OutputError.
 
     good:  chainrule.data("pairs", "pairs/")
     """

@@ -26,6 +26,11 @@ def open_shards(folder: Path, numbers: Sequence[int]) -> tuple[list[int], dict[i
     entry = read_config(folder)
     if entry.settings.get("layout") != SHARDS:
         raise ModelFormatError(f"{folder}: is no model in shards; chainrule convert --shards makes one")
+    if "backoff_weight" in entry.settings or "begins" in entry.settings:
+        raise ModelFormatError(
+            f"{folder}: is of stupid backoff, or of documents that begin with several <s>; only plain n-gram "
+            "models are served by their shards"
+        )
     with prefix_errors(str(folder)):
         edges, sizes = index_of(entry.settings)
     tables = {}

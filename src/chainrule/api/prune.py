@@ -151,7 +151,7 @@ def _choose_weights(model: Model, histories: Any, progress: Progress) -> Histori
 def _as_model_of(model: Model, table: Table) -> AnyNGram:
     """A table as a model of the same class and settings."""
     assert isinstance(model.language_model, NGramModel | PaddedModel | HashedModel)
-    return model_from_settings(model.language_model.settings, table)
+    return model_from_settings(model.language_model.settings, NGramModel(table))
 
 
 def _padded(model: Model, stream: Int32[ndarray, " tokens"]) -> Int32[ndarray, " tokens"]:

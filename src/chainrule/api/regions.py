@@ -1,7 +1,7 @@
-"""From a picture to the vectors of its regions, and of the words of a phrase for each: what a decoder attends to.
+"""From a picture to the vectors of its regions, each with a phrase: what a decoder attends to.
 
 Regions are boxes that are given, or that a detector proposes; the first region is always the whole picture.
-Legend: R regions, F numbers of a place, W of a word.
+Legend: R regions, F numbers of a place, W of a phrase.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from chainrule.base.progress import Progress, silent
 from chainrule.decoding.beam_config import BeamConfig
 from chainrule.decoding.limits import Limits, constraints_for
 from chainrule.errors import SettingError
-from chainrule.pictures.boxes import BoxLabels, boxes_in_picture, check_boxes
+from chainrule.pictures.boxes import BoxLabels, boxes_in_picture, check_boxes, suppress_overlapping
 from chainrule.pictures.picture import as_picture, framed
 from chainrule.pictures.read_boxes import boxes_framed
 from chainrule.pictures.read_captions import CaptionedPicture
@@ -31,12 +31,15 @@ if TYPE_CHECKING:
     from chainrule.neural.config.pictures import PictureLabelling
     from chainrule.neural.labelling.boxes import BoxDetector
     from chainrule.neural.labelling.pictures import PictureBody
+    from chainrule.pictures.boxes import Detection
     from chainrule.pictures.picture import Picture
     from chainrule.text.tokenizer import Tokenizer
 
 Regions = Literal["grid", "given", "proposed"]
 MOST_REGIONS = 32  # of a picture: the surest boxes that a detector proposes, or the first ones given
 MOST_WORDS = 12  # of a phrase
+_SURE = 0.3  # the least score of a proposed box: what a region is not, the decoder can learn to leave out
+_SAME = 0.9  # boxes that overlap by more are one region, whatever their labels
 _GREEDY = BeamConfig(size=1)
 _TOGETHER = 64  # pictures
 _WHOLE = np.array([[0, 0, 1, 1]], np.float32)
@@ -66,19 +69,14 @@ class RegionReader:
 
     def width(self, body_width: int) -> int:
         """The numbers of a vector. body_width: of the maps'."""
-        return body_width + self.word_width + 4
+        return body_width + self.phrase_width + 4
 
     @property
-    def word_width(self) -> int:
-        """The numbers that are of a word of a phrase."""
+    def phrase_width(self) -> int:
+        """The numbers that are of a phrase."""
         return 0 if self.phrases is None else self.phrases.network.config.width
 
-    @property
-    def most_vectors(self) -> int:
-        """Those of a picture with as many regions and words as there may be."""
-        return (1 + MOST_REGIONS) * (1 if self.phrases is None else 2 + MOST_WORDS)
-
-    def sources(self, pictures: Sequence[Any], progress: Progress = silent) -> list[Float32[ndarray, "S F+W+4"]]:
+    def sources(self, pictures: Sequence[Any], progress: Progress = silent) -> list[Float32[ndarray, "R F+W+4"]]:
         """The vectors of pictures. Raises SettingError, TextError.
 
         pictures: paths, pixels or `Picture`s; or `CaptionedPicture`s, whose boxes are the regions if these are given.
@@ -91,10 +89,10 @@ class RegionReader:
             several = [self._framed(given) for given in pictures[first : first + _TOGETHER]]
             boxes = self._boxes(several)
             cells = region_cells(self.body, [pixels for pixels, _ in several], boxes)
-            words = self._words(cells)
+            phrases = self._phrase_vectors(cells)
             for i, (own, vectors) in enumerate(zip(boxes, cells, strict=True)):
                 of_regions = vectors[..., :-4].mean(1)
-                sources.append(region_rows(of_regions, own, None if words is None else words[i]))
+                sources.append(region_rows(of_regions, own, None if phrases is None else phrases[i]))
         return sources
 
     def regions(self, picture: Any) -> list[Region]:
@@ -148,12 +146,12 @@ class RegionReader:
         if self.detector is None:
             boxes = [own.boxes for _, own in several if own is not None]
         else:
-            proposed = self.detector.detect([pixels for pixels, _ in several])
-            boxes = [np.array([one.box for one in own], np.float32).reshape(-1, 4) for own in proposed]
+            proposed = self.detector.detect([pixels for pixels, _ in several], least=_SURE)
+            boxes = [_without_copies(own) for own in proposed]
         return [np.vstack([_WHOLE, as_shares(own[:MOST_REGIONS], self.encoder.frame)]) for own in boxes]
 
-    def _words(self, cells: Sequence[Float32[ndarray, "R k*k F+4"]]) -> list[list[Float32[ndarray, "words W"]]] | None:
-        """The vectors of the words of a phrase for each region: the states from which the phrase's words are written.
+    def _phrase_vectors(self, cells: Sequence[Float32[ndarray, "R k*k F+4"]]) -> list[Float32[ndarray, "R W"]] | None:
+        """The vector of a phrase for each region: the mean of the states from which its words and its end are written.
 
         None without phrases.
         """
@@ -163,7 +161,7 @@ class RegionReader:
 
         regions = [own for several in cells for own in several]
         states = iter(hidden_states(self.phrases, regions, self._phrases(regions)))
-        return [[next(states) for _ in several] for several in cells]
+        return [np.stack([next(states).mean(0) for _ in several]) for several in cells]
 
     def _phrases(self, regions: list[Float32[ndarray, "k*k F+4"]]) -> list[Any]:
         """The likeliest tokens of the phrase of each region, one after the other."""
@@ -171,6 +169,12 @@ class RegionReader:
         constraints = constraints_for(Limits(max_tokens=MOST_WORDS), self.tokenizer, "")
         written = search_sources(self.phrases, regions, _GREEDY, constraints, silent)
         return [several[0].tokens if several else np.empty(0, np.int32) for several in written]
+
+
+def _without_copies(detections: Sequence[Detection]) -> Float32[ndarray, "N 4"]:
+    """The boxes of detections, best first."""
+    boxes = np.array([one.box for one in detections], np.float32).reshape(-1, 4)
+    return boxes[suppress_overlapping(boxes, np.array([one.score for one in detections], np.float32), _SAME)]
 
 
 def _picture_of(given: Any) -> Picture:

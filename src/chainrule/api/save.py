@@ -61,6 +61,7 @@ def save_hugging_face(parts: ModelParts, path: Path, *, overwrite: bool, progres
 def save_arpa(parts: ModelParts, path: Path, *, overwrite: bool, progress: Progress) -> None:
     """Saves an ARPA file. Raises OutputError; SettingError if the model has no ARPA form."""
     from chainrule.ngram.arpa.write import write_arpa
+    from chainrule.ngram.models.sharded_model import ShardedModel
     from chainrule.ngram.table_layouts import plain_table_model
 
     if FAMILIES[parts.family].layout(parts.engine) is None:
@@ -70,4 +71,6 @@ def save_arpa(parts: ModelParts, path: Path, *, overwrite: bool, progress: Progr
     if path.exists() and not overwrite:
         raise OutputError(f"{path}: exists already; use overwrite=True to replace it, or choose another name")
     otherwise = "cannot be written as ARPA: other programs would take it for a distribution that begins with one"
-    write_arpa(path, plain_table_model(parts.engine, otherwise).table, parts.tokenizer.vocabulary, progress)
+    engine = parts.engine
+    tables = engine.shards if isinstance(engine, ShardedModel) else [plain_table_model(engine, otherwise).table]
+    write_arpa(path, tables, parts.tokenizer.vocabulary, progress)

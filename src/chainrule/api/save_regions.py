@@ -16,6 +16,7 @@ from chainrule.neural.config.labelling import labelling_settings
 if TYPE_CHECKING:
     from numpy import ndarray
 
+    from chainrule.neural.config.conditional import ConditionalConfig
     from chainrule.text.tokenizer import Tokenizer
 
     Arrays = dict[str, ndarray]
@@ -62,6 +63,23 @@ def put_together_regions(settings: object, arrays: Arrays, tokenizer: Tokenizer)
             settings["phrases"], None, _chosen(_PHRASES, arrays), tokenizer.vocabulary_size
         )
     return RegionReader(encoder, body, detector, tokenizer, phrases)
+
+
+def check_regions_suit(reader: RegionReader, config: ConditionalConfig) -> None:
+    """Raises ModelFormatError where a network does not read the vectors that a reader of regions gives."""
+    from chainrule.neural.captioner_saving import places_of
+    from chainrule.neural.region_vectors import SIDES
+
+    *_, width = places_of(reader.encoder)
+    needs = [("network", config, (reader.width(width), reader.phrase_width, ()))]
+    if reader.phrases is not None:
+        needs.append(("model of phrases", reader.phrases.network.config, (width + SIDES, 0, ())))
+    for name, own, expected in needs:
+        if (actual := (own.source_width, own.phrase_width, own.source_grid)) != expected:
+            raise ModelFormatError(
+                f"source_width, phrase_width and source_grid of the {name} are {actual}, but its regions have "
+                f"{expected}: the settings were changed"
+            )
 
 
 def _named(prefix: str, arrays: Arrays) -> Arrays:

@@ -12,9 +12,11 @@ import numpy as np
 from chainrule.api.caption_model import FAMILY, CaptionModel
 from chainrule.api.picture_encoder import EncoderLike, PictureEncoder, encode_pictures, open_encoder
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.api.regions import MOST_REGIONS
 from chainrule.api.run_options import RunOptions, training_run
 from chainrule.api.sentence_ends import with_sentence_end
 from chainrule.api.tokenizers import tokenized
+from chainrule.api.train_judged import check_discriminator, train_judged
 from chainrule.api.train_phrases import check_phrases, check_regions, open_regions, train_phrases
 from chainrule.api.training_record import circumstances
 from chainrule.errors import SettingError, TextError
@@ -55,6 +57,7 @@ def train_captions(
     features: str | os.PathLike[str] | None = None,
     regions: Regions = "grid",
     phrases: bool = False,
+    discriminator: float = 0.0,
     tokenizer: TokenizerConfig | str = "word",
     markers: Markers = "error",
     training: TrainingConfig | None = None,
@@ -71,9 +74,10 @@ def train_captions(
     classifier is trained with the rest, too. features: a file (.safetensors) that keeps the vectors of an encoder that
     is not tuned, so that they are computed once. regions: what gets a vector: the places of a grid; the boxes given
     with each picture; or those that the encoder, a classifier of boxes, proposes. phrases: whether to learn first a
-    phrase for each region, from the boxes given with the pictures; the decoder attends to its words, too. validation:
-    pictures to choose the best weights by; by default, the
-    last ones. The other arguments, and the errors, are those of `train`.
+    phrase for each region, from the boxes given with the pictures; the decoder attends to it, too.
+    discriminator: weight of the rewards, in a second phase, for sentences that a discriminator takes for given ones, by
+    their words and after those before them; 0: no such phase. validation: pictures to choose the best weights by; by
+    default, the last ones. The other arguments, and the errors, are those of `train`.
 
     good:  model = train_captions(chainrule.read_captions("train.jsonl"), encoder="resnet/", folder="captions/")
            model.save("captions/")
@@ -95,6 +99,7 @@ def train_captions(
     if opened.vectors is not None and held is not None:
         raise SettingError("the vectors are those of the training pictures; leave validation out")
     config = config or CaptionConfig()
+    check_discriminator(config, discriminator)
     if tuned:
         training = replace(training, optimiser=training.optimiser or "adamw")
     if training.learning_rate is None and training.optimiser != "sgd":
@@ -139,6 +144,8 @@ def train_captions(
 
     job = pairs_job(split.learned, split.held, sizes, config, training, origin, tuned=make_body if tuned else None)
     network, run_record = run_job(job, run)
+    if discriminator:
+        network = train_judged(network, split.learned, training, run, origin, discriminator)
     if opened.body is not None and not tuned and reader is None:
         attach_body(network, opened.body)
     model = ConditionalModel(network)
@@ -150,6 +157,7 @@ def train_captions(
         "tuned": tuned,
         "regions": regions,
         "phrases": phrases,
+        **({"discriminator": discriminator} if discriminator else {}),
         "pictures": len(pictures),
         "documents": len(split.learned.targets),
         "tokens": split.learned.predicted(),
@@ -192,8 +200,8 @@ def settled_config(config: CaptionConfig, encoder: PictureEncoder, reader: Regio
             config,
             source_grid=(),
             source_width=reader.width(width),
-            word_width=reader.word_width,
-            max_source=reader.most_vectors,
+            phrase_width=reader.phrase_width,
+            max_source=1 + MOST_REGIONS,
         )
     return replace(config, source_grid=(rows, columns), source_width=width, max_source=rows * columns)
 

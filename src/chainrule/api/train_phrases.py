@@ -100,7 +100,7 @@ def train_phrases(
         None,
         (0, reader.tokenizer.vocabulary_size),
         settled,
-        replace(training, valid_share=0, **_shorter(training)),
+        replace(training, valid_share=0, **shorter(training)),
         origin,
     )
     folder = None if run.folder is None else run.folder / PHRASES
@@ -117,8 +117,8 @@ def _kept(reader: RegionReader, item: CaptionedPicture) -> Sequence[str]:
     return boxes_framed(item.picture, item.boxes, reader.encoder.frame)
 
 
-def _shorter(training: TrainingConfig) -> dict[str, Any]:
-    """The settings of a run that is short beside the main one."""
+def shorter(training: TrainingConfig) -> dict[str, Any]:
+    """The budget of a run that is short beside the main one."""
     if training.minutes is not None:
         return {"minutes": training.minutes * _SHARE}
     steps = _STEPS if training.steps is None else max(1, int(training.steps * _SHARE))

@@ -19,6 +19,8 @@ _NEXT: dict[str, str] = {
     "labels": "chainrule train classifier {0}/train.tsv -o opinions/ --network lstm --epochs 10 --test {0}/test.tsv",
     "trees": "chainrule train classifier {0}/train.txt -o phrases/ --network tree --unit node",
     "pictures": "chainrule train classifier {0}/train -o network/ --network lenet --test {0}/test",
+    "captions": "chainrule train caption --pictures {0}/train.jsonl -o captioner/ --encoder resnet --minutes 2 "
+    "--encoder-size 32 96 --encoder-stem large --encoder-blocks 1 1 --encoder-width 16 --width 64",
     "minimal-pairs": "chainrule train ngram {0}/train.txt -o lm/, and evaluate lm/ --minimal-pairs {0}/pairs.jsonl",
     "conversations": "chainrule train translation --pairs {0}/train.jsonl -o talk/ --encoder lstm --decoder lstm "
     "--score dot --minutes 5, and chat talk/",
@@ -49,6 +51,7 @@ def data(
     labels: reviews, positive or negative, with "not" and "but".
     trees: such reviews in brackets, each phrase with its label.
     pictures: circles, squares and triangles, in a folder for each.
+    captions: scenes of shapes, with captions, boxes and paragraphs.
     minimal-pairs: sentences, and pairs of a right and a wrong one.
     dates: dates as people write them, with their ISO form.
     conversations: a name and a town are told, and asked for later.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 
+_was_collecting = gc.isenabled()
 gc.disable()  # while modules load: they leave no garbage, and collecting takes a sixth of the time
 
 import os
@@ -21,7 +22,8 @@ from chainrule.cli.verbs import FAMILIES, GROUPS, INSTALL, VERBS
 from chainrule.errors import ChainruleError, ModelFormatError, TextError
 
 gc.freeze()
-gc.enable()
+if _was_collecting:
+    gc.enable()
 
 app = App(
     name="chainrule",

@@ -72,6 +72,14 @@ def ngram(
             help="Count on Spark: local[2] for two processes here, or the address of a cluster. The model is the same."
         ),
     ] = None,
+    shards: Annotated[
+        int | None,
+        WholeNumber,
+        Parameter(
+            help="With --spark: estimate there, too, and write a model in about as many files, which may be larger "
+            "than this machine's memory."
+        ),
+    ] = None,
     memory: Memory = None,
     markers: MarkerRule = "error",
     reading: TextOptions = DEFAULT_READING,
@@ -105,14 +113,33 @@ def ngram(
         _train_counts(counts, config, output, tokenizer, overwrite=overwrite, json=json, tune=heldout, compact=compact)
         return
     if spark is not None:
-        if heldout is not None or memory is not None or mixing != NO_MIX or reading != DEFAULT_READING:
+        if memory is not None:
+            raise CycloptsError(msg="--memory bounds the counting on this machine; with --spark, leave it out.")
+        if mixing != NO_MIX or reading != DEFAULT_READING:
             raise CycloptsError(
-                msg="--spark reads plain text: leave out --tune, --memory, --mix and the options of texts."
+                msg="--spark reads plain text, a document a line, without --mix and the options of texts: give "
+                "chainrule.spark.train in Python a data frame of the documents."
+            )
+        if shards is not None and (compact or is_arpa(output)):
+            raise CycloptsError(
+                msg="--shards is for a folder that is not compact: leave out --compact, or name a folder."
             )
         _train_on_spark(
-            spark, texts, config, output, tokenizer, markers, overwrite=overwrite, json=json, compact=compact
+            spark,
+            texts,
+            config,
+            output,
+            tokenizer,
+            markers,
+            tune=heldout,
+            shards=shards,
+            overwrite=overwrite,
+            json=json,
+            compact=compact,
         )
         return
+    if shards is not None:
+        raise CycloptsError(msg="--shards needs --spark; chainrule convert --shards cuts a model that is trained.")
     source = mixing.source(texts, reading)
     _train(
         source,
@@ -193,6 +220,8 @@ def _train_on_spark(
     tokenizer: TokenizerOptions,
     markers: Any,
     *,
+    tune: Source | None,
+    shards: int | None,
     overwrite: bool,
     json: bool,
     compact: bool,
@@ -209,7 +238,14 @@ def _train_on_spark(
         progress("starting Spark", 0, None)
         with local_session(master) as session:
             model = train_on_spark(
-                session, texts, config, tokenizer=tokenizer.config(), markers=markers, progress=progress
+                session,
+                texts,
+                config,
+                tokenizer=tokenizer.config(),
+                markers=markers,
+                tune=tune,
+                shards=shards,
+                progress=progress,
             )
         if compact:
             model = model.compact(progress)

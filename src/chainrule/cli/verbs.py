@@ -117,7 +117,7 @@ FAMILIES = {
     ),
     "caption": ("train_caption:caption", "A model that captions pictures, by attention to their places."),
     "paragraph": (
-        "train_caption:paragraph",
+        "train_paragraph:paragraph",
         "A model that writes paragraphs about pictures, from regions and a phrase for each.",
     ),
     "classifier": (

@@ -12,6 +12,7 @@ from chainrule.datasets.conversations import conversation
 from chainrule.datasets.dates import written_date
 from chainrule.datasets.grammar import sentence
 from chainrule.datasets.reviews import review
+from chainrule.datasets.scenes import Scene, caption, drawn, paragraph, scene
 from chainrule.datasets.shapes import SHAPES, shape
 from chainrule.errors import SettingError
 from chainrule.pictures.decoding import encoded_png
@@ -95,6 +96,23 @@ def _pictures(chance: Chance, examples: int) -> list[File]:
     ]
 
 
+def _captions(chance: Chance, examples: int) -> list[File]:
+    """Scenes, and two files of lines about those of a part: with a caption, and with a paragraph."""
+    files = []
+    for part, scenes in _parts(lambda: scene(chance), examples):
+        images = [f"{part}/{i}.png" for i in range(1, len(scenes) + 1)]
+        for name, write in ((part, caption), (f"{part}-paragraphs", paragraph)):
+            lines = [_line_of(image, write(own), own) for image, own in zip(images, scenes, strict=True)]
+            files.append(_lines(f"{name}.jsonl", lines))
+        files += [File(image, encoded_png(drawn(own)), 1) for image, own in zip(images, scenes, strict=True)]
+    return files
+
+
+def _line_of(image: str, text: str, things: Scene) -> str:
+    boxes = [{"box": thing.box, "label": thing.shape, "phrase": thing.phrase} for thing in things]
+    return json.dumps({"image": image, "captions": [text], "boxes": boxes})
+
+
 def _minimal_pairs(chance: Chance, examples: int) -> list[File]:
     """Sentences to train on, and pairs; no sentence of a pair is among the former."""
     each = min(_PAIRS_OF_A_SET, examples // _HELD_OUT)
@@ -161,6 +179,7 @@ DATASETS: dict[str, Dataset] = {
     "labels": Dataset(_labels, 2000),
     "trees": Dataset(_trees, 2000),
     "pictures": Dataset(_pictures, 600),
+    "captions": Dataset(_captions, 600),
     "minimal-pairs": Dataset(_minimal_pairs, 2000),
     "dates": Dataset(_dates, 4000),
     "conversations": Dataset(_conversations, 2000),

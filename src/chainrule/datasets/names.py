@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from typing import Literal
 
-Name = Literal["text", "pairs", "labels", "trees", "pictures", "minimal-pairs", "dates", "conversations"]
+Name = Literal["text", "pairs", "labels", "trees", "pictures", "captions", "minimal-pairs", "dates", "conversations"]

@@ -25,7 +25,7 @@ def shape(chance: Chance, name: str) -> UInt8[ndarray, "row column channel"]:
     ground, colour = _colour(chance), _colour(chance)
     while np.abs(ground - colour).sum() < _LEAST_CONTRAST:
         colour = _colour(chance)
-    picture = np.where(_inside(name, x, y, half)[:, :, None], colour, ground)
+    picture = np.where(covered(name, x, y, half)[:, :, None], colour, ground)
     return picture.astype(np.uint8)
 
 
@@ -33,7 +33,7 @@ def _colour(chance: Chance) -> ndarray:
     return np.array([chance.below(256) for _ in range(3)])
 
 
-def _inside(name: str, x: int, y: int, half: int) -> Bool[ndarray, "row column"]:
+def covered(name: str, x: int, y: int, half: int) -> Bool[ndarray, "row column"]:
     """Which pixels a shape covers. x, y: its centre. half: half of its width."""
     rows, columns = np.mgrid[:SIDE, :SIDE]
     down, right = rows - y, columns - x

@@ -7,6 +7,7 @@ Nothing is read but what the editor has open.
 from __future__ import annotations
 
 import asyncio
+import gc
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -174,8 +175,12 @@ class OpenDocuments:
                 self._show_error(f"{self._kept}: cannot be written: {error.strerror}; the word is kept until you quit")
 
     async def prepare(self) -> None:
-        """Readies the model for the first key, and then the corrector, which may take seconds."""
+        """Readies the model for the first key, and then the corrector, which may take seconds.
+
+        What is there by then stays, so that no garbage collection looks at it again: that took 100 ms, within a key.
+        """
         await self._on_model_thread(lambda: self._model.complete("a ", self._number))
+        gc.freeze()
         if self._build_corrector is None:
             return
         try:
@@ -183,6 +188,7 @@ class OpenDocuments:
         except ChainruleError as error:
             self._show_error(f"no corrections: {error}")
             return
+        gc.freeze()
         for uri in self._documents:
             self._check_soon(uri)
 

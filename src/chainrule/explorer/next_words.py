@@ -11,18 +11,16 @@ from chainrule.api.causal_model import CausalModel, CausalNetwork
 from chainrule.api.masked_model import MaskedModel
 from chainrule.api.model import Model, as_kind
 from chainrule.base.distributions import top_of
-from chainrule.base.json_numbers import finite
 from chainrule.decoding.candidates import History, Rules
 from chainrule.decoding.choose_tokens import warped_candidates
 from chainrule.decoding.growing_text import GrowingText
 from chainrule.decoding.sampling_config import SamplingConfig
 from chainrule.decoding.warpers import normalised
 from chainrule.errors import SettingError
+from chainrule.explorer.backoff_chains import backoff_chain, shown_tokens
 from chainrule.explorer.given import LONGEST
 from chainrule.mixture.linear import LinearMixture
 from chainrule.mixture.log_linear import LogLinearMixture
-from chainrule.ngram.models.padded_model import PaddedModel
-from chainrule.ngram.models.trie_model import TrieModel
 from chainrule.protocol import BEGIN, END, UNKNOWN
 
 if TYPE_CHECKING:
@@ -82,7 +80,7 @@ def _continuations(model: CausalModel, text: str, top: int, sampling: SamplingCo
     columns = zip(best.tolist(), tokenizer.shown(best.tolist()), added, strict=True)
     return {
         "kind": "next",
-        "context": _names(tokenizer, ids[-8:]),
+        "context": shown_tokens(tokenizer, ids[-8:]),
         "possible": int(np.count_nonzero(may_come)),
         "is_distribution": model.is_distribution,
         "entropy": float(-(probs[is_possible] * log_probs[is_possible]).sum()),
@@ -99,8 +97,8 @@ def _continuations(model: CausalModel, text: str, top: int, sampling: SamplingCo
             }
             for token, shown, own in columns
         ],
-        **_backoff(model, state, ids, best),
-        **_components(engine, state, best),
+        **backoff_chain(model, state, ids, best),
+        **_components(model, state, best),
         **_layers(model, ids, best),
     }
 
@@ -122,40 +120,9 @@ def _texts_added(tokenizer: Tokenizer, ids: Tokens, best: Tokens, text: str) -> 
     return added
 
 
-def _names(tokenizer: Tokenizer, ids: Tokens) -> list[str]:
-    return ["<s>" if token == BEGIN else shown for token, shown in zip(ids, tokenizer.shown(ids.tolist()), strict=True)]
-
-
-def _backoff(model: CausalModel, state: Any, ids: Tokens, best: Tokens) -> Json:
-    """For an n-gram table: what it has after each context, the longest first; of each token, null where it backs off.
-
-    Counts are not kept in a table; the discounts that were taken from them are in the record.
-    """
-    engine = model.engine
-    if not isinstance(engine, TrieModel | PaddedModel):
-        return {}
-    context = _names(model.tokenizer, np.concatenate([[BEGIN], ids[-engine.order :]]).astype(np.int32))
-    if len(ids) > engine.order:
-        context = context[1:]
-    steps = [step for step in engine.backoff_chain(state, best) if step.context_length <= len(context)]
-    return {
-        "order": engine.order,
-        "smoothing": model.record.get("settings", {}).get("smoothing"),
-        "discounts": {str(entry["order"]): entry["values"] for entry in model.record.get("discounts", [])},
-        "backoff": [
-            {
-                "context": context[len(context) - step.context_length :],
-                "continuations": step.continuations,
-                "log_backoff": finite(step.log_backoff),
-                "log_probs": [finite(log_prob) for log_prob in step.log_probs.tolist()],
-            }
-            for step in steps
-        ],
-    }
-
-
-def _components(engine: Any, state: Any, best: Tokens) -> Json:
-    """For a mixture: the weight of each component, and the probabilities that it gives."""
+def _components(model: CausalModel, state: Any, best: Tokens) -> Json:
+    """For a mixture: the name and the weight of each component, and the probabilities that it gives."""
+    engine = model.language_model
     if not isinstance(engine, LinearMixture | LogLinearMixture):
         return {}
     if isinstance(engine, LinearMixture):
@@ -163,11 +130,13 @@ def _components(engine: Any, state: Any, best: Tokens) -> Json:
     else:
         weights = engine.weights
     rows = engine.components.rows(state)
+    named = [one["name"] for one in model.record.get("models", [])]
+    names = named if len(named) == len(rows) else engine.components.families
     return {
         "mixture": engine.kind,
         "components": [
-            {"family": family, "weight": float(weight), "probs": np.exp(row[0, best].astype(np.float64)).tolist()}
-            for family, weight, row in zip(engine.components.families, weights.tolist(), rows, strict=True)
+            {"name": name, "weight": weight, "probs": np.exp(row[0, best].astype(np.float64)).tolist()}
+            for name, weight, row in zip(names, weights.tolist(), rows, strict=True)
         ],
     }
 

@@ -28,5 +28,5 @@ def page_files() -> dict[str, tuple[bytes, str]]:
     contents = {
         file.name: file.read_bytes() for file in static.iterdir() if file.name.endswith((".html", ".css", ".js"))
     }
-    contents["style.css"] = render("page.css.j2").encode() + contents["style.css"]
+    contents["style.css"] = render("base.css.j2").encode() + contents["style.css"]
     return {name: (content, _TYPES[name.rpartition(".")[2]]) for name, content in contents.items()}

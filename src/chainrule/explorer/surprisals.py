@@ -39,7 +39,7 @@ def surprisals(model: Model, text: str, by: By = "tokens") -> Json:
     [document] = documents(continues, block, by)
     record, name = document.as_json(by), by.removesuffix("s")
     units = [{"text": unit.pop(name), **unit} for unit in record.pop(f"{name}_scores")]
-    if by == "tokens" and len(read) <= _RANKED and document.tokens > 1:
+    if by == "tokens" and len(read) <= _RANKED and document.tokens > 1 and continues.is_distribution:
         ranked = rank_texts(continues.language_model, continues.tokenizer, [read], likelier=_LIKELIER)[0]
         for unit, rank, likelier in zip(units, ranked.ranks.tolist(), ranked.likelier, strict=False):
             unit |= {"rank": rank, "likelier": likelier}

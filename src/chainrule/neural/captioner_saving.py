@@ -17,7 +17,8 @@ from chainrule.neural.config.caption import CaptionConfig
 from chainrule.neural.config.labelling import LABELLING, labelling_settings
 from chainrule.neural.config.pictures import PictureLabelling
 from chainrule.neural.labelling.build import build_classifier
-from chainrule.neural.saving import arrays_of, check_layers, filled_network, layers_of
+from chainrule.neural.saving import arrays_of, check_layers, filled_network, layers_of, network_of_shapes
+from chainrule.neural.source_vectors import grid_of
 
 if TYPE_CHECKING:
     from numpy import ndarray
@@ -74,6 +75,14 @@ def put_together_captioner(
     check_layers(config.encoder_layers + config.decoder_layers, arrays)
     pictures = None if encoder is None else picture_config(encoder)
     check_layers(layers_of(pictures), arrays)
+    if pictures is not None:
+        rows, columns, width = places_of(pictures)
+        if (config.source_grid, config.source_width) != ((rows, columns), width):
+            raise ModelFormatError(
+                f"the encoder gives {rows} x {columns} vectors of {width} numbers, but the network reads "
+                f"{' x '.join(map(str, config.source_grid)) or 'regions'} of {config.source_width}: the settings were "
+                "changed"
+            )
 
     def build() -> ConditionalNetwork:
         network = build_conditional(config, 0, vocabulary_size)
@@ -82,6 +91,20 @@ def put_together_captioner(
         return network
 
     return ConditionalModel(filled_network(build, arrays)), pictures
+
+
+def places_of(config: PictureLabelling) -> tuple[int, int, int]:
+    """The rows and columns of the places that an encoder gives vectors for, and the numbers in each.
+
+    Raises ModelFormatError where it cannot read pictures of the size that its settings say.
+    """
+    try:
+        return grid_of(network_of_shapes(lambda: new_body(config)).to("meta"))
+    except RuntimeError as error:
+        height, width = config.frame.height, config.frame.width
+        raise ModelFormatError(
+            f"the encoder cannot read pictures of {height} x {width} pixels: its size was changed"
+        ) from error
 
 
 def filled_body(config: PictureLabelling, arrays: Arrays) -> PictureBody:
@@ -99,7 +122,8 @@ def without_pool(body: PictureBody) -> PictureBody:
 def picture_config(settings: object) -> PictureLabelling:
     """The settings of an encoder of pictures. Raises ModelFormatError."""
     name = settings.get("network") if isinstance(settings, dict) else None
-    if not isinstance(settings, dict) or name not in LABELLING or not issubclass(LABELLING[name], PictureLabelling):
+    kind = LABELLING.get(name) if isinstance(name, str) else None
+    if not isinstance(settings, dict) or kind is None or not issubclass(kind, PictureLabelling):
         raise ModelFormatError(f"the encoder is {name!r}, which is no network of pictures that this version knows")
     values = {field: value for field, value in settings.items() if field != "network"}
-    return cast("PictureLabelling", config_from_json(LABELLING[name], values))
+    return cast("PictureLabelling", config_from_json(kind, values))

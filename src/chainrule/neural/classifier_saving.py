@@ -88,7 +88,7 @@ def _from_scratch(settings: Json, arrays: Arrays, vocabulary_size: int) -> Scrat
     """A network that was trained from scratch. Raises ModelFormatError."""
     own = settings["scratch"]
     name = own.get("network") if isinstance(own, dict) else None
-    if name not in LABELLING:
+    if not isinstance(own, dict) or not isinstance(name, str) or name not in LABELLING:
         raise ModelFormatError(f"the classifier's network is {name!r}, which this version does not know")
     values = {field: value for field, value in own.items() if field != "network"}
     config: LabellingConfig = config_from_json(LABELLING[name], values)

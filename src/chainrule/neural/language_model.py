@@ -42,6 +42,7 @@ class _Next:
 
     hidden: Tensor  # (rows, D)
     log_probs: Tensor | None = None  # (rows, V)
+    sums: tuple[bytes, Tensor] | None = None  # banned ids, and the probabilities of the others summed up: (rows, V)
 
 
 @dataclass(frozen=True)
@@ -222,29 +223,24 @@ class NeuralModel:
         """As `LanguageModel.draw`."""
         forbidden = check_draw(len(state), uniforms, banned, self.vocabulary_size)
         log_probs = self._log_probs(state)
-        rows = torch.arange(len(state), device=log_probs.device)
-        if state.rows is not None:
-            rows = self._tensor(state.rows.astype(np.int64))
-            if len(rows) < len(log_probs):  # some rows of a batch, whose settings differ from the others'
-                log_probs, rows = log_probs[rows], torch.arange(len(rows), device=log_probs.device)
-        probs = log_probs.double().exp()
-        if len(forbidden):
-            probs[:, self._tensor(forbidden.astype(np.int64))] = 0
-        cumulative = probs.cumsum(1)
-        totals = cumulative[:, -1:]
-        if bool(totals.isnan().any()):
-            raise ModelFormatError(NAN_MESSAGE)
-        if not bool((totals > 0).all()):
-            raise SettingError(NOTHING_TO_DRAW_MESSAGE)
-        wanted = self._tensor(np.asarray(uniforms, np.float64))[:, None]
-        if len(totals) == 1:
-            tokens = torch.searchsorted(cumulative[0], wanted[:, 0] * totals[0], right=True)[:, None]
+        rows = np.arange(len(state)) if state.rows is None else state.rows.astype(np.int64)
+        known = state.next.sums
+        if known is not None and known[0] == forbidden.tobytes():
+            sums = known[1]
+        elif len(rows) < len(log_probs):  # some rows of a batch, whose settings differ from the others'
+            log_probs, rows = log_probs[self._tensor(rows)], np.arange(len(rows))
+            sums = _sums(log_probs, self._tensor(forbidden.astype(np.int64)))
         else:
-            tokens = torch.searchsorted(cumulative[rows], wanted * totals[rows], right=True)
-        tokens = tokens.clamp(max=self.vocabulary_size - 1)[:, 0]
-        drawn = log_probs[rows, tokens].cpu().numpy()
+            sums = _sums(log_probs, self._tensor(forbidden.astype(np.int64)))
+            state.next.sums = forbidden.tobytes(), sums  # drawing by rejection asks again
+        slots = _slots(rows)
+        wanted = np.zeros((len(log_probs), slots.max(initial=0) + 1))
+        wanted[rows, slots] = uniforms
+        found = torch.searchsorted(sums, self._tensor(wanted) * sums[:, -1:], right=True)
+        chosen = self._tensor(rows), found[self._tensor(rows), self._tensor(slots)].clamp(max=self.vocabulary_size - 1)
+        drawn = log_probs[chosen].cpu().numpy()
         check_log_probs(drawn)
-        return drawn, tokens.to(torch.int32).cpu().numpy()
+        return drawn, chosen[1].to(torch.int32).cpu().numpy()
 
     def position_tops(
         self, sequences: Sequence[Tokens], k: int
@@ -329,3 +325,24 @@ class NeuralModel:
 
     def _tensor(self, array: ndarray) -> Tensor:
         return torch.from_numpy(array).to(self.network.device)
+
+
+def _sums(log_probs: Float32[Tensor, "rows V"], banned: Int64[Tensor, " banned"]) -> Float64[Tensor, "rows V"]:
+    """The probabilities of tokens that are not banned, summed up. Raises ModelFormatError, SettingError."""
+    probs = log_probs.double().exp()
+    probs[:, banned] = 0
+    sums = probs.cumsum(1)
+    if bool(sums[:, -1].isnan().any()):
+        raise ModelFormatError(NAN_MESSAGE)
+    if not bool((sums[:, -1] > 0).all()):
+        raise SettingError(NOTHING_TO_DRAW_MESSAGE)
+    return sums
+
+
+def _slots(rows: Int64[ndarray, " draws"]) -> Int64[ndarray, " draws"]:
+    """How many of the draws before it each draw shares its row with."""
+    order = np.argsort(rows, kind="stable")
+    counts = np.bincount(rows)
+    slots = np.empty_like(order)
+    slots[order] = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return slots

@@ -1,8 +1,8 @@
-"""The vectors of regions of a picture: what its maps hold within boxes, and where these boxes are.
+"""The vectors of regions of a picture: what its maps hold within boxes, their phrases, and where these boxes are.
 
-A source of regions has a vector for each region, and perhaps one for each word of its phrase: numbers of the maps, zero
-for a word; numbers of the word, zero for a region; and left, top, right and bottom as shares of the picture.
-Legend: N boxes, F numbers of a place, W of a word, S vectors of a source, k cells on each side of a box.
+A source of regions has a vector for each: numbers of the maps; perhaps those of its phrase; and left, top, right and
+bottom as shares of the picture.
+Legend: N boxes, F numbers of a place, W of a phrase, S vectors of a source, k cells on each side of a box.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import torch.nn.functional as F  # noqa: N812
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtyping import Float, Float32, Int64, UInt8
+    from jaxtyping import Float, Float32, UInt8
     from numpy import ndarray
     from torch import Tensor
 
@@ -75,30 +75,15 @@ def as_shares(boxes: Float32[ndarray, "N 4"], frame: Frame) -> Float32[ndarray, 
 def region_rows(
     regions: Float32[ndarray, "N F"],
     boxes: Float32[ndarray, "N 4"],
-    words: list[Float32[ndarray, "words W"]] | None = None,
-) -> Float32[ndarray, "S F+W+4"]:
-    """A source of regions, in order, and after them of the words of each. boxes: as shares of the picture."""
-    if words is None:
-        return np.hstack([regions, boxes]).astype(np.float32)
-    width = words[0].shape[1]
-    counts = [len(own) for own in words]
-    of_regions = np.hstack([regions, np.zeros((len(regions), width)), boxes])
-    of_words = np.hstack([np.zeros((sum(counts), regions.shape[1])), np.vstack(words), boxes.repeat(counts, 0)])
-    return np.vstack([of_regions, of_words]).astype(np.float32)
+    phrases: Float32[ndarray, "N W"] | None = None,
+) -> Float32[ndarray, "N F+W+4"]:
+    """A source of regions. boxes: as shares of the picture."""
+    return np.hstack([regions, *(() if phrases is None else (phrases,)), boxes]).astype(np.float32)
 
 
 def boxes_of(source: Float32[ndarray, "S D"]) -> Float32[ndarray, "S 4"]:
     """Where the box of each vector of a source is, as shares of the picture."""
     return source[:, -SIDES:]
-
-
-def owners_of(source: Float32[ndarray, "S F+W+4"], word_width: int) -> Int64[ndarray, " S"]:
-    """The index of the region that each vector of a source is of: a word is of the first region whose box it has."""
-    boxes, is_word = boxes_of(source), source[:, -SIDES - word_width : -SIDES].any(1)
-    regions = boxes[~is_word]
-    indices = np.arange(len(source))
-    indices[is_word] = [(regions == box).all(1).argmax() for box in boxes[is_word]]
-    return indices
 
 
 def spread_on_picture(

@@ -64,13 +64,14 @@ def arrays_of(network: nn.Module) -> Arrays:
 def shapes_of(config: NetworkConfig, vocabulary_size: int) -> dict[str, tuple[int, ...]]:
     """The arrays that a network of these settings has, by name. Raises ModelFormatError."""
     return {
-        name: tuple(tensor.shape) for name, tensor in _named(_empty(lambda: build(config, vocabulary_size))).items()
+        name: tuple(tensor.shape)
+        for name, tensor in _named(network_of_shapes(lambda: build(config, vocabulary_size))).items()
     }
 
 
 def shapes_of_pair(config: ConditionalConfig, sizes: tuple[int, int]) -> dict[str, tuple[int, ...]]:
     """As `shapes_of`, of a conditional network. sizes: of the vocabularies of sources and targets."""
-    named = _named(_empty(lambda: build_conditional(config, *sizes)))
+    named = _named(network_of_shapes(lambda: build_conditional(config, *sizes)))
     return {name: tuple(tensor.shape) for name, tensor in named.items()}
 
 
@@ -138,7 +139,7 @@ def layers_of(config: object) -> int:
 def filled_network(build: Callable[[], M], arrays: Arrays) -> M:
     """A network with the arrays as its weights. Raises ModelFormatError."""
     use_threads()
-    network = _empty(build)
+    network = network_of_shapes(build)
     expected = _named(network)
     _check_arrays(expected, arrays, packable(network))
     places = _places_of_tensors(network)
@@ -152,8 +153,8 @@ def filled_network(build: Callable[[], M], arrays: Arrays) -> M:
     return network
 
 
-def _empty(build: Callable[[], M]) -> M:
-    """A network of shapes alone. Raises ModelFormatError."""
+def network_of_shapes(build: Callable[[], M]) -> M:
+    """A network whose weights have shapes only, and no numbers. Raises ModelFormatError."""
     try:
         with torch.device("meta"), _Undrawn():
             return build()

@@ -84,16 +84,17 @@ class VectorInput(nn.Module):
 
 
 class RegionParts(nn.Module):
-    """What of the vectors of regions is not of maps: words, and where regions are, each projected by itself."""
+    """What of the vectors of regions is not of maps: phrases, and where regions are, each projected by itself."""
 
     def __init__(self, config: ConditionalConfig) -> None:
         """width: of what is of maps."""
         super().__init__()
         assert config.source_width is not None
-        self.width, self.word_width = config.source_width - config.word_width - SIDES, config.word_width
-        self.words = None
-        if config.word_width:
-            self.words = nn.Sequential(nn.LayerNorm(config.word_width), nn.Linear(config.word_width, config.width))
+        self.width, self.phrase_width = config.source_width - config.phrase_width - SIDES, config.phrase_width
+        self.phrases = None
+        if config.phrase_width:
+            norm = nn.LayerNorm(config.phrase_width)
+            self.phrases = nn.Sequential(norm, nn.Linear(config.phrase_width, config.width))
         self.boxes = (
             nn.Sequential(nn.Linear(SIDES, config.width), nn.ReLU(), nn.Linear(config.width, config.width))
             if config.placed
@@ -102,10 +103,10 @@ class RegionParts(nn.Module):
 
     def forward(self, sources: Float[Tensor, "M S F"]) -> tuple[Float[Tensor, "M S width"], Tensor]:
         """What is of maps as it is, and the sum of the projections of the rest, (M, S, D)."""
-        of_maps, words, boxes = torch.split(sources, [self.width, self.word_width, SIDES], -1)
+        of_maps, phrases, boxes = torch.split(sources, [self.width, self.phrase_width, SIDES], -1)
         others = sources.new_zeros(())
-        if self.words is not None:
-            others = others + self.words(words)
+        if self.phrases is not None:
+            others = others + self.phrases(phrases)
         if self.boxes is not None:
             others = others + self.boxes(boxes)
         return of_maps, others

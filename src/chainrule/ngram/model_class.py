@@ -13,6 +13,7 @@ from chainrule.ngram.models.trie_model import TrieModel
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from chainrule.ngram.models.sharded_model import ShardedModel
     from chainrule.ngram.models.stream_scorer import StreamScorer
     from chainrule.ngram.trie.table import Table
 
@@ -22,8 +23,19 @@ if TYPE_CHECKING:
 
 def model_of(table: Table, *, begins: str = "one", backoff_weight: float | None = None) -> AnyNGram:
     """begins: one or all. backoff_weight: that of stupid backoff; None for a distribution."""
-    model = PaddedModel(NGramModel(table)) if begins == "all" else NGramModel(table)
+    return model_over(NGramModel(table), begins=begins, backoff_weight=backoff_weight)
+
+
+def model_over(base: NGramModel | ShardedModel, *, begins: str = "one", backoff_weight: float | None = None) -> Any:
+    """As `model_of`, over a table in one piece or in shards."""
+    model = PaddedModel(base) if begins == "all" else base
     return model if backoff_weight is None else StupidBackoff(model, backoff_weight)
+
+
+def base_of(model: Any) -> Any:
+    """The model that `model_over` was given."""
+    model = model.frequencies if isinstance(model, StupidBackoff) else model
+    return model.base if isinstance(model, PaddedModel) else model
 
 
 def measure_options(model: AnyModel) -> dict[str, Any]:
@@ -38,12 +50,12 @@ def measure_options(model: AnyModel) -> dict[str, Any]:
     }
 
 
-def model_from_settings(settings: Mapping[str, Any], table: Table) -> AnyNGram:
-    """The model of a table and the settings saved with it. Raises ModelFormatError."""
+def model_from_settings(settings: Mapping[str, Any], base: NGramModel | ShardedModel) -> Any:
+    """The model over a table and the settings saved with it. Raises ModelFormatError."""
     begins, weight = settings.get("begins", "one"), settings.get("backoff_weight")
     if begins not in ("one", "all") or not (weight is None or (isinstance(weight, float) and 0 < weight <= 1)):
         raise ModelFormatError(
             f"the n-gram settings hold begins = {begins!r} and backoff_weight = {weight!r}; expected one or all, and "
             "a number above 0 and up to 1, or none; the file is damaged, so get or train the model again"
         )
-    return model_of(table, begins=begins, backoff_weight=weight)
+    return model_over(base, begins=begins, backoff_weight=weight)

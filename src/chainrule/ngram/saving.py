@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 from chainrule.errors import ModelFormatError
 from chainrule.ngram.compact.table import CompactTable
 from chainrule.ngram.config import COMPACT, FAST, MAX_ORDER, SHARDS
-from chainrule.ngram.model_class import model_from_settings
+from chainrule.ngram.model_class import base_of, model_from_settings
 from chainrule.ngram.models.compact_model import CompactNGramModel
+from chainrule.ngram.models.ngram_model import NGramModel
 from chainrule.ngram.models.sharded_model import ShardedModel
 from chainrule.ngram.shards.cutting import sharded_from_arrays, sharded_settings
 from chainrule.ngram.trie.table import Table
@@ -21,13 +22,15 @@ if TYPE_CHECKING:
 
 def take_apart(model: AnyNGram | CompactNGramModel | ShardedModel) -> tuple[dict[str, Any], dict[str, ndarray]]:
     """The settings and the arrays of a model."""
-    if isinstance(model, ShardedModel):
-        return sharded_settings(model)
+    base = base_of(model)
+    if isinstance(base, ShardedModel):
+        settings, arrays = sharded_settings(base)
+        return {**settings, **model.settings}, arrays
     if isinstance(model, CompactNGramModel):
         table = model.compact
         settings = {"ngrams": list(table.level_sizes), "layout": COMPACT, "run_bits": list(table.run_bits)}
         return settings, table.arrays()
-    return {"ngrams": list(model.table.level_sizes), **model.settings}, model.table.arrays()
+    return {"ngrams": list(base.table.level_sizes), **model.settings}, base.table.arrays()
 
 
 def put_together(
@@ -52,9 +55,9 @@ def put_together(
     if layout == COMPACT:
         return CompactNGramModel(CompactTable.from_arrays(sizes, settings.get("run_bits"), arrays))
     if layout == SHARDS:
-        return sharded_from_arrays(settings, arrays, vocabulary_size)
+        return model_from_settings(settings, sharded_from_arrays(settings, arrays, vocabulary_size))
     if layout != FAST:
         raise ModelFormatError(
             f"the n-gram settings hold layout = {layout!r}; this version knows {FAST!r}, {COMPACT!r} and {SHARDS!r}"
         )
-    return model_from_settings(settings, Table.from_arrays(sizes, arrays))
+    return model_from_settings(settings, NGramModel(Table.from_arrays(sizes, arrays)))

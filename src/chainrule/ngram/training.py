@@ -24,7 +24,7 @@ from chainrule.ngram.model_class import model_of
 from chainrule.protocol import BEGIN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from jaxtyping import Int32
     from numpy import ndarray
@@ -143,17 +143,24 @@ def model_of_counts(
     estimates = estimate(counts, config, progress, heldout)
     table = table_of(counts, estimates)
     impossible = int(np.count_nonzero(seen & np.isneginf(table.log_probs[1 : 1 + seen.size])))
-    record = {
-        "ngrams": list(table.level_sizes),
-        "ngrams_counted": list(counts.level_sizes),
-        "discounts": [_discount_record(discounts) for discounts in estimates.discounts],
-        **estimates.record,
-        **({"impossible_types": impossible} if impossible else {}),  # seen, and without probability
-    }
+    record = record_of_estimates(table.level_sizes, counts.level_sizes, estimates.discounts, impossible)
+    record |= estimates.record
     if heldout is not None:
         record["tuned_on_tokens"] = int(np.count_nonzero(heldout != BEGIN))
     weight = config.backoff_weight if config.smoothing == "stupid-backoff" else None
     return model_of(table, begins=config.begins, backoff_weight=weight), record
+
+
+def record_of_estimates(
+    kept: Sequence[int], counted: Sequence[int], discounts: Sequence[Discounts], impossible: int
+) -> dict[str, Any]:
+    """The record of an estimation. kept, counted: n-grams by order. impossible: types seen, and without probability."""
+    record = {
+        "ngrams": list(kept),
+        "ngrams_counted": list(counted),
+        "discounts": [_discount_record(values) for values in discounts],
+    }
+    return {**record, **({"impossible_types": impossible} if impossible else {})}
 
 
 def _extra_begins(config: NGramConfig) -> int:

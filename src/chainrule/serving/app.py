@@ -85,6 +85,7 @@ def build_app(service: Service, states: WorkerStates) -> FastAPI:
     post("/v1/caption", requests.CaptionBody, service.caption)
     post("/v1/correct", requests.CorrectBody, service.correct)
     post("/complete", requests.CompleteBody, service.complete_words, "/v1/complete")
+    post("/infill", requests.InfillBody, service.infill, "/v1/infill")
     post("/tokenize", requests.TokenizeBody, service.tokenize, "/v1/tokenize")
     post("/detokenize", requests.DetokenizeBody, service.detokenize, "/v1/detokenize")
 

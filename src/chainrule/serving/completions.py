@@ -10,9 +10,9 @@ from chainrule.serving.answering import answer_head, chunks_of, token_usage
 from chainrule.serving.api_error import ApiError
 from chainrule.serving.choice import Choice, ChosenToken, Chunk
 from chainrule.serving.generating import check_size, generation, text_settings
-from chainrule.serving.prompts import Prompt, encode_prompts
+from chainrule.serving.prompts import encode_prompts
 from chainrule.serving.ticket import Ticket
-from chainrule.serving.token_arrays import TokenRows, token_arrays
+from chainrule.serving.token_arrays import TokenRows, joined, token_arrays
 from chainrule.serving.work import Scoring
 
 if TYPE_CHECKING:
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     from chainrule.serving.requests import CompletionBody
     from chainrule.serving.served_model import ServedModel
-    from chainrule.serving.work import Generation, Top
+    from chainrule.serving.token_arrays import Tops
+    from chainrule.serving.work import Generation
 
     Json = dict[str, Any]
 
@@ -44,7 +45,8 @@ class CompletionAnswer:
         settings = text_settings(body, served, max_tokens=max_tokens, choices=best_of, top=body.logprobs)
         self._prompts = encode_prompts(body.prompt, served.causal.tokenizer, served.limits.prompts)
         check_size(len(self._prompts), sum(len(prompt.ids) for prompt in self._prompts), settings, served.limits)
-        is_scored = bool(body.echo) and body.logprobs is not None
+        self._shows_logprobs = body.logprobs is not None
+        is_scored = bool(body.echo) and self._shows_logprobs
         self._is_empty = max_tokens == 0
         texts = 0 if self._is_empty else len(self._prompts) * best_of
         self.ticket = Ticket(texts + is_scored)
@@ -70,18 +72,22 @@ class CompletionAnswer:
             await self.ticket.wait_until_done()
         finally:
             self._served.abandon(self.ticket)
-        entries: list[Json] = []
+        texts: list[str] = []
+        reasons: list[str | None] = []
+        rows: list[TokenRows] = []
         used = 0
         for i, prompt in enumerate(self._prompts):
             chunks = [choice.take() for choice in self._choices[i]] or [Chunk("", [], "length")] * self._n
             used += sum(len(chunk.tokens) for chunk in chunks)
             if len(chunks) > self._n:
                 chunks = sorted(chunks, key=_mean_log_prob, reverse=True)[: self._n]
-            for chunk in chunks:
-                echo = self._body.echo
-                text = prompt.text + chunk.text if echo else chunk.text
-                logprobs = self._logprobs(i if echo else None, chunk.tokens)
-                entries.append(self._entry(len(entries), text, logprobs, chunk.finish_reason))
+            texts += [prompt.text + chunk.text if self._body.echo else chunk.text for chunk in chunks]
+            reasons += [chunk.finish_reason for chunk in chunks]
+            if self._shows_logprobs:
+                rows += [self._rows(i if self._body.echo else None, chunk.tokens) for chunk in chunks]
+        logprobs = token_arrays(self._served.names, rows) if rows else [None] * len(texts)
+        columns = zip(texts, logprobs, reasons, strict=True)
+        entries = [self._entry(index, *column) for index, column in enumerate(columns)]
         return {**self._head, "choices": entries, "usage": self._usage(used)}
 
     async def chunks(self) -> AsyncIterator[Json]:
@@ -94,19 +100,22 @@ class CompletionAnswer:
                 reason = "length" if self._is_empty else None
                 if self._body.echo:
                     i = index // self._n
-                    yield self._chunk(index, self._prompts[i].text, self._logprobs(i, []), reason)
+                    rows = self._prompt_rows(i) if self._shows_logprobs else None
+                    yield self._chunk(index, self._prompts[i].text, rows, reason)
                 elif reason:
                     yield self._chunk(index, "", None, reason)
             choices = dict(enumerate(choice for of_prompt in self._choices for choice in of_prompt))
             async for index, chunk in chunks_of(self.ticket, choices):
                 used += len(chunk.tokens)
-                yield self._chunk(index, chunk.text, self._logprobs(None, chunk.tokens), chunk.finish_reason)
+                rows = _chosen_rows(chunk.tokens) if self._shows_logprobs else None
+                yield self._chunk(index, chunk.text, rows, chunk.finish_reason)
             if self._body.wants_usage:
                 yield {**self._head, "choices": [], "usage": self._usage(used)}
         finally:
             self._served.abandon(self.ticket)
 
-    def _chunk(self, index: int, text: str, logprobs: Json | None, reason: str | None) -> Json:
+    def _chunk(self, index: int, text: str, rows: TokenRows | None, reason: str | None) -> Json:
+        logprobs = None if rows is None else token_arrays(self._served.names, [rows])[0]
         return {**self._head, "choices": [self._entry(index, text, logprobs, reason)]}
 
     @staticmethod
@@ -116,25 +125,35 @@ class CompletionAnswer:
     def _usage(self, completion_tokens: int) -> Json:
         return token_usage(sum(len(prompt.ids) for prompt in self._prompts), completion_tokens)
 
-    def _logprobs(self, prompt: int | None, chosen: list[ChosenToken]) -> Json | None:
-        """The arrays for a prompt, if its index is given, and for tokens after it."""
-        if self._body.logprobs is None:
-            return None
-        parts = [] if prompt is None else [self._prompt_rows(prompt, self._prompts[prompt])]
-        ids, log_probs, tops, offsets = zip(*chosen, strict=True) if chosen else ((), (), (), ())
-        parts.append(TokenRows(ids, log_probs, tops, offsets))
-        return token_arrays(self._served.names, parts, first_is_unknown=prompt is not None and bool(parts[0].ids))
+    def _rows(self, prompt: int | None, chosen: list[ChosenToken]) -> TokenRows:
+        """The tokens of a prompt, if its index is given, and of a text after it."""
+        if prompt is None:
+            return _chosen_rows(chosen)
+        rows = self._prompt_rows(prompt)
+        return joined([rows, _chosen_rows(chosen)])._replace(unknown=rows.unknown) if chosen else rows
 
-    def _prompt_rows(self, index: int, prompt: Prompt) -> TokenRows:
+    def _prompt_rows(self, index: int) -> TokenRows:
         """A prompt's tokens. The first counts as unknown, since clients take it for the beginning."""
         assert self.scoring is not None
-        log_probs, ids = self.scoring.log_probs[index], prompt.ids.tolist()
-        tops: list[Top | None] = [None] * len(ids)
-        if self.scoring.top:
-            tops = list(zip(*self.scoring.tops[index], strict=True))
+        prompt, log_probs = self._prompts[index], self.scoring.log_probs[index]
+        best, ids = self.scoring.tops[index] if self.scoring.top else _no_tops(len(log_probs))
         if prompt.is_marked:  # the marker was not scored
-            log_probs, tops = np.append(np.float32(0), log_probs), [None, *tops][: len(ids)]
-        return TokenRows(ids, log_probs, tops, [0, *prompt.stops][: len(ids)])
+            log_probs, best, ids = (np.insert(column, 0, 0, axis=0) for column in (log_probs, best, ids))
+        return TokenRows(prompt.ids, log_probs, (best, ids), prompt.offsets, unknown=min(1, len(prompt.ids)))
+
+
+def _chosen_rows(chosen: list[ChosenToken]) -> TokenRows:
+    ids, log_probs, tops, offsets = zip(*chosen, strict=True) if chosen else ((), (), (), ())
+    best, others = _no_tops(len(ids))
+    if tops and tops[0] is not None:
+        best, others = map(np.stack, zip(*tops, strict=True))
+    return TokenRows(
+        np.array(ids, np.int32), np.array(log_probs, np.float64), (best, others), np.array(offsets, np.int64)
+    )
+
+
+def _no_tops(count: int) -> Tops:
+    return np.empty((count, 0), np.float32), np.empty((count, 0), np.int32)
 
 
 def _mean_log_prob(chunk: Chunk) -> float:

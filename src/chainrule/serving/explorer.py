@@ -79,6 +79,7 @@ class AttentionBody(ViewBody):
 
 def add_explorer(app: FastAPI, post: Callable[..., None], service: Service) -> None:
     """Registers the page and its routes. post: registers a route that takes a body, by path, kind and function."""
+    page_files()  # now, so that the first visitor does not wait for them
 
     async def on_model(body: Body, function: Callable[[Any], Json]) -> Json:
         served = await service.table.get(body.model)

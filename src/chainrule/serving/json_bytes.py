@@ -16,7 +16,7 @@ _NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 
 
 def json_bytes(record: Any) -> bytes:
-    """The JSON of a record, in which `json_array` may have made some values."""
+    """The JSON of a record, in which some values may be of `json_fragment`."""
     data = orjson.dumps(record)
     if data.isascii():
         return data
@@ -34,6 +34,6 @@ def json_numbers(numbers: np.ndarray) -> list[bytes]:
     return data.split(b",") if data else []
 
 
-def json_array(parts: list[bytes]) -> Any:
-    """An array of values that are JSON already, as a value for `json_bytes`."""
-    return orjson.Fragment(b"[" + b",".join(parts) + b"]")
+def json_fragment(data: bytes) -> Any:
+    """What is JSON already, as a value for `json_bytes`."""
+    return orjson.Fragment(data)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -16,7 +15,7 @@ from chainrule.text.vocabulary import MARKER_TOKENS, MarkerError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtyping import Int32
+    from jaxtyping import Int32, Int64
     from numpy import ndarray
 
     from chainrule.text.detokenize import Alignment
@@ -26,19 +25,16 @@ if TYPE_CHECKING:
 class Prompt(NamedTuple):
     """A prompt.
 
-    ids: as given, a leading <s> or </s> included. text: as normalised. stops: for each id, how many characters of the
-    text its tokens and those before it make up. surfaces: the last token as written, for what follows it.
+    ids: as given, a leading <s> or </s> included. is_marked: whether there is one, which the model does not read twice.
+    text: as normalised. offsets: for each id, how many characters of the text are before it. surfaces: the last token
+    as written, for what follows it.
     """
 
     ids: Int32[ndarray, " T"]
+    is_marked: bool
     text: str
-    stops: list[int]
+    offsets: Int64[ndarray, " T"]
     surfaces: list[bytes]
-
-    @property
-    def is_marked(self) -> bool:
-        """Whether it begins with the marker of a text's beginning, which the model does not read twice."""
-        return len(self.ids) > 0 and self.ids[0] in (BEGIN, END)
 
     @property
     def read(self) -> Int32[ndarray, " T"]:
@@ -122,12 +118,27 @@ def _aligned(ids: Int32[ndarray, " T"], alignment: Alignment, written: bytes, en
     begins_character = (alignment.text & 0xC0) != 0x80
     characters = np.concatenate([[0], np.cumsum(begins_character)])
     text = alignment.text.tobytes()
-    stops = alignment.stops
-    prompts = []
-    for (before, end), line in zip(pairwise([-1, *ends.tolist()]), written.split(b"\n"), strict=False):
-        begin = 0 if before < 0 else int(stops[before])
-        last = int(alignment.starts[end])
-        own = (characters[stops[before + 1 : end]] - characters[begin]).tolist()
-        surfaces = [line.rpartition(b" ")[2]] if line else []
-        prompts.append(Prompt(ids[before + 1 : end], text[begin:last].decode("utf-8", "replace"), own, surfaces))
-    return prompts
+    begins = np.append(0, ends[:-1] + 1)
+    text_begins = np.append(0, alignment.stops[ends[:-1]])
+    before = np.append(0, alignment.stops[:-1])
+    offsets = characters[before] - characters[text_begins].repeat(ends + 1 - begins)
+    is_marked = (ids[begins] == BEGIN) | ((ids[begins] == END) & (begins < ends))
+    rows = zip(
+        begins.tolist(),
+        ends.tolist(),
+        is_marked.tolist(),
+        text_begins.tolist(),
+        alignment.starts[ends].tolist(),
+        written.split(b"\n"),
+        strict=False,
+    )
+    return [
+        Prompt(
+            ids[begin:end],
+            marked,
+            text[first:last].decode("utf-8", "replace"),
+            offsets[begin:end],
+            [line.rpartition(b" ")[2]] if line else [],
+        )
+        for begin, end, marked, first, last, line in rows
+    ]

@@ -124,6 +124,14 @@ class CompleteBody(Body):
     n: Whole | None = Field(None, ge=1, le=100)
 
 
+class InfillBody(Body):
+    """The body of /infill: a text up to the cursor, as llama.cpp's editor plugins send it. What follows is not read."""
+
+    input_prefix: str = ""
+    prompt: str = ""
+    n_predict: Whole | None = None
+
+
 class TranslateBody(Body):
     """The body of /v1/translate: source texts for a model of pairs."""
 

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import base64
 import math
+import re
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
+
+from chainrule.applications.continuation_scores import Pair, split_pairs
 from chainrule.decoding.beam_config import BeamConfig
 from chainrule.errors import SettingError, TextError
+from chainrule.protocol import END
 from chainrule.serving.api_error import ApiError
 from chainrule.serving.chat import ChatAnswer
 from chainrule.serving.completions import CompletionAnswer
@@ -20,8 +25,6 @@ from chainrule.serving.token_names import finite
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import numpy as np
-
     from chainrule.serving.limits import ServerLimits
     from chainrule.serving.model_table import ModelTable
     from chainrule.serving.requests import (
@@ -32,13 +35,18 @@ if TYPE_CHECKING:
         CorrectBody,
         DetokenizeBody,
         EmbeddingBody,
+        InfillBody,
         ScoreBody,
         TokenizeBody,
         TranslateBody,
     )
     from chainrule.serving.served_model import ServedModel
+    from chainrule.text.tokenizer import Tokenizer
 
     Json = dict[str, Any]
+
+_PARAGRAPH = re.compile(r"\n[^\S\n]*\n")  # what is between two
+_INFILL_READ, _INFILL_STEP = 4096, 1024  # characters before the cursor; a cut moves by steps, so that states stay good
 
 
 class Service:
@@ -114,7 +122,8 @@ class Service:
         return {"eos_token": "</s>", "bos_token": "<s>", "pad_token": None, "chat_template": None}
 
     async def score(self, body: ScoreBody) -> Json:
-        """log P of each text with its </s>, in nats, as `Model.score` gives it; its tokens and bytes, end included.
+        """log P of each text with its </s>, in nats, as `Model.score` gives it; its tokens and bytes, end included, and
+        without those of what is given.
 
         bits_per_byte: what it costs by that.
         """
@@ -126,16 +135,16 @@ class Service:
             raise ApiError(400, f"given has {len(given)} texts for {len(texts)}; expected one for each", param="given")
         tokenizer = served.tokenizer
 
-        def scores(first: int, last: int) -> list[float]:
-            some = given[first:last] if isinstance(given, list) else given
-            log_probs: list[float] = score(texts[first:last], given=some).tolist()
-            return log_probs
+        def scores(first: int, last: int) -> list[tuple[float, int]]:
+            some, before = texts[first:last], given[first:last] if isinstance(given, list) else given
+            log_probs = score(some, given=before).tolist()
+            return list(zip(log_probs, _token_counts(tokenizer, some, before), strict=True))
 
-        log_probs = await call_in_pieces(served, scores, len(texts), 64)
+        scored = await call_in_pieces(served, scores, len(texts), 64)
         data = []
-        for i, (text, log_prob) in enumerate(zip(texts, log_probs, strict=True)):
+        for i, (text, (log_prob, tokens)) in enumerate(zip(texts, scored, strict=True)):
             size = len(text.encode()) + 1
-            entry = {"index": i, "log_prob": finite(log_prob), "tokens": tokenizer.encode_texts([text]).ids.size}
+            entry = {"index": i, "log_prob": finite(log_prob), "tokens": tokens}
             data.append({**entry, "bytes": size, "bits_per_byte": finite(log_prob) / -math.log(2) / size})
         return {"object": "list", "data": data, "model": served.name, "system_fingerprint": served.fingerprint}
 
@@ -151,6 +160,19 @@ class Service:
             ],
             "model": served.name,
         }
+
+    async def infill(self, body: InfillBody) -> Json:
+        """The likeliest completion at the cursor, as llama.cpp's editor plugins read it; `n_predict` 0 asks for none.
+
+        A model of lines reads the paragraph, in one line; any other the whole text.
+        """
+        served = await self.table.get(body.model)
+        model, text = served.causal, body.input_prefix + body.prompt
+        if model.document in (None, "line"):
+            text = _PARAGRAPH.split(text)[-1]
+        read = text[max(0, -(-(len(text) - _INFILL_READ) // _INFILL_STEP) * _INFILL_STEP) :]
+        completions = [] if body.n_predict == 0 else await call_model(served, lambda: model.complete(read, 1))
+        return {"content": completions[0].added if completions else "", "stop": True, "model": served.name}
 
     async def translate(self, body: TranslateBody) -> Json:
         """What a model of pairs writes for source texts: translations, summaries, corrections."""
@@ -203,6 +225,17 @@ class Service:
                 400, f"input has {len(texts):,} texts; expected at most {self.limits.prompts:,}", param="input"
             )
         return texts
+
+
+def _token_counts(tokenizer: Tokenizer, texts: list[str], given: str | list[str] | None) -> list[int]:
+    """The tokens of each text, </s> included; after what is given, where one may begin within a word."""
+    if given is None:
+        encoded, before = tokenizer.encode_texts(texts), [0] * len(texts)
+    else:
+        contexts = [given] * len(texts) if isinstance(given, str) else given
+        encoded, before = split_pairs(list(map(Pair, contexts, texts)), tokenizer)
+    sizes = np.diff(np.flatnonzero(encoded.ids == END), prepend=-1)
+    return (sizes - before).tolist()
 
 
 def _sources_at_once(beam: BeamConfig | None) -> int:

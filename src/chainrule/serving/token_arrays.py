@@ -1,73 +1,98 @@
 """The four arrays of log-probabilities in an answer of completions, as JSON.
 
-They are most of what a server writes, so they are not built as Python objects first.
+They are most of what a server writes, so they are not built as Python objects first, and those of all texts of an
+answer are written together.
 """
 
 from __future__ import annotations
 
-from itertools import chain
+from itertools import accumulate, compress, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from chainrule.serving.json_bytes import json_array, json_numbers
+from chainrule.serving.json_bytes import json_fragment, json_numbers
 from chainrule.serving.token_names import IMPOSSIBLE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import ArrayLike
+    from jaxtyping import Float32, Float64, Int32, Int64
+    from numpy import ndarray
 
     from chainrule.serving.token_names import TokenNames
-    from chainrule.serving.work import Top
 
     Json = dict[str, Any]
+    Tops = tuple[Float32[ndarray, "T k"], Int32[ndarray, "T k"]]
 
 
 class TokenRows(NamedTuple):
-    """Tokens, a row each. log_probs: in nats. tops: the likeliest in the place of each; None where none are asked for.
+    """Tokens, a row each. log_probs: in nats. tops: log-probabilities and ids of the k likeliest in the place of each.
 
-    offsets: where the tokens begin, in characters.
+    offsets: where the tokens begin, in characters. unknown: how many of the first log-probabilities are null.
     """
 
-    ids: Sequence[int]
-    log_probs: ArrayLike
-    tops: Sequence[Top | None]
-    offsets: Sequence[int]
+    ids: Int32[ndarray, " T"]
+    log_probs: Float32[ndarray, " T"] | Float64[ndarray, " T"]
+    tops: Tops
+    offsets: Int64[ndarray, " T"]
+    unknown: int = 0
 
 
-def token_arrays(names: TokenNames, parts: Sequence[TokenRows], *, first_is_unknown: bool) -> Json:
-    """The arrays of some parts, one after the other. first_is_unknown: whether the first log-probability is null.
+def joined(texts: Sequence[TokenRows]) -> TokenRows:
+    """The rows of some texts together."""
+    texts = [text for text in texts if len(text.ids)] or texts[:1]  # an empty one may not know its k
+    log_probs, ids = (np.concatenate(column) for column in zip(*(text.tops for text in texts), strict=True))
+    return TokenRows(
+        np.concatenate([text.ids for text in texts]),
+        np.concatenate([text.log_probs for text in texts]),
+        (log_probs, ids),
+        np.concatenate([text.offsets for text in texts]),
+    )
+
+
+def token_arrays(names: TokenNames, texts: Sequence[TokenRows]) -> list[Json]:
+    """The arrays of some texts, with the same k.
 
     A token's log-probability is one number in both fields, so that clients can compare them.
     """
-    own_names = [names.json(token) for part in parts for token in part.ids]
-    numbers = [number for part in parts for number in _numbers(part.log_probs)]
-    rows = zip(own_names, numbers, chain.from_iterable(part.tops for part in parts), strict=True)
-    tops = [
-        b"{" + name + b":" + number + b"}" if top is None else _top(names, name, number, top)
-        for name, number, top in rows
+    rows = joined(texts)
+    own_names, numbers = names.all_json(rows.ids.tolist()), _numbers(rows.log_probs)
+    own = list(map(b":".join, zip(own_names, numbers, strict=True)))
+    tops, offsets = _tops(names, rows, own), json_numbers(rows.offsets)
+    cuts = accumulate((len(text.ids) for text in texts), initial=0)
+    return [
+        {
+            "tokens": _array(own_names[begin:end]),
+            "token_logprobs": _array(numbers[begin:end], text.unknown),
+            "top_logprobs": _array(tops[begin:end], text.unknown),
+            "text_offset": _array(offsets[begin:end]),
+        }
+        for text, (begin, end) in zip(texts, pairwise(cuts), strict=True)
     ]
-    if first_is_unknown and numbers:
-        numbers[0] = tops[0] = b"null"
-    offsets = json_numbers(np.concatenate([np.asarray(part.offsets, np.int64) for part in parts]))
-    return {
-        "tokens": json_array(own_names),
-        "token_logprobs": json_array(numbers),
-        "top_logprobs": json_array(tops),
-        "text_offset": json_array(offsets),
-    }
 
 
-def _top(names: TokenNames, name: bytes, number: bytes, top: Top) -> bytes:
-    """The likeliest tokens with their log-probabilities, and the token that is there."""
-    log_probs, ids = top
-    pairs = zip(map(names.json, ids.tolist()), _numbers(log_probs), strict=True)
-    others = [other + b":" + its for other, its in pairs if other != name]
-    return b"{" + b",".join([*others, name + b":" + number]) + b"}"
+def _tops(names: TokenNames, rows: TokenRows, own: list[bytes]) -> list[bytes]:
+    """For each row, the likeliest tokens with their log-probabilities, and its own token with its own."""
+    log_probs, ids = rows.tops
+    k = ids.shape[1]
+    if not k:
+        return [b"{" + pair + b"}" for pair in own]
+    pairs = list(map(b":".join, zip(names.all_json(ids.ravel().tolist()), _numbers(log_probs.ravel()), strict=True)))
+    are_others = (ids != rows.ids[:, None]).tolist()
+    return [
+        b"{" + b",".join([*compress(pairs[i * k : i * k + k], are_others[i]), pair]) + b"}"
+        for i, pair in enumerate(own)
+    ]
 
 
-def _numbers(log_probs: ArrayLike) -> list[bytes]:
+def _array(parts: list[bytes], unknown: int = 0) -> Any:
+    """An array of JSON values, the first `unknown` of them null."""
+    parts[:unknown] = [b"null"] * len(parts[:unknown])
+    return json_fragment(b"[" + b",".join(parts) + b"]")
+
+
+def _numbers(log_probs: Float32[ndarray, " T"] | Float64[ndarray, " T"]) -> list[bytes]:
     """The JSON of log-probabilities; IMPOSSIBLE in place of -inf and NaN."""
     wide = np.asarray(log_probs, np.float64)
     return json_numbers(np.where(wide > IMPOSSIBLE, wide, IMPOSSIBLE))

@@ -34,12 +34,13 @@ class TokenNames:
             self._names[token] = name
         return name
 
-    def json(self, token: int) -> bytes:
-        """Its name as JSON."""
-        name = self._json.get(token)
-        if name is None:
-            name = self._json[token] = json_text(self.name(token))
-        return name
+    def all_json(self, tokens: list[int]) -> list[bytes]:
+        """Their names as JSON."""
+        try:
+            return [self._json[token] for token in tokens]
+        except KeyError:
+            self._json |= {token: json_text(self.name(token)) for token in {*tokens} - self._json.keys()}
+            return [self._json[token] for token in tokens]
 
 
 def finite(log_prob: float) -> float:

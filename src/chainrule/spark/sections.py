@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from chainrule.ngram.counting.counts import Counts
 from chainrule.ngram.trie.assembly_kernels import find_suffixes
 from chainrule.ngram.trie.node_ranges import parts_of
 from chainrule.ngram.trie.records import narrowest
+from chainrule.spark.packing import pack, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -53,39 +54,36 @@ class Section:
         ]
         return cls(np.zeros(words, np.int64), levels)
 
+    @property
+    def is_empty(self) -> bool:
+        return not self.counts.any() and not any(level.words.size for level in self.levels)
+
+    def without_counts(self, order: int) -> Section:
+        """The same n-grams up to an order, each with a count of 0."""
+        levels = [Level(level.children, level.words, np.zeros_like(level.counts)) for level in self.levels[: order - 1]]
+        return Section(np.zeros_like(self.counts), levels)
+
+    def arrays(self) -> list[ndarray[Any, Any]]:
+        """For `of_arrays`; counts are as narrow as they can be."""
+        columns = [self.counts, *(level.counts for level in self.levels)]
+        kind = narrowest(max((int(column.max()) for column in columns if column.size), default=0))
+        levels = [(level.counts.astype(kind), level.children, level.words) for level in self.levels]
+        return [self.counts.astype(kind), *itertools.chain.from_iterable(levels)]
+
+    @classmethod
+    def of_arrays(cls, arrays: Sequence[ndarray[Any, Any]]) -> Section:
+        """The section of the arrays that `arrays` gives."""
+        levels = [Level(arrays[i + 1], arrays[i + 2], arrays[i]) for i in range(1, len(arrays), 3)]
+        return cls(arrays[0].astype(np.int64), levels)
+
     def pack(self) -> bytes:
-        """Bytes for `unpack`: the sizes of the levels first, and of a count."""
-        columns = [column for level in self.levels for column in (level.counts, level.children, level.words)]
-        kind = narrowest(max((int(column.max()) for column in [self.counts, *columns[::3]] if column.size), default=0))
-        columns[::3] = [column.astype(kind) for column in columns[::3]]
-        sizes = [
-            len(self.levels),
-            np.dtype(kind).itemsize,
-            self.counts.size,
-            *(level.words.size for level in self.levels),
-        ]
-        parts = [np.array(sizes, np.int64), self.counts.astype(kind), *columns]
-        return b"".join([part.tobytes() for part in parts])
+        """Bytes for `unpack`."""
+        return pack(*self.arrays())
 
     @classmethod
     def unpack(cls, data: bytes) -> Section:
         """What `pack` packed."""
-        place = 0
-
-        def take(size: int, dtype: type[np.int32] | type[np.int64]) -> ndarray:
-            nonlocal place
-            array = np.frombuffer(data, dtype, size, place)
-            place += array.nbytes
-            return array
-
-        orders, itemsize = take(2, np.int64).tolist()
-        sizes, kind = take(orders + 1, np.int64).tolist(), np.int32 if itemsize == 4 else np.int64
-        counts = take(sizes[0], kind).astype(np.int64)
-        levels = []
-        for contexts, size in itertools.pairwise(sizes):
-            own = take(size, kind)
-            levels.append(Level(take(contexts, np.int32), take(size, np.int32), own))
-        return cls(counts, levels)
+        return cls.of_arrays(unpack(data))
 
 
 def sections(counts: Counts, bounds: Sequence[int]) -> Iterator[Section]:
@@ -108,38 +106,97 @@ def sections(counts: Counts, bounds: Sequence[int]) -> Iterator[Section]:
         yield Section(own, levels)
 
 
+def cut(section: Section, bounds: Sequence[int]) -> Iterator[Section]:
+    """As `sections`, from a section, whose first word is bounds[0] or before it and counts as 0."""
+    begins = [starts(level.children) for level in section.levels]
+    for first, stop in itertools.pairwise(bounds):
+        spans = spans_of(begins, first, stop)
+        levels = [
+            Level(level.children[contexts], level.words[own], level.counts[own])
+            for level, contexts, own in zip(section.levels, spans, spans[1:], strict=False)
+        ]
+        yield Section(section.counts[first:stop], levels)
+
+
+def starts(children: Int32[ndarray, " contexts"]) -> Int64[ndarray, " contexts+1"]:
+    """The first n-gram after each context, and the end of the last one's."""
+    return np.concatenate([[0], np.cumsum(children, dtype=np.int64)])
+
+
+def spans_of(begins: Sequence[Int64[ndarray, " contexts+1"]], first: int, stop: int) -> list[slice]:
+    """The words first .. stop, and by level the n-grams that begin with them. begins: `starts`, by level."""
+    spans = [slice(first, stop)]
+    for begin in begins:
+        spans.append(slice(int(begin[spans[-1].start]), int(begin[spans[-1].stop])))
+    return spans
+
+
 def merged(parts: Sequence[Section]) -> Section:
     """The sum of sections of the same words."""
+    return merge(parts)[0]
+
+
+def merge(parts: Sequence[Section]) -> tuple[Section, list[list[Int64[ndarray, " ngrams"]]]]:
+    """The sum of sections of the same words; and, by part and level, the place of each n-gram among the merged ones."""
     counts = np.sum([part.counts for part in parts], axis=0)
     levels = []
     places = [np.arange(counts.size)] * len(parts)  # of each part's contexts among the merged ones
+    by_level = []
     contexts = counts.size
     for order in range(len(parts[0].levels)):
         own = [part.levels[order] for part in parts]
-        keys = np.concatenate(
-            [
-                np.repeat(place << _WORD_BITS, level.children) | level.words
-                for place, level in zip(places, own, strict=True)
-            ]
-        )
-        by_key = np.argsort(keys, kind="stable")  # which merges sorted lists
-        keys = keys[by_key]
-        is_new = np.concatenate([[True], keys[1:] != keys[:-1]])[: keys.size]
-        of_all = np.empty(keys.size, np.int64)
-        of_all[by_key] = np.cumsum(is_new) - 1
+        keys = np.concatenate([keys_of(place, level) for place, level in zip(places, own, strict=True)])
+        level, of_all = sum_by_key(keys, np.concatenate([level.counts for level in own]), contexts)
+        levels.append(level)
         places = np.split(of_all, np.cumsum([level.words.size for level in own])[:-1])
-        starts = np.flatnonzero(is_new)
-        sums = np.concatenate([level.counts for level in own])[by_key].astype(np.int64)
-        keys = keys[starts]
-        levels.append(
-            Level(
-                np.bincount(keys >> _WORD_BITS, minlength=contexts).astype(np.int32),
-                (keys & ((1 << _WORD_BITS) - 1)).astype(np.int32),
-                np.add.reduceat(sums, starts) if starts.size else sums,
-            )
-        )
-        contexts = keys.size
-    return Section(counts, levels)
+        by_level.append(places)
+        contexts = level.words.size
+    return Section(counts, levels), [[level[i] for level in by_level] for i in range(len(parts))]
+
+
+def suffixes_of(section: Section, vocabulary_size: int) -> tuple[Section, list[Int[ndarray, " ngrams"]]]:
+    """The n-grams of a section without their first words, each with the number of those that end in it.
+
+    Also, by level from trigrams on, the place of each n-gram's suffix in the level below.
+    """
+    contexts = section.levels[0].words  # by bigram, the number of its suffix
+    counts = np.bincount(contexts, minlength=vocabulary_size)
+    levels: list[Level] = []
+    places: list[Int[ndarray, " ngrams"]] = []
+    for level in section.levels[1:]:
+        size = levels[-1].words.size if levels else vocabulary_size
+        suffixes, contexts = sum_by_key(keys_of(contexts, level), np.ones(level.words.size, np.int64), size)
+        levels.append(suffixes)
+        places.append(contexts.astype(np.int32))
+    return Section(counts, levels), places
+
+
+def keys_of(contexts: Int[ndarray, " contexts"], level: Level) -> Int64[ndarray, " ngrams"]:
+    """A number for each n-gram of a level: the number of its context in the upper bits, and the word."""
+    return np.repeat(contexts.astype(np.int64) << _WORD_BITS, level.children) | level.words
+
+
+def sum_by_key(
+    keys: Int64[ndarray, " keys"], counts: Int[ndarray, " keys"], contexts: int
+) -> tuple[Level, Int64[ndarray, " keys"]]:
+    """The level of the distinct keys, with the sums of their counts; and the place of each key in it.
+
+    keys: of `keys_of`, with contexts below `contexts`.
+    """
+    by_key = np.argsort(keys, kind="stable")  # which merges sorted lists
+    keys = keys[by_key]
+    is_new = np.concatenate([[True], keys[1:] != keys[:-1]])[: keys.size]
+    places = np.empty(keys.size, np.int64)
+    places[by_key] = np.cumsum(is_new) - 1
+    first = np.flatnonzero(is_new)
+    sums = counts[by_key].astype(np.int64)
+    keys = keys[first]
+    level = Level(
+        np.bincount(keys >> _WORD_BITS, minlength=contexts).astype(np.int32),
+        (keys & ((1 << _WORD_BITS) - 1)).astype(np.int32),
+        np.add.reduceat(sums, first) if first.size else sums,
+    )
+    return level, places
 
 
 def joined(parts: Sequence[Section], tokens: int) -> Counts:

@@ -1,11 +1,11 @@
-"""Counts and trains n-gram models on Spark. Workers count; what they merged comes to the driver, which estimates.
+"""Counts and trains n-gram models on Spark.
 
-    words     a pass over the text: the tokens of each piece of a file, in order, so that ids are those of the local
-              model
-    counting  another pass: workers count runs of the text with the local engine, cut counts into ranges of first
-              words, and send each range to one task, which merges the runs: one shuffle of counts, not of tokens
-    driver    joins the ranges, one after the other, into the counts that the local engine has, and estimates as it
-              does
+    words      a pass over the text: the tokens of each piece of a file, in order, so that ids are those of the local
+               model
+    counting   another pass: workers count runs of the text with the local engine, cut counts into ranges of first
+               words, and send each range to one task, which merges the runs: one shuffle of counts, not of tokens
+    driver     joins the ranges, one after the other, into the counts that the local engine has, and estimates as it
+               does; or, for a model in shards, workers estimate, too: `estimating_shards.py`
 
 So every smoothing gives the local model, bit for bit, whatever the number of tasks and machines.
 """
@@ -23,17 +23,24 @@ import numpy as np
 
 from chainrule.api.build_model import build_model
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.api.tokenizers import saved_tokenizer
 from chainrule.api.train_speller import speller_of_counts
 from chainrule.api.training_record import circumstances
 from chainrule.base.scratch import check_disk_room
 from chainrule.errors import SettingError, TextError
-from chainrule.ngram.config import NGramConfig
+from chainrule.ngram.config import NGramConfig, check_tunable
+from chainrule.ngram.estimation.by_level import check_by_level
+from chainrule.ngram.shards.cutting import check_shards, shard_model
+from chainrule.ngram.training import model_of_counts
 from chainrule.protocol import BEGIN, END, UNKNOWN
 from chainrule.spark.documents import documents_of
+from chainrule.spark.learning_words import learn_tokenizer
 from chainrule.spark.sections import Section, joined
 from chainrule.spark.session import check_packages, explain_failures
-from chainrule.text.prepare_tokenizer import keep_tokens, listed_tokens, most_frequent
-from chainrule.text.tokenizer_config import BUILT_IN, TokenizerConfig, as_config
+from chainrule.text.corpus import Lines, source_of
+from chainrule.text.prepare_tokenizer import keep_tokens, listed_tokens, most_frequent, prepare_tokenizer
+from chainrule.text.tokenizer import encoded_stream
+from chainrule.text.tokenizer_config import LEARNED, TokenizerConfig, as_config
 from chainrule.text.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -46,15 +53,13 @@ if TYPE_CHECKING:
     from chainrule.api.causal_model import CausalModel
     from chainrule.base.progress import Progress
     from chainrule.ngram.counting.counts import Counts
-    from chainrule.spark.documents import Documents
-    from chainrule.spark.workers import TokenizerParts
     from chainrule.text.tokenizer import Tokenizer
     from chainrule.text.vocabulary import Markers
 
 RUN_TOKENS = 1 << 21  # that a worker counts at once: some 300 MB for 5-grams
-_TASK_TOKENS = 1 << 21  # whose counts a task merges
-_RANGE_TOKENS = 1 << 19  # of a range of first words: some 10 MB
-_DISK_BYTES = 24  # for an n-gram of each order at each token, if all are distinct: runs, and merged counts
+_RANGES = 4  # of first words, for the tokens of a run: some 10 MB each
+# Of temporary files, for an n-gram of each order at each token: runs and merged counts; with messages and shards.
+_DISK_BYTES, _SHARDS_DISK_BYTES = 24, 60
 _TASKS = "learning words on Spark", "counting n-grams on Spark"
 
 
@@ -67,6 +72,8 @@ def train(
     column: str | None = None,
     tokenizer: TokenizerConfig | str = "word",
     markers: Markers = "error",
+    tune: Any = None,
+    shards: int | None = None,
     partitions: int | None = None,
     run_tokens: int = RUN_TOKENS,
     progress: ProgressOption = None,
@@ -75,32 +82,48 @@ def train(
 
     texts: paths, whose lines are documents (with any scheme that Spark knows), or a data frame, whose rows are.
     column: the one of a data frame that holds the texts. The rows of a data frame have no order, so that ids are given
-    in the order of the tokens' bytes, not of their first occurrence. tokenizer: word, whitespace, character or byte.
-    partitions: tasks that merge counts; by default by the size of the text. run_tokens: how many a worker counts at
-    once, which bounds its memory. The driver holds the counts of all n-grams.
-    Raises TextError, SettingError, EstimationError; OutputError where Spark's workers are here, and the disk is full.
+    in the order of the tokens' bytes, not of their first occurrence. tokenizer: word, whitespace, character or byte,
+    or the path of a tokenizer.json or of a model folder. tune: a text of this machine, as for `chainrule.train`.
+    shards: workers estimate, too, and the model is that of `chainrule.convert(..., shards=shards)`, on this machine's
+    disk; the driver then holds no n-grams, which else it does, all of them. partitions: tasks that merge counts; by
+    default by the size of the text. run_tokens: how many a worker counts at once, which bounds its memory.
+    Raises TextError, SettingError, EstimationError; OutputError where a disk of this machine is full.
     """
     began, progress, config = time.perf_counter(), callback(progress), config or NGramConfig()
-    counted = _count(session, texts, config, column, as_config(tokenizer), markers, partitions, run_tokens, progress)
-    from chainrule.ngram.training import model_of_counts
+    chosen = as_config(tokenizer)
+    if shards is not None:
+        _check_shards(shards, config, tune)
+    if tune is not None:
+        check_tunable(config)
+    disk = _DISK_BYTES if shards is None else _SHARDS_DISK_BYTES
+    text = _read(session, texts, config, column, chosen, markers, partitions, run_tokens, disk, progress)
+    speller = speller_of_counts(text.tokenizer, text.tokens, config, text.left_out)
+    if shards is not None and config.order > 1:
+        from chainrule.spark.estimating_shards import TASK, estimate_shards
 
-    unigrams = counted.tokens
-    speller = speller_of_counts(counted.tokenizer, unigrams, config, counted.left_out)
-    engine, learned = model_of_counts(counted.counts, config, progress)
-    documents = int(unigrams[END])
+        with explain_failures(TASK):
+            engine, learned = estimate_shards(
+                text.runs, config, text.bounds, text.partitions, shards, text.name, progress
+            )
+    else:
+        heldout = None if tune is None else encoded_stream(text.tokenizer, source_of(tune), progress)
+        engine, learned = model_of_counts(_joined(text, config, progress), config, progress, heldout)
+        if shards is not None:
+            engine = shard_model(engine, shards, progress)
+    documents = int(text.tokens[END])
     record = {
         **circumstances("ngram", config),
         "seconds": time.perf_counter() - began,
-        "tokenizer": _changed(as_config(tokenizer)),
-        "data": dict.fromkeys(counted.names, "read by Spark"),
+        "tokenizer": _changed(chosen),
+        "data": dict.fromkeys(text.files or ["a data frame"], "read by Spark"),
         "documents": documents,
-        "tokens": int(unigrams.sum()) - documents,
-        "unknown_tokens": int(unigrams[UNKNOWN]),
+        "tokens": int(text.tokens.sum()) - documents,
+        "unknown_tokens": int(text.tokens[UNKNOWN]),
         "unseen_types": speller.unseen_types,
-        "spark": {"version": session.version, "partitions": counted.partitions},
+        "spark": {"version": session.version, "partitions": text.partitions},
         **learned,
     }
-    return build_model("ngram", engine, counted.tokenizer, record, speller)  # type: ignore[return-value]
+    return build_model("ngram", engine, text.tokenizer, record, speller)  # type: ignore[return-value]
 
 
 @shows_progress
@@ -114,6 +137,7 @@ def count(
     tokenizer: TokenizerConfig | str = "word",
     markers: Markers = "error",
     partitions: int | None = None,
+    run_tokens: int = RUN_TOKENS,
     progress: ProgressOption = None,
 ) -> dict[str, Any]:
     """Writes the counts of all n-grams of a text to a file, as `chainrule count` does; returns the totals.
@@ -123,29 +147,36 @@ def count(
     from chainrule.ngram.count_files.write import write_counts_file
 
     progress, config = callback(progress), NGramConfig(order=order)
-    counted = _count(session, texts, config, column, as_config(tokenizer), markers, partitions, RUN_TOKENS, progress)
-    lines = write_counts_file(path, counted.counts, counted.tokenizer.vocabulary, progress)
-    documents = int(counted.tokens[END])
+    chosen = as_config(tokenizer)
+    text = _read(session, texts, config, column, chosen, markers, partitions, run_tokens, _DISK_BYTES, progress)
+    counts = _joined(text, config, progress)
+    lines = write_counts_file(path, counts, text.tokenizer.vocabulary, progress)
+    documents = int(text.tokens[END])
     return {
-        "ngrams": list(counted.counts.level_sizes),
+        "ngrams": list(counts.level_sizes),
         "lines": lines,
-        "tokens": int(counted.tokens.sum()) - documents,
+        "tokens": int(text.tokens.sum()) - documents,
         "documents": documents,
     }
 
 
-class _Counted(NamedTuple):
-    """tokens: the count of each token. left_out: those that the vocabulary does not keep. names: of files."""
+class _Text(NamedTuple):
+    """A text on Spark. tokens: the count of each token. left_out: those that the vocabulary does not keep."""
 
     tokenizer: Tokenizer
-    counts: Counts
     tokens: Int64[ndarray, " V"]
     left_out: Sequence[bytes]
-    names: list[str]
+    files: list[str]
+    runs: DataFrame  # rows of PARTS: the counts of runs, cut into ranges of first words; not yet computed
+    bounds: list[int]  # of these ranges
     partitions: int
 
+    @property
+    def name(self) -> str:
+        return ", ".join(self.files) or "the data frame"
 
-def _count(
+
+def _read(
     session: SparkSession,
     texts: Any,
     config: NGramConfig,
@@ -154,70 +185,73 @@ def _count(
     markers: Markers,
     partitions: int | None,
     run_tokens: int,
+    disk_bytes: int,
     progress: Progress,
-) -> _Counted:
+) -> _Text:
+    """Learns the words of a text, and prepares its counting. disk_bytes: for an n-gram at each token and order."""
     check_packages()
-    if tokenizer.kind not in BUILT_IN:
-        raise SettingError(f"Spark workers have the tokenizers {', '.join(BUILT_IN)}, not {tokenizer.kind}")
+    learner, kept = _tokenizer(tokenizer, markers)
     from chainrule.spark.workers import PARTS, TokenizerParts, count_sections
 
     with explain_failures("reading the text"):
         documents = documents_of(session, texts, column)
-    parts = TokenizerParts(str(tokenizer.kind), markers, tokenizer.normalise, documents.are_lines)
+    grows = kept is not None or tokenizer.learns_words
+    parts = TokenizerParts.of(learner, grows=grows, are_lines=documents.are_lines)
     progress(_TASKS[0], 0, None)
     with explain_failures(_TASKS[0]):
-        grown, counts = _learned(documents, parts)
-    learner, kept, left_out = _limited(grown, counts, tokenizer)
-    tokens = int(kept.sum())
+        learner, counts = learn_tokenizer(documents, parts, learner)
+    learner, counts, left_out = _limited(learner, counts, tokenizer, kept)
+    tokens = int(counts.sum())
     if partitions is None:
-        partitions = max(session.sparkContext.defaultParallelism, -(-tokens // _TASK_TOKENS))
+        partitions = max(session.sparkContext.defaultParallelism, -(-tokens // run_tokens))
     if (session.sparkContext.master or "").startswith("local"):  # the workers' disk is this machine's
-        check_disk_room(_DISK_BYTES * config.order * tokens, "counting on Spark")
-    bounds = _bounds(kept, max(partitions, -(-tokens // _RANGE_TOKENS)))
-    progress(_TASKS[1], 0, len(bounds) - 1)
-    with explain_failures(_TASKS[1]):
-        work = partial(
-            count_sections,
-            parts=parts.with_vocabulary(learner.vocabulary),
-            config=config,
-            bounds=bounds,
-            run_tokens=run_tokens,
+        check_disk_room(disk_bytes * config.order * tokens, "counting on Spark")
+    bounds = _bounds(counts, max(partitions, -(-_RANGES * tokens // run_tokens)))
+    known = TokenizerParts.of(learner, grows=False, are_lines=documents.are_lines)
+    work = partial(count_sections, parts=known, config=config, bounds=bounds, run_tokens=run_tokens)
+    runs = documents.frame.mapInArrow(work, PARTS)
+    return _Text(learner, counts, left_out, list(documents.files.values()), runs, bounds, partitions)
+
+
+def _tokenizer(config: TokenizerConfig, markers: Markers) -> tuple[Tokenizer, list[bytes] | None]:
+    """The tokenizer before it learns words, and the tokens to keep where it is a saved one that has words.
+
+    Raises SettingError, ModelFormatError.
+    """
+    if config.kind in LEARNED:
+        raise SettingError(
+            f"{config.kind} pieces are not learned on Spark; learn them from a part of the text on one machine, as in "
+            f"chainrule train uniform part.txt -o pieces/ --tokenizer {config.kind}, and take the folder as tokenizer"
         )
-        found = _sections(documents, documents.frame.mapInArrow(work, PARTS), config, bounds, partitions, progress)
-    names = list(documents.files.values()) or ["a data frame"]
-    padding = max(1, config.order - 1) if config.begins == "all" else 1
-    return _Counted(learner, joined(found, tokens * padding), kept, left_out, names, partitions)
+    saved = saved_tokenizer(config)
+    learner = (saved or prepare_tokenizer(config, markers, Lines(()))).with_markers(markers)
+    if saved is None or not TokenizerConfig(kind=saved.name).learns_words:
+        return learner, None
+    known = saved.vocabulary.tokens()[END + 1 :]
+    return learner.with_vocabulary(Vocabulary(known)), known
 
 
-def _learned(documents: Documents, parts: TokenizerParts) -> tuple[Tokenizer, Int64[ndarray, " V"]]:
-    """The tokenizer with all tokens of a text, and the count of each. Raises TextError."""
-    from chainrule.spark.workers import WORDS, learn_words
-
-    rows = documents.frame.mapInArrow(partial(learn_words, parts=parts), WORDS).collect()
-    rows.sort(key=lambda row: (row.source, row.start, row.place))
-    _raise_errors(documents, rows)
-    if not rows:
-        raise TextError(f"{', '.join(documents.files.values()) or 'the data frame'}: there is no text in it")
-    learner = parts.tokenizer
-    if not documents.files:
-        tokens = {token for row in rows for token in row.tokens.split(b"\n") if token}
-        learner.vocabulary.absorb(Vocabulary(sorted(tokens)))
-    counts = np.zeros(0, np.int64)
-    for row in rows:
-        ids = learner.vocabulary.absorb(Vocabulary(row.tokens.split(b"\n") if row.tokens else ()))
-        counts = np.pad(counts, (0, len(learner.vocabulary) - counts.size))
-        counts[ids] += np.frombuffer(row.counts, np.int64)
-    return learner, counts
+def _check_shards(shards: int, config: NGramConfig, tune: Any) -> None:
+    check_shards(shards)
+    if tune is not None:
+        raise SettingError("tuning needs all counts on the driver; leave shards out, or tune on a part of the text")
+    if config.order > 1:
+        check_by_level(config)
 
 
 def _limited(
-    tokenizer: Tokenizer, counts: Int64[ndarray, " V"], config: TokenizerConfig
+    tokenizer: Tokenizer, counts: Int64[ndarray, " V"], config: TokenizerConfig, known: list[bytes] | None
 ) -> tuple[Tokenizer, Int64[ndarray, " kept"], Sequence[bytes]]:
-    """The tokenizer with the tokens that a configuration keeps, their counts, and the others, which become <unk>."""
-    if not config.is_limited:
+    """The tokenizer with the tokens that are kept, their counts, and the others, which become <unk>.
+
+    known: the tokens to keep; None: as the configuration says.
+    """
+    if known is None and not config.is_limited:
         return tokenizer, counts, ()
     tokens = tokenizer.vocabulary.tokens()
-    if config.vocabulary is not None:
+    if known is not None:
+        kept = known
+    elif config.vocabulary is not None:
         kept = listed_tokens(config.vocabulary, tokenizer.normaliser)
     else:
         kept = [tokens[i] for i in most_frequent(counts, config.min_count, config.vocabulary_size)]
@@ -237,41 +271,30 @@ def _bounds(counts: Int64[ndarray, " V"], parts: int) -> list[int]:
     return [0, *np.unique(cuts[cuts < counts.size]).tolist(), counts.size]
 
 
-def _sections(
-    documents: Documents,
-    runs: DataFrame,
-    config: NGramConfig,
-    bounds: list[int],
-    partitions: int,
-    progress: Progress,
-) -> list[Section]:
-    """The counts of each range of first words, in order. runs: rows of PARTS. Raises TextError."""
+def _joined(text: _Text, config: NGramConfig, progress: Progress) -> Counts:
+    """The counts of a text, as the local engine has them: all ranges, one after the other. Raises TextError."""
     from pyspark import StorageLevel
 
     from chainrule.spark.workers import PARTS, merge_sections
 
-    merged = runs.repartition(partitions, "part").sortWithinPartitions("part").mapInArrow(merge_sections, PARTS)
-    with ExitStack() as stack:
+    total = len(text.bounds) - 1
+    progress(_TASKS[1], 0, total)
+    with explain_failures(_TASKS[1]), ExitStack() as stack:
+        merged = text.runs.repartition(text.partitions, "part").sortWithinPartitions("part")
+        merged = merged.mapInArrow(merge_sections, PARTS)
         merged = merged.persist(StorageLevel.DISK_ONLY)  # computed once, in parallel; fetched part by part
         stack.callback(merged.unpersist)
         merged.count()
         sections: dict[int, Section] = {}
         for row in merged.toLocalIterator():
-            _raise_errors(documents, [row])
+            if row.error is not None:
+                raise TextError(f"{text.name}: {row.error}")
             sections[row.part] = Section.unpack(row.section)
-            progress(_TASKS[1], len(sections), len(bounds) - 1)
-    return [sections.get(part) or Section.empty(last - first, config.order) for part, (first, last) in _ranges(bounds)]
-
-
-def _ranges(bounds: list[int]) -> list[tuple[int, tuple[int, int]]]:
-    return list(enumerate(itertools.pairwise(bounds)))
-
-
-def _raise_errors(documents: Documents, rows: Sequence[Any]) -> None:
-    for row in rows:
-        if row.error is not None:
-            place = documents.locate(row.source, row.start) if "source" in row else ", ".join(documents.files.values())
-            raise TextError(f"{place or 'the data frame'}: {row.error}")
+            progress(_TASKS[1], len(sections), total)
+    ranges = enumerate(itertools.pairwise(text.bounds))
+    ordered = [sections.get(part) or Section.empty(stop - first, config.order) for part, (first, stop) in ranges]
+    padding = max(1, config.order - 1) if config.begins == "all" else 1
+    return joined(ordered, int(text.tokens.sum()) * padding)
 
 
 def _changed(config: TokenizerConfig) -> dict[str, Any]:

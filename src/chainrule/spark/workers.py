@@ -6,10 +6,9 @@ the driver to raise: Spark would repeat the task and bury them in its log.
 
 from __future__ import annotations
 
-import itertools
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +16,7 @@ import pyarrow as pa
 from chainrule.base.threads import set_threads
 from chainrule.errors import ChainruleError
 from chainrule.spark.documents import PieceError, block_of, pieces
+from chainrule.spark.rows import batch_of, batches_of, groups_of
 from chainrule.spark.sections import Section, merged, sections
 from chainrule.text.normalising import Normaliser
 from chainrule.text.splitters import splitter_named
@@ -24,13 +24,14 @@ from chainrule.text.tokenizer import Tokenizer
 from chainrule.text.vocabulary import MARKER_TOKENS, Vocabulary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from pyarrow import RecordBatch
 
     from chainrule.api.model import Model
     from chainrule.ngram.config import NGramConfig
     from chainrule.text.normalising import Normalisation
+    from chainrule.text.splitters import Splitter
     from chainrule.text.vocabulary import Markers
 
 WORDS = "source long, start long, place long, tokens binary, counts binary, error string"
@@ -40,31 +41,51 @@ SCORES = "log_prob double, tokens long, bytes long, error string"
 
 @dataclass(frozen=True)
 class TokenizerParts:
-    """A tokenizer that can be sent to workers. vocabulary: its tokens by id; empty while learned."""
+    """A tokenizer that can be sent to workers. definition: a tokenizer.json. grows: whether it learns all tokens."""
 
     kind: str
     markers: Markers
     normalise: tuple[Normalisation, ...]
+    vocabulary: bytes  # its tokens by id, a line each
+    definition: bytes | None
+    grows: bool
     are_lines: bool
-    vocabulary: bytes = b""
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer, *, grows: bool, are_lines: bool) -> TokenizerParts:
+        """The parts of a tokenizer. are_lines: whether the documents are the lines of files."""
+        tokens = b"\n".join(tokenizer.vocabulary.tokens()[len(MARKER_TOKENS) :])
+        definition = getattr(tokenizer.splitter, "definition", None)  # of a subword tokenizer
+        steps = tokenizer.normaliser.steps
+        return cls(tokenizer.name, tokenizer.markers, steps, tokens, definition, grows, are_lines)
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
-        splitter = splitter_named(self.kind)
-        tokens = self.vocabulary.split(b"\n") if self.vocabulary else splitter.alphabet
-        return Tokenizer(splitter, Vocabulary(tokens), self.markers, Normaliser(self.normalise))
+        tokens = self.vocabulary.split(b"\n") if self.vocabulary else ()
+        return Tokenizer(self._splitter(), Vocabulary(tokens), self.markers, Normaliser(self.normalise))
 
-    def with_vocabulary(self, vocabulary: Vocabulary) -> TokenizerParts:
-        return replace(self, vocabulary=b"\n".join(vocabulary.tokens()[len(MARKER_TOKENS) :]))
+    def _splitter(self) -> Splitter:
+        if self.definition is None:
+            return splitter_named(self.kind)
+        from chainrule.text.subword import Subword
+
+        return Subword(self.definition, self.kind)
 
 
 def learn_words(batches: Iterable[RecordBatch], parts: TokenizerParts) -> Iterator[RecordBatch]:
-    """Rows of WORDS: for every piece of a file, its new tokens in the order of first occurrence, and their counts."""
+    """Rows of WORDS: for every piece of a file, its new tokens in the order of first occurrence, and their counts.
+
+    Of a tokenizer that does not grow: the counts of its own tokens, of all pieces together.
+    """
     place = (0, 0)
     set_threads(1)
     try:
         own, counts, number = Vocabulary(), np.zeros(0, np.int64), 0
         for source, start, block in pieces(batches, are_lines=parts.are_lines):
+            if not parts.grows:
+                ids = parts.tokenizer.encode_block(block).ids
+                counts = np.bincount(ids, minlength=parts.tokenizer.vocabulary_size) + (counts if counts.size else 0)
+                continue
             if (source, start) != place and counts.size:
                 yield _words(*place, number, own, counts)
                 own, counts = Vocabulary(), np.zeros(0, np.int64)
@@ -77,12 +98,12 @@ def learn_words(batches: Iterable[RecordBatch], parts: TokenizerParts) -> Iterat
             yield _words(*place, number, own, counts)
     except ChainruleError as error:
         place = error.place if isinstance(error, PieceError) else place
-        yield _row(WORDS, (*place, 0, b"", b"", str(error)))
+        yield batch_of(WORDS, (*place, 0, b"", b"", str(error)))
 
 
 def _words(source: int, start: int, number: int, own: Vocabulary, counts: np.ndarray) -> RecordBatch:
     tokens = b"\n".join(own.tokens()[len(MARKER_TOKENS) :])
-    return _row(WORDS, (source, start, number, tokens, counts.astype(np.int64).tobytes(), None))
+    return batch_of(WORDS, (source, start, number, tokens, counts.astype(np.int64).tobytes(), None))
 
 
 def count_sections(
@@ -93,37 +114,39 @@ def count_sections(
 
     set_threads(1)
 
-    def cut(run: list[np.ndarray]) -> Iterator[RecordBatch]:
+    def cut(run: list[np.ndarray]) -> Iterator[tuple[int, bytes, str | None]]:
         stream = np.concatenate(run)
         run.clear()
         counts = count_stream(stream, parts.tokenizer.vocabulary_size, config)
         for part, section in enumerate(sections(counts, bounds)):
-            if section.counts.any() or any(level.words.size for level in section.levels):
-                yield _row(PARTS, (part, section.pack(), None))
+            if not section.is_empty:
+                yield part, section.pack(), None
 
-    try:
-        run: list[np.ndarray] = []
-        for piece in pieces(batches, are_lines=parts.are_lines):
-            run.append(parts.tokenizer.encode_block(piece.block).ids)
-            if sum(ids.size for ids in run) >= run_tokens:
+    def rows() -> Iterator[tuple[int, bytes, str | None]]:
+        try:
+            run: list[np.ndarray] = []
+            for piece in pieces(batches, are_lines=parts.are_lines):
+                run.append(parts.tokenizer.encode_block(piece.block).ids)
+                if sum(ids.size for ids in run) >= run_tokens:
+                    yield from cut(run)
+            if run:
                 yield from cut(run)
-        if run:
-            yield from cut(run)
-    except ChainruleError as error:
-        yield _row(PARTS, (0, b"", str(error)))
+        except ChainruleError as error:
+            yield 0, b"", str(error)
+
+    return batches_of(PARTS, rows())
 
 
 def merge_sections(batches: Iterable[RecordBatch]) -> Iterator[RecordBatch]:
     """Rows of PARTS, one for each part: the sum of its sections, whose rows follow one another."""
-    rows = (row for batch in batches for row in zip(*(column.to_pylist() for column in batch.columns), strict=True))
-    for part, group in itertools.groupby(rows, key=lambda row: row[0]):
+    for part, group in groups_of(batches):
         own: list[Section] = []
         for _, section, error in group:
             if error is not None:
-                yield _row(PARTS, (part, b"", error))
+                yield batch_of(PARTS, (part, b"", error))
                 return
             own.append(Section.unpack(section))
-        yield _row(PARTS, (part, merged(own).pack(), None))
+        yield batch_of(PARTS, (part, merged(own).pack(), None))
 
 
 def score_rows(
@@ -159,7 +182,7 @@ def likelihoods(batches: Iterable[RecordBatch], folder: str, *, are_lines: bool)
                 [*columns, pa.nulls(len(log_probs), pa.string())], names=["log_prob", "tokens", "bytes", "error"]
             )
     except ChainruleError as error:
-        yield _row(SCORES, (0.0, 0, 0, str(error)))
+        yield batch_of(SCORES, (0.0, 0, 0, str(error)))
 
 
 @cache
@@ -168,18 +191,3 @@ def _model(folder: str) -> Model:
     from chainrule.api.load_model import load
 
     return load(folder)
-
-
-_TYPES: dict[str, Callable[[], Any]] = {
-    "long": pa.int64,
-    "binary": pa.binary,
-    "string": pa.string,
-    "double": pa.float64,
-}
-
-
-def _row(schema: str, values: tuple[Any, ...]) -> RecordBatch:
-    """A batch of one row. schema: as Spark writes it."""
-    fields = [field.split() for field in schema.split(", ")]
-    arrays = [pa.array([value], _TYPES[kind]()) for (_, kind), value in zip(fields, values, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, names=[name for name, _ in fields])

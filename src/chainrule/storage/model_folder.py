@@ -52,6 +52,7 @@ RUN = (
     "log.jsonl",
     "tensorboard",
     "phrases",
+    "discriminator",
 )  # written during training, and left by training that was killed
 _TEMPORARY = ".tmp"
 _SEAL = b"\n<!-- SHA-256 of the above: "

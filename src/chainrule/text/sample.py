@@ -90,4 +90,5 @@ def _statements(tree: ast.AST) -> Iterator[ast.AST]:
     while waiting:
         node = waiting.popleft()
         yield node
-        waiting.extend(child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.expr))
+        for block in ("body", "cases", "handlers", "orelse", "finalbody"):
+            waiting.extend(getattr(node, block, ()))

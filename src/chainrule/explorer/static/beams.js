@@ -1,4 +1,4 @@
-// Beams: all hypotheses of a beam search, step by step, with running totals and what became of each.
+// Beams: all hypotheses of a beam search, step by step, with running totals and fates.
 
 import { ask } from "./server.js";
 import { button, element, figure, table, tokenText } from "./elements.js";
@@ -27,13 +27,16 @@ export function draw(record, state, change) {
   const rows = nodes.map(node => [text(node).map(tokenText).join(" "), figure(node.log_prob, 2), figure(node.total, 2),
     FATES[node.fate] + (record.greedy.includes(node.id) ? ", greedy" : "") + (record.best.includes(node.id) ? ", best" : "")]);
   const move = (name, sign, by) => button(sign, () => change({ step: String(step + by) }, false), { "aria-label": name, disabled: step + by < 1 || step + by > last });
-  const picture = element("img", { class: "drawing", alt: `The tree of the search. ${record.finding} The steps below list all of it.` });
+  const picture = element("img", { class: "drawing", alt: `The search tree. ${record.finding} The steps are listed below.` });
   picture.src = `data:image/svg+xml,${encodeURIComponent(grown(record.svg, step))}`;
+  const tree = element("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "The tree" }, picture);
+  const left = new RegExp(`<g data-step="${step}".*?x="([\\d.]+)"`, "s").exec(record.svg)?.[1];
+  picture.addEventListener("load", () => { tree.scrollLeft = left - tree.clientWidth + 170; });
   return [
     element("p", {}, record.finding),
     element("p", {}, move("one step back", "‹", -1), ` step ${step} of ${last} `, move("one step on", "›", 1)),
-    element("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "The tree" }, picture),
-    table(`Step ${step}: hypotheses, log-probabilities in nats`, ["hypothesis", "last token", "total", "what became of it"], rows, "left"),
+    tree,
+    table(`Step ${step}: hypotheses, log-probabilities in nats`, ["hypothesis", "last token", "total", "fate"], rows, "left"),
   ];
 }
 

@@ -41,7 +41,7 @@ const OF_VIEW = {
     path: "/v1/chat/completions", body: chat.body(state),
     python: `model.chat(${state.messages}, chainrule.SamplingConfig(temperature=${state.temperature}, top_p=${state.top_p}),\n    ` +
       `chainrule.Limits(max_tokens=${state.max_tokens}), seed=${state.seed})`,
-    command: `chainrule chat ${folder} --seed ${state.seed}`,
+    command: `chainrule chat ${folder} --temperature ${state.temperature} --top-p ${state.top_p} --max-tokens ${state.max_tokens} --seed ${state.seed}`,
   }),
   beams: (state, folder, about) => ({
     path: "/v1/explore/beams", body: beams.body(state),
@@ -49,16 +49,19 @@ const OF_VIEW = {
       (about.given ? `max_tokens=${state.length})` : `chainrule.Limits(max_tokens=${state.length}))`),
     command: `chainrule generate ${folder} --prompt ${shell(state.text)} --beam ${state.size} --max-tokens ${state.length} --tree tree.html`,
   }),
-  attention: (state, folder, about) => ({
-    path: "/v1/explore/attention", body: attention.body(state),
-    python: `chainrule.attend(model, ${about.given === "source" ? `${python(state.given)}${state.text && `, ${python(state.text)}`}` : python(state.text)}).save("maps.html")`,
-    command: `chainrule attend ${folder} ${about.given === "source" ? `${shell(state.given)}${state.text && ` ${shell(state.text)}`}` : shell(state.text)} -o maps.html`,
-  }),
+  attention: (state, folder, about) => {
+    const texts = about.given === "source" ? [state.given, ...state.text ? [state.text] : []] : [state.text];
+    return {
+      path: "/v1/explore/attention", body: attention.body(state),
+      python: `chainrule.attend(model, ${texts.map(python).join(", ")}).save("maps.html")`,
+      command: `chainrule attend ${folder} ${texts.map(shell).join(" ")} -o maps.html`,
+    };
+  },
 };
-const OF_ALL = ["beams", "attention"]; // views that ask models of pairs themselves; the others ask what is given a source
+const OF_ALL = ["beams", "attention"]; // views that ask models of pairs; others ask what is given a source
 
 export function drawCommands(state, about) {
-  if (state.text.length > LONGEST) return [element("p", {}, "The text is too long to be shown here as well.")];
+  if (state.text.length > LONGEST) return [element("p", {}, "The text is too long to show here.")];
   const of = OF_VIEW[state.view](state, shell(`${state.model}/`), about), isGiven = about.given && !OF_ALL.includes(state.view);
   const loaded = `import chainrule\nmodel = chainrule.load(${python(`${state.model}/`)})`;
   const codes = { curl: post(of.path, of.body) };

@@ -33,13 +33,14 @@ export function tokenText(token) {
   return shown.length > LONGEST ? `${shown.slice(0, LONGEST - 1)}…` : shown || "(empty)";
 }
 
-/** A table with a header; cells are text or elements. */
-export function table(caption, header, rows, className = "") {
-  const cells = (row, name) => row.map(cell => element(name, name === "th" ? { scope: "col" } : {}, cell));
+/** A table. header: names, or pairs of name and class. Cells: text or elements. kinds: classes of rows. */
+export function table(caption, header, rows, className = null, kinds = []) {
+  const columns = header.map(column => [column].flat());
+  const cells = (row, name) => row.map((cell, i) => element(name, { class: columns[i][1], scope: name === "th" && "col" }, cell));
   return element("div", { class: "wide", tabindex: "0", role: "region", "aria-label": caption },
     element("table", { class: className }, element("caption", {}, caption),
-      element("thead", {}, element("tr", {}, ...cells(header, "th"))),
-      element("tbody", {}, ...rows.map(row => element("tr", {}, ...cells(row, "td"))))));
+      element("thead", {}, element("tr", {}, ...cells(columns.map(([name]) => name), "th"))),
+      element("tbody", {}, ...rows.map((row, i) => element("tr", { class: kinds[i] }, ...cells(row, "td"))))));
 }
 
 /** A button with what it says and does; attributes: more of them. */

@@ -14,19 +14,19 @@ import * as surprisal from "./surprisal.js";
 const VIEWS = { next, surprisal, playground, chat, beams, attention };
 const LONGEST_ADDRESS = 30000; // characters; a longer text is left out of it
 
-// By name: the label, the value at first, and the attributes or choices of the field. Those without a label are set by clicks.
+// By name: the label, the value at first, and the attributes or choices of the field. Without a label: set by clicks.
 const FIELDS = {
   model: ["Model", ""], other: ["Beside it", ""], by: ["Units", "tokens", ["tokens", "words", "characters", "bytes"]],
   unit: ["Suggest", "tokens", ["tokens", "words"]],
   given: ["Source", ""], picture: ["Picture", "", { type: "file", accept: "image/png,image/jpeg" }], text: ["Text", ""],
-  temperature: ["Temperature", "1", { type: "range", min: 0, max: 2, step: 0.05 }],
-  top_k: ["Top-k (0: all)", "0", { type: "range", min: 0, max: 100, step: 1 }],
+  temperature: ["Temperature", "1", { type: "range", max: 2, step: 0.05 }],
+  top_k: ["Top-k (0: all)", "0", { type: "range", max: 100 }],
   top_p: ["Top-p", "1", { type: "range", min: 0.05, max: 1, step: 0.01 }],
-  min_p: ["Min-p", "0", { type: "range", min: 0, max: 0.5, step: 0.01 }],
+  min_p: ["Min-p", "0", { type: "range", max: 0.5, step: 0.01 }],
   max_tokens: ["Tokens at most", "40", { type: "number", min: 1, max: 1000 }],
   n: ["Texts", "2", { type: "number", min: 1, max: 10 }], seed: ["Seed", "1", { type: "number", min: 0 }],
-  size: ["Beam size", "3", { type: "range", min: 1, max: 10, step: 1 }],
-  length: ["Tokens at most", "8", { type: "range", min: 1, max: 30, step: 1 }],
+  size: ["Beam size", "3", { type: "range", min: 1, max: 10 }],
+  length: ["Tokens at most", "8", { type: "range", min: 1, max: 30 }],
   layer: [null, "0"], view: [null, "next"], why: [null, "0"], step: [null, "0"], head: [null, "0"], row: [null, "0"], messages: [null, "[]"],
 };
 
@@ -47,9 +47,8 @@ function readAddress() {
 }
 
 function writeAddress() {
-  const changed = Object.entries(state).filter(([name, value]) => value !== FIELDS[name][1] && name !== "picture");
-  const fits = ([, value]) => value.length < LONGEST_ADDRESS;
-  history.replaceState(null, "", `#${new URLSearchParams(changed.filter(fits))}`);
+  const isKept = ([name, value]) => name !== "picture" && value !== FIELDS[name][1] && value.length < LONGEST_ADDRESS;
+  history.replaceState(null, "", `#${new URLSearchParams(Object.entries(state).filter(isKept))}`);
 }
 
 /** Changes the state; asks the server again unless the record at hand has all that is shown. */
@@ -69,12 +68,11 @@ function change(values, asks = true) {
 }
 
 function drawResult() {
-  const focused = document.activeElement?.getAttribute("aria-label");
+  const controls = () => [...place("result").querySelectorAll("button, select, summary, [tabindex]")];
+  const focused = controls().indexOf(document.activeElement);
   const cut = record.left_out ? element("p", { class: "note" }, `The text is long: its first ${record.left_out.toLocaleString()} characters are not read.`) : null;
   place("result").replaceChildren(...[cut, ...VIEWS[state.view].draw(record, state, change)].filter(Boolean));
-  if (focused && document.activeElement === document.body) {
-    [...place("result").querySelectorAll("[aria-label]")].find(one => one.getAttribute("aria-label") === focused)?.focus();
-  }
+  controls()[focused]?.focus({ preventScroll: true });
 }
 
 function say(message) {
@@ -94,6 +92,7 @@ async function refresh() {
   running?.abort();
   const own = running = new AbortController(), view = VIEWS[state.view];
   place("result").classList.add("is-old");
+  const slow = setTimeout(() => own === running && !place("message").innerText && say("Working …"), 1000);
   try {
     await describe(own.signal);
     let message = "";
@@ -115,6 +114,7 @@ async function refresh() {
     place("result").replaceChildren();
     await recover(error, refresh, () => own === running);
   } finally {
+    clearTimeout(slow);
     if (own === running) place("result").classList.remove("is-old");
   }
 }

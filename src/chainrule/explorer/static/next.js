@@ -2,6 +2,7 @@
 
 import { ask } from "./server.js";
 import { button, element, figure, probability, table, tokenText } from "./elements.js";
+import { drawWhy, shares } from "./why.js";
 
 export const title = "Next words";
 export const fields = ["model", "unit", "given", "picture", "text", "temperature", "top_k", "top_p", "min_p"];
@@ -43,21 +44,21 @@ export function draw(record, state, change) {
         `and cut ${figure(100 * record.cut_prob, 1)} % of the probability.` :
         `All ${record.possible.toLocaleString()} tokens that have a probability may come.`)),
     drawBars(record, chosen, state, change),
-    record.backoff ? drawBackoff(record, chosen) : null,
-    record.components ? drawComponents(record, chosen) : null,
-    record.layers ? drawLayers(record, chosen) : null,
+    drawWhy(record, chosen),
     element("p", { class: "note" }, "A click on a token appends it. Grey: the model's own probability; " +
-      "blue: after temperature and cuts. <unk>, all unknown tokens together, is never generated."),
+      `${record.mixture === "linear" ? "coloured, by component" : "blue"}: after temperature and cuts. <unk>, all unknown tokens together, is never generated.`),
   ];
 }
 
-/** A bar of one or two shares of the longest. */
-function bar(longest, shares) {
-  return element("div", { class: "bar", "aria-hidden": "true" }, ...Object.entries(shares).map(([name, share]) => {
+/** A bar: of the model's probability, and inside it, side by side, of shares. Of the longest bar, all in all. */
+function bar(longest, model, ...shares) {
+  const part = (name, begin, length) => {
     const made = element("div", { class: name });
-    made.style.width = `${100 * share / longest}%`;
+    Object.assign(made.style, { left: `${100 * begin / longest}%`, width: `${100 * length / longest}%` });
     return made;
-  }));
+  };
+  const begins = shares.map((_, i) => shares.slice(0, i).reduce((sum, share) => sum + share, 0));
+  return element("div", { class: "bar", "aria-hidden": "true" }, part("model", 0, model), ...shares.map((share, i) => part(`drawn part-${i % 5}`, begins[i], share)));
 }
 
 function appending(token, shown, added, state, change) {
@@ -68,88 +69,34 @@ function appending(token, shown, added, state, change) {
 function drawBars(record, chosen, state, change) {
   const longest = Math.max(...record.tokens.map(token => Math.max(token.prob, token.drawn)), 1e-30);
   const hasWhy = record.backoff || record.components || record.layers;
-  const rows = record.tokens.map((token, i) => {
-    const why = hasWhy && button("why?", () => change({ why: String(i) }, false), { "aria-label": `why ${tokenText(token.token)}`, "aria-pressed": String(i === chosen) });
-    return element("tr", { class: [token.drawn === 0 && "is-cut", hasWhy && i === chosen && "chosen"].filter(Boolean).join(" ") || null },
-      element("td", {}, appending(token.token, tokenText(token.shown), token.added, state, change)),
-      element("td", {}, bar(longest, { model: token.prob, drawn: token.drawn })),
-      element("td", { title: token.prob }, probability(token.prob)), element("td", { class: "detail" }, figure(token.log_prob, 3)),
-      element("td", {}, token.drawn ? probability(token.drawn) : "cut"), hasWhy ? element("td", {}, why) : "");
-  });
-  const header = [["token"], [""], ["probability"], ["nats", "detail"], ["drawn with"]];
-  return drawBarTable("The likeliest tokens", [...header, ...hasWhy ? [[""]] : []], rows);
+  const rows = record.tokens.map((token, i) => [
+    appending(token.token, tokenText(token.shown), token.added, state, change),
+    bar(longest, token.prob, ...shares(record, i).map(share => share * token.drawn)),
+    ...probabilities(token), token.drawn ? probability(token.drawn) : "cut",
+    ...hasWhy ? [button("why?", () => change({ why: String(i) }, false), { "aria-label": `why ${tokenText(token.token)}`, "aria-pressed": String(i === chosen) })] : [],
+  ]);
+  const kinds = record.tokens.map((token, i) => [token.drawn === 0 && "is-cut", hasWhy && i === chosen && "chosen"].filter(Boolean).join(" ") || null);
+  return table("The likeliest tokens", ["token", "", ...PROBABILITIES, "drawn with", ...hasWhy ? [""] : []], rows, "bars", kinds);
 }
 
-function drawBarTable(caption, header, rows) {
-  return element("div", { class: "wide" }, element("table", { class: "bars" }, element("caption", {}, caption),
-    element("thead", {}, element("tr", {}, ...header.map(([name, kind]) => element("th", { scope: "col", class: kind }, name)))),
-    element("tbody", {}, ...rows)));
+const PROBABILITIES = ["probability", ["log P, nats", "detail"]];
+
+function probabilities({ prob, log_prob: logProb }) {
+  return [element("span", { title: prob }, probability(prob)), figure(logProb, 3)];
 }
 
 function drawWords(words, state, change) {
   const longest = Math.max(...words.map(word => word.prob), 1e-30);
   return [
-    drawBarTable("The likeliest words", [["word"], [""], ["probability"], ["nats", "detail"]], words.map(word => element("tr", {},
-      element("td", {}, appending(word.text, tokenText(word.text), word.added, state, change)), element("td", {}, bar(longest, { drawn: word.prob })),
-      element("td", { title: word.prob }, probability(word.prob)), element("td", { class: "detail" }, figure(word.log_prob, 3))))),
-    element("p", { class: "note" }, words.length ? "The rest of the word that is typed, or the next one; it goes on while the word after it is likelier than not. A click appends it." :
+    table("The likeliest words", ["word", "", ...PROBABILITIES], words.map(word =>
+      [appending(word.text, tokenText(word.text), word.added, state, change), bar(longest, 0, word.prob), ...probabilities(word)]), "bars"),
+    element("p", { class: "note" }, words.length ? "The rest of the typed word, or the next one, and more while that is likelier than not. A click appends it." :
       "No word of the vocabulary goes on like this."),
   ];
 }
 
-/** The chain of contexts that an n-gram model falls back on, for one token. */
-function drawBackoff(record, chosen) {
-  const token = record.tokens[chosen], steps = record.backoff;
-  const own = steps.map(step => step.log_probs[chosen]);
-  const used = own.findIndex(logProb => logProb !== null);
-  const totals = [];
-  for (let i = steps.length - 1; i >= 0; i--) totals[i] = own[i] ?? steps[i].log_backoff + totals[i + 1];
-  const name = tokenText(token.shown), words = step => step.context.map(tokenText).join(" ") || "(none)";
-  const rows = steps.map((step, i) => [
-    String(step.context.length + 1), words(step),
-    step.continuations === null ? "not in the model" : step.continuations.toLocaleString(),
-    own[i] === null ? "no" : "yes",
-    own[i] === null && step.continuations !== null ? probability(Math.exp(step.log_backoff)) : own[i] === null ? "1" : "",
-    probability(Math.exp(totals[i])), i === used ? "← taken from here" : "",
-  ]);
-  const length = used < 0 ? 0 : steps[used].context.length + 1;
-  const product = steps.slice(0, used).filter(step => step.continuations !== null)
-    .map(step => probability(Math.exp(step.log_backoff)));
-  const discounts = record.discounts[String(length)];
-  return element("section", {}, element("h2", {}, `Why “${name}” has ${probability(token.prob)}`),
-    element("p", {}, used === 0 ?
-      `The model has the ${length}-gram “${words(steps[0])} ${name}”, the longest it can look up here: its probability is stored.` :
-      `The longest n-gram in the model that ends here is a ${length}-gram. ` +
-      `P = ${[...product, probability(Math.exp(own[used]))].join(" × ")}: the back-off weights of longer contexts that the model knows, ` +
-      `times the probability after ${steps[used].context.length ? `“${words(steps[used])}”` : "no context"}.`),
-    table(`The back-off chain of “${name}”`,
-      ["order", "context", "different tokens after it", "this one among them", "back-off weight", "probability", ""], rows, "left"),
-    element("p", { class: "note" }, `Smoothing: ${record.smoothing ?? "not recorded"}. ` + (discounts ?
-      `Discounts of order ${length}: ${discounts.map(value => figure(value, 3)).join(", ")}, from n-grams seen once, twice, and three times or more. ` : "") +
-      "Counts themselves are not kept in a model: chainrule count lists them."));
-}
-
-function drawComponents(record, chosen) {
-  const token = record.tokens[chosen], isLinear = record.mixture === "linear";
-  const rows = record.components.map(component => {
-    const own = component.probs[chosen];
-    return [component.family, figure(component.weight, 3), probability(own),
-      isLinear ? `${figure(100 * component.weight * own / token.prob, 1)} %` : ""];
-  });
-  return element("section", {}, element("h2", {}, `Who gives “${tokenText(token.shown)}” ${probability(token.prob)}`),
-    table(`A ${record.mixture} mixture`, ["component", "weight", "its probability", isLinear ? "share of the sum" : ""], rows));
-}
-
-/** The logit lens: what the output makes of each layer, the last one first. */
-function drawLayers(record, chosen) {
-  const name = tokenText(record.tokens[chosen].shown);
-  const rows = record.layers.toReversed().map(layer => [String(layer.layer),
-    layer.guesses.map(guess => `${tokenText(guess.shown)} ${probability(guess.prob)}`).join("   "), probability(layer.probs[chosen])]);
-  return element("section", {}, element("h2", {}, "What each layer would say"),
-    table("The network's output, applied to the hidden state of each layer (the logit lens)", ["layer", "its likeliest tokens", `P of “${name}”`], rows, "left"));
-}
-
 function drawGap(gap, i) {
-  return table(`Gap ${i + 1}`, ["token", "probability", "nats"],
-    gap.map(({ token, prob }) => [tokenText(token), probability(prob), figure(Math.log(prob), 3)]));
+  const longest = Math.max(...gap.map(({ prob }) => prob), 1e-30);
+  return table(`Gap ${i + 1}`, ["token", "", ...PROBABILITIES],
+    gap.map(({ token, prob }) => [tokenText(token), bar(longest, 0, prob), ...probabilities({ prob, log_prob: Math.log(prob) })]), "bars");
 }

@@ -1,4 +1,4 @@
-// Playground: texts that the model writes after a prompt, as they grow; several seeds side by side.
+// Playground: texts that the model writes after a prompt, as they grow, side by side.
 
 import { Failure, stream } from "./server.js";
 import { element, visible } from "./elements.js";
@@ -40,7 +40,7 @@ export function draw(record) {
   return [
     element("div", { class: "columns" }, ...record.texts.map((text, i) => {
       const at = divergence(texts[i]), differs = i > 0 && at < texts[i].length;
-      return element("article", { dir: "auto" }, element("span", { class: "note" }, visible(record.prompt)),
+      return element("article", { dir: "auto" }, element("span", { class: "quiet" }, visible(record.prompt)),
         visible(texts[i].slice(0, at).join("")), differs ? element("mark", { class: "differs" }, visible(texts[i][at])) : "",
         visible(texts[i].slice(at + (differs ? 1 : 0)).join("")),
         element("p", { class: "note" }, `text ${i + 1}: ${REASONS[text.reason] ?? "…"}`));

@@ -32,7 +32,7 @@ async function send(path, body, signal) {
   }
   if (response.ok) return response;
   const message = await response.json().then(record => record.error.message, () => `status ${response.status}`);
-  if (response.status === 401) throw new Failure("The server wants a key.", { needsKey: true });
+  if (response.status === 401) throw new Failure("", { needsKey: true });
   throw new Failure(message[0].toUpperCase() + message.slice(1) + ".");
 }
 

@@ -10,8 +10,8 @@ export const fields = ["model", "other", "by", "given", "picture", "text"];
 const MANY = 2000; // units; more are not buttons
 const STRONGEST = 12; // bits that have the full colour
 const bits = logProb => logProb === null ? Infinity : -logProb / Math.LN2;
-/** Of a word, with its end, if that is known. */
-const logProbOf = unit => unit.whole_log_prob ?? unit.text_log_prob;
+/** The surprisal of a unit in bits; of a word, with its end, if that is known. */
+const cost = unit => bits(unit.whole_log_prob ?? unit.text_log_prob);
 
 export function body(state) {
   return { ...subject(state), by: state.by };
@@ -33,11 +33,10 @@ export function draw({ first, second }, state, change) {
     drawText(units, first, second, change),
     element("p", { class: "note" }, second ?
       "Orange: the first model is more surprised; blue: the second one." :
-      "The darker, the more surprising. The first token is given the start of the text, <s>. " +
-      "A click shows what else was expected there. Dotted: not in the vocabulary; its bits include the spelling."),
+      "The darker, the more surprising. The first token is given <s>, the start. A click shows what else was expected. " +
+      "Dotted: not in the vocabulary; its bits include the spelling."),
     units.some(unit => unit.whole_log_prob && unit.whole_log_prob !== unit.text_log_prob) && element("p", { class: "note" },
-      "A word pays for its own end, not for that of the word before it, which its first token shows " +
-      "(Pimentel and Meister 2024): chainrule score --words, which adds up tokens, differs by that. The sum is the same."),
+      "A word pays for its own end (Pimentel and Meister 2024), not for that of the word before it, as in chainrule score --words. The sum is the same."),
     element("details", { open: units.length < 60 }, element("summary", {}, "As a table"), drawTable(units, second)),
   ];
 }
@@ -54,17 +53,18 @@ function drawDifference(units, first, second) {
   const shared = units.filter(unit => unit.other);
   const gain = bits(first.text_log_prob) - bits(second.text_log_prob);
   const better = gain > 0 ? second.model : first.model;
+  const isBetter = unit => (cost(unit) - cost(unit.other)) * gain > 0;
   return element("p", {}, `${better} needs ${figure(Math.abs(gain), 2)} bits less for the whole text, ` +
-    `${figure(Math.abs(gain) / first.tokens, 3)} for each token of ${first.model}. ` +
-    (shared.length < units.length ? `${units.length - shared.length} units are cut differently by the two; compare words. ` : ""));
+    `${figure(Math.abs(gain) / first.tokens, 3)} for each token of ${first.model}. It is better at ${shared.filter(isBetter).length} of ${shared.length} ${first.by}. ` +
+    (shared.length < units.length ? `${units.length - shared.length} are cut differently by the two; compare words. ` : ""));
 }
 
 /** What the mouse shows of a unit. */
 function hintOf(unit, second) {
   const spelling = bits(unit.text_log_prob) - bits(unit.log_prob);
-  return visible(`${unit.text}: ${figure(bits(logProbOf(unit)), 2)} bits` + (unit.known ? "" : `, ${figure(spelling, 2)} of them for the spelling`) +
+  return visible(`${unit.text}: ${figure(cost(unit), 2)} bits` + (unit.known ? "" : `, ${figure(spelling, 2)} of them for the spelling`) +
     (unit.rank ? `, rank ${unit.rank}; likeliest: ${unit.likelier.join(", ")}` : "") +
-    (unit.other ? `; ${second.model}: ${figure(bits(logProbOf(unit.other)), 2)} bits` : ""));
+    (unit.other ? `; ${second.model}: ${figure(cost(unit.other), 2)} bits` : ""));
 }
 
 function drawText(units, first, second, change) {
@@ -73,8 +73,8 @@ function drawText(units, first, second, change) {
   units.forEach((unit, i) => {
     const isEnd = i === units.length - 1;
     if (unit.start > end) parts.push(visible(letters.slice(end, unit.start).join("")));
-    const own = bits(logProbOf(unit));
-    const shade = second ? unit.other ? own - bits(logProbOf(unit.other)) : 0 : own;
+    const own = cost(unit);
+    const shade = second ? unit.other ? own - cost(unit.other) : 0 : own;
     const text = isEnd ? " ⏎" : visible(first.by === "bytes" ? unit.text : letters.slice(unit.start, unit.stop).join(""));
     const hint = hintOf(unit, second);
     const made = element(isShort ? "button" : "span", {
@@ -91,10 +91,10 @@ function drawText(units, first, second, change) {
 
 function drawTable(units, second) {
   const hasRank = units.some(unit => unit.rank);
-  const header = ["unit", "bits", "nats", ...hasRank ? ["rank", "likeliest"] : [], ...second ? [`bits, ${second.model}`, "difference"] : []];
+  const header = ["unit", "bits", ["nats", "detail"], ...hasRank ? [["rank", second && "detail"], ["likeliest", second ? "detail wraps" : "wraps"]] : [], ...second ? [`bits, ${second.model}`, "difference"] : []];
   const rows = units.map(unit => {
-    const own = bits(logProbOf(unit)), other = unit.other && bits(logProbOf(unit.other));
-    return [tokenText(unit.text), figure(own, 3), figure(logProbOf(unit), 4),
+    const own = cost(unit), other = unit.other && cost(unit.other);
+    return [tokenText(unit.text), figure(own, 3), figure(own * Math.LN2, 4),
       ...hasRank ? [unit.rank ? String(unit.rank) : "", unit.likelier ? unit.likelier.slice(0, 5).map(tokenText).join(" ") : ""] : [],
       ...second ? [figure(other, 3), other === null ? "—" : figure(own - other, 3)] : []];
   });

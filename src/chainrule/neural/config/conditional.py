@@ -174,8 +174,8 @@ class ConditionalConfig:
         below=MAX_CONTEXT,
         is_rare=True,
     )
-    word_width: int = setting(
-        0, "of regions: numbers of each vector that are of a word of its phrase", least=0, below=1 << 20, is_rare=True
+    phrase_width: int = setting(
+        0, "of regions: numbers of each vector that are of its phrase", least=0, below=1 << 20, is_rare=True
     )
     sentence_end: int | None = setting(None, "hierarchical: the token that ends a sentence", least=3, is_rare=True)
     placed: bool = setting(False, "vectors of a source get a learned vector of their place", is_rare=True)
@@ -235,10 +235,10 @@ class ConditionalConfig:
     def _check_vectors(self) -> None:
         """Raises SettingError where settings do not suit sources that are vectors."""
         if not self.source_grid:
-            if self.source_width is None or self.source_width <= self.word_width + 4:
+            if self.source_width is None or self.source_width <= self.phrase_width + 4:
                 raise SettingError(
-                    f"source_width is {self.source_width}, of which {self.word_width} are of words; expected numbers "
-                    "of a region, of words, and 4 that say where it is"
+                    f"source_width is {self.source_width}, of which {self.phrase_width} are of a phrase; expected "
+                    "numbers of a region, of its phrase, and 4 that say where it is"
                 )
         elif len(self.source_grid) != 2 or self.source_grid[0] * self.source_grid[1] != self.max_source:
             raise SettingError(

@@ -1,4 +1,4 @@
-"""Writes an n-gram table as an ARPA file in the layout of KenLM's lmplz.
+"""Writes an n-gram table, in one piece or in shards, as an ARPA file in the layout of KenLM's lmplz.
 
 Numbers are the shortest decimals that `read_arpa` reads as the same float32 nats, so writing and reading is lossless.
 The file is replaced in one step: a kill at any moment leaves either the old one or the new one.
@@ -18,14 +18,14 @@ from chainrule.base.threads import run_all, thread_count
 from chainrule.errors import ModelFormatError
 from chainrule.ngram.arpa.writing_kernels import DAMAGED, MAX_NUMBER_BYTES, write_lines
 from chainrule.ngram.trie.records import context_path
+from chainrule.ngram.trie.table import Table
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy import ndarray
 
-    from chainrule.ngram.trie.table import Table
     from chainrule.text.vocabulary import Vocabulary
 
 TASK = "writing ARPA"
@@ -33,12 +33,18 @@ _BATCH = 1 << 15  # n-grams that a thread formats at once
 _LINE_BYTES = 128  # for each of them; if that is too little, the rest goes into a second buffer
 
 
-def write_arpa(path: str | os.PathLike[str], table: Table, vocabulary: Vocabulary, progress: Progress = silent) -> None:
+def write_arpa(
+    path: str | os.PathLike[str],
+    table: Table | Sequence[Table],
+    vocabulary: Vocabulary,
+    progress: Progress = silent,
+) -> None:
     """Writes a table, compressed where the name ends in .gz, .zst, .xz or .bz2. A backoff of -inf is written as
     -99, since KenLM cannot read -inf.
 
+    table: or the shards of one, as for `arpa_parts`.
     Raises OutputError where the file cannot be written; then, and when interrupted, an older file is unchanged. Raises
-    ModelFormatError where the table is damaged.
+    ModelFormatError where a table is damaged.
     """
     parts = arpa_parts(table, vocabulary, progress)
     with replace_file(Path(path)) as raw, compressing(raw, path) as file:
@@ -46,30 +52,35 @@ def write_arpa(path: str | os.PathLike[str], table: Table, vocabulary: Vocabular
             file.write(part)
 
 
-def arpa_parts(table: Table, vocabulary: Vocabulary, progress: Progress = silent) -> Iterator[bytes | memoryview]:
+def arpa_parts(
+    table: Table | Sequence[Table], vocabulary: Vocabulary, progress: Progress = silent
+) -> Iterator[bytes | memoryview]:
     """The contents of an ARPA file in parts of a few MB; use each part before asking for the next.
 
-    Raises ModelFormatError where the table is damaged.
+    table: or the shards of one, in order, each of which has all unigrams. Raises ModelFormatError where one is damaged.
     """
-    if len(vocabulary) != table.vocabulary_size:
-        raise ValueError(f"a vocabulary of {len(vocabulary)} tokens for a table of {table.vocabulary_size} unigrams")
-    return _parts(table, vocabulary, progress)
+    tables = [table] if isinstance(table, Table) else table
+    size = tables[0].vocabulary_size
+    if len(vocabulary) != size:
+        raise ValueError(f"a vocabulary of {len(vocabulary)} tokens for a table of {size} unigrams")
+    return _parts(tables, vocabulary, progress)
 
 
-def _parts(table: Table, vocabulary: Vocabulary, progress: Progress) -> Iterator[bytes | memoryview]:
-    total = sum(table.level_sizes)
+def _parts(tables: Sequence[Table], vocabulary: Vocabulary, progress: Progress) -> Iterator[bytes | memoryview]:
+    by_order = [tables[:1], *[tables] * (tables[0].order - 1)]
+    sizes = [sum(table.level_sizes[n] for table in own) for n, own in enumerate(by_order)]
     done = 0
     yield b"\\data\\\n"
-    for order, size in enumerate(table.level_sizes, start=1):
+    for order, size in enumerate(sizes, start=1):
         yield b"ngram %d=%d\n" % (order, size)
-    for order in range(1, table.order + 1):
+    for order, own in enumerate(by_order, start=1):
         yield b"\n\\%d-grams:\n" % order
-        for lines, ngrams in _format_order(table, vocabulary, order):
-            progress(TASK, done, total)
+        for lines, ngrams in itertools.chain.from_iterable(_format_order(table, vocabulary, order) for table in own):
+            progress(TASK, done, sum(sizes))
             yield lines
             done += ngrams
     yield b"\n\\end\\\n"
-    progress(TASK, total, total)
+    progress(TASK, sum(sizes), sum(sizes))
 
 
 def _format_order(table: Table, vocabulary: Vocabulary, order: int) -> Iterator[tuple[memoryview, int]]:

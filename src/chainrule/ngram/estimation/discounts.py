@@ -51,14 +51,19 @@ def estimate_discounts(order: int, n: Sequence[int], fallback: tuple[float, floa
 
 
 def single_discount(config: NGramConfig, order: int, adjusted: Int[ndarray, " ngrams"]) -> Discounts:
-    """config.discount, or D = n1 / (n1 + 2 n2); if that is impossible, the fallback and the reason.
-
-    The leave-one-out estimate of Ney, Essen and Kneser (1994), an upper bound of the optimal discount.
-    """
+    """config.discount, or that of `leave_one_out_discount`."""
     given = config.given_discount(order)
     if given is not None:
         return Discounts(order, (given,))
-    once, twice = counts_of_counts(adjusted, 2)
+    return leave_one_out_discount(order, *counts_of_counts(adjusted, 2))
+
+
+def leave_one_out_discount(order: int, once: int, twice: int) -> Discounts:
+    """D = n1 / (n1 + 2 n2); if that is impossible, the fallback and the reason.
+
+    The leave-one-out estimate of Ney, Essen and Kneser (1994), an upper bound of the optimal discount. once, twice: the
+    numbers n1 and n2 of n-grams with a count of 1 and of 2.
+    """
     if once == 0 or twice == 0:
         return Discounts(
             order,
@@ -71,7 +76,7 @@ def single_discount(config: NGramConfig, order: int, adjusted: Int[ndarray, " ng
 
 def counts_of_counts(adjusted: Int[ndarray, " ngrams"], largest: int) -> list[int]:
     """The numbers of n-grams with a count of 1, 2, ..., `largest`."""
-    return [int(value) for value in _tally(adjusted, largest)[1 : largest + 1]]
+    return [int(value) for value in tally(adjusted, largest)[1 : largest + 1]]
 
 
 def counts_of_counts_replacing(
@@ -81,7 +86,7 @@ def counts_of_counts_replacing(
 
     first: the node of adjusted[0]. replacement: a node, and the count to use for it instead; see kenlm_compatible.
     """
-    n = _tally(adjusted, 4)
+    n = tally(adjusted, 4)
     if replacement is not None:
         node, count = replacement
         n[min(adjusted[node - first], 5)] -= 1
@@ -89,7 +94,7 @@ def counts_of_counts_replacing(
     return [int(value) for value in n[1:5]]
 
 
-def _tally(adjusted: Int[ndarray, " ngrams"], largest: int) -> Int64[ndarray, " counts"]:
+def tally(adjusted: Int[ndarray, " ngrams"], largest: int) -> Int64[ndarray, " counts"]:
     """The numbers of counts that are 0, 1, ..., largest, and above."""
     n = np.zeros(largest + 2, np.int64)
     for part in parts_released(adjusted):

@@ -30,7 +30,7 @@ from chainrule.protocol import BEGIN, UNKNOWN
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from jaxtyping import Bool, Float64, Int, Int64
+    from jaxtyping import Bool, Float, Float32, Float64, Int, Int64
     from numpy import ndarray
 
     from chainrule.ngram.config import NGramConfig
@@ -171,6 +171,36 @@ def excludes_unknown(counts: Counts, config: NGramConfig) -> bool:
     return not config.open_vocabulary and counts.counts[1 + UNKNOWN] == 0
 
 
+def accepted(discounts: Discounts, config: NGramConfig) -> Discounts:
+    """The discounts. Raises EstimationError where they are a fallback and config.strict_discounts forbids it."""
+    if config.strict_discounts and discounts.problem:
+        raise EstimationError(f"{discounts.problem}; strict_discounts=False would use {discounts.fallback} instead")
+    return discounts
+
+
+def finish_unigrams(
+    counts: Counts,
+    config: NGramConfig,
+    log_backoff: float,
+    probs: Float[ndarray, " V"],
+    log_probs: Float32[ndarray, " V"],
+) -> None:
+    """Gives words that the text lacks their share, <s> nothing, and writes `log_probs`, after the unigrams' pass.
+
+    log_backoff: that of the empty context, in nats.
+    """
+    if not config.interpolate_unigrams:
+        # A tokenizer's alphabet or a given vocabulary may have types that the text lacks.
+        unseen = counts.counts[counts.level(1)] == 0
+        unseen[UNKNOWN], unseen[BEGIN] = True, False
+        probs[unseen] += np.exp(np.float32(log_backoff)) / np.count_nonzero(unseen)
+    probs[BEGIN] = 0
+    if excludes_unknown(counts, config):
+        probs[UNKNOWN] = 0
+    with np.errstate(divide="ignore"):
+        log_probs[:] = np.log(probs)
+
+
 def _contexts(counts: Counts, order: int, level: slice, start: int, stop: int) -> Contexts:
     totals, types = np.empty(stop - start, np.int64), np.empty(stop - start, np.int64)
     sum_children(start, stop, counts.begin, counts.counts[level], level.start, totals, types)
@@ -205,7 +235,9 @@ class _Passes:
             progress(TASK, order - 1, self.counts.order)
             yield order
             if order == 1:
-                self._finish_unigrams()
+                unigrams = self.counts.level(1)
+                outputs = self.probs[unigrams], self.log_probs[unigrams]
+                finish_unigrams(self.counts, self.config, float(self.log_backoffs[ROOT]), *outputs)
         progress(TASK, self.counts.order, self.counts.order)
 
     def pieces(self, order: int) -> list[tuple[int, int]]:
@@ -241,28 +273,13 @@ class _Passes:
 
     def add_discounts(self, discounts: Discounts) -> Discounts:
         """Records the discounts of the next order. Raises EstimationError under config.strict_discounts."""
-        if self.config.strict_discounts and discounts.problem:
-            raise EstimationError(f"{discounts.problem}; strict_discounts=False would use {discounts.fallback} instead")
-        self._discounts.append(discounts)
+        self._discounts.append(accepted(discounts, self.config))
         return discounts
 
     def estimates(self) -> Estimates:
         self.log_probs[ROOT] = self.log_backoffs[ROOT] = 0  # never queried
         discounts, records = tuple(self._discounts), self.counts.records
         return Estimates(self.log_probs, self.log_backoffs, discounts, self._kept(), records=records)
-
-    def _finish_unigrams(self) -> None:
-        unigrams = self.counts.level(1)
-        probs, seen = self.probs[unigrams], self.counts.counts[unigrams] != 0
-        if not self.config.interpolate_unigrams:
-            unseen = ~seen  # a tokenizer's alphabet or a given vocabulary may have types that the text lacks
-            unseen[UNKNOWN], unseen[BEGIN] = True, False
-            probs[unseen] += np.exp(self.log_backoffs[ROOT]) / np.count_nonzero(unseen)
-        probs[BEGIN] = 0
-        if excludes_unknown(self.counts, self.config):
-            probs[UNKNOWN] = 0
-        with np.errstate(divide="ignore"):
-            self.log_probs[unigrams] = np.log(probs)
 
     def _kept(self) -> Bool[ndarray, " nodes"] | None:
         if max(self.config.prune) == 0:

@@ -10,6 +10,9 @@ from chainrule.ngram.estimation.passes import relative_frequencies
 from chainrule.protocol import BEGIN, UNKNOWN
 
 if TYPE_CHECKING:
+    from jaxtyping import Float32
+    from numpy import ndarray
+
     from chainrule.ngram.config import NGramConfig
     from chainrule.ngram.counting.counts import Counts
     from chainrule.ngram.estimation.estimates import Estimates
@@ -23,10 +26,14 @@ def stupid_backoff(counts: Counts, config: NGramConfig, progress: Progress = sil
     vocabulary, <unk> gets nothing.
     """
     estimates = relative_frequencies(counts, config, progress)
-    unigrams = counts.level(1)
-    unseen = counts.counts[unigrams] == 0
+    score_unseen_words(counts, config, estimates.log_probs[counts.level(1)])
+    return estimates
+
+
+def score_unseen_words(counts: Counts, config: NGramConfig, log_probs: Float32[ndarray, " V"]) -> None:
+    """Writes the scores of words that the text lacks among those of all unigrams."""
+    unseen = counts.counts[counts.level(1)] == 0
     unseen[BEGIN] = False
     if not config.open_vocabulary:
         unseen[UNKNOWN] = False
-    estimates.log_probs[unigrams][unseen] = math.log(config.backoff_weight / (counts.level_sizes[0] - 1))
-    return estimates
+    log_probs[unseen] = math.log(config.backoff_weight / (counts.level_sizes[0] - 1))

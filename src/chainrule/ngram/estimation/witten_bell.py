@@ -16,6 +16,9 @@ from chainrule.ngram.config import NGramConfig
 from chainrule.ngram.estimation.passes import interpolate_by_weights
 
 if TYPE_CHECKING:
+    from jaxtyping import Float64, Int64
+    from numpy import ndarray
+
     from chainrule.ngram.counting.counts import Counts
     from chainrule.ngram.estimation.estimates import Estimates
 
@@ -25,8 +28,12 @@ _DEFAULT = NGramConfig(smoothing="witten-bell")
 def witten_bell(counts: Counts, config: NGramConfig = _DEFAULT, progress: Progress = silent) -> Estimates:
     """p(w|h) = (c(hw) + T(h) p(w|h')) / (c(h) + T(h)), where T(h) is the number of types seen after h."""
     return interpolate_by_weights(
-        counts,
-        config,
-        lambda contexts: contexts.totals / np.maximum(contexts.totals + contexts.types, 1),
-        progress,
+        counts, config, lambda contexts: witten_bell_weights(contexts.totals, contexts.types), progress
     )
+
+
+def witten_bell_weights(
+    totals: Int64[ndarray, " contexts"], types: Int64[ndarray, " contexts"]
+) -> Float64[ndarray, " contexts"]:
+    """c(h) / (c(h) + T(h)) of contexts that so many tokens and types follow."""
+    return totals / np.maximum(totals + types, 1)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from chainrule.ngram.models.ngram_model import NGramModel
     from chainrule.ngram.models.padded_model import PaddedModel
+    from chainrule.ngram.models.sharded_model import ShardedModel
     from chainrule.ngram.trie.table import Table
 
 
@@ -37,7 +38,7 @@ class StupidBackoff:
     is_distribution = False
     why_no_table = "it is of stupid backoff, whose scores are no distribution; train one with another smoothing"
 
-    def __init__(self, frequencies: NGramModel | PaddedModel, weight: float) -> None:
+    def __init__(self, frequencies: NGramModel | PaddedModel | ShardedModel, weight: float) -> None:
         """weight: the factor for each word of context that is dropped."""
         self.frequencies, self.weight = frequencies, weight
         self.vocabulary_size = frequencies.vocabulary_size
@@ -57,7 +58,8 @@ class StupidBackoff:
 
     @property
     def table(self) -> Table:
-        return self.frequencies.table
+        """Of a model that is not in shards."""
+        return self.frequencies.table  # type: ignore[union-attr]
 
     def score(
         self,

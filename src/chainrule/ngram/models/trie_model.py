@@ -123,6 +123,21 @@ class TrieModel(StreamScorer):
             steps.append(BackoffStep(length, high - low, float(log_backoffs[node]), own))
         return steps[::-1]
 
+    def continuations(
+        self, state: Contexts, context_length: int
+    ) -> tuple[Int32[ndarray, " tokens"], Float32[ndarray, " tokens"], Float32[ndarray, " tokens"]]:
+        """The tokens that the table has after so many last tokens of the first row: their ids, ascending, the stored
+        log-probabilities, and those after a context that is shorter by one. Empty where the table lacks the context.
+        """
+        _, (words, log_probs, begin, _), contexts = next(iter(self._tries(state[:1])))
+        node = contexts[0, context_length - 1]
+        low, high = (0, 0) if node == NO_NODE else (int(bound) for bound in children(words, begin, node))
+        tokens = np.array(words[low:high], np.int32)
+        shorter = state[:1].copy()
+        shorter[0, context_length - 1 :] = NO_NODE
+        lower = self.log_probs_of(shorter, np.zeros(len(tokens), np.int32), tokens)
+        return tokens, np.array(log_probs[low:high]), lower
+
     @property
     def _begin_state(self) -> Int64[ndarray, " order-1"]:
         return np.array([1 + BEGIN, *[NO_NODE] * (self.order - 2)][: self.order - 1], np.int64)

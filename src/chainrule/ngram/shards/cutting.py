@@ -9,12 +9,15 @@ import numpy as np
 
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.ngram.config import SHARDS
+from chainrule.ngram.model_class import base_of, model_from_settings
 from chainrule.ngram.models.ngram_model import NGramModel
 from chainrule.ngram.models.sharded_model import NODE_BITS, ShardedModel
 from chainrule.ngram.trie.records import NODE, Records, context_type, narrowest
 from chainrule.ngram.trie.table import Table, table_from_records
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy import ndarray
 
     from chainrule.base.progress import Progress
@@ -23,22 +26,29 @@ MAX_SHARDS = 10_000
 TASK = "cutting into shards"
 
 
-def shard_model(model: Any, shards: int, progress: Progress) -> ShardedModel:
+def shard_model(model: Any, shards: int, progress: Progress) -> Any:
     """The model in shards of about as many n-grams, fewer where the vocabulary is small. Raises SettingError."""
-    if not isinstance(shards, int) or isinstance(shards, bool) or not 1 <= shards <= MAX_SHARDS:
-        raise SettingError(f"shards is {shards!r}; expected a whole number from 1 to {MAX_SHARDS:,}")
-    if isinstance(model, ShardedModel):
+    check_shards(shards)
+    base = base_of(model)
+    if isinstance(base, ShardedModel):
         raise SettingError("the model is in shards already; cut the model that it was made from again")
-    if not isinstance(model, NGramModel):
-        why = getattr(model, "why_no_table", None) or "it is compact"
+    if not isinstance(base, NGramModel):
+        why = getattr(base, "why_no_table", None) or "it is compact"
         raise SettingError(f"only a plain n-gram model can be cut into shards; this one is not: {why}")
-    edges = _edges(model.table, shards)
+    table = base.table
+    edges = edges_of(table.vocabulary_size, shards, lambda word: sum(b - a for a, b in _spans(table, 0, word)))
     tables: list[Table] = []
     for first, last in itertools.pairwise(edges):
         progress(TASK, len(tables), len(edges) - 1)
-        tables.append(shard_of(model.table, first, last))
+        tables.append(shard_of(table, first, last))
     progress(TASK, len(tables), len(tables))
-    return ShardedModel(tables, edges)
+    return model_from_settings(model.settings, ShardedModel(tables, edges))
+
+
+def check_shards(shards: int) -> None:
+    """Raises SettingError where a model cannot have so many shards."""
+    if not isinstance(shards, int) or isinstance(shards, bool) or not 1 <= shards <= MAX_SHARDS:
+        raise SettingError(f"shards is {shards!r}; expected a whole number from 1 to {MAX_SHARDS:,}")
 
 
 def shard_of(table: Table, first: int, last: int) -> Table:
@@ -127,17 +137,20 @@ def _spans(table: Table, first: int, last: int) -> list[tuple[int, int]]:
     return spans
 
 
-def _edges(table: Table, shards: int) -> list[int]:
-    """Cuts the vocabulary into ranges of first words with about as many n-grams each."""
-    size, edges = table.vocabulary_size, [0]
-    total = sum(high - low for low, high in _spans(table, 0, size))
+def edges_of(vocabulary_size: int, shards: int, ngrams_before: Callable[[int], int]) -> list[int]:
+    """Cuts the vocabulary into ranges of first words with about as many n-grams each.
+
+    ngrams_before: how many n-grams, from bigrams on, begin with a word below some id.
+    """
+    edges = [0]
+    total = ngrams_before(vocabulary_size)
     for k in range(1, shards):
-        low, high = edges[-1], size
+        low, high = edges[-1], vocabulary_size
         while low < high:  # the first word at which enough n-grams came before
             middle = (low + high) // 2
-            if sum(stop - start for start, stop in _spans(table, 0, middle)) * shards < k * total:
+            if ngrams_before(middle) * shards < k * total:
                 low = middle + 1
             else:
                 high = middle
         edges.append(low)
-    return sorted({*edges, size})
+    return sorted({*edges, vocabulary_size})

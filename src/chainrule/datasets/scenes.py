@@ -1,0 +1,80 @@
+"""Scenes of one to three shapes side by side, with a caption, a paragraph, and a phrase for the box of each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from chainrule.datasets.shapes import SHAPES, SIDE, covered
+
+if TYPE_CHECKING:
+    from jaxtyping import UInt8
+    from numpy import ndarray
+
+    from chainrule.datasets.chance import Chance
+
+PLACES = ("on the left", "in the middle", "on the right")
+COLOURS = {"red": (220, 30, 30), "green": (20, 150, 60), "blue": (40, 70, 220), "black": (20, 20, 20)}
+SIZES = {"small": (4, 6), "large": (10, 12)}  # half of the width of a shape: least and most
+GROUND = 240
+_EMPTY = 3  # of so many places, one is empty
+
+
+class Thing(NamedTuple):
+    """A shape. place: of `PLACES`. x, y: its centre, within the place. half: half of its width."""
+
+    place: int
+    size: str
+    colour: str
+    shape: str
+    x: int
+    y: int
+    half: int
+
+    @property
+    def phrase(self) -> str:
+        return f"a {self.size} {self.colour} {self.shape}"
+
+    @property
+    def box(self) -> list[int]:
+        """Left, top, right and bottom in pixels of the scene."""
+        x = self.place * SIDE + self.x
+        return [x - self.half, self.y - self.half, x + self.half + 1, self.y + self.half + 1]
+
+
+Scene = tuple[Thing, ...]
+
+
+def scene(chance: Chance) -> Scene:
+    """One to three shapes, from left to right."""
+    places = [place for place in range(len(PLACES)) if chance.below(_EMPTY)] or [chance.below(len(PLACES))]
+    return tuple(_thing(chance, place) for place in places)
+
+
+def _thing(chance: Chance, place: int) -> Thing:
+    size = chance.choice(tuple(SIZES))
+    least, most = SIZES[size]
+    half = least + chance.below(most - least + 1)
+    x, y = (half + chance.below(SIDE - 2 * half) for _ in range(2))
+    return Thing(place, size, chance.choice(tuple(COLOURS)), chance.choice(SHAPES), x, y, half)
+
+
+def caption(scene: Scene) -> str:
+    """One sentence: a red circle on the left and a blue square on the right."""
+    *first, last = (f"a {thing.colour} {thing.shape} {PLACES[thing.place]}" for thing in scene)
+    return f"{' , '.join(first)} and {last}" if first else last
+
+
+def paragraph(scene: Scene) -> str:
+    """A sentence for each shape: on the left is a large red circle ."""
+    return " ".join(f"{PLACES[thing.place]} is {thing.phrase} ." for thing in scene)
+
+
+def drawn(scene: Scene) -> UInt8[ndarray, "row column channel"]:
+    """The picture of a scene."""
+    picture = np.full((SIDE, SIDE * len(PLACES), 3), GROUND, np.uint8)
+    for thing in scene:
+        own = picture[:, thing.place * SIDE : (thing.place + 1) * SIDE]
+        own[covered(thing.shape, thing.x, thing.y, thing.half)] = COLOURS[thing.colour]
+    return picture

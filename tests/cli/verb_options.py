@@ -1,0 +1,297 @@
+"""The options of every verb, as its help must have them."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from chainrule.base.settings import is_rare
+from chainrule.neural.config import NETWORKS, TWO_SIDED
+from chainrule.neural.config.caption import CaptionConfig
+from chainrule.neural.config.conditional import ConditionalConfig
+from chainrule.neural.config.labelling import LABELLING
+from chainrule.neural.config.pictures import ResNetLabelling, ViTLabelling
+from chainrule.neural.config.tree import TreeConfig
+from chainrule.training.config import TrainingConfig
+from chainrule.training.finetuning_config import FineTuningConfig
+from chainrule.training.label_config import LabelTraining
+from chainrule.vectors.config import VectorsConfig
+
+
+def flag(name: str) -> str:
+    """Of a field of a configuration."""
+    return "--output-layer" if name == "output" else "--" + name.replace("_", "-")
+
+
+MIXING = {"--mix", "--mix-bytes", "--mix-seed"}
+READING = {"--document", "--field", "--encoding-errors", "--suffixes"}  # of all verbs that take texts
+TOKENIZER = {"--tokenizer", "--normalise", "--vocabulary", "--vocabulary-size", "--vocabulary-min-count", "--markers"}
+NETWORK = (
+    {"--output", "--valid", "--resume", "--vectors", "--fixed-vectors", *TOKENIZER, "--overwrite", "--json"}
+    | READING
+    | MIXING
+)
+TRAINING = {flag(each.name) for each in fields(TrainingConfig)}
+VERBS = {
+    **{
+        f"train {name}": {
+            "TEXTS",
+            *NETWORK,
+            *TRAINING,
+            *(flag(each.name) for each in fields(config) if not is_rare(each)),
+        }
+        | ({"--preset"} if name in ("transformer", "masked") else set())
+        for name, config in {**NETWORKS, **TWO_SIDED, "tree": TreeConfig}.items()
+    },
+    "train ngram": {"TEXTS", "--output", "--order", *TOKENIZER, "--prune", "--interpolate-unigrams", "--smoothing"}
+    | {
+        "--counts",
+        "--tune",
+        "--discount",
+        "--pseudocount",
+        "--weights",
+        "--weights-by",
+        "--backoff-weight",
+        "--open-vocabulary",
+        "--begins",
+        "--compact",
+        "--memory",
+        "--spark",
+        "--shards",
+    }
+    | {"--strict-discounts", "--kenlm-compatible", "--overwrite", "--json"}
+    | READING
+    | MIXING,
+    "train channel": {"PAIRS", "--output", "--rounds", "--channel", "--grammar", "--inflections", "--overwrite"},
+    "train translation": {"--source", "--target", "--pairs", "--source-field", "--target-field", "--valid", "--output"}
+    | {"--resume", "--source-tokenizer", "--vectors", "--source-vectors", "--fixed-vectors", "--overwrite", "--json"}
+    | TOKENIZER
+    | TRAINING
+    | {flag(each.name) for each in fields(ConditionalConfig) if not is_rare(each)},
+    "train paragraph": {"--pictures", "--encoder", "--regions", "--phrases", "--valid", "--output", "--resume"}
+    | {"--discriminator", "--overwrite", "--json"}
+    | TOKENIZER
+    | TRAINING
+    | {flag(each.name) for each in fields(CaptionConfig) if not is_rare(each) and each.name != "decoder"},
+    "train caption": {"--pictures", "--encoder", "--tuned", "--features", "--valid", "--output", "--resume"}
+    | {"--overwrite", "--json", "--regions", "--phrases"}
+    | TOKENIZER
+    | TRAINING
+    | {flag(each.name) for each in fields(CaptionConfig) if not is_rare(each)}
+    | {
+        f"--encoder-{each.name.replace('_', '-')}"
+        for config in (ResNetLabelling, ViTLabelling)
+        for each in fields(config)
+        if not is_rare(each) and each.name not in ("flip", "shift")
+    },
+    "train classifier": {"DATA", "--output", "--network", "--unit", "--test", "--strict", "--resume"}
+    | {"--vectors", "--fixed-vectors", "--overwrite", "--json"}
+    | TOKENIZER
+    | {flag(each.name) for kind in LABELLING.values() for each in fields(kind) if not is_rare(each)}
+    | {flag(each.name) for each in fields(LabelTraining)},
+    "train uniform": {"TEXTS", "--output", *TOKENIZER, "--overwrite", "--json"} | READING | MIXING,
+    "harness": {"ARGUMENTS"},
+    "train vectors": {"TEXTS", "--counts", "--output", "--resume", *TOKENIZER, "--overwrite", "--json"}
+    | {flag(each.name) for each in fields(VectorsConfig)}
+    | READING
+    | MIXING,
+    "evaluate": {"MODEL", "TEXTS", "--minimal-pairs", "--pseudo", "--strict", "--tokenizer", "--markers", "--ends"}
+    | {"--source", "--target", "--pairs", "--pictures", "--vectors", "--beam", "--max-tokens"}
+    | {"--similarity", "--analogies", "--restrict", "--rule", "--unknown", "--json"}
+    | READING,
+    "score": {"MODEL", "TEXT", "--tokens", "--words", "--characters", "--bytes", "--tokenizer", "--markers", "--json"}
+    | READING,
+    "adapt": {"MODEL", "TEXTS", "--output", "--valid", "--resume", "--markers", "--overwrite", "--json"}
+    | READING
+    | MIXING
+    | TRAINING,
+    "finetune": {"MODEL", "--data", "--output", "--test", "--strict", "--pairs", "--words", "--resume", "--markers"}
+    | {"--overwrite", "--json"}
+    | {flag(each.name) for each in fields(FineTuningConfig)},
+    "prompt": {"MODEL", "--template", "--data", "--choices", "--answer", "--shots", "--examples", "--seeds", "--orders"}
+    | {"--between", "--calibrate", "--normalise", "--match", "--max-tokens", "--show", "--output", "--overwrite"}
+    | {"--markers", "--json"},
+    "rank": {
+        "MODEL",
+        "--queries",
+        "--documents",
+        "--by",
+        "--mu",
+        "--lambda",
+        "--top",
+        "--judgements",
+        "--markers",
+        "--json",
+    },
+    "classify": {"MODEL", "TEXT", "--data", "--strict", "--markers", "--page", "--overwrite", "--json"} | READING,
+    "fill": {"MODEL", "TEXT", "--top", "--mask", "--markers", "--json"},
+    "embed": {"MODEL", "TEXT", "--output", "--layer", "--pooling", "--precision", "--words", "--tokens", "--vocabulary"}
+    | {"--markers", "--overwrite"}
+    | READING,
+    "nearest": {"MODEL", "SENTENCE", "TEXT", "--top", "--layer", "--pooling", "--markers", "--json"}
+    | {"--restrict", "--contexts"}
+    | READING,
+    "analogy": {"VECTORS", "A", "B", "C", "--rule", "--top", "--restrict", "--json"},
+    "odd": {"VECTORS", "WORDS", "--json"},
+    "map": {"VECTORS", "--output", "--words", "--method", "--seed", "--overwrite"},
+    "next": {"MODEL", "PROMPT", "--top", "--tokenizer", "--markers", "--json"},
+    "generate": {
+        "MODEL",
+        "PROMPT",
+        "--number",
+        "--seed",
+        "--stream",
+        "--tree",
+        "--overwrite",
+        "--tokenizer",
+        "--markers",
+        "--json",
+    }
+    | {"--max-tokens", "--min-tokens", "--begin", "--stop", "--allow", "--ban", "--no-repeat", "--unknown"}
+    | {"--temperature", "--top-k", "--top-p", "--min-p", "--typical", "--repetition-penalty"}
+    | {"--beam", "--rank-by", "--alpha", "--groups", "--diversity", "--must-end"},
+    "caption": {"MODEL", "PICTURES", "--beam", "--rank-by", "--alpha", "--nbest", "--max-tokens", "--tree"}
+    | {"--overwrite", "--json", "--paragraph"},
+    "translate": {
+        "MODEL",
+        "TEXT",
+        "--beam",
+        "--rank-by",
+        "--alpha",
+        "--nbest",
+        "--alignments",
+        "--references",
+        "--begin",
+        "--max-tokens",
+        "--sample",
+        "--seed",
+        "--tree",
+        "--overwrite",
+        "--json",
+    }
+    | {"--temperature", "--top-k", "--top-p", "--min-p", "--typical", "--repetition-penalty"}
+    | READING,
+    "draw": {"MODELS", "--output", "--show", "--overwrite"},
+    "attend": {"MODEL", "TEXT", "TARGET", "--output", "--beside", "--overwrite"},
+    "inspect": {"MODEL", "INPUT", "--output", "--units", "--unit", "--picture", "--patches", "--overwrite"},
+    "lsp": {"MODEL", "--number", "--delay", "--correct", "--channel", "--lexicon", "--keep", "--tokenizer"},
+    "serve": {
+        "MODELS",
+        "--host",
+        "--port",
+        "--api-key-file",
+        "--no-key",
+        "--workers",
+        "--memory",
+        "--max-tokens",
+        "--exit-on-failure",
+        "--log-requests",
+    },
+    "shard-serve": {"MODEL", "--shards", "--host", "--port"},
+    "explore": {"MODELS", "--port", "--no-browser"},
+    "chat": {
+        "MODEL",
+        "--url",
+        "--api-key-file",
+        "--log",
+        "--system",
+        "--template",
+        "--max-tokens",
+        "--stop",
+        "--seed",
+        "--json",
+    }
+    | {"--temperature", "--top-k", "--top-p", "--min-p", "--typical", "--repetition-penalty"},
+    "detect": {"MODEL", "TEXT", "--machine", "--masked", "--perturbations", "--output", "--quiz", "--plot", "--number"}
+    | {"--seed", "--markers", "--overwrite", "--json"}
+    | READING,
+    "complete": {
+        "MODEL",
+        "--url",
+        "--api-key-file",
+        "--number",
+        "--tokenizer",
+        "--markers",
+        "--json",
+        "--correct",
+        "--channel",
+        "--lexicon",
+    },
+    "compare": {
+        "TEXTS",
+        "--text",
+        "--output",
+        "--plot",
+        "--heldout",
+        "--order",
+        "--minutes",
+        "--smoothing",
+        "--labels",
+        "--networks",
+        "--source",
+        "--target",
+        "--pairs",
+        "--beam",
+        "--max-tokens",
+        "--vectors",
+        *TOKENIZER,
+        "--overwrite",
+        "--json",
+    }
+    | READING,
+    "data": {"NAME", "--output", "--examples", "--seed", "--overwrite", "--json"},
+    "experiment": {"NAME", "--output", "--seed", "--minutes", "--overwrite", "--json"},
+    "filter": {"TEXTS", "--model", "--keep", "--below", "--difference", "--output", "--tokenizer", "--markers"}
+    | {"--overwrite", "--json"}
+    | READING,
+    "rescore": {"LISTS", "--model", "--weight", "--weights", "--tune", "--objective", "--restarts", "--seed"}
+    | {
+        "--weights-out",
+        "--sources",
+        "--references",
+        "--output",
+        "--nbest-out",
+        "--format",
+        "--scores",
+        "--costs",
+        "--spelling",
+        "--share",
+    }
+    | {"--bleu", "--tokenizer", "--markers", "--overwrite", "--json"},
+    "correct": {"MODEL", "TEXT", "--channel", "--rate", "--at-least", "--keep", "--lexicon", "--beam", "--candidates"}
+    | {"--references", "--diff", "--interactive", "--output", "--tokenizer", "--json", "--overwrite", "--errant"}
+    | {
+        "--grammar",
+        "--grammar-rate",
+        "--inflections",
+        "--corrector",
+        "--corrector-weight",
+        "--rescore-by",
+        "--rescore-weight",
+        "--settings",
+        "--tune",
+        "--maximise",
+    }
+    | READING,
+    "noise": {"TEXTS", "--channel", "--rate", "--seed", "--model", "--best", "--output", "--tokenizer", "--overwrite"}
+    | {"--inflections", "--pairs"}
+    | READING,
+    "convert": {"SOURCE", "TARGET", "--tokenizer", "--normalise", "--compact", "--to", "--allow-pickle", "--overwrite"}
+    | {"--shards"},
+    "mix": {"MODELS", "--output", "--tune", "--weights", "--kind", "--buckets", "--cache", "--static"}
+    | {"--tokenizer", "--markers", "--overwrite", "--json"}
+    | READING,
+    "lmplz": {"--order", "--text", "--arpa", "--prune", "--discount_fallback", "--limit_vocab_file"}
+    | {"--interpolate_unigrams", "--skip_symbols", "--vocab_pad", "--verbose_header", "--memory", "--temp_prefix"}
+    | {"--minimum_block", "--sort_block", "--block_count", "--vocab_estimate", "--renumber", "--intermediate"}
+    | {"--collapse_values"},
+    "prune": {"MODEL", "--output", "--entropy", "--to-ngrams", "--vocabulary", "--for-text", "--histories"}
+    | {"--tokenizer", "--markers", "--overwrite", "--json"}
+    | READING,
+    "count": {"TEXTS", "--output", "--order", *TOKENIZER, "--overwrite", "--json"}
+    | {"--window", "--weighting", "--sides", "--memory"}
+    | READING,
+    "split": {"TEXTS", "--into", "--overwrite", "--json"} | READING,
+    "pixels": {"SOURCE", "--output", "--size", "--columns", "--levels", "--overwrite"},
+    "info": {"MODEL", "--json"},
+    "verify": {"MODEL"},
+}
