@@ -122,6 +122,7 @@ def line_plot(
     check_matplotlib()
     from matplotlib import rc_context
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
     names = [_short(xml_text(name)) for name in (*(line.label for line in lines), *levels)]
     columns = max(1, int((WIDTH - 0.2) / (_LETTER * max(map(cell_len, names)) + 0.6)))
@@ -136,6 +137,8 @@ def line_plot(
             dashes = _DASHES[i % len(_DASHES)]
             axes.axhline(value, color=QUIET.light, linestyle=dashes, linewidth=1.5, label=xml_text(name))
         _frame(axes, x, y)
+        if not (x.log or x.categories) and all(float(value).is_integer() for line in lines for value in line.x):
+            axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
         figure.legend(
             axes.lines,
             names,
@@ -225,7 +228,7 @@ def _frame(axes: Axes, x: Axis, y: Axis) -> None:
 
 
 def _set_ticks(axes: Axes, axis: Axis, drawn: DrawnAxis) -> None:
-    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator, ScalarFormatter
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator, ScalarFormatter
 
     if axis.categories:
         names = [xml_text(name) for name in axis.categories]
@@ -242,8 +245,6 @@ def _set_ticks(axes: Axes, axis: Axis, drawn: DrawnAxis) -> None:
         drawn.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     else:
         drawn.set_major_formatter(ScalarFormatter(useOffset=False))
-        if drawn is axes.xaxis and all(float(x).is_integer() for line in axes.lines for x in line.get_xdata()):
-            drawn.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
 
 
 def _needed_width(names: Sequence[str]) -> float:
