@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
-import subprocess
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
@@ -16,6 +17,7 @@ from browser import CHROMIUM, Browser, Page
 from running import Running, running
 
 import chainrule
+from chainrule.cli.main import run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -118,9 +120,13 @@ def cells(page: Page, caption: str) -> list[list[str]]:
     return found
 
 
-def command_line(*arguments: str | Path, stdin: str = "") -> str:
-    run = [sys.executable, "-m", "chainrule", *map(str, arguments)]
-    return subprocess.run(run, input=stdin, capture_output=True, text=True, check=True, encoding="utf-8").stdout
+def command_line(*arguments: object, stdin: str = "") -> str:
+    """What a command prints."""
+    printed = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(printed):
+        patch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(stdin.encode()))))  # type: ignore[arg-type]
+        assert run([*map(str, arguments)]) == 0
+    return printed.getvalue()
 
 
 def unnamed(page: Page) -> list[dict[str, Any]]:
@@ -179,6 +185,8 @@ def test_next_words_are_those_of_the_command_line(
     )
     assert exact == pytest.approx([row["prob"] for row in expected], abs=1e-6)
     assert [row[0] for row in cells(page, "The likeliest tokens")] == [row["token"] for row in expected]
+    heights = "['.drawn', '.model'].map(name => document.querySelector(name).offsetHeight)"
+    assert 0 < page.evaluate(f"{heights}[0]") < page.evaluate(f"{heights}[1]")  # the grey of the model is to be seen
 
 
 def test_surprisal_is_that_of_the_command_line(

@@ -31,4 +31,5 @@ def session() -> Iterator[SparkSession]:
         session.conf.set("spark.sql.files.openCostInBytes", "0")
         session.conf.set("spark.sql.shuffle.partitions", "2")
         session.conf.set("spark.sql.codegen.wholeStage", "false")
+        session.conf.set("spark.sql.adaptive.enabled", "false")
         yield session

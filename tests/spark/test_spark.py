@@ -75,8 +75,8 @@ def test_a_model_of_spark_is_the_local_model(
 def test_the_rows_of_a_data_frame_and_tasks_that_are_killed(
     session: SparkSession, fixtures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rows have no order, so that ids are those of sorted tokens; of 7 tasks some are empty, and two are killed."""
-    lines = (fixtures / "train.txt").read_text().splitlines()[:300]
+    """Rows have no order, so that ids are those of sorted tokens; some tasks are empty, and two are killed."""
+    lines = (fixtures / "train.txt").read_text().splitlines()[:100]
     rows = session.createDataFrame([(i, line) for i, line in enumerate(lines)], "id long, text string")
 
     def killed_once(work: Callable[..., Iterator[RecordBatch]], flag: str) -> Callable[..., Iterator[RecordBatch]]:
@@ -90,21 +90,21 @@ def test_the_rows_of_a_data_frame_and_tasks_that_are_killed(
         return first_killed
 
     flags = [str(tmp_path / "reading"), str(tmp_path / "estimating")]
-    config = NGramConfig(order=3)
+    config = NGramConfig(order=2)
     one = chainrule.spark.train(session, rows.coalesce(1), config, column="text", partitions=1)
-    cut = rows.repartition(3, "id").mapInArrow(killed_once(iter, flags[0]), rows.schema).repartition(7)
+    cut = rows.repartition(3, "id").mapInArrow(killed_once(iter, flags[0]), rows.schema).repartition(4)
     monkeypatch.setattr(estimating_shards, "estimate_order", killed_once(estimating_shards.estimate_order, flags[1]))
-    seven = chainrule.spark.train(session, cut, config, column="text", partitions=7, shards=3)
+    three = chainrule.spark.train(session, cut, config, column="text", partitions=3, shards=3)
     assert all(map(os.path.exists, flags))
     one.save(tmp_path / "one")
-    assert data_of(in_shards(one, 3), tmp_path / "cut") == data_of(seven, tmp_path / "seven")
+    assert data_of(in_shards(one, 3), tmp_path / "cut") == data_of(three, tmp_path / "three")
 
     in_order = chainrule.train(chainrule.Lines(lines), config)
     heldout = str(fixtures / "heldout.txt")
     bits = [model.evaluate(heldout).bits_per_byte for model in (one, in_order)]
     assert bits[0] == pytest.approx(bits[1], abs=1e-6)
 
-    likelihood = chainrule.spark.evaluate(session, heldout, tmp_path / "seven")
+    likelihood = chainrule.spark.evaluate(session, heldout, tmp_path / "three")
     local = one.evaluate(heldout)
     assert (likelihood.documents, likelihood.tokens, likelihood.bytes) == (local.documents, local.tokens, local.bytes)
     assert likelihood.log_prob == local.text_log_prob
@@ -177,6 +177,25 @@ def test_the_command_line_without_java(
     assert run(["train", "ngram", str(fixtures / "train.txt"), "-o", str(tmp_path / "lm"), "--spark", "local[2]"]) == 1
     assert "Spark needs Java" in capsys.readouterr().err
     assert not (tmp_path / "lm").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--shards", "2"], "--shards needs --spark; chainrule convert --shards cuts a model that is trained."),
+        (
+            ["--spark", "local[2]", "--memory", "1G"],
+            "--memory bounds the counting on this machine",
+        ),
+        (["--spark", "local[2]", "--document", "file"], "give chainrule.spark.train in Python a data frame"),
+        (["--spark", "local[2]", "--shards", "2", "--compact"], "--shards is for a folder that is not compact"),
+    ],
+)
+def test_options_that_do_not_go_together(
+    options: list[str], message: str, fixtures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["train", "ngram", str(fixtures / "train.txt"), "-o", str(tmp_path / "lm"), *options]) != 0
+    assert message in " ".join(capsys.readouterr().err.replace("│", "").split())
 
 
 def test_a_process_has_one_session(session: SparkSession) -> None:

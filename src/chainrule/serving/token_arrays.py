@@ -57,18 +57,16 @@ def token_arrays(names: TokenNames, texts: Sequence[TokenRows]) -> list[Json]:
     A token's log-probability is one number in both fields, so that clients can compare them.
     """
     rows = joined(texts)
-    own_names, numbers = names.all_json(rows.ids.tolist()), _numbers(rows.log_probs)
+    own_names, numbers = names.json(rows.ids), _numbers(rows.log_probs)
     own = list(map(b":".join, zip(own_names, numbers, strict=True)))
     tops, offsets = _tops(names, rows, own), json_numbers(rows.offsets)
-    cuts = accumulate((len(text.ids) for text in texts), initial=0)
+    cuts = list(accumulate((len(text.ids) for text in texts), initial=0))
+    for text, begin in zip(texts, cuts, strict=False):
+        numbers[begin : begin + text.unknown] = tops[begin : begin + text.unknown] = [b"null"] * text.unknown
+    columns = {"tokens": own_names, "token_logprobs": numbers, "top_logprobs": tops, "text_offset": offsets}
     return [
-        {
-            "tokens": _array(own_names[begin:end]),
-            "token_logprobs": _array(numbers[begin:end], text.unknown),
-            "top_logprobs": _array(tops[begin:end], text.unknown),
-            "text_offset": _array(offsets[begin:end]),
-        }
-        for text, (begin, end) in zip(texts, pairwise(cuts), strict=True)
+        {field: json_fragment(b"[" + b",".join(column[begin:end]) + b"]") for field, column in columns.items()}
+        for begin, end in pairwise(cuts)
     ]
 
 
@@ -78,18 +76,12 @@ def _tops(names: TokenNames, rows: TokenRows, own: list[bytes]) -> list[bytes]:
     k = ids.shape[1]
     if not k:
         return [b"{" + pair + b"}" for pair in own]
-    pairs = list(map(b":".join, zip(names.all_json(ids.ravel().tolist()), _numbers(log_probs.ravel()), strict=True)))
+    pairs = list(map(b":".join, zip(names.json(ids.ravel()), _numbers(log_probs.ravel()), strict=True)))
     are_others = (ids != rows.ids[:, None]).tolist()
     return [
         b"{" + b",".join([*compress(pairs[i * k : i * k + k], are_others[i]), pair]) + b"}"
         for i, pair in enumerate(own)
     ]
-
-
-def _array(parts: list[bytes], unknown: int = 0) -> Any:
-    """An array of JSON values, the first `unknown` of them null."""
-    parts[:unknown] = [b"null"] * len(parts[:unknown])
-    return json_fragment(b"[" + b",".join(parts) + b"]")
 
 
 def _numbers(log_probs: Float32[ndarray, " T"] | Float64[ndarray, " T"]) -> list[bytes]:

@@ -5,9 +5,14 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from chainrule.serving.json_bytes import json_text
 
 if TYPE_CHECKING:
+    from jaxtyping import Int32
+    from numpy import ndarray
+
     from chainrule.text.tokenizer import Tokenizer
 
 IMPOSSIBLE = -9999.0  # in place of -inf, which JSON lacks
@@ -19,7 +24,7 @@ class TokenNames:
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._vocabulary = tokenizer.vocabulary
         self._names: dict[int, str] = {}
-        self._json: dict[int, bytes] = {}
+        self._json = np.full(tokenizer.vocabulary_size, None, object)
         self.restore = lru_cache(1 << 16)(tokenizer.restore)
 
     def name(self, token: int) -> str:
@@ -34,13 +39,14 @@ class TokenNames:
             self._names[token] = name
         return name
 
-    def all_json(self, tokens: list[int]) -> list[bytes]:
+    def json(self, tokens: Int32[ndarray, " T"]) -> list[bytes]:
         """Their names as JSON."""
-        try:
-            return [self._json[token] for token in tokens]
-        except KeyError:
-            self._json |= {token: json_text(self.name(token)) for token in {*tokens} - self._json.keys()}
-            return [self._json[token] for token in tokens]
+        names: list[bytes] = self._json[tokens].tolist()
+        if None in names:
+            for token in np.unique(tokens).tolist():
+                self._json[token] = json_text(self.name(token))
+            names = self._json[tokens].tolist()
+        return names
 
 
 def finite(log_prob: float) -> float:

@@ -12,6 +12,7 @@ All but the second are shuffles; `range_estimates.py` has their tasks.
 from __future__ import annotations
 
 import itertools
+from collections import defaultdict
 from contextlib import ExitStack
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -28,9 +29,9 @@ from chainrule.ngram.shards.cutting import edges_of
 from chainrule.ngram.shards.joining import EstimatedLevel, Piece, shard_of_pieces
 from chainrule.ngram.training import record_of_estimates
 from chainrule.ngram.trie.table import Table
+from chainrule.spark.chunks import CHUNKS, gather_chunks
 from chainrule.spark.packing import unpack
 from chainrule.spark.range_estimates import (
-    CHUNKS,
     MESSAGES,
     SORTED_BY,
     RangeSummary,
@@ -54,7 +55,6 @@ if TYPE_CHECKING:
     from chainrule.ngram.model_class import AnyNGram
 
 TASK = "estimating on Spark"
-_PARTITION_BYTES = 1 << 26  # of a model, that come to the driver at once
 _NGRAM_BYTES = 24  # of a model, with its index
 
 
@@ -72,7 +72,7 @@ def estimate_shards(
     runs: rows of PARTS, of ranges of words with these bounds. config: of a smoothing that `check_by_level` accepts, and
     of order 2 or more. name: of the text, for messages. Raises TextError, EstimationError.
     """
-    steps = config.order + 2
+    steps = config.order + 1
     with ExitStack() as stack:
 
         def exchange(rows: DataFrame, work: Callable[..., Iterator[RecordBatch]], columns: Sequence[str]) -> DataFrame:
@@ -103,9 +103,13 @@ def estimate_shards(
         pieces = pieces.sortWithinPartitions(*SORTED_BY).mapInArrow(work, MESSAGES)
         chunks = pieces.repartition(len(edges) - 1, "part").sortWithinPartitions(*SORTED_BY)
         work = partial(build_shards, log_probs=unigrams.log_probs, log_backoffs=log_backoffs)
-        size = _NGRAM_BYTES * int(summary.ngrams_before[-1]) + len(edges) * 2 * _NGRAM_BYTES * bounds[-1]
-        chunks = chunks.mapInArrow(work, CHUNKS).repartition(1 + size // _PARTITION_BYTES, "shard", "name", "start")
-        tables = _tables(chunks)
+        size = _NGRAM_BYTES * (int(summary.ngrams_before[-1]) + len(edges) * bounds[-1])
+
+        def on_chunk(done: int) -> None:
+            release_pages()
+            progress(TASK, config.order + min(done / size, 1), steps)
+
+        tables = _tables(chunks.mapInArrow(work, CHUNKS), size, on_chunk)
     for k, (first, stop) in enumerate(itertools.pairwise(edges)):
         if k not in tables:  # of words that begin nothing
             levels = _empty_levels(stop - first, config.order)
@@ -159,20 +163,14 @@ def _log_backoffs(bigrams: DataFrame, bounds: Sequence[int]) -> Float32[ndarray,
     return log_backoffs
 
 
-def _tables(chunks: DataFrame) -> dict[int, Table]:
-    """The tables of shards, on disk. chunks: rows of CHUNKS, in any order."""
-    room: dict[tuple[int, str], ndarray[Any, Any]] = {}
-    kinds: dict[tuple[int, str], str] = {}
-    for row in chunks.toLocalIterator():
-        key = row.shard, row.name
-        if key not in room:
-            room[key], kinds[key] = array_on_disk(row.size, np.uint8), row.kind
-        room[key][row.start : row.start + len(row.data)] = np.frombuffer(row.data, np.uint8)
-        release_pages()
+def _tables(chunks: DataFrame, size: int, on_chunk: Callable[[int], None]) -> dict[int, Table]:
+    """The tables of shards, on disk. chunks: rows of CHUNKS, in any order, with about `size` bytes."""
+    gathered = gather_chunks(chunks, size, lambda size: array_on_disk(size, np.uint8), on_chunk)
+    by_shard: dict[int, dict[str, ndarray[Any, Any]]] = defaultdict(dict)
+    for (shard, name), (kind, data) in gathered.items():
+        by_shard[shard][name] = data.view(kind)
     tables = {}
-    for shard in {shard for shard, _ in room}:
-        names = [name for k, name in room if k == shard]
-        arrays = {name: room[shard, name].view(kinds[shard, name]) for name in names}
+    for shard, arrays in by_shard.items():
         sizes = arrays.pop("level_sizes").tolist()
         arrays |= {name: arrays[name].reshape(-1, 2) for name in ("nodes", "contexts")}
         tables[shard] = Table.from_arrays(sizes, arrays)

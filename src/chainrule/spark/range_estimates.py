@@ -29,6 +29,7 @@ from chainrule.ngram.estimation.by_level import (
 from chainrule.ngram.estimation.discounts import tally
 from chainrule.ngram.shards.joining import EstimatedLevel, Piece, shard_of_pieces
 from chainrule.protocol import BEGIN
+from chainrule.spark.chunks import CHUNKS, Chunk, chunks_of
 from chainrule.spark.packing import pack, unpack
 from chainrule.spark.rows import batches_of, groups_of, rows_of
 from chainrule.spark.sections import Level, Section, cut, merge, spans_of, starts, suffixes_of
@@ -46,8 +47,6 @@ if TYPE_CHECKING:
 
 MESSAGES = "part long, level long, kind string, source long, data binary"
 SORTED_BY = "part", "kind", "level", "source"
-CHUNKS = "shard long, name string, kind string, start long, size long, data binary"
-_CHUNK_BYTES = 1 << 23
 
 
 class Message(NamedTuple):
@@ -205,13 +204,13 @@ def cut_estimates(
 def build_shards(
     batches: Iterable[RecordBatch], log_probs: Float32[ndarray, " V"], log_backoffs: Float32[ndarray, " V"]
 ) -> Iterator[RecordBatch]:
-    """Rows of CHUNKS: the arrays of each shard's table, in chunks of some megabytes. batches: of `cut_estimates`.
+    """Rows of CHUNKS: the arrays of each shard's table. batches: of `cut_estimates`.
 
     log_probs, log_backoffs: of all unigrams.
     """
     set_threads(1)
 
-    def chunks() -> Iterator[tuple[int, str, str, int, int, bytes]]:
+    def chunks() -> Iterator[Chunk]:
         for shard, rows in groups_of(batches):
             pieces = []
             for message in map(Message._make, rows):
@@ -223,9 +222,7 @@ def build_shards(
             sizes = np.array(table.level_sizes, np.int64)
             for name, array in {"level_sizes": sizes, **table.arrays()}.items():
                 data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-                for start in range(0, max(1, data.size), _CHUNK_BYTES):
-                    chunk = data[start : start + _CHUNK_BYTES].tobytes()
-                    yield shard, name, array.dtype.name, start, data.size, chunk
+                yield from chunks_of(shard, name, array.dtype.name, data)
 
     return batches_of(CHUNKS, chunks())
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from chainrule.errors import SettingError
 from chainrule.spark.documents import documents_of, only_column
 from chainrule.spark.session import check_packages, explain_failures
@@ -103,7 +105,7 @@ def filter(
 ) -> DataFrame:
     """The rows of a data frame whose score is at most `below`, in bits per token; see `score`."""
     scored = score(frame, model, column=column, difference=difference, name="_score")
-    return scored.where(scored["_score"] <= below).drop("_score")
+    return scored.where(scored["_score"] <= float(np.float32(below))).drop("_score")
 
 
 def _checked(model: str | os.PathLike[str]) -> str:

@@ -47,6 +47,7 @@ def local_session(master: str = "local[2]", *, memory: str = "2g") -> Iterator[S
     settings = {
         "spark.driver.memory": memory,
         "spark.driver.maxResultSize": "0",  # what comes to the driver is the model
+        "spark.task.maxDirectResultSize": str(100 << 20),  # not by way of the workers' storage, where it may be lost
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.execution.arrow.maxBytesPerBatch": str(64 << 20),  # rows of counts are large

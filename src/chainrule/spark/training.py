@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import itertools
 import time
-from contextlib import ExitStack
 from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -33,6 +32,7 @@ from chainrule.ngram.estimation.by_level import check_by_level
 from chainrule.ngram.shards.cutting import check_shards, shard_model
 from chainrule.ngram.training import model_of_counts
 from chainrule.protocol import BEGIN, END, UNKNOWN
+from chainrule.spark.chunks import CHUNKS, gather_chunks
 from chainrule.spark.documents import documents_of
 from chainrule.spark.learning_words import learn_tokenizer
 from chainrule.spark.sections import Section, joined
@@ -60,6 +60,7 @@ RUN_TOKENS = 1 << 21  # that a worker counts at once: some 300 MB for 5-grams
 _RANGES = 4  # of first words, for the tokens of a run: some 10 MB each
 # Of temporary files, for an n-gram of each order at each token: runs and merged counts; with messages and shards.
 _DISK_BYTES, _SHARDS_DISK_BYTES = 24, 60
+_NGRAM_BYTES = 6  # for the same, of counts that come to the driver, since half of them are repeated
 _TASKS = "learning words on Spark", "counting n-grams on Spark"
 
 
@@ -273,28 +274,27 @@ def _bounds(counts: Int64[ndarray, " V"], parts: int) -> list[int]:
 
 def _joined(text: _Text, config: NGramConfig, progress: Progress) -> Counts:
     """The counts of a text, as the local engine has them: all ranges, one after the other. Raises TextError."""
-    from pyspark import StorageLevel
+    from chainrule.spark.workers import send_sections
 
-    from chainrule.spark.workers import PARTS, merge_sections
-
-    total = len(text.bounds) - 1
-    progress(_TASKS[1], 0, total)
-    with explain_failures(_TASKS[1]), ExitStack() as stack:
+    tokens = int(text.tokens.sum())
+    size = _NGRAM_BYTES * config.order * tokens
+    progress(_TASKS[1], 0, None)
+    with explain_failures(_TASKS[1]):
         merged = text.runs.repartition(text.partitions, "part").sortWithinPartitions("part")
-        merged = merged.mapInArrow(merge_sections, PARTS)
-        merged = merged.persist(StorageLevel.DISK_ONLY)  # computed once, in parallel; fetched part by part
-        stack.callback(merged.unpersist)
-        merged.count()
-        sections: dict[int, Section] = {}
-        for row in merged.toLocalIterator():
-            if row.error is not None:
-                raise TextError(f"{text.name}: {row.error}")
-            sections[row.part] = Section.unpack(row.section)
-            progress(_TASKS[1], len(sections), total)
+        chunks = merged.mapInArrow(send_sections, CHUNKS)
+        gathered = gather_chunks(
+            chunks, size, lambda size: np.empty(size, np.uint8), lambda done: progress(_TASKS[1], min(done, size), size)
+        )
+    sections: dict[int, Section] = {}
+    for part, name in list(gathered):
+        data = gathered.pop((part, name))[1].tobytes()
+        if name == "error":
+            raise TextError(f"{text.name}: {data.decode()}")
+        sections[part] = Section.unpack(data)
     ranges = enumerate(itertools.pairwise(text.bounds))
     ordered = [sections.get(part) or Section.empty(stop - first, config.order) for part, (first, stop) in ranges]
     padding = max(1, config.order - 1) if config.begins == "all" else 1
-    return joined(ordered, int(text.tokens.sum()) * padding)
+    return joined(ordered, tokens * padding)
 
 
 def _changed(config: TokenizerConfig) -> dict[str, Any]:

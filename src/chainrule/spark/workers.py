@@ -15,8 +15,9 @@ import pyarrow as pa
 
 from chainrule.base.threads import set_threads
 from chainrule.errors import ChainruleError
+from chainrule.spark.chunks import CHUNKS, Chunk, chunks_of
 from chainrule.spark.documents import PieceError, block_of, pieces
-from chainrule.spark.rows import batch_of, batches_of, groups_of
+from chainrule.spark.rows import batch_of, batches_of, groups_of, rows_of
 from chainrule.spark.sections import Section, merged, sections
 from chainrule.text.normalising import Normaliser
 from chainrule.text.splitters import splitter_named
@@ -149,6 +150,17 @@ def merge_sections(batches: Iterable[RecordBatch]) -> Iterator[RecordBatch]:
         yield batch_of(PARTS, (part, merged(own).pack(), None))
 
 
+def send_sections(batches: Iterable[RecordBatch]) -> Iterator[RecordBatch]:
+    """Rows of CHUNKS: what `merge_sections` gives, sections or the message of an error, for the driver."""
+
+    def chunks() -> Iterator[Chunk]:
+        for part, section, error in rows_of(merge_sections(batches)):
+            name, data = ("section", section) if error is None else ("error", error.encode())
+            yield from chunks_of(part, name, "", np.frombuffer(data, np.uint8))
+
+    return batches_of(CHUNKS, chunks())
+
+
 def score_rows(
     batches: Iterable[RecordBatch], folder: str, other: str | None, column: int, names: list[str]
 ) -> Iterator[RecordBatch]:
@@ -160,7 +172,8 @@ def score_rows(
     for batch in batches:
         if batch.num_rows:
             block = block_of(batch.column(column).cast(pa.binary()).to_pylist(), are_lines=False)
-            scores = pa.array(document_scores(block, model, against))
+            rounded = document_scores(block, model, against).astype(np.float32)  # as `chainrule.filter` keeps them
+            scores = pa.array(rounded.astype(np.float64))
             yield pa.RecordBatch.from_arrays([*batch.columns, scores], names)
 
 

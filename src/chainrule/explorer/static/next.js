@@ -45,7 +45,7 @@ export function draw(record, state, change) {
         `All ${record.possible.toLocaleString()} tokens that have a probability may come.`)),
     drawBars(record, chosen, state, change),
     drawWhy(record, chosen),
-    element("p", { class: "note" }, "A click on a token appends it. Grey: the model's own probability; " +
+    element("p", { class: "note" }, "A click appends a token. Grey: the model's own probability; " +
       `${record.mixture === "linear" ? "coloured, by component" : "blue"}: after temperature and cuts. <unk>, all unknown tokens together, is never generated.`),
   ];
 }
