@@ -53,7 +53,7 @@ export function draw(record, state, change) {
     element("div", { class: "heads" }, ...heads),
     element("div", { class: "columns" },
       element("div", {}, element("h2", {}, what), large,
-        element("p", { class: "note" }, "Each row: where a token looks. The darker, the more. A click chooses a row."),
+        element("p", { class: "note" }, "Each row: where a token looks. The darker, the more weight. Click a row."),
         element("p", {}, button("Save as PNG", () => savePng(plain, `${name}.png`)), " ", button("Save as SVG", () => download(plain, `${name}.svg`)))),
       element("div", {}, element("h2", {}, `Where “${tokenText(record.rows[row])}” looks`), element("p", {}, element("label", {}, "Token that looks ", rows)),
         table("The tokens with the most weight", ["token", "weight"],
