@@ -59,7 +59,7 @@ class Peaks:
                     self.bytes[name] = max(self.bytes[name], 1024 * int(peak[0]))
 
     def __str__(self) -> str:
-        return ", ".join(f"{kind} {size / 1e9:.2f} GB" for kind, size in sorted(self.bytes.items()))
+        return ", ".join(f"{kind} {self.bytes[kind] / 1e9:.2f} GB" for kind in ("java", "python"))
 
 
 def main() -> None:

@@ -8,7 +8,8 @@ articles of a CSV file of class, title and article, as of AG News. --expand: the
 
 first      the first words of the source, as many as a target has on average
 pairs      two LSTMs with attention, from random weights: a model of pairs
-prompted   --model, an open language model, such as SmolLM2, after "SOURCE TL;DR:" (Radford et al. 2019)
+prompted   --model, an open language model, such as SmolLM2, after "SOURCE TL;DR:" (Radford et al. 2019) or, with
+           --expand, "SOURCE Article:"
 adapted    the same, after further training on lines "SOURCE TL;DR: TARGET"
 
 Prints perplexity, bits per byte, BLEU, chrF and ROUGE with their intervals, and what was written for some sources.
@@ -51,7 +52,7 @@ LSTM = ConditionalConfig(
     long_sources="end",
 )
 ROWS = ("first", "pairs", "prompted", "adapted")
-BETWEEN = " TL;DR:"  # what an open model reads between a source and its target
+MARKS = {False: " TL;DR:", True: " Article:"}  # what an open model reads before a target, by --expand
 LONGEST = 80  # words of a source
 SHOWN = 6
 
@@ -112,14 +113,16 @@ def model_of_pairs(train: Pairs, test: Pairs, options: argparse.Namespace) -> li
 
 
 def prompted(train: Pairs, test: Pairs, options: argparse.Namespace) -> list[str]:
-    return continued(chainrule.load(options.model), test, most_tokens(options))
+    return continued(chainrule.load(options.model), test, options)
 
 
 def adapted(train: Pairs, test: Pairs, options: argparse.Namespace) -> list[str]:
     """Rows of 128 tokens, two lines, since the context of an open model has thousands."""
     folder = options.work / "adapted"
     if not (folder / "config.json").exists():
-        lines = [f"{prompt(source)} {target}" for source, target in zip(train.sources, train.targets, strict=True)]
+        lines = [
+            f"{prompt(source, options)} {target}" for source, target in zip(train.sources, train.targets, strict=True)
+        ]
         training = TrainingConfig(
             optimiser="adamw",
             learning_rate=1e-4,
@@ -135,14 +138,14 @@ def adapted(train: Pairs, test: Pairs, options: argparse.Namespace) -> list[str]
         model.save(folder, overwrite=True)
     model = chainrule.load(folder)
     print_record(model.record)
-    return continued(model, test, most_tokens(options))
+    return continued(model, test, options)
 
 
-def continued(model: CausalModel, test: Pairs, longest: int) -> list[str]:
+def continued(model: CausalModel, test: Pairs, options: argparse.Namespace) -> list[str]:
     """The likeliest token by token, up to the end of the line."""
-    prompts = [prompt(source) for source in test.sources]
+    prompts = [prompt(source, options) for source in test.sources]
     log_probs = model.score([f" {target}" for target in test.targets], given=prompts)
-    greedy, limits = SamplingConfig(temperature=0), Limits(max_tokens=longest, stop=["\n"])
+    greedy, limits = SamplingConfig(temperature=0), Limits(max_tokens=most_tokens(options), stop=["\n"])
     texts = [
         model.generate(start, 1, greedy, limits, seed=0, progress=False)[0][len(start) :].strip() for start in prompts
     ]
@@ -150,8 +153,8 @@ def continued(model: CausalModel, test: Pairs, longest: int) -> list[str]:
     return texts
 
 
-def prompt(source: str) -> str:
-    return " ".join(source.split()[:LONGEST]) + BETWEEN
+def prompt(source: str, options: argparse.Namespace) -> str:
+    return " ".join(source.split()[:LONGEST]) + MARKS[options.expand]
 
 
 def most_tokens(options: argparse.Namespace) -> int:

@@ -364,7 +364,9 @@ def test_minutes_set_the_steps() -> None:
 
     findings = enlarged(tried, 0.001, seed=3, progress=silent)
     assert counted[:3] == [2, 2, 10]
-    assert findings.sentences[-1].endswith(f"the same again: tried(seed=3, steps={counted[3]})")
+    times = next(sentence for sentence in findings.sentences if "times the usual steps" in sentence)
+    assert times.endswith(f"the same again: tried(seed=3, steps={counted[3]})")
+    assert ("these steps are few" in findings.sentences[-1]) == (counted[3] < 100)
     with pytest.raises(SettingError, match="minutes is for experiments that train networks; order trains none"):
         chainrule.experiment("order", minutes=1)
     with pytest.raises(SettingError, match="radius trains none"):

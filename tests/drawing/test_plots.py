@@ -69,6 +69,16 @@ def test_a_narrow_logarithmic_axis_has_ticks_too() -> None:
     assert {"500"} <= set(texts(svg))
 
 
+def test_ticks_between_whole_numbers_are_whole() -> None:
+    """An n-gram model of order 1.5 does not exist."""
+    orders, shares = (
+        line_plot("t", [Line(label="a", x=x, y=[0.5, 0.7, 0.9])], Axis(label="x"), Axis(label="y"))
+        for x in ([1, 2, 3], [0.1, 0.2, 0.3])
+    )
+    assert [tick for tick in orders.axes[0].get_xticks() if 1 <= tick <= 3] == [1, 2, 3]
+    assert any(tick % 1 for tick in shares.axes[0].get_xticks())
+
+
 def test_a_line_is_broken_where_a_number_is_missing() -> None:
     svg = svg_of(line_plot("t", [Line(label="a", x=[0, 1, 2, 3], y=[1, 2, math.nan, 2])], SECONDS, BITS))
     assert hints(svg) == ["a: 0: 1", "a: 1: 2", "a: 3: 2"]

@@ -122,6 +122,7 @@ def line_plot(
     check_matplotlib()
     from matplotlib import rc_context
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
     names = [_short(xml_text(name)) for name in (*(line.label for line in lines), *levels)]
     columns = max(1, int((WIDTH - 0.2) / (_LETTER * max(map(cell_len, names)) + 0.6)))
@@ -136,6 +137,8 @@ def line_plot(
             dashes = _DASHES[i % len(_DASHES)]
             axes.axhline(value, color=QUIET.light, linestyle=dashes, linewidth=1.5, label=xml_text(name))
         _frame(axes, x, y)
+        if not (x.log or x.categories) and all(float(value).is_integer() for line in lines for value in line.x):
+            axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
         figure.legend(
             axes.lines,
             names,
@@ -229,8 +232,9 @@ def _set_ticks(axes: Axes, axis: Axis, drawn: DrawnAxis) -> None:
 
     if axis.categories:
         names = [xml_text(name) for name in axis.categories]
-        widest = _LETTER * max(map(cell_len, names)) + 0.1
-        step = max(1, math.ceil(len(names) * widest / (WIDTH - 0.8)))  # so that names do not overlap
+        if _needed_width(names) > 1:
+            names = [name.replace(" ", "\n") for name in names]
+        step = max(1, math.ceil(_needed_width(names)))  # so that names do not overlap
         drawn.set_ticks(range(0, len(names), step), names[::step])
         axes.set_xlim(-0.5, len(names) - 0.5)
         axes.fmt_xdata = lambda position: names[round(position)]
@@ -241,6 +245,12 @@ def _set_ticks(axes: Axes, axis: Axis, drawn: DrawnAxis) -> None:
         drawn.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     else:
         drawn.set_major_formatter(ScalarFormatter(useOffset=False))
+
+
+def _needed_width(names: Sequence[str]) -> float:
+    """The width of as many names as the widest of them, as a share of what there is."""
+    widest = max(cell_len(line) for name in names for line in name.split("\n"))
+    return len(names) * (_LETTER * widest + 0.1) / (WIDTH - 0.8)
 
 
 def _short(name: str) -> str:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from chainrule.experiments.findings import Findings
 
+_FEW = 0.5  # of the usual steps
 _TRIALS = (0.01, 0.01, 0.05)  # shares of the usual steps; the first, which also loads and compiles, does not count
 
 
@@ -32,9 +33,17 @@ def enlarged(function: Callable[..., Findings], minutes: float, *, seed: int, pr
     left = 60 * minutes - (time.perf_counter() - began)
     factor = factor_for(left, _TRIALS[1:], seconds[1:])
     steps = times_steps(usual, factor)
+    began = time.perf_counter()
     findings = function(seed=seed, progress=progress, steps=steps)
+    took = time.perf_counter() - began
     call = f"{function.__name__}(seed={seed}, steps={steps})"
-    return replace(findings, says=[*findings.says, f"{factor:.2g} times the usual steps; the same again: {call}"])
+    says = [f"{factor:.2g} times the usual steps; the same again: {call}"]
+    if factor < _FEW:
+        says.append(
+            "these steps are few, so the networks may not have learned what the finding is about; the usual ones take "
+            f"about {max(1, round(took / factor / 60))} min here"
+        )
+    return replace(findings, says=[*findings.says, *says])
 
 
 def factor_for(seconds: float, shares: tuple[float, ...], measured: list[float]) -> float:

@@ -7,6 +7,7 @@ weights as numbers. Tokens are always escaped.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -24,6 +25,7 @@ _LARGEST, _SMALLEST = 40, 12  # pixels of a cell, depending on the number of tok
 _WITH_NUMBERS = 28  # the least pixels of a cell with a number
 _LONGEST = 16  # the most letters of a token
 _HEAD, _GAP = 26, 18
+_HEADING_LETTER = 10.5  # the width of a letter of the heading, about
 _WHITE, _DARK = (255, 255, 255), (8, 48, 107)
 
 
@@ -52,14 +54,16 @@ def attention_page(heading: str, maps: Sequence[AttentionMap]) -> str:
 
 def attention_svg(heading: str, maps: Sequence[AttentionMap]) -> str:
     """The same maps as one SVG, with a line of heads for each layer."""
-    layers, top, widest = [], 2.0 * _HEAD, 0.0
+    widest = max((_GAP + len(layer.weights) * (_size(layer)[0] + _GAP) for layer in maps), default=0.0)
+    lines = wrap(heading, max(20, int((widest - _GAP) / _HEADING_LETTER))) or [heading]
+    layers, top = [], (1.0 + len(lines)) * _HEAD
     for layer in maps:
-        heads, (width, height) = _heads(layer), _size(layer)
-        placed = [(_GAP + i * (width + _GAP), head) for i, head in enumerate(heads)]
+        width, height = _size(layer)
+        placed = [(_GAP + i * (width + _GAP), head) for i, head in enumerate(_heads(layer))]
         layers.append({"title": layer.title, "top": top + _HEAD - 8, "maps_top": top + _HEAD, "placed": placed})
-        widest = max(widest, _GAP + len(heads) * (width + _GAP))
         top += _HEAD + height + _GAP
-    return render("attention.svg.j2", title=heading, width=widest, height=top, layers=layers)
+    headings = [((i + 1) * _HEAD, line) for i, line in enumerate(lines)]
+    return render("attention.svg.j2", title=heading, headings=headings, width=widest, height=top, layers=layers)
 
 
 def _heads(layer: AttentionMap) -> list[dict[str, Any]]:

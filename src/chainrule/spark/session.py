@@ -50,7 +50,7 @@ def local_session(master: str = "local[2]", *, memory: str = "2g") -> Iterator[S
         "spark.task.maxDirectResultSize": str(100 << 20),  # not by way of the workers' storage, where it may be lost
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.sql.execution.arrow.maxBytesPerBatch": str(64 << 20),  # rows of counts are large
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(16 << 20),  # rows of counts are large
         "spark.python.daemon.module": "chainrule.spark.worker_daemon",
         "spark.local.dir": str(scratch_folder()),
         "spark.sql.warehouse.dir": os.path.join(scratch_folder(), "chainrule-spark"),  # never written
