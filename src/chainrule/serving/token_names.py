@@ -25,7 +25,7 @@ class TokenNames:
         self._vocabulary = tokenizer.vocabulary
         self._names: dict[int, str] = {}
         self._json = np.full(tokenizer.vocabulary_size, None, object)
-        self.restore = lru_cache(1 << 16)(tokenizer.restore)
+        self.restore = lru_cache(1 << 14)(tokenizer.restore)
 
     def name(self, token: int) -> str:
         """The token as the vocabulary spells it; bytes that are no UTF-8 as escapes."""
