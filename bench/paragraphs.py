@@ -35,7 +35,7 @@ from chainrule.pictures.boxes import overlaps
 # What of a picture is attended to, and by what: all of 440,000 to 460,000 parameters.
 TELLERS: dict[str, tuple[CaptionConfig, dict[str, Any]]] = {
     "flat": (CaptionConfig(width=128, decoder_layers=2), {}),
-    "hierarchical": (CaptionConfig(width=120, decoder="hierarchical"), {}),
+    "hierarchical": (CaptionConfig(width=116, decoder="hierarchical"), {}),
     "regions": (CaptionConfig(width=124, decoder="hierarchical"), {"regions": "proposed"}),
     "phrases": (CaptionConfig(width=100, decoder="hierarchical"), {"regions": "proposed", "phrases": True}),
 }

@@ -127,6 +127,10 @@ def test_a_model_of_regions_scores_and_is_saved(
         (lambda settings: settings["regions"]["encoder"].update(network=[]), r"the encoder is \[\], which is no"),
         (lambda settings: settings["regions"]["encoder"].update(width=8), "expected float32"),
         (lambda settings: settings["regions"]["encoder"].update(blocks=[10**6]), "have 1000000 layers, but the file"),
+        (
+            lambda settings: settings["regions"]["encoder"].update(width=1 << 63),
+            "width is 9223372036854775808; expected",
+        ),
         (lambda settings: settings["regions"].update(labels=["a"]), "but the file has 0 arrays"),
         (lambda settings: settings["regions"].update(labels="a"), "but the file has 0 arrays"),
         (lambda settings: settings["regions"].update(phrases=None), "phrase_width and source_grid of the network are"),

@@ -215,7 +215,9 @@ class GoogLeNetLabelling(PictureLabelling):
     norm: MapNorm = setting(
         "batch", "of the outputs of convolutions: batch: batch normalisation; local: among neighbouring filters"
     )
-    width: int = setting(64, "filters of the first convolution; those of all others follow in proportion", least=4)
+    width: int = setting(
+        64, "filters of the first convolution; those of all others follow in proportion", least=4, below=MAX_WIDTH
+    )
     dropout: float = setting(0.4, "share of numbers dropped of what the labels' layer reads", least=0, below=1)
 
     def __post_init__(self) -> None:
@@ -239,7 +241,9 @@ class ResNetLabelling(PictureLabelling):
     )
     stem: Stem = setting("small", "small: a 3x3 convolution; large: 7x7 and pooling, for pictures of 224 pixels")
     starts_as_identity: bool = setting(True, "residual blocks give what they read before training")
-    width: int = setting(64, "filters of the first convolution; twice as many in each later layer", least=1)
+    width: int = setting(
+        64, "filters of the first convolution; twice as many in each later layer", least=1, below=MAX_WIDTH
+    )
     dropout: float = setting(0.0, "share of numbers dropped of what the labels' layer reads", least=0, below=1)
 
     def __post_init__(self) -> None:
