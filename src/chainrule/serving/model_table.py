@@ -5,6 +5,7 @@ memory is short.
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -119,7 +120,8 @@ class ModelTable:
             fingerprint, stamp = fingerprint_of(entry.path)
             size = _bytes_of(entry.path)
             self._make_room(name, size)
-            model = await asyncio.to_thread(_load_ready, entry.path)
+            with ThreadPoolExecutor(1) as thread:  # which ends: OpenMP's threads of a waiting one take turns of the others'
+                model = await asyncio.get_running_loop().run_in_executor(thread, _load_ready, entry.path)
         except (ChainruleError, OSError) as error:
             if entry.served is not None and entry.served.scheduler.is_alive:  # a folder that is just being written
                 return
