@@ -120,7 +120,7 @@ class ModelTable:
             fingerprint, stamp = fingerprint_of(entry.path)
             size = _bytes_of(entry.path)
             self._make_room(name, size)
-            with ThreadPoolExecutor(1) as thread:  # which ends: OpenMP's threads of a waiting one take turns of the others'
+            with ThreadPoolExecutor(1) as thread:  # it ends: OpenMP counts the threads that it has started as busy ones
                 model = await asyncio.get_running_loop().run_in_executor(thread, _load_ready, entry.path)
         except (ChainruleError, OSError) as error:
             if entry.served is not None and entry.served.scheduler.is_alive:  # a folder that is just being written
