@@ -50,6 +50,10 @@ def local_session(master: str = "local[2]", *, memory: str = "2g") -> Iterator[S
         "spark.task.maxDirectResultSize": str(100 << 20),  # not by way of the workers' storage, where it may be lost
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        "spark.ui.retainedJobs": "1",  # which Java's memory holds although there is no page of them
+        "spark.ui.retainedStages": "1",
+        "spark.ui.retainedTasks": "1",
+        "spark.sql.ui.retainedExecutions": "1",
         "spark.sql.execution.arrow.maxBytesPerBatch": str(16 << 20),  # rows of counts are large
         "spark.python.daemon.module": "chainrule.spark.worker_daemon",
         "spark.local.dir": str(scratch_folder()),
