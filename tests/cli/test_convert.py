@@ -158,6 +158,4 @@ def test_a_folder_of_shards_is_copied_with_a_note(chainrule, model: Path, tmp_pa
     assert chainrule("convert", model, tmp_path / "big", "--shards", 2).status == 0
     result = chainrule("convert", tmp_path / "big", tmp_path / "whole")
     assert result.status == 0
-    assert (
-        f"{tmp_path / 'whole'}: a copy in shards, as {tmp_path / 'big'} is; for one file, take the model" in result.err
-    )
+    assert f"{tmp_path / 'whole'}: a folder of shards, as {tmp_path / 'big'} is; for one file, name it" in result.err

@@ -154,7 +154,7 @@ def test_what_cannot_be_cut_is_refused(tmp_path, folder) -> None:
     chainrule.load(folder.parent / "lm").compact().save(tmp_path / "compact")
     with pytest.raises(SettingError, match="only a plain n-gram model can be cut into shards; this one is not"):
         shard_model(chainrule.load(tmp_path / "compact").language_model, 2, silent)
-    with pytest.raises(SettingError, match="is in shards already; cut the model that it was made from again"):
+    with pytest.raises(SettingError, match="is in shards already; for another number, train it again"):
         chainrule.convert(folder, tmp_path / "out", shards=2)
     with pytest.raises(SettingError, match="shards is 0; expected a whole number from 1 to"):
         chainrule.convert(folder.parent / "lm", tmp_path / "out", shards=0)

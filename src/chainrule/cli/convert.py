@@ -110,7 +110,7 @@ def convert(
         if converted.is_compact and not model.is_compact and model.layout is None:
             note(f"{target}: its weights are in int8; its figures differ a little from those of {source}")
         if isinstance(model.engine, ShardedModel) and shards is None and not is_arpa(target):
-            note(f"{target}: a copy in shards, as {source} is; for one file, take the model that it was cut from")
+            note(f"{target}: a folder of shards, as {source} is; for one file, name it .arpa or .arpa.gz")
         if shards is not None:
             converted = in_shards(converted, shards, progress)
         save_or_keep(converted, target, overwrite=overwrite, progress=progress)

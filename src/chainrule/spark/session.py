@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING
 
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _JAVA = 17  # what Spark 4 needs
-_ERROR_NAME = re.compile(r"(: |Caused by: )?[\w.]*(Error|Exception): ")
+_ERROR = re.compile(r'(: |Caused by: |Exception in thread "[^"]*" )?([\w.]*(?:Error|Exception): .*)')
 _STANDARD_ERROR = 2
 _JAVA_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
@@ -67,9 +70,9 @@ def local_session(master: str = "local[2]", *, memory: str = "2g") -> Iterator[S
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # Spark would take the first python3 of the path
     for name, value in settings.items():
         builder = builder.config(name, value)
-    with tempfile.TemporaryFile() as log:
+    with tempfile.TemporaryFile() as log, _quiet_interrupts():
         try:
-            with _errors_to(log):  # of the Java process, as long as it lives
+            with _errors_to(log), _own_interrupts():  # of the Java process, as long as it lives
                 session = builder.getOrCreate()
         except (PySparkException, Py4JError, RuntimeError, OSError) as error:
             log.seek(0)
@@ -79,6 +82,34 @@ def local_session(master: str = "local[2]", *, memory: str = "2g") -> Iterator[S
             yield session
         finally:
             session.stop()
+
+
+@contextmanager
+def _own_interrupts() -> Iterator[None]:
+    """Leaves Ctrl-C as it was: Spark's handler calls Java in the middle of another call, and prints how that failed."""
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, handler)
+
+
+@contextmanager
+def _quiet_interrupts() -> Iterator[None]:
+    """py4j's record of each call that was interrupted goes to no screen."""
+
+    def is_other(record: logging.LogRecord) -> bool:
+        return not record.getMessage().endswith("while sending command.")
+
+    loggers = logging.getLogger(), logging.getLogger("py4j.java_gateway"), logging.getLogger("py4j.clientserver")
+    for logger in loggers:
+        logger.addFilter(is_other)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeFilter(is_other)
 
 
 @contextmanager
@@ -130,17 +161,25 @@ def explain_failures(action: str) -> Iterator[None]:
     try:
         yield
     except (Py4JNetworkError, ConnectionError) as error:
+        if _was_interrupted(error):
+            raise KeyboardInterrupt from None
         raise EstimationError(f"{action}: Spark's Java process has ended; it may have had too little memory") from error
     except (PySparkException, Py4JError) as error:
         raise EstimationError(f"{action} failed on Spark: {cause_of(error)}") from error
 
 
+def _was_interrupted(error: BaseException | None) -> bool:
+    """Whether Ctrl-C is why a call of Java ended."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
+
+
 def cause_of(error: object) -> str:
     """The line of a Spark error that says most: the error of a Python worker, or the last cause that Java names."""
-    lines = [line.strip() for line in str(error).splitlines()]
-    named = [line for line in lines if _ERROR_NAME.match(line)]
-    of_python = [line for line in named if not line.startswith((":", "org.", "java.", "Caused"))]
-    return (of_python or named or [first_line(error)])[-1].removeprefix("Caused by: ").removeprefix(": ")[:300]
+    named = [match for line in str(error).splitlines() if (match := _ERROR.match(line.strip()))]
+    of_python = [match for match in named if not match[1] and not match[2].startswith(("org.", "java."))]
+    return (of_python or named)[-1][2][:300] if named else first_line(error)
 
 
 def first_line(error: object) -> str:

@@ -31,7 +31,9 @@ def shard_model(model: Any, shards: int, progress: Progress) -> Any:
     check_shards(shards)
     base = base_of(model)
     if isinstance(base, ShardedModel):
-        raise SettingError("the model is in shards already; cut the model that it was made from again")
+        raise SettingError(
+            "the model is in shards already; for another number, train it again or cut the model that it was cut from"
+        )
     if not isinstance(base, NGramModel):
         why = getattr(base, "why_no_table", None) or "it is compact"
         raise SettingError(f"only a plain n-gram model can be cut into shards; this one is not: {why}")
