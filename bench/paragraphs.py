@@ -178,7 +178,7 @@ def report_paragraphs(name: str, model: CaptionModel, held: list[CaptionedPictur
         f"{name:<15} {parameters_of(model):,} parameters, {model.record['steps']:,} steps; "
         f"perplexity {np.exp(nats.sum() / tokens):.3f}; CIDEr-D {with_interval(scores.cider)}; sentences true "
         f"{with_interval(100 * scores.right)} %; number of sentences right {lengths / len(held):.1%}; attention of a "
-        f"sentence in its box {np.mean(attention):.1%}{phrases}; the first: {written[0].text!r}",
+        f"sentence in its box {np.mean(attention or [np.nan]):.1%}{phrases}; the first: {written[0].text!r}",
         flush=True,
     )
     return scores
@@ -206,7 +206,8 @@ def shares_of(model: CaptionModel, caption: Any, source: np.ndarray) -> list[flo
     of_columns, shares = weights.sum(1), []
     ends = [number + 1 for number, token in enumerate(caption.tokens) if token == "."]
     for begin, end in zip([0, *ends], ends, strict=False):
-        if (left := BOXES.get(caption.tokens[begin + 1])) is not None:
+        second = caption.tokens[begin + 1 : end][:1]  # "the left box ..."
+        if second and (left := BOXES.get(second[0])) is not None:
             inside = (middles >= left) & (middles < left + BOX)
             shares.append(float(of_columns[begin:end, inside].sum() / (end - begin)))
     return shares
