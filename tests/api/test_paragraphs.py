@@ -274,3 +274,24 @@ def test_what_regions_need_is_said(folder: Path, scenes: list[chainrule.Captione
     outside = [scenes[0]._replace(boxes=chainrule.BoxLabels([[0, 0, 40, 16]], ["a"]))]
     with pytest.raises(TextError, match="the box of 'a' is 0, 0, 40, 16, outside its picture of 32 x 16 pixels"):
         chainrule.train_captions(outside * 20, SMALL, encoder=folder / "network", regions="given", training=QUICK)
+
+
+def test_captions_are_checked_before_phrases_are_learned(
+    folder: Path, scenes: list[chainrule.CaptionedPicture], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def train_nothing(*given: object) -> None:
+        raise AssertionError("phrases were learned first")
+
+    monkeypatch.setattr("chainrule.api.train_captions.train_phrases", train_nothing)
+    unended = [item._replace(captions=("left red",)) for item in scenes]
+    for pictures, message in ((scenes[:4], "of 4 pictures leaves nothing to train"), (unended, "has no period")):
+        with pytest.raises((SettingError, TextError), match=message):
+            chainrule.train_captions(
+                pictures,
+                SMALL,
+                encoder=folder / "network",
+                regions="given",
+                phrases=True,
+                training=QUICK,
+                progress=False,
+            )

@@ -110,6 +110,8 @@ def train_captions(
         texts += [phrase for item in pictures for phrase in item.boxes or ()]
     learned_texts = Lines(texts, "the captions")
     both = tokenized(learned_texts, as_config(tokenizer), markers, progress=progress)
+    config = with_sentence_end(config, both.tokenizer)
+    held_back = _held_back(pictures, training) if held is None and training.valid_share else 0
     reader = None if regions == "grid" else open_regions(opened, regions, both.tokenizer)
     if reader is not None and phrases:
         reader = train_phrases(reader, pictures, config, training, run)
@@ -124,9 +126,10 @@ def train_captions(
     if held is not None:
         ids = documents_of(both.tokenizer.encode_texts([caption for item in held for caption in item.captions]).ids)
         split = _Split(learned, _pairs(sources[len(pictures) :], held, ids).first(training.valid_tokens))
-    elif training.valid_share:
-        split = _split_off_validation(learned, pictures, training)
-    config = with_sentence_end(config, both.tokenizer)
+    elif held_back:
+        cut = sum(len(item.captions) for item in pictures[:-held_back])
+        kept = learned.chosen(range(cut, len(learned.targets))).first(training.valid_tokens)
+        split = _Split(learned.chosen(range(cut)), kept)
     digests = [digest_of_captions(part) for part in (pictures, held or [])]
     origin = {
         "family": FAMILY,
@@ -237,14 +240,12 @@ def _pairs(sources: Sequence[Any], pictures: Sequence[CaptionedPicture], targets
     return TokenPairs(repeated, list(targets))
 
 
-def _split_off_validation(pairs: TokenPairs, pictures: Sequence[CaptionedPicture], training: TrainingConfig) -> _Split:
-    """Splits off the last pictures with all their captions. Raises TextError if either part would be empty."""
+def _held_back(pictures: Sequence[CaptionedPicture], training: TrainingConfig) -> int:
+    """How many of the last pictures are validated on. Raises TextError if none, or all, would be."""
     count = int(training.valid_share * len(pictures))
     if not 0 < count < len(pictures):
         raise TextError(
             f"the last {training.valid_share:g} of {len(pictures):,} pictures leaves nothing to train or validate on; "
             "give pictures for it (validation=...), more pictures, or valid_share=0"
         )
-    cut = sum(len(item.captions) for item in pictures[:-count])
-    held = pairs.chosen(range(cut, len(pairs.targets))).first(training.valid_tokens)
-    return _Split(pairs.chosen(range(cut)), held)
+    return count
