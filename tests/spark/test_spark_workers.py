@@ -11,7 +11,8 @@ import pytest
 from chainrule.ngram.config import NGramConfig
 from chainrule.ngram.training import count_stream
 from chainrule.spark import workers
-from chainrule.spark.rows import batches_of, rows_of
+from chainrule.spark.messages import MESSAGES, SORTED_BY, Message, message_batches, messages_by_part
+from chainrule.spark.rows import ROW_BYTES, batches_of, rows_of
 from chainrule.spark.sections import Section, joined, sections
 from chainrule.spark.workers import TokenizerParts, count_sections, learn_words, merge_sections
 from chainrule.text.tokenizer import Tokenizer
@@ -86,6 +87,18 @@ def test_a_section_of_no_words_is_empty() -> None:
     (last,) = sections(counts, [5, 6])
     empty = Section.empty(1, 3)
     assert last.pack() == empty.pack() == Section.unpack(empty.pack()).pack()
+
+
+def test_messages_of_any_size_are_sent_in_small_rows() -> None:
+    """Java holds rows as a whole: one of the hundred megabytes that begin with a comma was more than it had."""
+    large = np.random.default_rng(0).bytes(5 * ROW_BYTES // 2)
+    sent = [Message(3, "counts", 2, 3, large), Message(3, "counts", 1, 3, b""), Message(0, "lower", 2, 3, b"\x01\x02")]
+    rows = [row for batch in message_batches(sent) for row in rows_of([batch])]
+    assert [len(row[-1]) for row in rows] == [ROW_BYTES, ROW_BYTES, ROW_BYTES // 2, 0, 2]
+    columns = [field.split()[0] for field in MESSAGES.split(", ")]
+    in_order = sorted(rows, key=lambda row: [row[columns.index(name)] for name in SORTED_BY])
+    received = {part: dict(kinds) for part, kinds in messages_by_part(batches_of(MESSAGES, in_order))}
+    assert received == {0: {"lower": [sent[2]]}, 3: {"counts": [sent[1], sent[0]]}}
 
 
 @pytest.mark.parametrize(

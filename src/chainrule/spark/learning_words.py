@@ -41,7 +41,8 @@ def learn_tokenizer(
         rows = documents.frame.mapInArrow(partial(learn_words, parts=parts), WORDS).persist(StorageLevel.DISK_ONLY)
         stack.callback(rows.unpersist)
         if not rows.count():
-            raise TextError(f"{', '.join(documents.files.values()) or 'the data frame'}: there is no text in it")
+            name = ", ".join(documents.files.values()) or "the data frame"
+            raise TextError(f"{name}: there is no text in it; at least one document is needed")
         _raise_error(documents, rows)
         if not parts.grows:
             return learner, np.sum([np.frombuffer(row.counts, np.int64) for row in rows.toLocalIterator()], axis=0)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from pyarrow import RecordBatch
 
+ROW_BYTES = 1 << 18  # of what can be cut; Java keeps an array above half a megabyte in a region of its own
 _BATCH_BYTES = 1 << 24
 _TYPES: dict[str, Callable[[], Any]] = {
     "long": pa.int64,

@@ -81,7 +81,7 @@ class Section:
         return pack(*self.arrays())
 
     @classmethod
-    def unpack(cls, data: bytes) -> Section:
+    def unpack(cls, data: bytes | bytearray) -> Section:
         """What `pack` packed."""
         return cls.of_arrays(unpack(data))
 
