@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import itertools
+import random
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from frames import Frame
 
+import chainrule
+from chainrule.errors import EstimationError
 from chainrule.ngram.config import NGramConfig
 from chainrule.ngram.training import count_stream
 from chainrule.spark import workers
+from chainrule.spark.documents import Documents
 from chainrule.spark.messages import MESSAGES, SORTED_BY, Message, message_batches, messages_by_part
 from chainrule.spark.rows import ROW_BYTES, batches_of, rows_of
 from chainrule.spark.sections import Section, joined, sections
+from chainrule.spark.training import _check_memory, _Text
 from chainrule.spark.workers import TokenizerParts, count_sections, learn_words, merge_sections
 from chainrule.text.tokenizer import Tokenizer
 from chainrule.text.vocabulary import Vocabulary
@@ -124,3 +130,19 @@ def test_carriage_returns_and_newlines_inside_documents() -> None:
     rows = TokenizerParts.of(Tokenizer.untrained(), grows=True, are_lines=False)
     (row,) = (batch.to_pylist()[0] for batch in learn_words(batches([b"one two\nthree", b"one"]), rows))
     assert np.frombuffer(row["counts"], np.int64).tolist()[2] == 2
+
+
+def test_a_driver_without_memory_for_all_ngrams(fixtures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their number is estimated from a sample, which is the whole text here, so that it is exact."""
+    local = chainrule.train(fixtures / "train.txt", NGramConfig(order=3))
+    lines = (fixtures / "train.txt").read_bytes().splitlines()
+    frame = Frame("text binary, source long, start long", [[(line, 1, 0) for line in lines]], random.Random(0))
+    stream = local.tokenizer.encode(np.frombuffer(b"\n".join([*lines, b""]), np.uint8)).ids
+    documents = Documents(frame, {1: "train.txt"})  # type: ignore[arg-type]
+    text = _Text(local.tokenizer, np.bincount(stream), (), documents, frame, [0], 1)  # type: ignore[arg-type]
+    monkeypatch.setenv("CHAINRULE_MEMORY", "4M")
+    _check_memory(text, 3, "")
+    monkeypatch.setenv("CHAINRULE_MEMORY", "500K")
+    ngrams = sum(local.record["ngrams"])
+    with pytest.raises(EstimationError, match=f"about {ngrams:,} n-grams on Spark's driver needs .*; set shards;"):
+        _check_memory(text, 3, "set shards")
