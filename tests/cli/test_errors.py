@@ -156,6 +156,8 @@ BAD_TARGETS = {
     "file/lm": "cannot be written, since {folder}/file is a file and not a folder",
     "full": "this folder has other files in it and is no model; choose a new one",
     "file/lm.arpa": "there is no folder {folder}/file to write it in; create it first",
+    "new.txt": "a model is a folder, and this is the name of a file; leave out .txt, or, for an ARPA file, choose a "
+    "name that ends in .arpa or .arpa.gz",
     "taken.arpa": "exists already; use --overwrite to replace it, or choose another name",
 }
 

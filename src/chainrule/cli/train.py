@@ -331,4 +331,7 @@ def _note_fallback(discounts: list[dict[str, Any]]) -> None:
         first, *others = discounts
         orders = ", ".join(str(other["order"]) for other in others)
         likewise = f"; likewise order{'s' * (len(others) > 1)} {orders}" if others else ""
-        note(f"{first['problem']}; took {tuple(first['values'])} instead{likewise}")
+        values = first["values"]
+        used = ", ".join(f"{value:g}" for value in values)
+        fallback = f"; used {used} instead" if any(values) else ", so no count is discounted"
+        note(f"{first['problem']}{fallback}{likewise}")
