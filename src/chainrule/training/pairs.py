@@ -133,9 +133,7 @@ class Buckets:
                     starts[-1] + max(least, fitting - fitting % _ROW_MULTIPLE if fitting > _ROW_MULTIPLE else fitting)
                 )
                 longest = int(padded_sources[order[starts[-1] : position + 1]].max())
-        if (
-            len(starts) > 1 and order.size - starts[-1] < least
-        ):  # the longest pairs, which many short ones must not join
+        if len(starts) > 1 and order.size - starts[-1] < least:  # the longest pairs, beside few others
             starts[-1] = order.size - least
             if starts[-1] - starts[-2] < least:
                 del starts[-1]
