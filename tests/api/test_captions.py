@@ -13,7 +13,7 @@ import pytest
 from PIL import Image, ImageDraw
 
 import chainrule
-from chainrule.api.picture_encoder import PictureEncoder, encode_pictures, open_encoder
+from chainrule.api.conditional.picture_encoder import PictureEncoder, encode_pictures, open_encoder
 from chainrule.base.progress import silent
 from chainrule.errors import ModelFormatError, SettingError, TextError
 from chainrule.neural.captioner_saving import attached_body, body_of
