@@ -84,9 +84,9 @@ def chat(
 
 def _open(model: Path, template: Path | None) -> Answering:
     """A model on this machine. Raises ChainruleError, CycloptsError."""
-    from chainrule.api.causal_model import CausalModel
-    from chainrule.api.pair_chat import PairChat
-    from chainrule.api.pair_model import holds_pairs, load_pairs
+    from chainrule.api.conditional.pair_chat import PairChat
+    from chainrule.api.conditional.pair_model import holds_pairs, load_pairs
+    from chainrule.api.models.causal_model import CausalModel
 
     with progress_bar() as progress:
         if not holds_pairs(model):

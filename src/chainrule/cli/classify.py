@@ -18,7 +18,7 @@ from chainrule.cli.screen import note, on_one_line, print_json, progress_bar
 from chainrule.cli.texts import DEFAULT_READING, TextOptions, note_repairs
 
 if TYPE_CHECKING:
-    from chainrule.api.classifier_model import ClassifierModel
+    from chainrule.api.models.classifier_model import ClassifierModel
     from chainrule.applications.labelling import Predicted
     from chainrule.base.progress import Progress
     from chainrule.text.vocabulary import Markers
@@ -57,8 +57,8 @@ def classify(
     bottom in pixels, the name of the picture. With --json: an object for each
     text, with the probabilities of all labels.
     """
-    from chainrule.api.classifier_model import ClassifierModel
-    from chainrule.api.draw_labels import check_page
+    from chainrule.api.models.classifier_model import ClassifierModel
+    from chainrule.api.models.draw_labels import check_page
     from chainrule.applications.boxes import BOX_UNIT
     from chainrule.applications.labelled_inputs import config_of, inputs_of, predicts_ratings
     from chainrule.applications.labelling import predicted_of
@@ -118,7 +118,7 @@ def classify(
 
 def show_accuracy(model: Path, data: str, markers: Markers | None, *, strict: bool, json: bool) -> None:
     """Prints how well a classifier labels the labelled inputs of a file."""
-    from chainrule.api.classifier_model import ClassifierModel
+    from chainrule.api.models.classifier_model import ClassifierModel
     from chainrule.applications.labelled_inputs import config_of, inputs_of
 
     with progress_bar() as progress:

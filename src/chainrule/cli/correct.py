@@ -126,8 +126,8 @@ def correct(
     with inner capitals and those of --keep are left alone. --json gives each
     change with its position and probability.
     """
-    from chainrule.api.correct import correct as corrected_lines
-    from chainrule.api.correct import corrector as ready_corrector
+    from chainrule.api.texts.correct import correct as corrected_lines
+    from chainrule.api.texts.correct import corrector as ready_corrector
     from chainrule.applications.correction.corrector import CorrectionConfig
     from chainrule.applications.correction.settings import read_settings
     from chainrule.base.files import check_new_file
@@ -316,7 +316,7 @@ def _changed(lines: Iterable[Corrected]) -> Iterator[tuple[int, Corrected]]:
 
 
 def _print_measures(corrector: Any, source: Corpus, references: tuple[Path, ...], *, errant: bool) -> None:
-    from chainrule.api.correct import measure_correction
+    from chainrule.api.texts.correct import measure_correction
 
     texts, meant = _with_references(source, references)
     measures = measure_correction(corrector, texts, meant, errant=errant)
@@ -365,7 +365,7 @@ def _tune(
 ) -> None:
     from dataclasses import asdict
 
-    from chainrule.api.tune_correction import tune_correction
+    from chainrule.api.texts.tune_correction import tune_correction
 
     texts, meant = _with_references(source, references)
     tuned = tune_correction(texts, meant, model, output, maximise=maximise, progress=progress, **options)

@@ -59,7 +59,7 @@ def data(
     The same seed gives the same files on every machine; only the text differs
     between versions of Python.
     """
-    from chainrule.api.data import data as write_data
+    from chainrule.api.texts.data import data as write_data
 
     counts = write_data(name, output, examples=examples, seed=seed, overwrite=overwrite)
     if json:

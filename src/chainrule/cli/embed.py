@@ -19,7 +19,7 @@ from chainrule.cli.texts import DEFAULT_READING, TextOptions, check_text_target,
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from chainrule.api.embedding_model import EmbeddingModel
+    from chainrule.api.models.embedding_model import EmbeddingModel
     from chainrule.applications.embedding import Embedded
     from chainrule.base.progress import Progress
 
@@ -78,7 +78,7 @@ def embed(
     what it labels, such as texts, nodes of graphs or pictures: its vectors are
     those that labels are read from.
     """
-    from chainrule.api.embedding_model import EmbeddingModel
+    from chainrule.api.models.embedding_model import EmbeddingModel
 
     if labels_inputs(model):
         if words or tokens or vocabulary or layer is not None or pooling is not None or precision != "float32":

@@ -25,7 +25,7 @@ def embed_inputs(
     model: Path, name: str, output: Path | None, markers: Markers | None, reading: TextOptions, *, overwrite: bool
 ) -> None:
     """Prints or writes the vectors of the inputs in a file, or of their units."""
-    from chainrule.api.classifier_model import ClassifierModel
+    from chainrule.api.models.classifier_model import ClassifierModel
     from chainrule.applications.labelled_inputs import config_of, inputs_of
 
     with progress_bar() as progress:

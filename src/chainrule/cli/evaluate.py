@@ -88,8 +88,8 @@ def evaluate(
     One that captions is measured on --pictures: the same of their captions, and
     BLEU-1 to 4, METEOR, ROUGE-L and CIDEr-D of those that it writes.
     """
-    from chainrule.api.caption_model import captions_pictures
-    from chainrule.api.causal_model import CausalModel
+    from chainrule.api.conditional.caption_model import captions_pictures
+    from chainrule.api.models.causal_model import CausalModel
 
     if words != NO_VECTORS:
         if texts or minimal_pairs is not None or pseudo is not None or strict or reading != DEFAULT_READING or not ends:
@@ -160,7 +160,7 @@ def _judge_pairs(
     json: bool,
 ) -> None:
     """Prints the accuracy on the pairs."""
-    from chainrule.api.scoring_model import ScoringModel
+    from chainrule.api.models.scoring_model import ScoringModel
     from chainrule.evaluation.acceptability import RULES
     from chainrule.report.tables import text_table
 

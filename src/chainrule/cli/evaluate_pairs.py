@@ -50,7 +50,7 @@ def evaluate_pairs(model: Path, options: PairsOptions, *, json: bool) -> None:
 
     Raises CycloptsError, SettingError, TextError, ModelFormatError.
     """
-    from chainrule.api.pair_model import load_pairs
+    from chainrule.api.conditional.pair_model import load_pairs
 
     with progress_bar() as progress:
         pairs, beam = _read(options, progress)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from chainrule.api.classifier_model import ClassifierModel
+    from chainrule.api.models.classifier_model import ClassifierModel
     from chainrule.base.progress import Progress
     from chainrule.evaluation.boxes import BoxMeasurement
     from chainrule.evaluation.classification import Classification
@@ -86,7 +86,7 @@ def finetune(
     Checkpoints and log.jsonl are kept in the folder during training; --resume
     continues after the process was killed.
     """
-    from chainrule.api.finetune import finetune as train_classifier
+    from chainrule.api.training.finetune import finetune as train_classifier
     from chainrule.applications.labelled_inputs import digest_of_inputs, kind_of
     from chainrule.applications.labelling import check_labels
     from chainrule.evaluation.classification import word_baseline

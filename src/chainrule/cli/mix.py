@@ -84,8 +84,8 @@ def mix(
     A log-linear mixture is normalised over the whole vocabulary at each token:
     it is slow, and its weights are tuned on a part of the text.
     """
-    from chainrule.api.merge import merge
-    from chainrule.api.mix import mix as mix_models
+    from chainrule.api.editing.merge import merge
+    from chainrule.api.editing.mix import mix as mix_models
 
     if static and (kind != "linear" or buckets != 1 or cache is not None):
         raise CycloptsError(msg="--static is for linear mixtures, with neither --buckets nor --cache.")

@@ -10,9 +10,9 @@ from chainrule.cli.screen import note
 from chainrule.errors import OutputError, SettingError
 
 if TYPE_CHECKING:
-    from chainrule.api.caption_model import CaptionModel
-    from chainrule.api.model import Kind, Model
-    from chainrule.api.pair_model import TextPairModel
+    from chainrule.api.conditional.caption_model import CaptionModel
+    from chainrule.api.conditional.pair_model import TextPairModel
+    from chainrule.api.models.model import Kind, Model
     from chainrule.base.progress import Progress
     from chainrule.text.tokenizer_config import TokenizerConfig
     from chainrule.text.vocabulary import Markers
@@ -54,8 +54,8 @@ def open_model(
 
     Raises ModelFormatError, SettingError.
     """
-    from chainrule.api.load_model import load
-    from chainrule.api.model import as_kind
+    from chainrule.api.models.load_model import load
+    from chainrule.api.models.model import as_kind
 
     model = load(path, tokenizer=tokenizer, markers=markers, allow_pickle=allow_pickle, progress=progress)
     for warning in model.record.get("warnings", []) if path.is_file() else []:

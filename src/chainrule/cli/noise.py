@@ -70,7 +70,7 @@ def noise(
     prior, which a model given to rescore replaces. The original line is the
     list's "reference", the corrupted one its "observed".
     """
-    from chainrule.api.noise import noise as add_noise
+    from chainrule.api.texts.noise import noise as add_noise
     from chainrule.applications.channel.confusions import CONFUSIONS, channel_named
     from chainrule.base.files import compressing, replace_file
     from chainrule.text.writing import check_format

@@ -25,7 +25,7 @@ from chainrule.report.tables import text_table
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from chainrule.api.model import Model
+    from chainrule.api.models.model import Model
     from chainrule.base.progress import Progress
 
 
@@ -119,7 +119,7 @@ def _prune(
     reading: TextOptions,
     progress: Progress,
 ) -> Model:
-    from chainrule.api.prune import prune_by_entropy, prune_to_text, prune_to_vocabulary
+    from chainrule.api.editing.prune import prune_by_entropy, prune_to_text, prune_to_vocabulary
 
     if vocabulary is not None:
         return prune_to_vocabulary(large, vocabulary, progress)

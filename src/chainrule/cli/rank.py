@@ -42,7 +42,7 @@ def rank(
     Columns: the number of the query, the rank, log P(query | document) in nats,
     the document's id. MODEL tokenizes, unless --by model.
     """
-    from chainrule.api.rank import rank as rank_documents
+    from chainrule.api.texts.rank import rank as rank_documents
     from chainrule.applications.retrieval.query_likelihood import LAMBDA, MU, RankConfig
 
     if (mu is not None and by != "dirichlet") or (share is not None and by != "jelinek-mercer"):

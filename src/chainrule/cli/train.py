@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from _typeshed import DataclassInstance
 
-    from chainrule.api.model import Model
+    from chainrule.api.models.model import Model
     from chainrule.ngram.config import NGramConfig
     from chainrule.text.corpus import Source
 
@@ -189,7 +189,7 @@ def _train(
     compact: bool = False,
     memory: str | None = None,
 ) -> None:
-    from chainrule.api.train import train
+    from chainrule.api.training.train import train
 
     check_model_target(output, overwrite=overwrite, compact=compact)
     began = time.perf_counter()
@@ -264,7 +264,7 @@ def _train_counts(
     tune: Source | None,
     compact: bool,
 ) -> None:
-    from chainrule.api.counts import train_counts
+    from chainrule.api.training.counts import train_counts
     from chainrule.base.files import describe_duplicate
 
     if twice := describe_duplicate(counts):

@@ -17,7 +17,7 @@ from chainrule.neural.config.labelling import LABELLING
 from chainrule.neural.config.pictures import PictureLabelling, ResNetLabelling, ViTLabelling
 
 if TYPE_CHECKING:
-    from chainrule.api.picture_encoder import EncoderLike
+    from chainrule.api.conditional.picture_encoder import EncoderLike
 
     class CaptionFlags:
         """All fields are optional."""

@@ -111,7 +111,7 @@ def classifier(
     Checkpoints and log.jsonl are kept in the folder during training; --resume
     continues after the process was killed.
     """
-    from chainrule.api.train_classifier import train_classifier
+    from chainrule.api.training.train_classifier import train_classifier
     from chainrule.applications.boxes import BOX_UNIT
     from chainrule.applications.labelled_inputs import RATING_UNIT, digest_of_inputs, kind_of
     from chainrule.applications.labelling import check_labels

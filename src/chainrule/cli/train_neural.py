@@ -238,7 +238,7 @@ def adapt(
     Checkpoints and log.jsonl are kept in the folder during training. --resume
     continues after Ctrl-C, or after the process was killed.
     """
-    from chainrule.api.adapt import network_config_of
+    from chainrule.api.training.adapt import network_config_of
     from chainrule.structures.treebank import Treebank
 
     config = network_config_of(model)
@@ -260,7 +260,7 @@ def _train(
     *,
     start: Path | None = None,
 ) -> None:
-    from chainrule.api.train import train
+    from chainrule.api.training.train import train
     from chainrule.base.memory import peak_memory
     from chainrule.families.table import family_of
     from chainrule.training.run_folder import is_first_process, remove_checkpoints

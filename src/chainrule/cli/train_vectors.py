@@ -36,7 +36,7 @@ from chainrule.training.resume_check import differences
 from chainrule.vectors.config import VectorsConfig
 
 if TYPE_CHECKING:
-    from chainrule.api.word_vectors import WordVectors
+    from chainrule.api.vectors.word_vectors import WordVectors
     from chainrule.text.corpus import Source
     from chainrule.text.tokenizer_config import TokenizerConfig
 
@@ -78,8 +78,8 @@ def vectors(
     a checkpoint, and --resume continues. With --counts, GloVe learns from
     co-occurrences that were counted before.
     """
-    from chainrule.api.cooccurrence_matrix import Together, read_together
-    from chainrule.api.train_vectors import WORDS, remove_finished, train_vectors
+    from chainrule.api.vectors.cooccurrence_matrix import Together, read_together
+    from chainrule.api.vectors.train_vectors import WORDS, remove_finished, train_vectors
     from chainrule.storage.model_folder import check_target
 
     given = given_settings(settings)
@@ -124,9 +124,9 @@ def _report_finished(
     output: Path, config: VectorsConfig, source: Source | Path, tokenizer: TokenizerConfig, *, json: bool
 ) -> None:
     """Prints that a run has ended. source: a text, or a file of co-occurrences. Raises SettingError if it differs."""
-    from chainrule.api.cooccurrence_matrix import read_together
-    from chainrule.api.train_vectors import WORDS
-    from chainrule.api.word_vectors import FAMILY
+    from chainrule.api.vectors.cooccurrence_matrix import read_together
+    from chainrule.api.vectors.train_vectors import WORDS
+    from chainrule.api.vectors.word_vectors import FAMILY
 
     def changes(before: dict[str, Any]) -> list[str]:
         settings = differences(before["settings"], asdict(config.resolved()))

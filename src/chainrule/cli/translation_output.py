@@ -12,7 +12,7 @@ from chainrule.report.tables import printable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from chainrule.api.pair_generator import Written
+    from chainrule.api.conditional.pair_generator import Written
     from chainrule.base.progress import Progress
     from chainrule.text.corpus import Corpus
 

@@ -13,7 +13,7 @@ from chainrule.errors import SettingError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from chainrule.api.model import Model
+    from chainrule.api.models.model import Model
     from chainrule.applications.correction.corrector import Corrector
 
 
@@ -50,7 +50,7 @@ class TypingOptions:
 
     def wants_corrector(self, model: Model) -> bool:
         """Whether to correct: not if the model's tokens are no words and nobody asked."""
-        from chainrule.api.correct import has_words
+        from chainrule.api.texts.correct import has_words
 
         if self.correct is not None:
             return self.correct
@@ -58,7 +58,7 @@ class TypingOptions:
 
     def corrector(self, model: Model, keep: Sequence[str] = ()) -> Corrector:
         """keep: words that are never changed. Raises SettingError, TextError, ModelFormatError."""
-        from chainrule.api.correct import corrector
+        from chainrule.api.texts.correct import corrector
         from chainrule.applications.correction.corrector import CorrectionConfig
 
         channel = self.channel
