@@ -278,7 +278,7 @@ def test_a_planted_violation_is_found(module: str, source: str, expected: str) -
         ),
         ("chainrule.evaluation.likelihood", "from chainrule import __version__"),
         ("chainrule.api.models.model", "from chainrule.ngram.config import NGramConfig"),
-        ("chainrule.cli.train", "from chainrule.api.models.model import train\nprint(1)"),
+        ("chainrule.cli.train.ngram", "from chainrule.api.models.model import train\nprint(1)"),
         ("chainrule.base.jit", "import numba"),
         ("chainrule.base.lanes", "from numba import types"),
         ("chainrule.api.models.model", "sprint = 1\nmodel.print(2)"),

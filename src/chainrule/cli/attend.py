@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.arguments import Overwrite
-from chainrule.cli.models import open_model
-from chainrule.cli.screen import count_of, progress_bar
+from chainrule.cli.shared.arguments import Overwrite
+from chainrule.cli.shared.models import open_model
+from chainrule.cli.shared.screen import count_of, progress_bar
 from chainrule.errors import SettingError
 
 if TYPE_CHECKING:

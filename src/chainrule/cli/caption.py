@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from cyclopts import Parameter
 
-from chainrule.cli.arguments import Json, Overwrite, WholeNumber
-from chainrule.cli.decoding_options import TreeFile, check_tree
-from chainrule.cli.screen import finite, note, print_json, progress_bar
+from chainrule.cli.shared.arguments import Json, Overwrite, WholeNumber
+from chainrule.cli.shared.decoding_options import TreeFile, check_tree
+from chainrule.cli.shared.screen import finite, note, print_json, progress_bar
 from chainrule.errors import SettingError
 from chainrule.report.tables import printable
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import CycloptsError, Parameter
 
 from chainrule.base.progress import silent
-from chainrule.cli.arguments import FILE, Json, ModelMarkerRule, Overwrite, TextFile
-from chainrule.cli.bad_records import Strict, bad_records
-from chainrule.cli.finetune import assess, describe, note_unseen
-from chainrule.cli.models import open_model
-from chainrule.cli.screen import note, on_one_line, print_json, progress_bar
-from chainrule.cli.texts import DEFAULT_READING, TextOptions, note_repairs
+from chainrule.cli.shared.arguments import FILE, Json, ModelMarkerRule, Overwrite, TextFile
+from chainrule.cli.shared.bad_records import Strict, bad_records
+from chainrule.cli.shared.models import open_model
+from chainrule.cli.shared.screen import note, on_one_line, print_json, progress_bar
+from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, note_repairs
+from chainrule.cli.train.finetune import assess, describe, note_unseen
 
 if TYPE_CHECKING:
     from chainrule.api.models.classifier_model import ClassifierModel

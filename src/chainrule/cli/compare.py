@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.arguments import (
+from chainrule.cli.evaluate_pairs import NO_PAIRS, PairsOptions, compare_pairs
+from chainrule.cli.explore import explorer_of
+from chainrule.cli.shared.arguments import (
     DEFAULT_TOKENIZER,
     FILE,
     Json,
@@ -22,13 +24,18 @@ from chainrule.cli.arguments import (
     WholeNumber,
     file_or_dash,
 )
-from chainrule.cli.evaluate_pairs import NO_PAIRS, PairsOptions, compare_pairs
-from chainrule.cli.explore import explorer_of
-from chainrule.cli.models import open_model
-from chainrule.cli.plot_option import check_plot_option
-from chainrule.cli.screen import note, print_json, progress_bar
+from chainrule.cli.shared.models import open_model
+from chainrule.cli.shared.plot_option import check_plot_option
+from chainrule.cli.shared.screen import note, print_json, progress_bar
+from chainrule.cli.shared.texts import (
+    DEFAULT_READING,
+    TextOptions,
+    check_read_once,
+    check_text_target,
+    note_repairs,
+    text_for,
+)
 from chainrule.cli.smoothing_table import compare_smoothings, markdown_page
-from chainrule.cli.texts import DEFAULT_READING, TextOptions, check_read_once, check_text_target, note_repairs, text_for
 from chainrule.drawing.plots import check_matplotlib, has_matplotlib, svg_of, write_plot
 from chainrule.errors import OutputError
 from chainrule.evaluation.plots import PLOT_NAMES

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.arguments import (
+from chainrule.cli.shared.arguments import (
     ModelPath,
     ModelTokenizerName,
     Normalise,
@@ -15,8 +15,8 @@ from chainrule.cli.arguments import (
     WholeNumber,
     normalisation_steps,
 )
-from chainrule.cli.models import check_model_target, is_arpa, open_model, save_or_keep
-from chainrule.cli.screen import note, progress_bar
+from chainrule.cli.shared.models import check_model_target, is_arpa, open_model, save_or_keep
+from chainrule.cli.shared.screen import note, progress_bar
 
 Form = Literal["hugging-face"]
 

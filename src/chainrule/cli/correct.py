@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.arguments import Json, ModelPath, ModelTokenizerName, Overwrite, TextFile, WholeNumber
-from chainrule.cli.models import open_model
-from chainrule.cli.screen import note, progress_bar, writes_utf8
-from chainrule.cli.texts import DEFAULT_READING, TextOptions, check_text_target, note_lost_fields, note_repairs
+from chainrule.cli.shared.arguments import Json, ModelPath, ModelTokenizerName, Overwrite, TextFile, WholeNumber
+from chainrule.cli.shared.models import open_model
+from chainrule.cli.shared.screen import note, progress_bar, writes_utf8
+from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, check_text_target, note_lost_fields, note_repairs
 from chainrule.errors import TextError
 from chainrule.text.reading import FORMATS, text_suffix
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.arguments import (
+from chainrule.cli.shared.arguments import (
     DEFAULT_TOKENIZER,
     Json,
     MarkerRule,
@@ -17,8 +17,8 @@ from chainrule.cli.arguments import (
     TokenizerOptions,
     WholeNumber,
 )
-from chainrule.cli.screen import note_plan, print_json, progress_bar
-from chainrule.cli.texts import DEFAULT_READING, TextOptions, check_text_target, note_repairs
+from chainrule.cli.shared.screen import note_plan, print_json, progress_bar
+from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, check_text_target, note_repairs
 from chainrule.vectors.cooccurrence_config import CooccurrenceConfig
 
 if TYPE_CHECKING:

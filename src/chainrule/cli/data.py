@@ -7,8 +7,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from chainrule.cli.arguments import Json, Overwrite, WholeNumber
-from chainrule.cli.screen import print_json
+from chainrule.cli.shared.arguments import Json, Overwrite, WholeNumber
+from chainrule.cli.shared.screen import print_json
 from chainrule.datasets.names import Name
 from chainrule.report.tables import text_table
 

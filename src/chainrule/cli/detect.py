@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.arguments import FILE, Json, ModelMarkerRule, ModelPath, Overwrite, TextFile, WholeNumber
-from chainrule.cli.models import open_model
-from chainrule.cli.screen import print_json, progress_bar
-from chainrule.cli.texts import DEFAULT_READING, TextOptions, text_for
+from chainrule.cli.shared.arguments import FILE, Json, ModelMarkerRule, ModelPath, Overwrite, TextFile, WholeNumber
+from chainrule.cli.shared.models import open_model
+from chainrule.cli.shared.screen import print_json, progress_bar
+from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, text_for
 
 if TYPE_CHECKING:
     from chainrule.api.measuring.detect import DetectedText, DetectionMeasurement
@@ -94,7 +94,7 @@ def detect(
 def _check(machine: str | None, *, overwrite: bool, **paths: Path | None) -> None:
     """Raises CycloptsError, OutputError, SettingError, before the work."""
     from chainrule.base.files import check_new_file
-    from chainrule.cli.plot_option import check_plot_option
+    from chainrule.cli.shared.plot_option import check_plot_option
     from chainrule.drawing.plots import check_matplotlib
 
     for name, path in paths.items():
@@ -176,7 +176,7 @@ def _figures(found: DetectedText) -> str:
 
 
 def _print_texts(found: list[DetectedText], *, json: bool) -> None:
-    from chainrule.cli.screen import finite, on_one_line
+    from chainrule.cli.shared.screen import finite, on_one_line
     from chainrule.report.tables import printable
 
     for each in found:
@@ -193,7 +193,7 @@ def _print_texts(found: list[DetectedText], *, json: bool) -> None:
 
 
 def _finite(value: Any) -> Any:
-    from chainrule.cli.screen import finite
+    from chainrule.cli.shared.screen import finite
 
     return finite(value) if isinstance(value, float) else value
 

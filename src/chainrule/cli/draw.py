@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.arguments import Overwrite
+from chainrule.cli.shared.arguments import Overwrite
 
 What = Literal["network", "positions", "sizes"]
 

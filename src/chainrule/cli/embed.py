@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 from cyclopts import CycloptsError, Parameter
 
 from chainrule.applications.embedding_config import EmbeddingConfig, Pooling, Unit, VectorPrecision
-from chainrule.cli.arguments import ModelMarkerRule, Overwrite, TextFile, WholeNumber
 from chainrule.cli.embed_inputs import DIGITS, embed_inputs
-from chainrule.cli.models import labels_inputs, open_model
-from chainrule.cli.screen import note, print_json, progress_bar
-from chainrule.cli.texts import DEFAULT_READING, TextOptions, check_text_target, note_repairs
+from chainrule.cli.shared.arguments import ModelMarkerRule, NetworkPath, Overwrite, TextFile, WholeNumber
+from chainrule.cli.shared.models import labels_inputs, open_model
+from chainrule.cli.shared.screen import note, print_json, progress_bar
+from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, check_text_target, note_repairs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from chainrule.applications.embedding import Embedded
     from chainrule.base.progress import Progress
 
-NetworkPath = Annotated[Path, Parameter(help="The model folder of a network.")]
 Layer = Annotated[
     int | None,
     WholeNumber,

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from cyclopts import CycloptsError
 
-from chainrule.cli.models import open_model
-from chainrule.cli.screen import print_json, progress_bar
-from chainrule.cli.texts import DEFAULT_READING, TextOptions, check_text_target
+from chainrule.cli.shared.models import open_model
+from chainrule.cli.shared.screen import print_json, progress_bar
+from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, check_text_target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

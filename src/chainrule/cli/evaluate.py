@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.arguments import Json, ModelMarkerRule, ModelPath, ModelTokenizerName, TextFiles
-from chainrule.cli.bad_records import Strict, bad_records
 from chainrule.cli.classify import show_accuracy
 from chainrule.cli.evaluate_captions import NO_CAPTIONS, CaptionsOptions, evaluate_captions
 from chainrule.cli.evaluate_pairs import NO_PAIRS, PairsOptions, evaluate_pairs
 from chainrule.cli.evaluate_vectors import NO_VECTORS, VectorsOptions, evaluate_vectors, holds_vectors
-from chainrule.cli.models import labels_inputs, open_model
-from chainrule.cli.screen import note, print_json, progress_bar
-from chainrule.cli.texts import DEFAULT_READING, TextOptions, note_repairs, text_for
+from chainrule.cli.shared.arguments import Json, ModelMarkerRule, ModelPath, ModelTokenizerName, TextFiles
+from chainrule.cli.shared.bad_records import Strict, bad_records
+from chainrule.cli.shared.models import labels_inputs, open_model
+from chainrule.cli.shared.screen import note, print_json, progress_bar
+from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, note_repairs, text_for
 from chainrule.errors import TextError
 
 if TYPE_CHECKING:

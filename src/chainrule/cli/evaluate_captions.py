@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.arguments import FILE
-from chainrule.cli.screen import print_json, progress_bar
+from chainrule.cli.shared.arguments import FILE
+from chainrule.cli.shared.screen import print_json, progress_bar
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.arguments import WholeNumber
-from chainrule.cli.screen import note, print_json, progress_bar
+from chainrule.cli.shared.arguments import WholeNumber
+from chainrule.cli.shared.screen import note, print_json, progress_bar
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,10 +6,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from chainrule.cli.arguments import Json, ModelMarkerRule, WholeNumber
-from chainrule.cli.embed import NetworkPath
-from chainrule.cli.models import open_model
-from chainrule.cli.screen import print_json, progress_bar
+from chainrule.cli.shared.arguments import Json, ModelMarkerRule, NetworkPath, WholeNumber
+from chainrule.cli.shared.models import open_model
+from chainrule.cli.shared.screen import print_json, progress_bar
 
 
 def fill(

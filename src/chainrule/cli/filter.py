@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.arguments import Json, ModelMarkerRule, ModelTokenizerName, Overwrite, TextFiles
-from chainrule.cli.models import open_model
-from chainrule.cli.screen import finite, print_json, progress_bar
-from chainrule.cli.texts import (
+from chainrule.cli.shared.arguments import Json, ModelMarkerRule, ModelTokenizerName, Overwrite, TextFiles
+from chainrule.cli.shared.models import open_model
+from chainrule.cli.shared.screen import finite, print_json, progress_bar
+from chainrule.cli.shared.texts import (
     DEFAULT_READING,
     TextOptions,
     check_text_target,

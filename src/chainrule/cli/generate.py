@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.arguments import (
+from chainrule.cli.shared.arguments import (
     Json,
     ModelMarkerRule,
     ModelPath,
@@ -17,7 +17,7 @@ from chainrule.cli.arguments import (
     WholeNumber,
     draw_seed,
 )
-from chainrule.cli.decoding_options import (
+from chainrule.cli.shared.decoding_options import (
     BeamOptions,
     LimitOptions,
     SamplingOptions,
@@ -25,8 +25,8 @@ from chainrule.cli.decoding_options import (
     check_tree,
     refuse_sampling,
 )
-from chainrule.cli.models import open_model
-from chainrule.cli.screen import finite, note, print_json, progress_bar
+from chainrule.cli.shared.models import open_model
+from chainrule.cli.shared.screen import finite, note, print_json, progress_bar
 from chainrule.report.tables import printable
 
 if TYPE_CHECKING:

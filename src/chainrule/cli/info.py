@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from chainrule.cli.arguments import Json, ModelPath
-from chainrule.cli.screen import print_json, progress_bar
+from chainrule.cli.shared.arguments import Json, ModelPath
+from chainrule.cli.shared.screen import print_json, progress_bar
 
 
 def info(model: ModelPath, /, *, json: Json = False) -> None:

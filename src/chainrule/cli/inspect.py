@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.arguments import Overwrite, WholeNumber
-from chainrule.cli.models import open_model
-from chainrule.cli.screen import count_of, progress_bar
+from chainrule.cli.shared.arguments import Overwrite, WholeNumber
+from chainrule.cli.shared.models import open_model
+from chainrule.cli.shared.screen import count_of, progress_bar
 
 if TYPE_CHECKING:
     from chainrule.api.models.model import Model

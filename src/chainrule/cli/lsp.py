@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.arguments import ModelPath, ModelTokenizerName, WholeNumber
-from chainrule.cli.models import open_model
-from chainrule.cli.screen import note, progress_bar
-from chainrule.cli.typing_options import TypingOptions
+from chainrule.cli.shared.arguments import ModelPath, ModelTokenizerName, WholeNumber
+from chainrule.cli.shared.models import open_model
+from chainrule.cli.shared.screen import note, progress_bar
+from chainrule.cli.shared.typing_options import TypingOptions
 
 if TYPE_CHECKING:
     from pygls.lsp.server import LanguageServer

@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.arguments import Overwrite, WholeNumber
 from chainrule.cli.nearest import VectorsPath
-from chainrule.cli.screen import progress_bar
+from chainrule.cli.shared.arguments import Overwrite, WholeNumber
+from chainrule.cli.shared.screen import progress_bar
 
 
 def draw_map(

@@ -7,11 +7,11 @@ from typing import Annotated
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.arguments import Json, ModelMarkerRule, TextFile, WholeNumber
 from chainrule.cli.embed import Layer, Pool
-from chainrule.cli.models import open_model
-from chainrule.cli.screen import on_one_line, print_json, progress_bar
-from chainrule.cli.texts import DEFAULT_READING, TextOptions, note_repairs
+from chainrule.cli.shared.arguments import Json, ModelMarkerRule, TextFile, WholeNumber
+from chainrule.cli.shared.models import open_model
+from chainrule.cli.shared.screen import on_one_line, print_json, progress_bar
+from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, note_repairs
 
 VectorsPath = Annotated[Path, Parameter(help="Word vectors: a folder, or a file of word2vec, GloVe or fastText.")]
 Restrict = Annotated[

@@ -6,9 +6,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from chainrule.cli.arguments import Json
 from chainrule.cli.nearest import VectorsPath
-from chainrule.cli.screen import on_one_line, print_json, progress_bar
+from chainrule.cli.shared.arguments import Json
+from chainrule.cli.shared.screen import on_one_line, print_json, progress_bar
 
 
 def odd(

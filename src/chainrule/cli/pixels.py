@@ -7,8 +7,8 @@ from typing import Annotated
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.arguments import FILE, Overwrite, WholeNumber
-from chainrule.cli.screen import progress_bar
+from chainrule.cli.shared.arguments import FILE, Overwrite, WholeNumber
+from chainrule.cli.shared.screen import progress_bar
 
 
 def pixels(

@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.arguments import FILE, Json, ModelMarkerRule, ModelPath, WholeNumber
-from chainrule.cli.models import open_model
-from chainrule.cli.screen import note, on_one_line, print_json, progress_bar
+from chainrule.cli.shared.arguments import FILE, Json, ModelMarkerRule, ModelPath, WholeNumber
+from chainrule.cli.shared.models import open_model
+from chainrule.cli.shared.screen import note, on_one_line, print_json, progress_bar
 
 
 def rank(

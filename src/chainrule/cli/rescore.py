@@ -9,9 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.arguments import Json, ModelMarkerRule, ModelTokenizerName, Overwrite, WholeNumber, file_or_dash
-from chainrule.cli.models import open_model
-from chainrule.cli.screen import note, print_json, progress_bar
+from chainrule.cli.shared.arguments import (
+    Json,
+    ModelMarkerRule,
+    ModelTokenizerName,
+    Overwrite,
+    WholeNumber,
+    file_or_dash,
+)
+from chainrule.cli.shared.models import open_model
+from chainrule.cli.shared.screen import note, print_json, progress_bar
 from chainrule.errors import OutputError, SettingError, prefix_errors
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, cast
 from cyclopts import CycloptsError, Parameter
 
 from chainrule.base.progress import BlockProgress, silent
-from chainrule.cli.arguments import Json, ModelMarkerRule, ModelPath, ModelTokenizerName, TextFile
-from chainrule.cli.models import open_model
-from chainrule.cli.screen import note, print_json, progress_bar, writes_utf8
-from chainrule.cli.texts import DEFAULT_READING, TextOptions, note_repairs, text_for
+from chainrule.cli.shared.arguments import Json, ModelMarkerRule, ModelPath, ModelTokenizerName, TextFile
+from chainrule.cli.shared.models import open_model
+from chainrule.cli.shared.screen import note, print_json, progress_bar, writes_utf8
+from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, note_repairs, text_for
 
 if TYPE_CHECKING:
     from chainrule.api.models.model import Model

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from chainrule.cli.arguments import ModelPath, WholeNumber
-from chainrule.cli.screen import note
+from chainrule.cli.shared.arguments import ModelPath, WholeNumber
+from chainrule.cli.shared.screen import note
 
 
 def shard_serve(

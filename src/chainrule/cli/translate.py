@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 from cyclopts import CycloptsError, Group, Parameter
 
 from chainrule.base.progress import silent
-from chainrule.cli.arguments import Json, Overwrite, Seed, TextFile, WholeNumber, draw_seed
-from chainrule.cli.decoding_options import SamplingOptions, TreeFile, check_tree, refuse, refuse_sampling
-from chainrule.cli.screen import count_of, note, progress_bar
-from chainrule.cli.texts import DEFAULT_READING, TextOptions, check_read_once, note_repairs
+from chainrule.cli.shared.arguments import Json, Overwrite, Seed, TextFile, WholeNumber, draw_seed
+from chainrule.cli.shared.decoding_options import SamplingOptions, TreeFile, check_tree, refuse, refuse_sampling
+from chainrule.cli.shared.screen import count_of, note, progress_bar
+from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, check_read_once, note_repairs
 from chainrule.cli.translation_output import References, print_texts
 from chainrule.errors import SettingError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from chainrule.cli.screen import count_of, finite, note, print_json
+from chainrule.cli.shared.screen import count_of, finite, note, print_json
 from chainrule.errors import TextError
 from chainrule.report.tables import printable
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from chainrule.cli.screen import progress_bar
+from chainrule.cli.shared.screen import progress_bar
 
 
 def verify(model: Annotated[Path, Parameter(help="A model folder.")], /) -> None:

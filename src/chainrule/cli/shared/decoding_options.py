@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import CycloptsError, Group, Parameter
 
-from chainrule.cli.arguments import WholeNumber
+from chainrule.cli.shared.arguments import WholeNumber
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

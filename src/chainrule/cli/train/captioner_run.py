@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from chainrule.cli.arguments import FILE
-from chainrule.cli.finished_run import continues_run, data_differences, report_finished_run
-from chainrule.cli.models import check_model_target, is_model, save_or_keep
-from chainrule.cli.screen import count_of, print_json, progress_bar
-from chainrule.cli.training_screen import TrainingScreen, note_untrained, validated_on
+from chainrule.cli.shared.arguments import FILE
+from chainrule.cli.shared.models import check_model_target, is_model, save_or_keep
+from chainrule.cli.shared.screen import count_of, print_json, progress_bar
+from chainrule.cli.train.finished_run import continues_run, data_differences, report_finished_run
+from chainrule.cli.train.training_screen import TrainingScreen, note_untrained, validated_on
 from chainrule.neural.config import settings_of
 from chainrule.training.config import TrainingConfig
 from chainrule.training.resume_check import differences
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from chainrule.api.conditional.caption_model import CaptionModel
     from chainrule.api.conditional.picture_encoder import EncoderLike, PictureEncoder
-    from chainrule.cli.screen import Bar
+    from chainrule.cli.shared.screen import Bar
     from chainrule.neural.config.caption import CaptionConfig
     from chainrule.pictures.read_captions import CaptionedPicture
     from chainrule.text.tokenizer_config import TokenizerConfig

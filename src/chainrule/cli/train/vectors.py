@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.arguments import (
+from chainrule.cli.shared.arguments import (
     DEFAULT_TOKENIZER,
     Json,
     MarkerRule,
@@ -18,11 +18,9 @@ from chainrule.cli.arguments import (
     TextFiles,
     TokenizerOptions,
 )
-from chainrule.cli.finished_run import continues_run, data_differences, report_finished_run, text_differences
-from chainrule.cli.flags import flags_of, given_settings
-from chainrule.cli.models import is_model
-from chainrule.cli.screen import print_json, progress_bar
-from chainrule.cli.texts import (
+from chainrule.cli.shared.models import is_model
+from chainrule.cli.shared.screen import print_json, progress_bar
+from chainrule.cli.shared.texts import (
     DEFAULT_READING,
     NO_MIX,
     MixOptions,
@@ -31,7 +29,9 @@ from chainrule.cli.texts import (
     note_mix,
     note_repairs,
 )
-from chainrule.cli.training_screen import TrainingScreen
+from chainrule.cli.train.finished_run import continues_run, data_differences, report_finished_run, text_differences
+from chainrule.cli.train.flags import flags_of, given_settings
+from chainrule.cli.train.training_screen import TrainingScreen
 from chainrule.training.resume_check import differences
 from chainrule.vectors.config import VectorsConfig
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.arguments import (
+from chainrule.cli.shared.arguments import (
     DEFAULT_TOKENIZER,
     Json,
     MarkerRule,
@@ -17,12 +17,12 @@ from chainrule.cli.arguments import (
     TokenizerOptions,
     file_or_dash,
 )
-from chainrule.cli.finished_run import continues_run, data_differences, report_finished_run
-from chainrule.cli.flags import flags_of, given_settings
-from chainrule.cli.models import check_model_target, is_model, save_or_keep
-from chainrule.cli.screen import count_of, note, print_json, progress_bar
-from chainrule.cli.train_neural import DEFAULT_TRAINING, Resume, TrainingFlags
-from chainrule.cli.training_screen import TrainingScreen, note_untrained, validated_on
+from chainrule.cli.shared.models import check_model_target, is_model, save_or_keep
+from chainrule.cli.shared.screen import count_of, note, print_json, progress_bar
+from chainrule.cli.train.finished_run import continues_run, data_differences, report_finished_run
+from chainrule.cli.train.flags import flags_of, given_settings
+from chainrule.cli.train.neural import DEFAULT_TRAINING, Resume, TrainingFlags
+from chainrule.cli.train.training_screen import TrainingScreen, note_untrained, validated_on
 from chainrule.neural.config import settings_of
 from chainrule.neural.config.conditional import ConditionalConfig
 from chainrule.training.config import TrainingConfig

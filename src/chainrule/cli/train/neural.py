@@ -12,22 +12,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from chainrule.cli.arguments import (
+from chainrule.cli.shared.arguments import (
     DEFAULT_TOKENIZER,
     Json,
     MarkerRule,
+    NetworkPath,
     Output,
     Overwrite,
     TextFiles,
     TokenizerOptions,
     file_or_dash,
 )
-from chainrule.cli.embed import NetworkPath
-from chainrule.cli.finished_run import continues_run, report_finished_run, text_differences
-from chainrule.cli.flags import flags_of, given_settings
-from chainrule.cli.models import check_model_target, is_model, save_or_keep
-from chainrule.cli.screen import count_of, print_json, progress_bar
-from chainrule.cli.texts import (
+from chainrule.cli.shared.models import check_model_target, is_model, save_or_keep
+from chainrule.cli.shared.screen import count_of, print_json, progress_bar
+from chainrule.cli.shared.texts import (
     DEFAULT_READING,
     NO_MIX,
     MixOptions,
@@ -38,7 +36,9 @@ from chainrule.cli.texts import (
     text_for,
     with_shares,
 )
-from chainrule.cli.training_screen import TrainingScreen, note_untrained, validated_on
+from chainrule.cli.train.finished_run import continues_run, report_finished_run, text_differences
+from chainrule.cli.train.flags import flags_of, given_settings
+from chainrule.cli.train.training_screen import TrainingScreen, note_untrained, validated_on
 from chainrule.neural.config import NETWORKS, TWO_SIDED, MaskedConfig, TransformerConfig, settings_of
 from chainrule.neural.config import preset as preset_named
 from chainrule.neural.config.tree import TreeConfig

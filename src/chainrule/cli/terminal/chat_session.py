@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from chainrule.applications.chat.chat_model import CHAT_SAMPLING
 from chainrule.applications.chat.messages import Message
-from chainrule.cli.screen import count_of
+from chainrule.cli.shared.screen import count_of
 from chainrule.decoding.sampling import SamplingConfig
 from chainrule.errors import SettingError
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from chainrule.cli.arguments import WholeNumber
+from chainrule.cli.shared.arguments import WholeNumber
 from chainrule.ngram.config import Begins, NGramConfig, Smoothing, WeightsBy
 from chainrule.report.tables import text_table
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.arguments import WholeNumber
-from chainrule.cli.screen import count_of, note
+from chainrule.cli.shared.arguments import WholeNumber
+from chainrule.cli.shared.screen import count_of, note
 from chainrule.errors import SettingError
 from chainrule.text.reading import SUFFIXES, EncodingErrors, Reading, document_in
 

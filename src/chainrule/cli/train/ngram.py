@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.arguments import (
+from chainrule.cli.shared.arguments import (
     DEFAULT_TOKENIZER,
     Json,
     MarkerRule,
@@ -20,10 +20,9 @@ from chainrule.cli.arguments import (
     TokenizerOptions,
     WholeNumber,
 )
-from chainrule.cli.models import check_model_target, is_arpa, save_or_keep
-from chainrule.cli.screen import count_of, note, note_plan, print_json, progress_bar
-from chainrule.cli.smoothing_options import DEFAULT_SMOOTHING, SmoothingOptions, estimates_table, tuned_line
-from chainrule.cli.texts import (
+from chainrule.cli.shared.models import check_model_target, is_arpa, save_or_keep
+from chainrule.cli.shared.screen import count_of, note, note_plan, print_json, progress_bar
+from chainrule.cli.shared.texts import (
     DEFAULT_READING,
     NO_MIX,
     MixOptions,
@@ -32,6 +31,7 @@ from chainrule.cli.texts import (
     note_mix,
     note_repairs,
 )
+from chainrule.cli.train.smoothing_options import DEFAULT_SMOOTHING, SmoothingOptions, estimates_table, tuned_line
 from chainrule.errors import SettingError
 
 if TYPE_CHECKING:

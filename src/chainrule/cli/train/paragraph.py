@@ -6,10 +6,18 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from chainrule.cli.arguments import DEFAULT_TOKENIZER, FILE, Json, MarkerRule, Output, Overwrite, TokenizerOptions
-from chainrule.cli.captioner_run import CaptionerRun, RegionChoice, Valid, train_captioner
-from chainrule.cli.flags import flags_of_any, given_settings
-from chainrule.cli.train_neural import DEFAULT_TRAINING, Resume, TrainingFlags
+from chainrule.cli.shared.arguments import (
+    DEFAULT_TOKENIZER,
+    FILE,
+    Json,
+    MarkerRule,
+    Output,
+    Overwrite,
+    TokenizerOptions,
+)
+from chainrule.cli.train.captioner_run import CaptionerRun, RegionChoice, Valid, train_captioner
+from chainrule.cli.train.flags import flags_of_any, given_settings
+from chainrule.cli.train.neural import DEFAULT_TRAINING, Resume, TrainingFlags
 from chainrule.neural.config.caption import CaptionConfig
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
-from chainrule.cli.screen import note
+from chainrule.cli.shared.screen import note
 from chainrule.errors import OutputError, SettingError
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.arguments import Overwrite, WholeNumber
-from chainrule.cli.screen import count_of, note, progress_bar
+from chainrule.cli.shared.arguments import Overwrite, WholeNumber
+from chainrule.cli.shared.screen import count_of, note, progress_bar
 
 
 def channel(

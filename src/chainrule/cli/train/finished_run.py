@@ -6,7 +6,7 @@ from dataclasses import asdict
 from json import dumps, loads
 from typing import TYPE_CHECKING, Any
 
-from chainrule.cli.screen import count_of, note, print_json, progress_bar
+from chainrule.cli.shared.screen import count_of, note, print_json, progress_bar
 from chainrule.errors import SettingError
 from chainrule.training.resume_check import differences
 

@@ -55,6 +55,7 @@ TextFile = Annotated[str, FILE, Parameter(help=f"Text, a line a document: a file
 ModelPath = Annotated[
     Path, Parameter(help="A model: our folder or one of Hugging Face; an ARPA, KenLM binary, GGUF or llama2.c file.")
 ]
+NetworkPath = Annotated[Path, Parameter(help="The model folder of a network.")]
 Output = Annotated[Path, Parameter(name=("--output", "-o"), help="The folder to write to.")]
 ModelOutput = Annotated[
     Path,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from chainrule.base.progress import silent
-from chainrule.cli.arguments import (
+from chainrule.cli.shared.arguments import (
     DEFAULT_TOKENIZER,
     FILE,
     Json,
@@ -17,20 +17,20 @@ from chainrule.cli.arguments import (
     Overwrite,
     TokenizerOptions,
 )
-from chainrule.cli.bad_records import Strict, bad_records
-from chainrule.cli.finetune import (
+from chainrule.cli.shared.bad_records import Strict, bad_records
+from chainrule.cli.shared.models import check_model_target, is_model, save_or_keep
+from chainrule.cli.shared.screen import progress_bar
+from chainrule.cli.train.finetune import (
     assess,
     note_suspicious_labels,
     note_unseen,
     report_finished_classifier,
     show_classifier,
 )
-from chainrule.cli.finished_run import continues_run
-from chainrule.cli.flags import flags_of, flags_of_any, given_settings
-from chainrule.cli.models import check_model_target, is_model, save_or_keep
-from chainrule.cli.screen import progress_bar
-from chainrule.cli.train_neural import DEFAULT_VECTORS, Resume, VectorOptions
-from chainrule.cli.training_screen import TrainingScreen
+from chainrule.cli.train.finished_run import continues_run
+from chainrule.cli.train.flags import flags_of, flags_of_any, given_settings
+from chainrule.cli.train.neural import DEFAULT_VECTORS, Resume, VectorOptions
+from chainrule.cli.train.training_screen import TrainingScreen
 from chainrule.errors import SettingError
 from chainrule.neural.config.labelling import LABELLING
 from chainrule.training.label_config import LabelTraining

@@ -6,8 +6,8 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from chainrule.cli.screen import note
-from chainrule.cli.wrong_usage import with_flags
+from chainrule.cli.shared.screen import note
+from chainrule.cli.shared.wrong_usage import with_flags
 from chainrule.evaluation.comparison import is_untrained
 
 if TYPE_CHECKING:

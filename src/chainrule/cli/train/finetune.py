@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import CycloptsError, Parameter
 
 from chainrule.base.progress import silent
-from chainrule.cli.arguments import FILE, Json, ModelMarkerRule, Output, Overwrite
-from chainrule.cli.bad_records import Strict, bad_records
-from chainrule.cli.embed import NetworkPath
-from chainrule.cli.finished_run import continues_run, data_differences, report_finished_run
-from chainrule.cli.flags import flags_of, given_settings
-from chainrule.cli.models import check_model_target, is_model, open_model, save_or_keep
-from chainrule.cli.screen import note, print_json, progress_bar
-from chainrule.cli.train_neural import Resume
-from chainrule.cli.training_screen import TrainingScreen
+from chainrule.cli.shared.arguments import FILE, Json, ModelMarkerRule, NetworkPath, Output, Overwrite
+from chainrule.cli.shared.bad_records import Strict, bad_records
+from chainrule.cli.shared.models import check_model_target, is_model, open_model, save_or_keep
+from chainrule.cli.shared.screen import note, print_json, progress_bar
+from chainrule.cli.train.finished_run import continues_run, data_differences, report_finished_run
+from chainrule.cli.train.flags import flags_of, given_settings
+from chainrule.cli.train.neural import Resume
+from chainrule.cli.train.training_screen import TrainingScreen
 from chainrule.errors import OutputError
 from chainrule.training.finetuning_config import FineTuningConfig
 from chainrule.training.resume_check import differences

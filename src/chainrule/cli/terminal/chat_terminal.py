@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from prompt_toolkit import PromptSession
 
 from chainrule.base.plain_tables import printable_lines
-from chainrule.cli.screen import note
+from chainrule.cli.shared.screen import note
 from chainrule.errors import ChainruleError
 
 if TYPE_CHECKING:
-    from chainrule.cli.chat_session import ChatSession
+    from chainrule.cli.terminal.chat_session import ChatSession
 
 
 def talk(session: ChatSession) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.key_file import key_in
+from chainrule.cli.shared.key_file import key_in
 
 if TYPE_CHECKING:
     from chainrule.serving.client import Client

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from chainrule.cli.screen import note
+from chainrule.cli.shared.screen import note
 from chainrule.text.records import raise_error
 
 if TYPE_CHECKING:
