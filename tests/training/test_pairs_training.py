@@ -15,7 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from training_runs import numbers
 
-from chainrule.api.train_pairs import train_pairs
+from chainrule.api.training.train_pairs import train_pairs
 from chainrule.errors import SettingError, TextError
 from chainrule.neural.config.conditional import ConditionalConfig
 from chainrule.neural.scoring_batches import rounded_up
