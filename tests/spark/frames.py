@@ -75,6 +75,10 @@ class Frame:
     def collect(self) -> list[Any]:
         return [self.row(*row) for row in self.rows()]
 
+    @property
+    def rdd(self) -> Frame:
+        return self
+
     def toLocalIterator(self) -> Iterator[Any]:
         return iter(self.collect())
 

@@ -39,17 +39,17 @@ def test_a_call_of_java_that_ctrl_c_ended_is_no_failure() -> None:
         (
             "An error occurred\n: org.apache.spark.SparkException: Job aborted\n\tat org.apache.spark\n"
             "Caused by: java.lang.OutOfMemoryError: Java heap space\n\tat java.base/java.util.Arrays.copyOf",
-            "counting failed on Spark: java.lang.OutOfMemoryError: Java heap space; give Java more: memory of",
+            "counting failed on Spark: java.lang.OutOfMemoryError: Java heap space; give Java more, as in memory=",
         ),
         (
             "An error occurred\n: org.apache.spark.SparkException: Job aborted: ExecutorLostFailure (executor 1 exited "
             "caused by one of the running tasks) Reason: Command exited with code 52",
-            "Command exited with code 52; give Java more: .* spark.driver.memory and spark.executor.memory",
+            "Command exited with code 52; give Java more, .* spark.driver.memory and spark.executor.memory",
         ),
         (
             "An error occurred\n: org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)\n"
             "Caused by: java.io.EOFException\n",
-            r"exited unexpectedly \(crashed\); .* lack of memory: set a smaller run_tokens, more shards",
+            r"exited unexpectedly \(crashed\); if the system ended it for lack of memory, take more shards",
         ),
         ("An error occurred\n: java.io.IOException: none", "counting failed on Spark: java.io.IOException: none$"),
     ],

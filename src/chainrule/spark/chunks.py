@@ -46,7 +46,8 @@ def gather_chunks(
     """
     gathered: dict[tuple[int, str], tuple[str, UInt8[ndarray, " bytes"]]] = {}
     total = 0
-    for row in rows.repartition(1 + size // _PARTITION_BYTES, "part", "name", "start").toLocalIterator():
+    # Of the rdd: Spark 4.3 keeps all that an iterator over a data frame has returned, until the session ends.
+    for row in rows.repartition(1 + size // _PARTITION_BYTES, "part", "name", "start").rdd.toLocalIterator():
         key = row.part, row.name
         if key not in gathered:
             gathered[key] = row.kind, room_for(row.size)

@@ -163,7 +163,7 @@ def _log_backoffs(bigrams: DataFrame, bounds: Sequence[int]) -> Float32[ndarray,
 
 def _collected(rows: DataFrame) -> Iterator[Message]:
     """Messages that are small enough for the driver. rows: of MESSAGES."""
-    return messages_of(sorted(rows.toLocalIterator(), key=lambda row: row[:-1]))
+    return messages_of(sorted(rows.rdd.toLocalIterator(), key=lambda row: tuple(row[:-1])))
 
 
 def _tables(chunks: DataFrame, size: int, on_chunk: Callable[[int], None]) -> dict[int, Table]:

@@ -45,9 +45,9 @@ def learn_tokenizer(
             raise TextError(f"{name}: there is no text in it; at least one document is needed")
         _raise_error(documents, rows)
         if not parts.grows:
-            return learner, np.sum([np.frombuffer(row.counts, np.int64) for row in rows.toLocalIterator()], axis=0)
+            return learner, np.sum([np.frombuffer(row.counts, np.int64) for row in rows.rdd.toLocalIterator()], axis=0)
         words = _Words()
-        for row in rows.toLocalIterator():
+        for row in rows.rdd.toLocalIterator():
             words.add(row)
     return words.added_to(learner, in_order=bool(documents.files))
 

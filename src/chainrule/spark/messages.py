@@ -65,5 +65,5 @@ def messages_by_part(batches: Iterable[RecordBatch]) -> Iterator[tuple[int, dict
 
 def messages_of(rows: Iterable[Sequence[Any]]) -> Iterator[Message]:
     """Messages, put together from rows in the order of SORTED_BY."""
-    for key, pieces in itertools.groupby(rows, key=lambda row: tuple(row[:4])):
-        yield Message(*key, bytearray().join(piece[5] for piece in pieces))
+    for (part, kind, level, source), pieces in itertools.groupby(rows, key=lambda row: tuple(row[:4])):
+        yield Message(part, kind, level, source, bytearray().join(piece[5] for piece in pieces))

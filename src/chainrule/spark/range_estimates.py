@@ -31,9 +31,9 @@ from chainrule.protocol import BEGIN
 from chainrule.spark.chunks import CHUNKS, Chunk, chunks_of
 from chainrule.spark.messages import Message, message_batches, messages_by_part
 from chainrule.spark.packing import pack, unpack
-from chainrule.spark.rows import batches_of, rows_of
+from chainrule.spark.rows import batches_of
 from chainrule.spark.sections import Level, Section, cut, merge, spans_of, starts, suffixes_of
-from chainrule.spark.workers import merge_sections
+from chainrule.spark.workers import merged_parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -57,15 +57,14 @@ class RangeSummary(NamedTuple):
 
 
 def send_suffixes(batches: Iterable[RecordBatch], config: NGramConfig, bounds: Sequence[int]) -> Iterator[RecordBatch]:
-    """Messages of each range to itself, and of its suffixes. batches: as for `merge_sections`."""
+    """Messages of each range to itself, and of its suffixes. batches: as for `merged_parts`."""
     set_threads(1)
 
     def messages() -> Iterator[Message]:
-        for part, data, error in rows_of(merge_sections(batches)):
-            if error is not None:
-                yield Message(part, "error", 0, part, error.encode())
+        for part, section in merged_parts(batches):
+            if isinstance(section, str):
+                yield Message(part, "error", 0, part, section.encode())
                 return
-            section = Section.unpack(data)
             if not uses_lower_order(config):
                 yield Message(part, "counts", 0, part, pack(*section.arrays()))
                 continue

@@ -29,15 +29,14 @@ _ERROR = re.compile(r'(: |Caused by: |Exception in thread "[^"]*" )?([\w.]*(?:Er
 _DEFAULT_MEMORY, _LEAST_MEMORY = 2 << 30, 512 << 20  # what Spark itself asks for at least is 450 MB
 _STANDARD_ERROR = 2
 _MORE_MEMORY = (
-    "give Java more: memory of chainrule.spark.local_session, or spark.driver.memory and spark.executor.memory in a "
-    "session of your own"
+    "give Java more, as in memory='4G'; a session of your own has spark.driver.memory and spark.executor.memory for it"
 )
 # By what Spark says in its errors. Exit code 52 is what its processes end with when Java's memory is full.
 _ADVICE = (
     (re.compile(r"OutOfMemoryError|exited caused by .*\b52\b"), _MORE_MEMORY),
     (
         re.compile(r"Python worker exited unexpectedly|\bMemoryError\b"),
-        "the system may have ended a worker for lack of memory: set a smaller run_tokens, more shards or fewer workers",
+        "if the system ended it for lack of memory, take more shards, as in shards=32, fewer workers or less run_tokens",
     ),
 )
 _JAVA_VERSION = re.compile(r'version "(?:1\.)?(\d+)')

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 RUN_TOKENS = 1 << 21  # that a worker counts at once: some 300 MB for 5-grams
 _RANGES = 4  # of first words, for the tokens of a run: some 10 MB each
 # Of temporary files, for an n-gram of each order at each token: runs and merged counts; with messages and shards.
-_DISK_BYTES, _SHARDS_DISK_BYTES = 24, 60
+_DISK_BYTES, _SHARDS_DISK_BYTES = 24, 40
 _NGRAM_BYTES = 6  # for the same, of counts that come to the driver, since half of them are repeated
 _DRIVER_BYTES = 36  # for an n-gram: its counts, as they come and joined, and its probabilities
 _TASKS = "learning words on Spark", "counting n-grams on Spark"
@@ -108,7 +108,7 @@ def train(
                 text.runs, config, text.bounds, text.partitions, shards, text.name, progress
             )
     else:
-        _check_memory(text, config.order, "set shards, so that the workers estimate them")
+        _check_memory(text, config.order, "set shards=8, so that Spark's workers estimate them")
         heldout = None if tune is None else encoded_stream(text.tokenizer, source_of(tune), progress)
         engine, learned = model_of_counts(_joined(text, config, progress), config, progress, heldout)
         if shards is not None:
