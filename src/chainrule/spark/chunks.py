@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from chainrule.spark.rows import ROW_BYTES
+from chainrule.spark.rows import ROW_BYTES, rows_at_driver
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -46,8 +46,7 @@ def gather_chunks(
     """
     gathered: dict[tuple[int, str], tuple[str, UInt8[ndarray, " bytes"]]] = {}
     total = 0
-    # Of the rdd: Spark 4.3 keeps all that an iterator over a data frame has returned, until the session ends.
-    for row in rows.repartition(1 + size // _PARTITION_BYTES, "part", "name", "start").rdd.toLocalIterator():
+    for row in rows_at_driver(rows.repartition(1 + size // _PARTITION_BYTES, "part", "name", "start")):
         key = row.part, row.name
         if key not in gathered:
             gathered[key] = row.kind, room_for(row.size)

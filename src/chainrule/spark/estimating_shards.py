@@ -40,6 +40,7 @@ from chainrule.spark.range_estimates import (
     estimate_order,
     send_suffixes,
 )
+from chainrule.spark.rows import rows_at_driver
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -163,7 +164,7 @@ def _log_backoffs(bigrams: DataFrame, bounds: Sequence[int]) -> Float32[ndarray,
 
 def _collected(rows: DataFrame) -> Iterator[Message]:
     """Messages that are small enough for the driver. rows: of MESSAGES."""
-    return messages_of(sorted(rows.rdd.toLocalIterator(), key=lambda row: tuple(row[:-1])))
+    return messages_of(sorted(rows_at_driver(rows), key=lambda row: tuple(row[:-1])))
 
 
 def _tables(chunks: DataFrame, size: int, on_chunk: Callable[[int], None]) -> dict[int, Table]:

@@ -36,7 +36,7 @@ _ADVICE = (
     (re.compile(r"OutOfMemoryError|exited caused by .*\b52\b"), _MORE_MEMORY),
     (
         re.compile(r"Python worker exited unexpectedly|\bMemoryError\b"),
-        "if the system ended it for lack of memory, take more shards, as in shards=32, fewer workers or less run_tokens",
+        "if the system ended it for lack of memory, take more shards, as in shards=32, or fewer workers",
     ),
 )
 _JAVA_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
