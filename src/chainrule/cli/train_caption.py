@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from chainrule.cli.arguments import DEFAULT_TOKENIZER, FILE, Json, MarkerRule, Output, Overwrite, TokenizerOptions
-from chainrule.cli.captioner_run import CaptionerRun, RegionChoice, Valid, train_captioner
+from chainrule.cli.captioner_run import CaptionerRun, ReaderChoice, RegionChoice, Valid, train_captioner
 from chainrule.cli.flags import flags_of, flags_of_any, given_settings
 from chainrule.cli.train_neural import DEFAULT_TRAINING, Resume, TrainingFlags
 from chainrule.errors import SettingError
@@ -55,6 +55,7 @@ def caption(
     ] = None,
     regions: RegionChoice = "grid",
     phrases: Annotated[bool, Parameter(help="Learn a phrase for each region first, and attend to it, too.")] = False,
+    reader: ReaderChoice = None,
     valid: Valid = None,
     output: Output,
     resume: Resume = False,
@@ -89,7 +90,7 @@ def caption(
             regions=regions,
             phrases=phrases,
             output=output,
-            config=CaptionConfig(**given_settings(network)),
+            config=CaptionConfig(**given_settings(network), encoder=reader or "none"),
             training=given_settings(training),
             tokenizer=tokenizer.config(),
             markers=markers,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from chainrule.cli.arguments import DEFAULT_TOKENIZER, FILE, Json, MarkerRule, Output, Overwrite, TokenizerOptions
-from chainrule.cli.captioner_run import CaptionerRun, RegionChoice, Valid, train_captioner
+from chainrule.cli.captioner_run import CaptionerRun, ReaderChoice, RegionChoice, Valid, train_captioner
 from chainrule.cli.flags import flags_of_any, given_settings
 from chainrule.cli.train_neural import DEFAULT_TRAINING, Resume, TrainingFlags
 from chainrule.neural.config.caption import CaptionConfig
@@ -44,6 +44,7 @@ def paragraph(
             show_default=False,
         ),
     ] = None,
+    reader: ReaderChoice = None,
     discriminator: Annotated[
         float,
         Parameter(
@@ -82,7 +83,11 @@ def paragraph(
             phrases=regions != "grid" if phrases is None else phrases,
             discriminator=discriminator,
             output=output,
-            config=CaptionConfig(**given_settings(network), decoder="hierarchical"),
+            config=CaptionConfig(
+                **given_settings(network),
+                decoder="hierarchical",
+                encoder=reader or ("none" if regions == "grid" else "lstm"),
+            ),
             training=given_settings(training),
             tokenizer=tokenizer.config(),
             markers=markers,

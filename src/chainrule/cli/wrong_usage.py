@@ -27,7 +27,7 @@ _RENAMED = {
     "validation": "--valid",
     "min_count": "--vocabulary-min-count",
 }
-_OF_CONVERT = {"allow_pickle": "--allow-pickle"}  # whatever verb opens the model
+_OF_OTHER_VERBS = {"allow_pickle": "--allow-pickle", "unit": "--unit"}  # of convert, and train classifier
 _MODELS = ("model", "models")  # parameters for models
 _TEXTS = (
     "text",
@@ -114,7 +114,7 @@ def in_options(message: str, verb: App) -> str:
 
     def option_of(match: re.Match[str]) -> str:
         setting, value = match.groups()
-        name = names.get(setting) or _OF_CONVERT.get(setting)
+        name = names.get(setting) or _OF_OTHER_VERBS.get(setting)
         if name is None:
             return match[0]
         if value == "False":
