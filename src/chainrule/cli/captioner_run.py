@@ -47,7 +47,7 @@ ReaderChoice = Annotated[
     Reads | None,
     Parameter(
         help="What reads the vectors before the decoder attends to them, those of regions from left to right; none: it "
-        "attends to each as it is. By default lstm for paragraphs from regions, else none.",
+        "attends to each as it is. By default transformer for paragraphs from regions, else none.",
         show_default=False,
     ),
 ]

@@ -86,7 +86,7 @@ def paragraph(
             config=CaptionConfig(
                 **given_settings(network),
                 decoder="hierarchical",
-                encoder=reader or ("none" if regions == "grid" else "lstm"),
+                encoder=reader or ("none" if regions == "grid" else "transformer"),
             ),
             training=given_settings(training),
             tokenizer=tokenizer.config(),
