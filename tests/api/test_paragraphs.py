@@ -245,7 +245,9 @@ def test_paragraphs_on_the_command_line(folder: Path, capsys: pytest.CaptureFixt
     assert run([*train, *settings]) == 0
     assert "proposed regions and their phrases" in capsys.readouterr().out
     assert run([*train, *settings, "--resume"]) == 0
-    assert json.loads((folder / "teller" / "config.json").read_text())["settings"]["network"]["encoder"] == "transformer"
+    assert (
+        json.loads((folder / "teller" / "config.json").read_text())["settings"]["network"]["encoder"] == "transformer"
+    )
     assert run([*train, *settings, "--reader", "none", "--resume"]) != 0
     assert "encoder was transformer and is not set" in capsys.readouterr().err
     assert run([*train[:4], "--encoder", str(folder / "network"), *train[6:], "--overwrite"]) != 0
