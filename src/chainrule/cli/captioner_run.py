@@ -15,7 +15,7 @@ from chainrule.cli.models import check_model_target, is_model, save_or_keep
 from chainrule.cli.screen import count_of, print_json, progress_bar
 from chainrule.cli.training_screen import TrainingScreen, note_untrained, validated_on
 from chainrule.neural.config import settings_of
-from chainrule.neural.config.conditional import Reads  # noqa: TC001  # a flag
+from chainrule.neural.config.conditional import Reads  # a flag
 from chainrule.training.config import TrainingConfig
 from chainrule.training.resume_check import differences
 

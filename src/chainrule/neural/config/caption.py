@@ -72,7 +72,7 @@ class CaptionConfig(ConditionalConfig):
     )
     placed: bool = setting(True, "the vectors of places get a learned vector of where they are")
     map_dropout: float = setting(
-        0.5,
+        0.7,
         "regions with phrases: share of regions for which training hides what the maps hold, so that phrases are read",
         least=0,
         below=1,

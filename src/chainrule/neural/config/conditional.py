@@ -179,7 +179,7 @@ class ConditionalConfig:
     )
     map_dropout: float = setting(
         0.0,
-        "of regions with phrases: share of regions for which training hides what the maps hold, so that phrases are read",
+        "of regions with phrases: share of regions for which training hides what the maps hold",
         least=0,
         below=1,
         is_rare=True,
