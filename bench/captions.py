@@ -31,8 +31,8 @@ from PIL import Image
 
 import chainrule
 from chainrule import CaptionConfig, CaptionedPicture, CaptionModel, LabelledPicture, Picture, TrainingConfig
-from chainrule.api.attend_pictures import attention_steps
-from chainrule.api.picture_encoder import open_encoder
+from chainrule.api.conditional.picture_encoder import open_encoder
+from chainrule.api.showing.attend_pictures import attention_steps
 from chainrule.neural.config.pictures import ResNetLabelling
 
 CONFIGS = {

@@ -61,7 +61,7 @@ from misspellings import LETTERS, birkbeck_pairs, norvigs_choice, read
 from ocr_pages import Scan, measure_ocr, paragraphs_of, write_pages
 
 import chainrule
-from chainrule.api.correct import _log_priors
+from chainrule.api.texts.correct import _log_priors
 from chainrule.applications.channel.inflections import read_inflections
 from chainrule.applications.channel.learning import learn_channel
 from chainrule.applications.correction.errors import RateOfWords

@@ -10,7 +10,7 @@ import numpy as np
 from misspellings import birkbeck_pairs, norvigs_choice, read
 
 import chainrule
-from chainrule.api.correct import _log_priors
+from chainrule.api.texts.correct import _log_priors
 from chainrule.applications.channel.learning import learn_channel
 from chainrule.applications.correction.errors import RateOfWords
 from chainrule.applications.correction.word_index import WordIndex

@@ -14,8 +14,8 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
 import chainrule
-from chainrule.api.correct import word_index
-from chainrule.api.train_channel import wrong_words
+from chainrule.api.texts.correct import word_index
+from chainrule.api.training.train_channel import wrong_words
 from chainrule.evaluation.error_rates import CharacterErrors
 from chainrule.evaluation.resampling import interval_of_sums
 

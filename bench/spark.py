@@ -18,7 +18,7 @@ from pathlib import Path
 from machine import circumstances
 
 import chainrule
-from chainrule.api.convert import in_shards
+from chainrule.api.editing.convert import in_shards
 from chainrule.spark import local_session
 
 

@@ -29,7 +29,7 @@ from machine import circumstances
 
 import chainrule
 from chainrule import ConditionalConfig, Limits, SamplingConfig, TokenizerConfig, TrainingConfig
-from chainrule.api.pair_measurement import measure_pairs
+from chainrule.api.conditional.pair_measurement import measure_pairs
 from chainrule.evaluation.text_scores import measure_summaries, measure_translations
 from chainrule.text.pairs import Pairs
 from chainrule.text.sample import sample_docstrings
@@ -37,7 +37,7 @@ from chainrule.text.sample import sample_docstrings
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from chainrule.api.causal_model import CausalModel
+    from chainrule.api.models.causal_model import CausalModel
 
 LSTM = ConditionalConfig(
     encoder="lstm",

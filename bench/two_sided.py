@@ -38,7 +38,7 @@ from neural import print_report
 
 import chainrule
 from chainrule import NGramConfig, TokenizerConfig, TrainingConfig
-from chainrule.api.finetune import finetune
+from chainrule.api.training.finetune import finetune
 from chainrule.neural.build_network import build
 from chainrule.neural.config import NETWORKS, TWO_SIDED, MaskedConfig, RecurrentConfig, TransformerConfig
 from chainrule.neural.vectors import token_vectors

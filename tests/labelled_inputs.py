@@ -23,7 +23,7 @@ from chainrule.training.label_config import LabelTraining
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from chainrule.api.model import Model
+    from chainrule.api.models.model import Model
     from chainrule.structures.graph import LabelledGraph
     from chainrule.structures.tree import LabelledTree
 

@@ -22,7 +22,7 @@ from chainrule.text.labelled import Labelled
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from chainrule.api.model import Model
+    from chainrule.api.models.model import Model
 
 
 def with_label(example: Any, label: str) -> Any:

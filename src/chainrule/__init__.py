@@ -12,73 +12,79 @@ Every public name is imported on first use, so that `import chainrule` is quick.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has for run time
-    from chainrule.api.adapt import adapt as adapt
-    from chainrule.api.attend import AttentionMaps as AttentionMaps, attend as attend
-    from chainrule.api.beam_tree import BeamTree as BeamTree
-    from chainrule.api.attend_pictures import PictureAttention as PictureAttention, attend_picture as attend_picture
-    from chainrule.api.caption_model import Caption as Caption, CaptionModel as CaptionModel
-    from chainrule.api.causal_model import CausalModel as CausalModel, CausalNetwork as CausalNetwork
-    from chainrule.api.classifier_model import ClassifierModel as ClassifierModel
-    from chainrule.api.convert import convert as convert, convert_vectors as convert_vectors
-    from chainrule.api.cooccurrences import count_together as count_together
-    from chainrule.api.correct import (
+    from chainrule.api.training.adapt import adapt as adapt
+    from chainrule.api.showing.attend import AttentionMaps as AttentionMaps, attend as attend
+    from chainrule.api.models.beam_tree import BeamTree as BeamTree
+    from chainrule.api.showing.attend_pictures import (
+        PictureAttention as PictureAttention,
+        attend_picture as attend_picture,
+    )
+    from chainrule.api.conditional.caption_model import Caption as Caption, CaptionModel as CaptionModel
+    from chainrule.api.models.causal_model import CausalModel as CausalModel, CausalNetwork as CausalNetwork
+    from chainrule.api.models.classifier_model import ClassifierModel as ClassifierModel
+    from chainrule.api.editing.convert import convert as convert, convert_vectors as convert_vectors
+    from chainrule.api.vectors.cooccurrences import count_together as count_together
+    from chainrule.api.texts.correct import (
         correct as correct,
         corrector as corrector,
         measure_correction as measure_correction,
     )
-    from chainrule.api.counts import count_text as count_text, train_counts as train_counts
-    from chainrule.api.draw import Drawing as Drawing, draw as draw, draw_sizes as draw_sizes
-    from chainrule.api.draw_trees import TreeDrawings as TreeDrawings, draw_trees as draw_trees
-    from chainrule.api.embedding_model import EmbeddingModel as EmbeddingModel
-    from chainrule.api.data import data as data
-    from chainrule.api.detect import (
+    from chainrule.api.training.counts import count_text as count_text, train_counts as train_counts
+    from chainrule.api.showing.draw import Drawing as Drawing, draw as draw, draw_sizes as draw_sizes
+    from chainrule.api.showing.draw_trees import TreeDrawings as TreeDrawings, draw_trees as draw_trees
+    from chainrule.api.models.embedding_model import EmbeddingModel as EmbeddingModel
+    from chainrule.api.texts.data import data as data
+    from chainrule.api.measuring.detect import (
         DetectedText as DetectedText,
         DetectionMeasurement as DetectionMeasurement,
         detect as detect,
         measure_detection as measure_detection,
     )
-    from chainrule.api.evaluate_vectors import (
+    from chainrule.api.vectors.evaluate_vectors import (
         VectorsMeasurement as VectorsMeasurement,
         evaluate_vectors as evaluate_vectors,
     )
-    from chainrule.api.filter import Filtered as Filtered, filter as filter
-    from chainrule.api.finetune import finetune as finetune
-    from chainrule.api.frequencies import Frequencies as Frequencies
-    from chainrule.api.harness import harness as harness
-    from chainrule.api.info import info as info
-    from chainrule.api.inspect import Inspection as Inspection, inspect as inspect
-    from chainrule.api.inspect_text import TextInspection as TextInspection
-    from chainrule.api.load import load as load
-    from chainrule.api.load_vectors import load_vectors as load_vectors
-    from chainrule.api.map_vectors import map_vectors as map_vectors
-    from chainrule.api.masked_model import MaskedModel as MaskedModel
-    from chainrule.api.merge import merge as merge
-    from chainrule.api.mix import mix as mix
-    from chainrule.api.model import Model as Model
-    from chainrule.api.model_info import ModelInfo as ModelInfo
-    from chainrule.api.nearest import Neighbour as Neighbour, nearest as nearest
-    from chainrule.api.noise import Spoilt as Spoilt, noise as noise
-    from chainrule.api.pair_model import TextPairModel as TextPairModel, load_pairs as load_pairs
-    from chainrule.api.prompt import prompt as prompt
-    from chainrule.api.pixels import draw_pixels as draw_pixels, write_pixels as write_pixels
-    from chainrule.api.prune import (
+    from chainrule.api.texts.filter import Filtered as Filtered, filter as filter
+    from chainrule.api.training.finetune import finetune as finetune
+    from chainrule.api.measuring.frequencies import Frequencies as Frequencies
+    from chainrule.api.measuring.harness import harness as harness
+    from chainrule.api.opening.info import info as info
+    from chainrule.api.showing.inspect import Inspection as Inspection, inspect as inspect
+    from chainrule.api.showing.inspect_text import TextInspection as TextInspection
+    from chainrule.api.opening.load import load as load
+    from chainrule.api.vectors.load_vectors import load_vectors as load_vectors
+    from chainrule.api.vectors.map_vectors import map_vectors as map_vectors
+    from chainrule.api.models.masked_model import MaskedModel as MaskedModel
+    from chainrule.api.editing.merge import merge as merge
+    from chainrule.api.editing.mix import mix as mix
+    from chainrule.api.models.model import Model as Model
+    from chainrule.api.models.model_info import ModelInfo as ModelInfo
+    from chainrule.api.texts.nearest import Neighbour as Neighbour, nearest as nearest
+    from chainrule.api.texts.noise import Spoilt as Spoilt, noise as noise
+    from chainrule.api.conditional.pair_model import TextPairModel as TextPairModel, load_pairs as load_pairs
+    from chainrule.api.measuring.prompt import prompt as prompt
+    from chainrule.api.texts.pixels import draw_pixels as draw_pixels, write_pixels as write_pixels
+    from chainrule.api.editing.prune import (
         prune_by_entropy as prune_by_entropy,
         prune_to_text as prune_to_text,
         prune_to_vocabulary as prune_to_vocabulary,
     )
-    from chainrule.api.rank import Ranked as Ranked, rank as rank
-    from chainrule.api.rescore import Rescored as Rescored, rescore as rescore
-    from chainrule.api.scoring_model import ScoringModel as ScoringModel
-    from chainrule.api.cooccurrence_matrix import Together as Together, read_together as read_together
-    from chainrule.api.train import train as train
-    from chainrule.api.train_channel import train_channel as train_channel, train_grammar as train_grammar
-    from chainrule.api.train_captions import train_captions as train_captions
-    from chainrule.api.train_classifier import train_classifier as train_classifier
-    from chainrule.api.train_pairs import train_pairs as train_pairs
-    from chainrule.api.train_vectors import train_vectors as train_vectors
-    from chainrule.api.tune_correction import TunedCorrection as TunedCorrection, tune_correction as tune_correction
-    from chainrule.api.verify import verify as verify
-    from chainrule.api.word_vectors import WordVectors as WordVectors
+    from chainrule.api.texts.rank import Ranked as Ranked, rank as rank
+    from chainrule.api.texts.rescore import Rescored as Rescored, rescore as rescore
+    from chainrule.api.models.scoring_model import ScoringModel as ScoringModel
+    from chainrule.api.vectors.cooccurrence_matrix import Together as Together, read_together as read_together
+    from chainrule.api.training.train import train as train
+    from chainrule.api.training.train_channel import train_channel as train_channel, train_grammar as train_grammar
+    from chainrule.api.training.train_captions import train_captions as train_captions
+    from chainrule.api.training.train_classifier import train_classifier as train_classifier
+    from chainrule.api.training.train_pairs import train_pairs as train_pairs
+    from chainrule.api.vectors.train_vectors import train_vectors as train_vectors
+    from chainrule.api.texts.tune_correction import (
+        TunedCorrection as TunedCorrection,
+        tune_correction as tune_correction,
+    )
+    from chainrule.api.opening.verify import verify as verify
+    from chainrule.api.vectors.word_vectors import WordVectors as WordVectors
     from chainrule.applications.correction.corrector import CorrectionConfig as CorrectionConfig
     from chainrule.applications.correction.settings import CorrectionSettings as CorrectionSettings
     from chainrule.applications.embedding_config import EmbeddingConfig as EmbeddingConfig
@@ -181,23 +187,23 @@ __version__ = "0.1.0"
 
 # The module, below chainrule, that defines each public name.
 _HOMES = {
-    "AttentionMaps": "api.attend",
+    "AttentionMaps": "api.showing.attend",
     "BagConfig": "neural.config",
     "BeamConfig": "decoding.beam_config",
-    "BeamTree": "api.beam_tree",
+    "BeamTree": "api.models.beam_tree",
     "BoxLabels": "pictures.boxes",
     "BoxMeasurement": "evaluation.boxes",
     "BilinearConfig": "neural.config",
     "CacheConfig": "mixture.config",
-    "Caption": "api.caption_model",
+    "Caption": "api.conditional.caption_model",
     "CaptionConfig": "neural.config.caption",
-    "CaptionModel": "api.caption_model",
+    "CaptionModel": "api.conditional.caption_model",
     "CaptionedPicture": "pictures.read_captions",
-    "CausalModel": "api.causal_model",
-    "CausalNetwork": "api.causal_model",
+    "CausalModel": "api.models.causal_model",
+    "CausalNetwork": "api.models.causal_model",
     "ChainruleError": "errors",
     "Classification": "evaluation.classification",
-    "ClassifierModel": "api.classifier_model",
+    "ClassifierModel": "api.models.classifier_model",
     "Comparison": "evaluation.comparison",
     "ConditionalConfig": "neural.config.conditional",
     "ConvolutionConfig": "neural.config",
@@ -205,24 +211,24 @@ _HOMES = {
     "Corpus": "text.corpus",
     "CorrectionConfig": "applications.correction.corrector",
     "CorrectionSettings": "applications.correction.settings",
-    "DetectedText": "api.detect",
+    "DetectedText": "api.measuring.detect",
     "Detection": "pictures.boxes",
-    "DetectionMeasurement": "api.detect",
-    "Drawing": "api.draw",
+    "DetectionMeasurement": "api.measuring.detect",
+    "Drawing": "api.showing.draw",
     "Edge": "structures.graph",
     "EmbeddingConfig": "applications.embedding_config",
-    "EmbeddingModel": "api.embedding_model",
+    "EmbeddingModel": "api.models.embedding_model",
     "EstimationError": "errors",
     "FeedforwardConfig": "neural.config",
-    "Filtered": "api.filter",
+    "Filtered": "api.texts.filter",
     "Findings": "experiments.findings",
     "FineTuningConfig": "training.finetuning_config",
-    "Frequencies": "api.frequencies",
+    "Frequencies": "api.measuring.frequencies",
     "Graph": "structures.graph",
     "GridConfig": "neural.config",
     "Labelled": "text.labelled",
     "LabelledPicture": "pictures.picture",
-    "Inspection": "api.inspect",
+    "Inspection": "api.showing.inspect",
     "LabelComparison": "comparison.labels",
     "LabelTraining": "training.label_config",
     "LabelledPair": "applications.labelled_pairs",
@@ -233,102 +239,102 @@ _HOMES = {
     "Lines": "text.corpus",
     "MaskedConfig": "neural.config",
     "MaskedRecurrentConfig": "neural.config",
-    "MaskedModel": "api.masked_model",
+    "MaskedModel": "api.models.masked_model",
     "Measurement": "evaluation.measurement",
     "Mix": "text.mix",
     "MixtureConfig": "mixture.config",
-    "Model": "api.model",
+    "Model": "api.models.model",
     "ModelFormatError": "errors",
-    "ModelInfo": "api.model_info",
+    "ModelInfo": "api.models.model_info",
     "NGramConfig": "ngram.config",
-    "Neighbour": "api.nearest",
+    "Neighbour": "api.texts.nearest",
     "OutputError": "errors",
     "Pair": "applications.labelled_pairs",
     "Pairs": "text.pairs",
     "PairComparison": "comparison.pairs",
     "Picture": "pictures.picture",
-    "PictureAttention": "api.attend_pictures",
+    "PictureAttention": "api.showing.attend_pictures",
     "Reading": "text.reading",
     "RecurrentConfig": "neural.config",
-    "Rescored": "api.rescore",
+    "Rescored": "api.texts.rescore",
     "SamplingConfig": "decoding.sampling",
     "Scorer": "protocol",
-    "ScoringModel": "api.scoring_model",
+    "ScoringModel": "api.models.scoring_model",
     "ServerLimits": "serving.limits",
     "Shown": "explorer.show",
     "SettingError": "errors",
     "ShardClient": "serving.shard_client",
     "SmoothingTable": "comparison.smoothing_table",
-    "Spoilt": "api.noise",
+    "Spoilt": "api.texts.noise",
     "TextError": "errors",
-    "TextInspection": "api.inspect_text",
-    "TextPairModel": "api.pair_model",
+    "TextInspection": "api.showing.inspect_text",
+    "TextPairModel": "api.conditional.pair_model",
     "TextScores": "evaluation.text_scores",
-    "Together": "api.cooccurrence_matrix",
+    "Together": "api.vectors.cooccurrence_matrix",
     "TokenizerConfig": "text.tokenizer_config",
     "Tree": "structures.tree",
     "TreeConfig": "neural.config.tree",
-    "TreeDrawings": "api.draw_trees",
+    "TreeDrawings": "api.showing.draw_trees",
     "Treebank": "structures.treebank",
     "TrainingConfig": "training.config",
     "TrainingRun": "training.options",
-    "TunedCorrection": "api.tune_correction",
+    "TunedCorrection": "api.texts.tune_correction",
     "TransformerConfig": "neural.config",
     "TwoSidedConfig": "neural.config",
     "UniformConfig": "uniform",
     "UnitLabels": "text.unit_labels",
     "VectorsConfig": "vectors.config",
-    "VectorsMeasurement": "api.evaluate_vectors",
-    "WordVectors": "api.word_vectors",
-    "adapt": "api.adapt",
+    "VectorsMeasurement": "api.vectors.evaluate_vectors",
+    "WordVectors": "api.vectors.word_vectors",
+    "adapt": "api.training.adapt",
     "as_picture": "pictures.picture",
-    "attend_picture": "api.attend_pictures",
-    "attend": "api.attend",
+    "attend_picture": "api.showing.attend_pictures",
+    "attend": "api.showing.attend",
     "compare": "comparison.compare",
     "compare_families": "comparison.compare",
     "compare_labels": "comparison.labels",
     "compare_pairs": "comparison.pairs",
     "compare_smoothings": "comparison.compare",
-    "convert": "api.convert",
-    "convert_vectors": "api.convert",
-    "correct": "api.correct",
-    "corrector": "api.correct",
-    "draw_pixels": "api.pixels",
+    "convert": "api.editing.convert",
+    "convert_vectors": "api.editing.convert",
+    "correct": "api.texts.correct",
+    "corrector": "api.texts.correct",
+    "draw_pixels": "api.texts.pixels",
     "measure_captions": "evaluation.text_scores",
-    "measure_correction": "api.correct",
-    "measure_detection": "api.detect",
+    "measure_correction": "api.texts.correct",
+    "measure_detection": "api.measuring.detect",
     "measure_summaries": "evaluation.text_scores",
     "measure_translations": "evaluation.text_scores",
-    "count_text": "api.counts",
-    "count_together": "api.cooccurrences",
-    "draw": "api.draw",
-    "draw_sizes": "api.draw",
-    "draw_trees": "api.draw_trees",
-    "data": "api.data",
-    "detect": "api.detect",
-    "evaluate_vectors": "api.evaluate_vectors",
+    "count_text": "api.training.counts",
+    "count_together": "api.vectors.cooccurrences",
+    "draw": "api.showing.draw",
+    "draw_sizes": "api.showing.draw",
+    "draw_trees": "api.showing.draw_trees",
+    "data": "api.texts.data",
+    "detect": "api.measuring.detect",
+    "evaluate_vectors": "api.vectors.evaluate_vectors",
     "experiment": "experiments.run_by_name",
-    "filter": "api.filter",
-    "finetune": "api.finetune",
-    "harness": "api.harness",
-    "info": "api.info",
-    "inspect": "api.inspect",
-    "load": "api.load",
-    "load_pairs": "api.pair_model",
-    "load_vectors": "api.load_vectors",
-    "map_vectors": "api.map_vectors",
-    "merge": "api.merge",
-    "mix": "api.mix",
-    "nearest": "api.nearest",
-    "noise": "api.noise",
+    "filter": "api.texts.filter",
+    "finetune": "api.training.finetune",
+    "harness": "api.measuring.harness",
+    "info": "api.opening.info",
+    "inspect": "api.showing.inspect",
+    "load": "api.opening.load",
+    "load_pairs": "api.conditional.pair_model",
+    "load_vectors": "api.vectors.load_vectors",
+    "map_vectors": "api.vectors.map_vectors",
+    "merge": "api.editing.merge",
+    "mix": "api.editing.mix",
+    "nearest": "api.texts.nearest",
+    "noise": "api.texts.noise",
     "parallel": "text.pairs",
     "preset": "neural.config",
-    "prompt": "api.prompt",
-    "rank": "api.rank",
-    "Ranked": "api.rank",
-    "prune_by_entropy": "api.prune",
-    "prune_to_text": "api.prune",
-    "prune_to_vocabulary": "api.prune",
+    "prompt": "api.measuring.prompt",
+    "rank": "api.texts.rank",
+    "Ranked": "api.texts.rank",
+    "prune_by_entropy": "api.editing.prune",
+    "prune_to_text": "api.editing.prune",
+    "prune_to_vocabulary": "api.editing.prune",
     "read_boxes": "pictures.read_boxes",
     "read_captions": "pictures.read_captions",
     "read_pictures": "pictures.read_pictures",
@@ -337,24 +343,24 @@ _HOMES = {
     "read_trees": "structures.read_trees",
     "read_labelled": "text.labelled",
     "read_labelled_pairs": "applications.labelled_pairs",
-    "read_together": "api.cooccurrence_matrix",
-    "rescore": "api.rescore",
+    "read_together": "api.vectors.cooccurrence_matrix",
+    "rescore": "api.texts.rescore",
     "sample_lines": "text.sample",
     "serve": "serving.serve",
     "set_threads": "base.threads",
     "show": "explorer.show",
     "split": "text.splits",
-    "train": "api.train",
-    "train_channel": "api.train_channel",
-    "train_captions": "api.train_captions",
-    "train_classifier": "api.train_classifier",
-    "train_counts": "api.counts",
-    "train_grammar": "api.train_channel",
-    "train_pairs": "api.train_pairs",
-    "train_vectors": "api.train_vectors",
-    "tune_correction": "api.tune_correction",
-    "verify": "api.verify",
-    "write_pixels": "api.pixels",
+    "train": "api.training.train",
+    "train_channel": "api.training.train_channel",
+    "train_captions": "api.training.train_captions",
+    "train_classifier": "api.training.train_classifier",
+    "train_counts": "api.training.counts",
+    "train_grammar": "api.training.train_channel",
+    "train_pairs": "api.training.train_pairs",
+    "train_vectors": "api.vectors.train_vectors",
+    "tune_correction": "api.texts.tune_correction",
+    "verify": "api.opening.verify",
+    "write_pixels": "api.texts.pixels",
 }
 
 __all__ = sorted(_HOMES)

@@ -251,7 +251,7 @@ class LanguageModel(Model):
 
 def _open_model(path: str) -> tuple[Scorer, Vocabulary, Record]:
     """The engine, vocabulary and record of a model folder, ARPA file or binary. Raises ChainruleError, OSError."""
-    from chainrule.api.load_model import load
+    from chainrule.api.models.load_model import load
     from chainrule.ngram.arpa.read import read_arpa
     from chainrule.ngram.kenlm.hashed_model import HashedModel
     from chainrule.ngram.kenlm.header import is_binary

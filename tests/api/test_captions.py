@@ -1,4 +1,4 @@
-"""Pictures with captions to a model, its captions, attention and page; and what is wrong with files."""
+"""Pictures with captions to a model, its captions, attention and page; and what is wrong with its files."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from PIL import Image, ImageDraw
+from coloured_discs import COLOURS, NETWORK, QUICK, SMALL, scene, texts, write_scenes
+from PIL import Image
 
 import chainrule
-from chainrule.api.picture_encoder import PictureEncoder, encode_pictures, open_encoder
-from chainrule.base.progress import silent
 from chainrule.errors import ModelFormatError, SettingError, TextError
 from chainrule.neural.captioner_saving import attached_body, body_of
-from chainrule.neural.config.pictures import ResNetLabelling, ViTLabelling
+from chainrule.neural.config.pictures import ViTLabelling
 from chainrule.neural.saving import arrays_of
 from chainrule.neural.source_vectors import vectors_of_pictures
 
@@ -25,40 +24,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-NETWORK = ResNetLabelling(size=(12, 24), width=4, blocks=(1, 1))
-SMALL = chainrule.CaptionConfig(width=16, dropout=0.0)
-QUICK = chainrule.TrainingConfig(steps=3, batch=8, compile="no", precision="float32")
-COLOURS = {"red": (200, 30, 30), "blue": (30, 60, 200)}
-
-
-def scene(colour: str, side: str) -> np.ndarray:
-    """A disc on the left or right half of a white picture."""
-    picture = Image.new("RGB", (24, 12), "white")
-    left = 2 if side == "left" else 14
-    ImageDraw.Draw(picture).ellipse((left, 2, left + 8, 10), fill=COLOURS[colour])
-    return np.asarray(picture)
-
-
-def texts(written: list[list[chainrule.Caption]]) -> list[list[str]]:
-    return [[caption.text for caption in several] for several in written]
-
-
-SCENES = [(colour, side) for colour in COLOURS for side in ("left", "right")]
-
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """captions.jsonl with 24 pictures, and a classifier of their colours, network/."""
     folder = tmp_path_factory.mktemp("scenes")
-    lines, labelled = [], []
-    for i in range(24):
-        colour, side = SCENES[i % 4]
-        Image.fromarray(scene(colour, side)).save(folder / f"{i}.png")
-        lines.append({"image": f"{i}.png", "captions": [f"a {colour} disc on the {side}", f"{side} : {colour}"]})
-        labelled.append(chainrule.LabelledPicture(chainrule.as_picture(scene(colour, side)), (colour,)))
-    (folder / "captions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    learning = chainrule.LabelTraining(epochs=1)
-    chainrule.train_classifier(labelled, NETWORK, training=learning, progress=False).save(folder / "network")
+    write_scenes(folder)
     return folder
 
 
@@ -186,26 +156,6 @@ def test_a_hierarchical_decoder_writes_sentence_by_sentence(folder: Path) -> Non
         )
 
 
-def test_a_larger_picture_has_more_places(folder: Path) -> None:
-    """A ConvNet slides: the places of the left half of a wider picture are those of that half, but for the edge."""
-    encoder = open_encoder(folder / "network", silent)
-    wide = open_encoder(folder / "network", silent, size=(12, 48))
-    assert (encoder.grid(), wide.grid()) == ((6, 12, 8), (6, 24, 8))
-    assert encoder.digest() != wide.digest()
-    one = chainrule.as_picture(scene("red", "left"))
-    two = chainrule.as_picture(np.hstack([scene("red", "left"), scene("blue", "left")]))
-    [own], [both] = encode_pictures(encoder, [one], None, silent), encode_pictures(wide, [two], None, silent)
-    np.testing.assert_allclose(both.reshape(6, 24, 8)[:, :6], own.reshape(6, 12, 8)[:, :6], atol=1e-4)
-    vit = chainrule.train_classifier(
-        [chainrule.LabelledPicture(one, ("a",)), chainrule.LabelledPicture(two, ("b",))] * 6,
-        ViTLabelling(size=(12, 24), patch=6, width=8, heads=2, layers=1),
-        training=chainrule.LabelTraining(epochs=1),
-        progress=False,
-    )
-    with pytest.raises(SettingError, match="reads pictures of 12 x 24 pixels only"):
-        open_encoder(vit, silent, size=(24,))
-
-
 def test_an_encoder_that_is_kept_does_not_change_and_is_saved_with_the_rest(
     frozen: chainrule.CaptionModel, folder: Path, tmp_path: Path
 ) -> None:
@@ -271,19 +221,6 @@ def test_truncated_arrays_are_refused(frozen: chainrule.CaptionModel, tmp_path: 
             chainrule.load(tmp_path / "model")
 
 
-def test_a_new_encoder_is_trained_with_the_rest(captioned: list[chainrule.CaptionedPicture]) -> None:
-    models = [
-        chainrule.train_captions(captioned, SMALL, encoder=encoder, training=QUICK, progress=False)
-        for encoder in (NETWORK, ViTLabelling(size=(12, 24), patch=6, width=8, heads=2, layers=1))
-    ]
-    for model, grid in zip(models, [(6, 12), (2, 4)], strict=True):
-        assert model.grid == grid
-        assert model.record["tuned"]
-        body = attached_body(model.model)
-        assert body is not None
-        assert (body.flip, body.shift) == (False, (0, 0))  # left and right stay what they are
-
-
 @pytest.mark.parametrize(
     ("config", "encoder"),
     [
@@ -319,74 +256,6 @@ def test_an_interrupted_run_goes_on_bit_for_bit(
         chainrule.train_captions(
             others, config, encoder=encoder, training=training, folder=tmp_path / "run", resume=True, progress=False
         )
-
-
-def test_vectors_are_computed_once_and_only_by_their_own_encoder(
-    folder: Path, captioned: list[chainrule.CaptionedPicture], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cache, pictures = tmp_path / "vectors.safetensors", [item.picture for item in captioned if item.picture is not None]
-    encoder = open_encoder(folder / "network", silent)
-    first = encode_pictures(encoder, pictures[:3], cache, silent)
-    assert encode_pictures(encoder, pictures, None, silent)[:3] == pytest.approx(first)
-    computed: list[int] = []
-    own = vectors_of_pictures
-    monkeypatch.setattr(
-        "chainrule.neural.source_vectors.vectors_of_pictures",
-        lambda body, given, progress: (computed.append(len(given)), own(body, given, progress))[1],
-    )
-    again = encode_pictures(encoder, pictures[:4], cache, silent)
-    np.testing.assert_array_equal(again[:3], first)
-    assert computed == [1]  # the fourth
-    encode_pictures(encoder, pictures[:4], cache, silent)
-    assert computed == [1, 0]
-    assert encoder.config is not None
-    other = PictureEncoder("other", replace(encoder.config, size=(12, 23)), encoder.body)
-    with pytest.raises(SettingError, match="of another encoder, or of pictures of another size"):
-        encode_pictures(other, pictures, cache, silent)
-    cache.write_bytes(cache.read_bytes()[:-7])
-    with pytest.raises(ModelFormatError, match=r"vectors\.safetensors"):
-        encode_pictures(encoder, pictures, cache, silent)
-
-
-def test_vectors_of_another_program_are_sources_too(
-    folder: Path, captioned: list[chainrule.CaptionedPicture], tmp_path: Path
-) -> None:
-    rows = np.random.default_rng(0).normal(size=(24, 2, 3, 5)).astype(np.float32)
-    np.save(tmp_path / "v.npy", rows)
-    only_texts = chainrule.read_captions(folder / "captions.jsonl", with_pictures=False)
-    model = chainrule.train_captions(only_texts, SMALL, encoder=tmp_path / "v.npy", training=QUICK, progress=False)
-    assert (model.grid, model.encoder) == ((2, 3), None)
-    assert model.given(rows[0]).vocabulary_size == model.tokenizer.vocabulary_size
-    assert model.evaluate(only_texts[:2], vectors=rows[:2].reshape(2, 6, 5), progress=False).scores.texts == 2
-    model.save(tmp_path / "model")
-    loaded = chainrule.load(tmp_path / "model", chainrule.CaptionModel)
-    assert texts(loaded.caption([rows[1]])) == texts(model.caption([rows[1]]))
-    for given, message in [
-        (scene("red", "left"), "trained on vectors, not on pictures"),
-        (rows[0, :, :, :4], r"float32 of the shape \(6, 4\); expected float32 of \(6, 5\)"),
-    ]:
-        with pytest.raises(SettingError, match=message):
-            model.caption([given])
-    np.save(tmp_path / "few.npy", rows[:5])
-    with pytest.raises(SettingError, match="of 5 pictures, but there are captions of 24"):
-        chainrule.train_captions(only_texts, SMALL, encoder=tmp_path / "few.npy", training=QUICK, progress=False)
-
-
-@pytest.mark.parametrize(
-    ("write", "message"),
-    [
-        (lambda path: path.write_bytes(b"broken"), "is no array of NumPy"),
-        (lambda path: np.save(path, np.zeros((3, 4), np.float32)), r"float32 of the shape \(3, 4\); expected floats"),
-        (lambda path: np.save(path, np.zeros((3, 4, 2), np.int64)), "int64 of the shape"),
-        (lambda path: np.save(path, np.full((3, 4, 2), np.nan)), "numbers that are not finite"),
-        (lambda path: np.save(path, np.array([object()]), allow_pickle=True), "is no array of NumPy"),
-        (lambda path: None, "there is no such file"),
-    ],
-)
-def test_bad_vectors_are_refused(write: Callable[[Path], None], message: str, tmp_path: Path) -> None:
-    write(tmp_path / "v.npy")
-    with pytest.raises(TextError, match=rf"v\.npy: .*{message}"):
-        open_encoder(tmp_path / "v.npy", silent)
 
 
 def test_settings_that_do_not_suit_are_refused(folder: Path, captioned: list[chainrule.CaptionedPicture]) -> None:

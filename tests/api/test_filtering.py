@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import chainrule
-from chainrule.api.document_scores import chosen, document_scores, scored
+from chainrule.api.texts.document_scores import chosen, document_scores, scored
 from chainrule.errors import TextError
 from chainrule.evaluation.lowest_scores import ScoreFile
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import chainrule
-from chainrule.api.evaluate_vectors import VectorsMeasurement
-from chainrule.api.model_info import ModelInfo
+from chainrule.api.models.model_info import ModelInfo
+from chainrule.api.vectors.evaluate_vectors import VectorsMeasurement
 from chainrule.comparison.labels import LabelComparison, LabelRow
 from chainrule.evaluation.classification import measure_classification
 from chainrule.vectors.analogies import Accuracy
@@ -180,7 +180,7 @@ def test_a_record_that_was_edited_by_hand_is_shown() -> None:
         record=odd,
     )
     assert str(found).splitlines()[0] == "family      ngram"
-    from chainrule.api.model_info import size_of
+    from chainrule.api.models.model_info import size_of
 
     assert size_of(odd) == ""
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chainrule.api.train import train
+from chainrule.api.training.train import train
 from chainrule.applications.channel.channel import Channel, Rule
 from chainrule.applications.channel.confusions import CONFUSIONS, channel_named, neighbours
 from chainrule.applications.channel.lexicon import Lexicon, prior_of

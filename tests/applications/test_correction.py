@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import chainrule
-from chainrule.api.train_channel import marks_around, read_error_pairs, wrong_words
+from chainrule.api.training.train_channel import marks_around, read_error_pairs, wrong_words
 from chainrule.applications.channel.channel import Channel, Rule
 from chainrule.applications.channel.channel_file import read_channel
 from chainrule.applications.channel.confusions import channel_named

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from random_networks import DOCUMENT_NETWORKS, random_model
 
-from chainrule.api.train import train
+from chainrule.api.training.train import train
 from chainrule.applications.nbest.lists import NBestList
 from chainrule.applications.rescoring.features import (
     IMPOSSIBLE,

@@ -16,7 +16,7 @@ import pytest
 from command_line import Result
 from tiny_pairs import QUICK, SOURCES, TARGETS
 
-from chainrule.api.train import train
+from chainrule.api.training.train import train
 from chainrule.base.threads import set_threads
 from chainrule.cli.main import run
 from chainrule.ngram.config import NGramConfig

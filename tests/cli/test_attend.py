@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from chainrule.api import attend
+from chainrule.api.showing import attend
 
 if TYPE_CHECKING:
     from pathlib import Path

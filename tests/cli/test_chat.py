@@ -14,8 +14,8 @@ from prompt_toolkit.output import DummyOutput
 import chainrule as library
 from chainrule.applications.chat.chat_model import Answer
 from chainrule.applications.chat.messages import Message
-from chainrule.cli.chat_session import ChatSession
-from chainrule.cli.chat_terminal import show_answer, talk
+from chainrule.cli.terminal.chat_session import ChatSession
+from chainrule.cli.terminal.chat_terminal import show_answer, talk
 from chainrule.decoding.text_decoder import Piece
 from chainrule.errors import ChainruleError
 

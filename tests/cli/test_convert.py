@@ -76,6 +76,7 @@ def test_a_target_is_replaced_only_when_asked(
         ("folder.arpa", "is a folder; an ARPA model is a file"),
         ("missing/new.arpa", "create it first"),
         ("file.txt", "a file is in the way"),
+        ("new.gz", "a model is a folder, and this is the name of a file; leave out .gz"),
         ("file.txt/new.arpa", "there is no folder"),
     ],
 )

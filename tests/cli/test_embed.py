@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from random_networks import MODERN, random_model
 
-from chainrule.api.causal_model import CausalNetwork
+from chainrule.api.models.causal_model import CausalNetwork
 from chainrule.applications.embedding_config import EmbeddingConfig
 from chainrule.text.tokenizer import Tokenizer
 from chainrule.text.vectors import read_vectors

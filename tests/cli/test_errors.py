@@ -156,6 +156,8 @@ BAD_TARGETS = {
     "file/lm": "cannot be written, since {folder}/file is a file and not a folder",
     "full": "this folder has other files in it and is no model; choose a new one",
     "file/lm.arpa": "there is no folder {folder}/file to write it in; create it first",
+    "new.txt": "a model is a folder, and this is the name of a file; leave out .txt, or, for an ARPA file, choose a "
+    "name that ends in .arpa or .arpa.gz",
     "taken.arpa": "exists already; use --overwrite to replace it, or choose another name",
 }
 
@@ -265,7 +267,7 @@ def test_operating_system_errors_are_one_line(
     def fails(*arguments: object, **settings: object) -> None:
         raise error
 
-    monkeypatch.setattr("chainrule.api.verify.verify_model", fails)
+    monkeypatch.setattr("chainrule.api.opening.verify.verify_model", fails)
     result = chainrule("verify", model)
     assert result.status == status
     assert result.error.startswith(message)
@@ -275,7 +277,7 @@ def test_an_error_of_our_own_making_is_not_hidden(chainrule, model: Path, monkey
     def fails(*arguments: object, **settings: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("chainrule.api.verify.verify_model", fails)
+    monkeypatch.setattr("chainrule.api.opening.verify.verify_model", fails)
     with pytest.raises(ZeroDivisionError):
         chainrule("verify", model)
 

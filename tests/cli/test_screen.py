@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from chainrule.base import jit
-from chainrule.cli import screen
 from chainrule.cli.main import run
+from chainrule.cli.shared import screen
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -103,7 +103,12 @@ def test_fallback_discounts_are_noted_once_and_marked_in_the_table(chainrule, tm
     assert sum(line.endswith("fallback") for line in result.lines) == 24
     assert result.err.startswith("note: order 1: no 1-gram has an adjusted count of 2")
     assert result.err.endswith("likewise orders " + ", ".join(map(str, range(2, 25))) + "\n")
+    assert "so no discount can be estimated; used 0.5, 1, 1.5 instead; likewise" in result.err
     assert result.err.count("\n") == 1
+    single = chainrule("train", "ngram", tmp_path / "one.txt", "-o", tmp_path / "single", "--smoothing", "absolute")
+    assert "; used 0.75 instead; likewise" in single.err
+    none = chainrule("train", "ngram", tmp_path / "one.txt", "-o", tmp_path / "none", "--smoothing", "good-turing")
+    assert "from which no discount can be estimated, so no count is discounted; likewise" in none.err
 
 
 def test_strict_discounts_fail_and_leave_nothing(chainrule, tmp_path: Path) -> None:

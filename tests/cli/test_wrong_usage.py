@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from chainrule.cli.main import app
-from chainrule.cli.wrong_usage import in_options
+from chainrule.cli.shared.wrong_usage import in_options
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from random_networks import random_network
 
-from chainrule.api.model import Model
+from chainrule.api.models.model import Model
 from chainrule.evaluation.pseudo_likelihood import pseudo_log_likelihoods
 from chainrule.neural.config import MaskedConfig, TwoSidedConfig
 from chainrule.neural.two_sided_model import TwoSidedModel

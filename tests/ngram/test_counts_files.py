@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from oracles import BEGIN, END, naive_counts
 
 import chainrule
-from chainrule.api.counts import count_text, train_counts
+from chainrule.api.training.counts import count_text, train_counts
 from chainrule.errors import EstimationError, SettingError, TextError
 from chainrule.ngram.count_files import read as counts_reading
 from chainrule.ngram.count_files import write as counts_writing

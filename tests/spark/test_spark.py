@@ -12,7 +12,7 @@ import pytest
 
 import chainrule
 from chainrule import NGramConfig, TokenizerConfig
-from chainrule.api.convert import in_shards
+from chainrule.api.editing.convert import in_shards
 from chainrule.cli.main import run
 from chainrule.errors import EstimationError, OutputError, SettingError, TextError
 from chainrule.spark.session import cause_of, check_java, explain_failures, local_session

@@ -172,6 +172,16 @@ def test_a_folder_that_is_no_model_and_a_missing_folder_are_different_errors(tmp
         open_model(tmp_path / "lm")
     with pytest.raises(ModelFormatError, match=r"this folder is no model, since it has no config\.json"):
         open_model(tmp_path)
+    for file, message in [
+        ("log.jsonl", "stopped before its first checkpoint, so there is no model; train again"),
+        ("phrases/checkpoints/checkpoint.json", "no model yet; repeat the training with resume=True to finish it"),
+        ("checkpoints/checkpoint.json", "no model yet; repeat the training with resume=True to finish it"),
+    ]:
+        path = tmp_path / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("{}")
+        with pytest.raises(ModelFormatError, match=message):
+            open_model(tmp_path)
     (tmp_path / "config.json").mkdir()
     with pytest.raises(ModelFormatError, match=r"config\.json: cannot be read"):
         open_model(tmp_path)

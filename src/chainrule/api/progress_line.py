@@ -1,6 +1,6 @@
 """The progress of a call from Python: one line that changes, at a terminal and in a notebook; elsewhere silence.
 
-The command line has a bar of its own, `cli/screen.py`.
+The command line has a bar of its own, `cli/shared/screen.py`.
 """
 
 from __future__ import annotations

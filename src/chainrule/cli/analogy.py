@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from chainrule.cli.arguments import Json, WholeNumber
 from chainrule.cli.nearest import Restrict, VectorsPath
-from chainrule.cli.screen import on_one_line, print_json, progress_bar
+from chainrule.cli.shared.arguments import Json, WholeNumber
+from chainrule.cli.shared.screen import on_one_line, print_json, progress_bar
 
 Word = Annotated[str, Parameter(help="One word of the vocabulary.")]
 
@@ -36,7 +36,7 @@ def analogy(
 
     Columns: the score of the rule; the word.
     """
-    from chainrule.api.load_vectors import load_vectors
+    from chainrule.api.vectors.load_vectors import load_vectors
 
     with progress_bar() as progress:
         ranked = load_vectors(vectors, progress=progress).analogy(a, b, c, rule=rule, top=top, restrict=restrict)

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.arguments import Overwrite
-from chainrule.cli.models import open_model
-from chainrule.cli.screen import count_of, progress_bar
+from chainrule.cli.shared.arguments import Overwrite
+from chainrule.cli.shared.models import open_model
+from chainrule.cli.shared.screen import count_of, progress_bar
 from chainrule.errors import SettingError
 
 if TYPE_CHECKING:
-    from chainrule.api.attend import AttentionMaps
+    from chainrule.api.showing.attend import AttentionMaps
     from chainrule.base.progress import Progress
 
 
@@ -69,8 +69,8 @@ def attend(
 
     The page is one file and works offline.
     """
-    from chainrule.api.attend import check_target
-    from chainrule.api.caption_model import captions_pictures
+    from chainrule.api.conditional.caption_model import captions_pictures
+    from chainrule.api.showing.attend import check_target
 
     if captions_pictures(model):
         _draw_caption([model, *beside], text, target, output, overwrite=overwrite)
@@ -94,8 +94,8 @@ def attend(
 
 def _draw_caption(models: list[Path], picture: str, caption: str | None, output: Path, *, overwrite: bool) -> None:
     """Raises ModelFormatError, SettingError, TextError, OutputError."""
-    from chainrule.api.attend_pictures import attend_picture, check_picture_target
-    from chainrule.api.caption_model import load_captioner
+    from chainrule.api.conditional.caption_model import load_captioner
+    from chainrule.api.showing.attend_pictures import attend_picture, check_picture_target
 
     check_picture_target(output, overwrite=overwrite)
     with progress_bar() as progress:
@@ -114,7 +114,7 @@ def _reads_trees(path: Path) -> bool:
 
 def _draw_trees(path: Path, text: str, output: Path, *, overwrite: bool) -> None:
     """Raises ModelFormatError, SettingError, TextError."""
-    from chainrule.api.draw_trees import draw_trees, reads_trees
+    from chainrule.api.showing.draw_trees import draw_trees, reads_trees
 
     with progress_bar() as progress:
         model = open_model(path, None, None, progress)
@@ -127,8 +127,8 @@ def _draw_trees(path: Path, text: str, output: Path, *, overwrite: bool) -> None
 
 def _maps(path: Path, text: str, target: str | None, progress: Progress) -> AttentionMaps:
     """Raises ModelFormatError, SettingError."""
-    from chainrule.api.attend import attend as compute_maps
-    from chainrule.api.pair_model import holds_pairs, load_pairs
+    from chainrule.api.conditional.pair_model import holds_pairs, load_pairs
+    from chainrule.api.showing.attend import attend as compute_maps
 
     if holds_pairs(path):
         return compute_maps(load_pairs(path), text, target)

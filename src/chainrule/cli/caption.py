@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from cyclopts import Parameter
 
-from chainrule.cli.arguments import Json, Overwrite, WholeNumber
-from chainrule.cli.decoding_options import TreeFile, check_tree
-from chainrule.cli.screen import finite, note, print_json, progress_bar
+from chainrule.cli.shared.arguments import Json, Overwrite, WholeNumber
+from chainrule.cli.shared.decoding_options import TreeFile, check_tree
+from chainrule.cli.shared.screen import finite, note, print_json, progress_bar
 from chainrule.errors import SettingError
 from chainrule.report.tables import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from chainrule.api.caption_model import Caption, CaptionModel, Sentence
+    from chainrule.api.conditional.caption_model import Caption, CaptionModel, Sentence
     from chainrule.base.progress import Progress
     from chainrule.pictures.boxes import BoxLabels
 
@@ -67,8 +67,8 @@ def caption(
     and columns of the picture, or over its regions; and the sentences of a
     paragraph, each with the probability that none follows.
     """
-    from chainrule.api.attend_pictures import attend_picture, check_picture_target
-    from chainrule.api.caption_model import load_captioner
+    from chainrule.api.conditional.caption_model import load_captioner
+    from chainrule.api.showing.attend_pictures import attend_picture, check_picture_target
     from chainrule.decoding.beam_config import BeamConfig
 
     if max_tokens < 1:
@@ -110,7 +110,7 @@ def caption(
 
 def _chunks(captioner: CaptionModel, pictures: str, progress: Progress) -> Iterator[list[tuple[str, Any]]]:
     """Pictures, or their vectors, with their names, some at a time. Raises TextError, SettingError."""
-    from chainrule.api.picture_encoder import read_vectors
+    from chainrule.api.conditional.picture_encoder import read_vectors
     from chainrule.pictures.picture import as_picture
     from chainrule.pictures.read_pictures import picture_paths
 

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Annotated, cast
 from cyclopts import CycloptsError, Parameter
 
 from chainrule.base.plain_tables import printable_lines
-from chainrule.cli.arguments import Json, Seed, WholeNumber, draw_seed
-from chainrule.cli.decoding_options import SamplingOptions
-from chainrule.cli.models import open_model
-from chainrule.cli.screen import note, print_json, progress_bar
-from chainrule.cli.server_options import ModelOrName, ServerOptions
+from chainrule.cli.shared.arguments import Json, Seed, WholeNumber, draw_seed
+from chainrule.cli.shared.decoding_options import SamplingOptions
+from chainrule.cli.shared.models import open_model
+from chainrule.cli.shared.screen import note, print_json, progress_bar
+from chainrule.cli.shared.server_options import ModelOrName, ServerOptions
 from chainrule.errors import TextError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from chainrule.applications.chat.chat_model import Answering
-    from chainrule.cli.chat_session import ChatSession
+    from chainrule.cli.terminal.chat_session import ChatSession
 
 
 def chat(
@@ -57,8 +57,8 @@ def chat(
     A model of pairs that was trained on conversations reads the history as its
     source; where that is too long, from its front on, messages are left out.
     """
-    from chainrule.cli.chat_log import ChatLog
-    from chainrule.cli.chat_session import ChatSession
+    from chainrule.cli.terminal.chat_log import ChatLog
+    from chainrule.cli.terminal.chat_session import ChatSession
     from chainrule.decoding.limits import Limits
     from chainrule.decoding.sampling import SamplingConfig
     from chainrule.serving.client import RemoteChat
@@ -73,7 +73,7 @@ def chat(
     drawn = draw_seed(seed) if client is None else seed
     session = ChatSession(answering, system, config, limits, drawn, None if log is None else ChatLog(log).add)
     if sys.stdin.isatty() and sys.stdout.isatty() and not json:
-        from chainrule.cli.chat_terminal import talk
+        from chainrule.cli.terminal.chat_terminal import talk
 
         talk(session)
     else:
@@ -84,9 +84,9 @@ def chat(
 
 def _open(model: Path, template: Path | None) -> Answering:
     """A model on this machine. Raises ChainruleError, CycloptsError."""
-    from chainrule.api.causal_model import CausalModel
-    from chainrule.api.pair_chat import PairChat
-    from chainrule.api.pair_model import holds_pairs, load_pairs
+    from chainrule.api.conditional.pair_chat import PairChat
+    from chainrule.api.conditional.pair_model import holds_pairs, load_pairs
+    from chainrule.api.models.causal_model import CausalModel
 
     with progress_bar() as progress:
         if not holds_pairs(model):

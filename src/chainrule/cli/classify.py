@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import CycloptsError, Parameter
 
 from chainrule.base.progress import silent
-from chainrule.cli.arguments import FILE, Json, ModelMarkerRule, Overwrite, TextFile
-from chainrule.cli.bad_records import Strict, bad_records
-from chainrule.cli.finetune import assess, describe, note_unseen
-from chainrule.cli.models import open_model
-from chainrule.cli.screen import note, on_one_line, print_json, progress_bar
-from chainrule.cli.texts import DEFAULT_READING, TextOptions, note_repairs
+from chainrule.cli.shared.arguments import FILE, Json, ModelMarkerRule, Overwrite, TextFile
+from chainrule.cli.shared.bad_records import Strict, bad_records
+from chainrule.cli.shared.models import open_model
+from chainrule.cli.shared.screen import note, on_one_line, print_json, progress_bar
+from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, note_repairs
+from chainrule.cli.train.finetune import assess, describe, note_unseen
 
 if TYPE_CHECKING:
-    from chainrule.api.classifier_model import ClassifierModel
+    from chainrule.api.models.classifier_model import ClassifierModel
     from chainrule.applications.labelling import Predicted
     from chainrule.base.progress import Progress
     from chainrule.text.vocabulary import Markers
@@ -57,8 +57,8 @@ def classify(
     bottom in pixels, the name of the picture. With --json: an object for each
     text, with the probabilities of all labels.
     """
-    from chainrule.api.classifier_model import ClassifierModel
-    from chainrule.api.draw_labels import check_page
+    from chainrule.api.models.classifier_model import ClassifierModel
+    from chainrule.api.models.draw_labels import check_page
     from chainrule.applications.boxes import BOX_UNIT
     from chainrule.applications.labelled_inputs import config_of, inputs_of, predicts_ratings
     from chainrule.applications.labelling import predicted_of
@@ -118,7 +118,7 @@ def classify(
 
 def show_accuracy(model: Path, data: str, markers: Markers | None, *, strict: bool, json: bool) -> None:
     """Prints how well a classifier labels the labelled inputs of a file."""
-    from chainrule.api.classifier_model import ClassifierModel
+    from chainrule.api.models.classifier_model import ClassifierModel
     from chainrule.applications.labelled_inputs import config_of, inputs_of
 
     with progress_bar() as progress:

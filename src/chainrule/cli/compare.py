@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json as json_library
 import sys
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.arguments import (
+from chainrule.cli.comparison_report import FIGURES, TABLE, check_report_folder, figures_json, report_files, show_report
+from chainrule.cli.evaluate_pairs import NO_PAIRS, PairsOptions, compare_pairs
+from chainrule.cli.shared.arguments import (
     DEFAULT_TOKENIZER,
     FILE,
     Json,
@@ -22,21 +23,22 @@ from chainrule.cli.arguments import (
     WholeNumber,
     file_or_dash,
 )
-from chainrule.cli.evaluate_pairs import NO_PAIRS, PairsOptions, compare_pairs
-from chainrule.cli.explore import explorer_of
-from chainrule.cli.models import open_model
-from chainrule.cli.plot_option import check_plot_option
-from chainrule.cli.screen import note, print_json, progress_bar
+from chainrule.cli.shared.models import open_model
+from chainrule.cli.shared.plot_option import check_plot_option
+from chainrule.cli.shared.screen import note, print_json, progress_bar
+from chainrule.cli.shared.texts import (
+    DEFAULT_READING,
+    TextOptions,
+    check_read_once,
+    check_text_target,
+    note_repairs,
+    text_for,
+)
 from chainrule.cli.smoothing_table import compare_smoothings, markdown_page
-from chainrule.cli.texts import DEFAULT_READING, TextOptions, check_read_once, check_text_target, note_repairs, text_for
-from chainrule.drawing.plots import check_matplotlib, has_matplotlib, svg_of, write_plot
-from chainrule.errors import OutputError
-from chainrule.evaluation.plots import PLOT_NAMES
-from chainrule.report.page import report_page
-from chainrule.report.tables import markdown_code, markdown_table
+from chainrule.drawing.plots import check_matplotlib, write_plot
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from chainrule.base.progress import Progress
     from chainrule.evaluation.comparison import Comparison
@@ -44,8 +46,6 @@ if TYPE_CHECKING:
     from chainrule.text.vocabulary import Markers
 
 _SHORT = 2.0  # minutes, too few to show what networks can do
-TABLE, FIGURES, PAGE = "table.md", "table.json", "index.html"
-PLOTS = tuple(f"{name}.svg" for name in PLOT_NAMES)
 
 
 def compare(
@@ -145,7 +145,7 @@ def compare(
         compare_pairs(texts, pairs, json=json)
         return
     if output is not None:
-        _check_report_folder(output, overwrite=overwrite)
+        check_report_folder(output, overwrite=overwrite)
     if plot is not None:
         if smoothing:
             raise CycloptsError(
@@ -172,8 +172,8 @@ def compare(
                 train, measured, smoothing, 5 if order is None else order, tokenizer, markers or "error", progress
             )
         about = _about(train, measured)
-        files = {TABLE: markdown_page(table, about), FIGURES: _json(table.as_json())}
-        _show(output, about, files, table.as_json(), str(table), json=json)
+        files = {TABLE: markdown_page(table, about), FIGURES: figures_json(table.as_json())}
+        show_report(output, about, files, table.as_json(), str(table), json=json)
         return
     else:
         comparison, about = _compare_families(
@@ -182,8 +182,8 @@ def compare(
     if plot is not None:
         write_plot(comparison.plot(), plot)
         print(f"wrote {plot}", file=sys.stderr)
-    files = {} if output is None else _files(comparison, about, texts if text is not None else ())
-    _show(output, about, files, comparison.as_json(), str(comparison), json=json)
+    files = {} if output is None else report_files(comparison, about, texts if text is not None else ())
+    show_report(output, about, files, comparison.as_json(), str(comparison), json=json)
 
 
 def _compare_labels(
@@ -223,18 +223,6 @@ def _compare_labels(
         print_json(table.as_json())
     else:
         print(f"trained on {texts[0]}, measured on {labels}\n\n{table}")
-
-
-def _show(
-    output: Path | None, about: str, files: dict[str, str], figures: list[dict[str, Any]], shown: str, *, json: bool
-) -> None:
-    """Writes the files of a report, if it has a folder, and prints the table. Raises OutputError."""
-    if output is not None:
-        _write(output, files)
-    if json:
-        print_json(figures)
-    else:
-        print(f"{about}\n\n{shown}")
 
 
 def _compare_models(
@@ -329,67 +317,3 @@ def _train_and_heldout(
         train, measured = parts_of(whole, rest, progress)
         yield train, measured, progress
     note_repairs(train, measured)
-
-
-def _files(comparison: Comparison, about: str, models: Sequence[str] = ()) -> dict[str, str]:
-    """The files of a report, by name. models: the paths of those that were saved."""
-    drawn = {plot.name: svg_of(plot.figure()) for plot in comparison.plots()} if has_matplotlib() else {}
-    if not has_matplotlib():
-        note("the page has tables instead of plots, which need pip install 'chainrule[report]'")
-    command = ["chainrule", *sys.argv[1:]]
-    page = report_page(
-        comparison, drawn, about=about, command=command, notes=comparison.notes(), explorer=explorer_of(models)
-    )
-    plots = {f"{name}.svg": svg for name, svg in drawn.items()}
-    return {TABLE: _markdown(comparison, about), FIGURES: _json(comparison.as_json()), PAGE: page, **plots}
-
-
-def _json(figures: list[dict[str, Any]]) -> str:
-    return json_library.dumps(figures, indent=2) + "\n"
-
-
-def _check_report_folder(folder: Path, *, overwrite: bool) -> None:
-    """Checks, before the work, that a report may be written. Raises CycloptsError, OutputError."""
-    from chainrule.base.files import check_writable
-
-    if folder.suffix.lower() in (".html", ".svg", ".png", ".pdf", ".md", ".json") and not folder.is_dir():
-        raise CycloptsError(
-            msg=f"--output {folder}: a report is a folder with {PAGE} in it; leave {folder.suffix} out."
-        )
-    if folder.exists() and not folder.is_dir():
-        raise OutputError(f"{folder}: is a file; a report is a folder, so choose another name")
-    existing = [name for name in (TABLE, FIGURES, PAGE, *PLOTS) if (folder / name).exists()]
-    if existing and not overwrite:
-        raise OutputError(
-            f"{folder / existing[0]}: exists already; use --overwrite to replace it, or choose another folder"
-        )
-    check_writable(folder)
-
-
-def _write(folder: Path, files: dict[str, str]) -> None:
-    """Writes the files of a report, and removes those of an earlier one. Raises OutputError."""
-    from chainrule.base.files import replace_file
-
-    is_new = not folder.exists()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with ExitStack() as opened_files:
-            for name, text in files.items():
-                opened_files.enter_context(replace_file(folder / name)).write(text.encode())
-        for name in {TABLE, FIGURES, PAGE, *PLOTS} - files.keys():  # of the report that this one replaces
-            (folder / name).unlink(missing_ok=True)
-    except BaseException as error:
-        if is_new:
-            with suppress(OSError):
-                folder.rmdir()
-        if isinstance(error, OSError):
-            raise OutputError(f"{folder}: cannot be created: {error.strerror or error}") from error
-        raise
-    print(f"{folder}: {', '.join(files)}", file=sys.stderr)
-
-
-def _markdown(comparison: Comparison, about: str) -> str:
-    """The table as a Markdown page."""
-    table = markdown_table(comparison.header(), comparison.rows())
-    footer = "\n".join(f"- {markdown_code(line)}" for line in comparison.notes())
-    return f"# Language models compared\n\n{markdown_code(about)}\n\n{table}\n{footer}\n"

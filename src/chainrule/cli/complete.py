@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.arguments import Json, ModelMarkerRule, ModelTokenizerName, WholeNumber
-from chainrule.cli.models import open_model
-from chainrule.cli.screen import finite, print_json, progress_bar
-from chainrule.cli.server_options import ModelOrName, ServerOptions
-from chainrule.cli.typing_options import TypingOptions
+from chainrule.cli.shared.arguments import Json, ModelMarkerRule, ModelTokenizerName, WholeNumber
+from chainrule.cli.shared.models import open_model
+from chainrule.cli.shared.screen import finite, print_json, progress_bar
+from chainrule.cli.shared.server_options import ModelOrName, ServerOptions
+from chainrule.cli.shared.typing_options import TypingOptions
 from chainrule.errors import TextError
 from chainrule.report.tables import printable
 
@@ -53,7 +53,7 @@ def complete(
     else:
         raise CycloptsError(msg="With --url, the server tokenizes and completes; leave out the options of the model.")
     if sys.stdin.isatty() and sys.stdout.isatty() and not json:
-        from chainrule.cli.completion_menu import talk
+        from chainrule.cli.terminal.completion_menu import talk
 
         talk(completer, number, corrector, is_slow=client is not None)
     else:
@@ -64,7 +64,7 @@ def _open(
     path: Path, number: int, tokenizer: str | None, markers: Markers | None, typing: TypingOptions
 ) -> tuple[Completing, LastWordCorrector | None]:
     """A model on this machine. Raises ChainruleError."""
-    from chainrule.api.causal_model import CausalModel
+    from chainrule.api.models.causal_model import CausalModel
 
     with progress_bar() as progress:
         model = open_model(path, tokenizer, markers, progress, kind=CausalModel)

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.arguments import (
+from chainrule.cli.shared.arguments import (
     ModelPath,
     ModelTokenizerName,
     Normalise,
@@ -15,8 +15,8 @@ from chainrule.cli.arguments import (
     WholeNumber,
     normalisation_steps,
 )
-from chainrule.cli.models import check_model_target, is_arpa, open_model, save_or_keep
-from chainrule.cli.screen import note, progress_bar
+from chainrule.cli.shared.models import check_model_target, is_arpa, open_model, save_or_keep
+from chainrule.cli.shared.screen import note, progress_bar
 
 Form = Literal["hugging-face"]
 
@@ -75,8 +75,8 @@ def convert(
     Word vectors are converted between folders, word2vec text (.vec), GloVe text
     (.txt) and .bin: fastText if they have subwords, else word2vec binary.
     """
-    from chainrule.api.convert import in_layout, in_shards
-    from chainrule.api.pair_model import holds_pairs
+    from chainrule.api.conditional.pair_model import holds_pairs
+    from chainrule.api.editing.convert import in_layout, in_shards
     from chainrule.ngram.models.sharded_model import ShardedModel
     from chainrule.text.tokenizer_config import TokenizerConfig
 
@@ -86,7 +86,7 @@ def convert(
         if tokenizer is not None or compact or shards is not None:
             where = "go with --to" if to is not None else "suit a model of one text given another"
             raise CycloptsError(msg=f"--tokenizer, --normalise, --compact and --shards do not {where}.")
-        from chainrule.api.convert import convert as convert_to
+        from chainrule.api.editing.convert import convert as convert_to
 
         with progress_bar() as progress:
             convert_to(source, target, to=to, allow_pickle=allow_pickle, overwrite=overwrite, progress=progress)
@@ -118,8 +118,8 @@ def convert(
 
 def _are_vectors(source: Path) -> bool:
     """Whether a source has word vectors, by its name or its first bytes."""
-    from chainrule.api.load_vectors import is_vectors_folder
-    from chainrule.api.word_vectors import suffix_of
+    from chainrule.api.vectors.load_vectors import is_vectors_folder
+    from chainrule.api.vectors.word_vectors import suffix_of
     from chainrule.ngram.kenlm.header import is_binary
     from chainrule.open_models.llama2c import is_llama2c
 
@@ -129,7 +129,7 @@ def _are_vectors(source: Path) -> bool:
 
 
 def _convert_vectors(source: Path, target: Path, *, overwrite: bool) -> None:
-    from chainrule.api.convert import convert_vectors
+    from chainrule.api.editing.convert import convert_vectors
 
     with progress_bar() as progress:
         vectors = convert_vectors(source, target, overwrite=overwrite, progress=progress)

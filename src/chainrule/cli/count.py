@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.arguments import (
+from chainrule.cli.shared.arguments import (
     DEFAULT_TOKENIZER,
     Json,
     MarkerRule,
@@ -17,8 +17,8 @@ from chainrule.cli.arguments import (
     TokenizerOptions,
     WholeNumber,
 )
-from chainrule.cli.screen import note_plan, print_json, progress_bar
-from chainrule.cli.texts import DEFAULT_READING, TextOptions, check_text_target, note_repairs
+from chainrule.cli.shared.screen import note_plan, print_json, progress_bar
+from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, check_text_target, note_repairs
 from chainrule.vectors.cooccurrence_config import CooccurrenceConfig
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def count(
     tabs; or, if the file's name ends in .bin, the format of GloVe's cooccur,
     with its vocabulary file. Words are chosen as by train vectors.
     """
-    from chainrule.api.counts import count_text
+    from chainrule.api.training.counts import count_text
 
     if window is not None:
         if memory is not None:
@@ -118,9 +118,9 @@ def _count_together(
     overwrite: bool,
     json: bool,
 ) -> None:
-    from chainrule.api.cooccurrence_matrix import files_of
-    from chainrule.api.cooccurrences import count_together
-    from chainrule.api.train_vectors import WORDS
+    from chainrule.api.vectors.cooccurrence_matrix import files_of
+    from chainrule.api.vectors.cooccurrences import count_together
+    from chainrule.api.vectors.train_vectors import WORDS
 
     files = files_of(output)
     for path in files:

@@ -7,8 +7,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from chainrule.cli.arguments import Json, Overwrite, WholeNumber
-from chainrule.cli.screen import print_json
+from chainrule.cli.shared.arguments import Json, Overwrite, WholeNumber
+from chainrule.cli.shared.screen import print_json
 from chainrule.datasets.names import Name
 from chainrule.report.tables import text_table
 
@@ -59,7 +59,7 @@ def data(
     The same seed gives the same files on every machine; only the text differs
     between versions of Python.
     """
-    from chainrule.api.data import data as write_data
+    from chainrule.api.texts.data import data as write_data
 
     counts = write_data(name, output, examples=examples, seed=seed, overwrite=overwrite)
     if json:

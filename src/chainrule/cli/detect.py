@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.arguments import FILE, Json, ModelMarkerRule, ModelPath, Overwrite, TextFile, WholeNumber
-from chainrule.cli.models import open_model
-from chainrule.cli.screen import print_json, progress_bar
-from chainrule.cli.texts import DEFAULT_READING, TextOptions, text_for
+from chainrule.cli.shared.arguments import FILE, Json, ModelMarkerRule, ModelPath, Overwrite, TextFile, WholeNumber
+from chainrule.cli.shared.models import open_model
+from chainrule.cli.shared.screen import print_json, progress_bar
+from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, text_for
 
 if TYPE_CHECKING:
-    from chainrule.api.detect import DetectedText, DetectionMeasurement
-    from chainrule.api.masked_model import MaskedModel
+    from chainrule.api.measuring.detect import DetectedText, DetectionMeasurement
+    from chainrule.api.models.masked_model import MaskedModel
     from chainrule.base.progress import Progress
 
 _GROUPS = ("top 10", "top 100", "top 1000", "other")
@@ -62,9 +62,9 @@ def detect(
     --machine, the area under the ROC curve of each statistic, with its 95 %
     interval: 0.5 is guessing.
     """
-    from chainrule.api.causal_model import CausalModel
-    from chainrule.api.detect import detect as detect_texts
-    from chainrule.api.detect import measure_detection
+    from chainrule.api.measuring.detect import detect as detect_texts
+    from chainrule.api.measuring.detect import measure_detection
+    from chainrule.api.models.causal_model import CausalModel
 
     _check(machine, quiz=quiz, plot=plot, output=output, overwrite=overwrite)
     with progress_bar() as progress:
@@ -94,7 +94,7 @@ def detect(
 def _check(machine: str | None, *, overwrite: bool, **paths: Path | None) -> None:
     """Raises CycloptsError, OutputError, SettingError, before the work."""
     from chainrule.base.files import check_new_file
-    from chainrule.cli.plot_option import check_plot_option
+    from chainrule.cli.shared.plot_option import check_plot_option
     from chainrule.drawing.plots import check_matplotlib
 
     for name, path in paths.items():
@@ -111,7 +111,7 @@ def _check(machine: str | None, *, overwrite: bool, **paths: Path | None) -> Non
 
 
 def _open_masked(path: Path, progress: Progress) -> MaskedModel:
-    from chainrule.api.masked_model import MaskedModel
+    from chainrule.api.models.masked_model import MaskedModel
 
     return open_model(path, None, None, progress, kind=MaskedModel)
 
@@ -176,7 +176,7 @@ def _figures(found: DetectedText) -> str:
 
 
 def _print_texts(found: list[DetectedText], *, json: bool) -> None:
-    from chainrule.cli.screen import finite, on_one_line
+    from chainrule.cli.shared.screen import finite, on_one_line
     from chainrule.report.tables import printable
 
     for each in found:
@@ -193,7 +193,7 @@ def _print_texts(found: list[DetectedText], *, json: bool) -> None:
 
 
 def _finite(value: Any) -> Any:
-    from chainrule.cli.screen import finite
+    from chainrule.cli.shared.screen import finite
 
     return finite(value) if isinstance(value, float) else value
 

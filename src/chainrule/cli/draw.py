@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.arguments import Overwrite
+from chainrule.cli.shared.arguments import Overwrite
 
 What = Literal["network", "positions", "sizes"]
 
@@ -34,8 +34,8 @@ def draw(
     first with all others. --show sizes draws several models of any family by
     their parameters or n-grams.
     """
-    from chainrule.api.draw import check_drawing_target, draw_sizes
-    from chainrule.api.draw import draw as draw_model
+    from chainrule.api.showing.draw import check_drawing_target, draw_sizes
+    from chainrule.api.showing.draw import draw as draw_model
 
     if not models:
         raise CycloptsError(msg="MODEL is missing; name the folder of a model.")

@@ -10,20 +10,19 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 from cyclopts import CycloptsError, Parameter
 
 from chainrule.applications.embedding_config import EmbeddingConfig, Pooling, Unit, VectorPrecision
-from chainrule.cli.arguments import ModelMarkerRule, Overwrite, TextFile, WholeNumber
 from chainrule.cli.embed_inputs import DIGITS, embed_inputs
-from chainrule.cli.models import labels_inputs, open_model
-from chainrule.cli.screen import note, print_json, progress_bar
-from chainrule.cli.texts import DEFAULT_READING, TextOptions, check_text_target, note_repairs
+from chainrule.cli.shared.arguments import ModelMarkerRule, NetworkPath, Overwrite, TextFile, WholeNumber
+from chainrule.cli.shared.models import labels_inputs, open_model
+from chainrule.cli.shared.screen import note, print_json, progress_bar
+from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, check_text_target, note_repairs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from chainrule.api.embedding_model import EmbeddingModel
+    from chainrule.api.models.embedding_model import EmbeddingModel
     from chainrule.applications.embedding import Embedded
     from chainrule.base.progress import Progress
 
-NetworkPath = Annotated[Path, Parameter(help="The model folder of a network.")]
 Layer = Annotated[
     int | None,
     WholeNumber,
@@ -78,7 +77,7 @@ def embed(
     what it labels, such as texts, nodes of graphs or pictures: its vectors are
     those that labels are read from.
     """
-    from chainrule.api.embedding_model import EmbeddingModel
+    from chainrule.api.models.embedding_model import EmbeddingModel
 
     if labels_inputs(model):
         if words or tokens or vocabulary or layer is not None or pooling is not None or precision != "float32":

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from cyclopts import CycloptsError
 
-from chainrule.cli.models import open_model
-from chainrule.cli.screen import print_json, progress_bar
-from chainrule.cli.texts import DEFAULT_READING, TextOptions, check_text_target
+from chainrule.cli.shared.models import open_model
+from chainrule.cli.shared.screen import print_json, progress_bar
+from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, check_text_target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ def embed_inputs(
     model: Path, name: str, output: Path | None, markers: Markers | None, reading: TextOptions, *, overwrite: bool
 ) -> None:
     """Prints or writes the vectors of the inputs in a file, or of their units."""
-    from chainrule.api.classifier_model import ClassifierModel
+    from chainrule.api.models.classifier_model import ClassifierModel
     from chainrule.applications.labelled_inputs import config_of, inputs_of
 
     with progress_bar() as progress:

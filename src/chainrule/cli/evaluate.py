@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.arguments import Json, ModelMarkerRule, ModelPath, ModelTokenizerName, TextFiles
-from chainrule.cli.bad_records import Strict, bad_records
 from chainrule.cli.classify import show_accuracy
 from chainrule.cli.evaluate_captions import NO_CAPTIONS, CaptionsOptions, evaluate_captions
 from chainrule.cli.evaluate_pairs import NO_PAIRS, PairsOptions, evaluate_pairs
 from chainrule.cli.evaluate_vectors import NO_VECTORS, VectorsOptions, evaluate_vectors, holds_vectors
-from chainrule.cli.models import labels_inputs, open_model
-from chainrule.cli.screen import note, print_json, progress_bar
-from chainrule.cli.texts import DEFAULT_READING, TextOptions, note_repairs, text_for
+from chainrule.cli.shared.arguments import Json, ModelMarkerRule, ModelPath, ModelTokenizerName, TextFiles
+from chainrule.cli.shared.bad_records import Strict, bad_records
+from chainrule.cli.shared.models import labels_inputs, open_model
+from chainrule.cli.shared.screen import note, print_json, progress_bar
+from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, note_repairs, text_for
 from chainrule.errors import TextError
 
 if TYPE_CHECKING:
@@ -88,8 +88,8 @@ def evaluate(
     One that captions is measured on --pictures: the same of their captions, and
     BLEU-1 to 4, METEOR, ROUGE-L and CIDEr-D of those that it writes.
     """
-    from chainrule.api.caption_model import captions_pictures
-    from chainrule.api.causal_model import CausalModel
+    from chainrule.api.conditional.caption_model import captions_pictures
+    from chainrule.api.models.causal_model import CausalModel
 
     if words != NO_VECTORS:
         if texts or minimal_pairs is not None or pseudo is not None or strict or reading != DEFAULT_READING or not ends:
@@ -160,7 +160,7 @@ def _judge_pairs(
     json: bool,
 ) -> None:
     """Prints the accuracy on the pairs."""
-    from chainrule.api.scoring_model import ScoringModel
+    from chainrule.api.models.scoring_model import ScoringModel
     from chainrule.evaluation.acceptability import RULES
     from chainrule.report.tables import text_table
 

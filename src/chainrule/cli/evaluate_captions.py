@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.arguments import FILE
-from chainrule.cli.screen import print_json, progress_bar
+from chainrule.cli.shared.arguments import FILE
+from chainrule.cli.shared.screen import print_json, progress_bar
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,8 +41,8 @@ def evaluate_captions(model: Path, options: CaptionsOptions, pairs: PairsOptions
         raise CycloptsError(msg="--vectors needs --pictures, the captions of the pictures.")
     if (pairs.source, pairs.target, pairs.pairs) != (None, None, None):
         raise CycloptsError(msg="--pictures is for models that caption; leave out --source, --target and --pairs.")
-    from chainrule.api.caption_model import MAX_TOKENS, load_captioner
-    from chainrule.api.picture_encoder import read_vectors
+    from chainrule.api.conditional.caption_model import MAX_TOKENS, load_captioner
+    from chainrule.api.conditional.picture_encoder import read_vectors
     from chainrule.decoding.beam_config import BeamConfig
     from chainrule.pictures.read_captions import read_captions
 

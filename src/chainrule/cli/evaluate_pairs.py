@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.arguments import WholeNumber, file_or_dash
-from chainrule.cli.screen import count_of, note, print_json, progress_bar
+from chainrule.cli.shared.arguments import WholeNumber, file_or_dash
+from chainrule.cli.shared.screen import count_of, note, print_json, progress_bar
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,7 +50,7 @@ def evaluate_pairs(model: Path, options: PairsOptions, *, json: bool) -> None:
 
     Raises CycloptsError, SettingError, TextError, ModelFormatError.
     """
-    from chainrule.api.pair_model import load_pairs
+    from chainrule.api.conditional.pair_model import load_pairs
 
     with progress_bar() as progress:
         pairs, beam = _read(options, progress)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.arguments import WholeNumber
-from chainrule.cli.screen import note, print_json, progress_bar
+from chainrule.cli.shared.arguments import WholeNumber
+from chainrule.cli.shared.screen import note, print_json, progress_bar
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,7 +46,7 @@ NO_VECTORS = VectorsOptions()
 
 def holds_vectors(model: Path) -> bool:
     """Whether this is a folder of word vectors, or a file whose name says that it has them."""
-    from chainrule.api.load_vectors import is_vectors_folder
+    from chainrule.api.vectors.load_vectors import is_vectors_folder
 
     return is_vectors_folder(model) if model.is_dir() else model.name.endswith((".vec", ".vec.gz"))
 
@@ -56,8 +56,8 @@ def evaluate_vectors(model: Path, options: VectorsOptions, *, json: bool) -> Non
 
     Raises CycloptsError, SettingError, TextError, ModelFormatError.
     """
-    from chainrule.api.evaluate_vectors import evaluate_vectors as measure
-    from chainrule.api.load_vectors import load_vectors
+    from chainrule.api.vectors.evaluate_vectors import evaluate_vectors as measure
+    from chainrule.api.vectors.load_vectors import load_vectors
 
     if options.similarity is None and options.analogies is None:
         raise CycloptsError(msg="--restrict, --rule and --unknown go with --similarity or --analogies.")

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from chainrule.cli.arguments import Json, Overwrite, WholeNumber
-from chainrule.cli.plot_option import check_plot_option
-from chainrule.cli.screen import note, print_json, progress_bar
+from chainrule.cli.shared.arguments import Json, Overwrite, WholeNumber
+from chainrule.cli.shared.plot_option import check_plot_option
+from chainrule.cli.shared.screen import note, print_json, progress_bar
 from chainrule.experiments.names import Name
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def experiment(
     scaling: the loss by size and training tokens, with a power law.
     shots: learning from the examples in a prompt.
     """
-    from chainrule.cli.texts import check_text_target
+    from chainrule.cli.shared.texts import check_text_target
     from chainrule.drawing.plots import check_matplotlib, has_matplotlib, write_plot
     from chainrule.experiments.run_by_name import experiment as run
 

@@ -9,9 +9,9 @@ from urllib.parse import urlencode
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.arguments import WholeNumber
-from chainrule.cli.screen import note
 from chainrule.cli.serve import check_port, name_models, note_event
+from chainrule.cli.shared.arguments import WholeNumber
+from chainrule.cli.shared.screen import note
 from chainrule.report.page import Explorer
 
 if TYPE_CHECKING:

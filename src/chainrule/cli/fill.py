@@ -6,10 +6,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from chainrule.cli.arguments import Json, ModelMarkerRule, WholeNumber
-from chainrule.cli.embed import NetworkPath
-from chainrule.cli.models import open_model
-from chainrule.cli.screen import print_json, progress_bar
+from chainrule.cli.shared.arguments import Json, ModelMarkerRule, NetworkPath, WholeNumber
+from chainrule.cli.shared.models import open_model
+from chainrule.cli.shared.screen import print_json, progress_bar
 
 
 def fill(
@@ -29,7 +28,7 @@ def fill(
     For the families masked, masked-recurrent and two-sided; two-sided takes one
     gap at a time. Columns: probability, token; an empty line after each gap.
     """
-    from chainrule.api.masked_model import MaskedModel
+    from chainrule.api.models.masked_model import MaskedModel
     from chainrule.text.masks import MASK
 
     with progress_bar() as progress:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.arguments import Json, ModelMarkerRule, ModelTokenizerName, Overwrite, TextFiles
-from chainrule.cli.models import open_model
-from chainrule.cli.screen import finite, print_json, progress_bar
-from chainrule.cli.texts import (
+from chainrule.cli.shared.arguments import Json, ModelMarkerRule, ModelTokenizerName, Overwrite, TextFiles
+from chainrule.cli.shared.models import open_model
+from chainrule.cli.shared.screen import finite, print_json, progress_bar
+from chainrule.cli.shared.texts import (
     DEFAULT_READING,
     TextOptions,
     check_text_target,
@@ -26,7 +26,7 @@ from chainrule.report.tables import bars
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from chainrule.api.model import Model
+    from chainrule.api.models.model import Model
     from chainrule.base.progress import Progress
     from chainrule.text.vocabulary import Markers
     from chainrule.text.writing import DocumentFile
@@ -66,8 +66,8 @@ def filter_texts(
     where the documents go to standard output. Of a record, only the text is
     written, not its other fields.
     """
-    from chainrule.api.document_scores import passing
-    from chainrule.api.filter import BINS
+    from chainrule.api.texts.document_scores import passing
+    from chainrule.api.texts.filter import BINS
     from chainrule.evaluation.lowest_scores import ScoreFile
     from chainrule.text.writing import check_format
 
@@ -108,7 +108,7 @@ def _open_language_model(path: Path, tokenizer: str | None, markers: Markers | N
 
 def _check(texts: tuple[str, ...], keep: float | None, below: float | None, output: Path | None, *, json: bool) -> None:
     """Raises CycloptsError, SettingError."""
-    from chainrule.api.document_scores import check_limits
+    from chainrule.api.texts.document_scores import check_limits
 
     if (keep is None) == (below is None):
         raise CycloptsError(msg="Give either --keep, a share, or --below, a score.")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.arguments import (
+from chainrule.cli.shared.arguments import (
     Json,
     ModelMarkerRule,
     ModelPath,
@@ -17,7 +17,7 @@ from chainrule.cli.arguments import (
     WholeNumber,
     draw_seed,
 )
-from chainrule.cli.decoding_options import (
+from chainrule.cli.shared.decoding_options import (
     BeamOptions,
     LimitOptions,
     SamplingOptions,
@@ -25,13 +25,13 @@ from chainrule.cli.decoding_options import (
     check_tree,
     refuse_sampling,
 )
-from chainrule.cli.models import open_model
-from chainrule.cli.screen import finite, note, print_json, progress_bar
+from chainrule.cli.shared.models import open_model
+from chainrule.cli.shared.screen import finite, note, print_json, progress_bar
 from chainrule.report.tables import printable
 
 if TYPE_CHECKING:
-    from chainrule.api.model import Model
-    from chainrule.api.scoring_model import ScoringModel
+    from chainrule.api.models.model import Model
+    from chainrule.api.models.scoring_model import ScoringModel
     from chainrule.decoding.beam_config import BeamConfig
     from chainrule.decoding.limits import Limits
     from chainrule.decoding.text_decoder import Text
@@ -99,7 +99,7 @@ def _sample(
     stream: bool,
     json: bool,
 ) -> None:
-    from chainrule.api.causal_model import CausalModel
+    from chainrule.api.models.causal_model import CausalModel
 
     config, is_continued = sampling.config(), False
     drawn = draw_seed(seed)
@@ -138,7 +138,7 @@ def _search(
     overwrite: bool,
     json: bool,
 ) -> None:
-    from chainrule.api.causal_model import CausalModel
+    from chainrule.api.models.causal_model import CausalModel
 
     with progress_bar() as progress:
         model = open_model(path, tokenizer, markers, progress, kind=CausalModel)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from chainrule.cli.arguments import Json, ModelPath
-from chainrule.cli.screen import print_json, progress_bar
+from chainrule.cli.shared.arguments import Json, ModelPath
+from chainrule.cli.shared.screen import print_json, progress_bar
 
 
 def info(model: ModelPath, /, *, json: Json = False) -> None:
@@ -14,7 +14,7 @@ def info(model: ModelPath, /, *, json: Json = False) -> None:
     Prints the model card, the size in bytes, and the model's part of the
     signatures of its figures. --json prints the full record.
     """
-    from chainrule.api.info import info as read_info
+    from chainrule.api.opening.info import info as read_info
 
     with progress_bar() as progress:
         summary = read_info(model, progress=progress)

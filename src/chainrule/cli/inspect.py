@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.arguments import Overwrite, WholeNumber
-from chainrule.cli.models import open_model
-from chainrule.cli.screen import count_of, progress_bar
+from chainrule.cli.shared.arguments import Overwrite, WholeNumber
+from chainrule.cli.shared.models import open_model
+from chainrule.cli.shared.screen import count_of, progress_bar
 
 if TYPE_CHECKING:
-    from chainrule.api.model import Model
+    from chainrule.api.models.model import Model
 
 
 def inspect(
@@ -59,9 +59,9 @@ def inspect(
     excite its units most (Zeiler and Fergus 2014). The page is one file and
     works offline.
     """
-    from chainrule.api.classifier_model import ClassifierModel
-    from chainrule.api.inspect import check_page
-    from chainrule.api.inspect_text import check_inspection_file
+    from chainrule.api.models.classifier_model import ClassifierModel
+    from chainrule.api.showing.inspect import check_page
+    from chainrule.api.showing.inspect_text import check_inspection_file
 
     if output.suffix.lower() not in (".html", ".json"):
         raise CycloptsError(msg=f"--output {output}: its name must end in .html, or for a text in .json.")
@@ -84,7 +84,7 @@ def _inspect_text(
     network: Model, text: str, output: Path, units: int | None, unit: tuple[int, ...], *, overwrite: bool
 ) -> None:
     """Raises SettingError, OutputError."""
-    from chainrule.api.inspect import inspect as look_inside
+    from chainrule.api.showing.inspect import inspect as look_inside
 
     inside = look_inside(network, text, units=units, only=unit)
     inside.save(output, overwrite=overwrite)
@@ -102,9 +102,9 @@ def _inspect_pictures(
     overwrite: bool,
 ) -> None:
     """Raises SettingError, TextError, OutputError."""
-    from chainrule.api.classifier_model import ClassifierModel
-    from chainrule.api.inspect import inspect as look_inside
-    from chainrule.api.model import as_kind
+    from chainrule.api.models.classifier_model import ClassifierModel
+    from chainrule.api.models.model import as_kind
+    from chainrule.api.showing.inspect import inspect as look_inside
     from chainrule.applications.labelled_inputs import INPUTS, config_of
 
     classifier = as_kind(network, ClassifierModel).classifier

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.arguments import WholeNumber
-from chainrule.cli.screen import note, progress_bar
+from chainrule.cli.shared.arguments import WholeNumber
+from chainrule.cli.shared.screen import note, progress_bar
 from chainrule.errors import EstimationError
 
 if TYPE_CHECKING:

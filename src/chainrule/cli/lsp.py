@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.arguments import ModelPath, ModelTokenizerName, WholeNumber
-from chainrule.cli.models import open_model
-from chainrule.cli.screen import note, progress_bar
-from chainrule.cli.typing_options import TypingOptions
+from chainrule.cli.shared.arguments import ModelPath, ModelTokenizerName, WholeNumber
+from chainrule.cli.shared.models import open_model
+from chainrule.cli.shared.screen import note, progress_bar
+from chainrule.cli.shared.typing_options import TypingOptions
 
 if TYPE_CHECKING:
     from pygls.lsp.server import LanguageServer
@@ -51,8 +51,8 @@ def lsp(
     the text, with quick fixes. It reads what the editor has open, and no file.
     Needs pygls: pip install 'chainrule[lsp]'.
     """
-    from chainrule.api.caption_model import captions_pictures
-    from chainrule.api.causal_model import CausalModel
+    from chainrule.api.conditional.caption_model import captions_pictures
+    from chainrule.api.models.causal_model import CausalModel
     from chainrule.errors import SettingError
     from chainrule.families.table import FAMILIES
 

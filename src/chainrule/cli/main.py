@@ -73,17 +73,17 @@ def run(arguments: list[str]) -> int:
         _load(verb)
         command, bound, _ = app.parse_args(arguments, exit_on_error=False, print_error=False)
         if verb is not app:
-            from chainrule.cli.wrong_usage import check_no_option_is_text
+            from chainrule.cli.shared.wrong_usage import check_no_option_is_text
 
             check_no_option_is_text(bound, verb, arguments)
         command(*bound.args, **bound.kwargs)
         sys.stdout.flush()
     except CycloptsError as error:
-        from chainrule.cli.wrong_usage import usage_message
+        from chainrule.cli.shared.wrong_usage import usage_message
 
         return _fail(f"{usage_message(error, _verb(arguments), arguments)} {_advice(arguments)}", 2, debug)
     except ChainruleError as error:
-        from chainrule.cli.wrong_usage import in_options, misplaced_model
+        from chainrule.cli.shared.wrong_usage import in_options, misplaced_model
 
         if bound is not None and isinstance(error, TextError | ModelFormatError):
             misplaced = misplaced_model(bound)
@@ -104,7 +104,7 @@ def run(arguments: list[str]) -> int:
         failed = f"{error.filename}: cannot be read or written" if error.filename else "reading or writing failed"
         return _fail(f"{failed}: {error.strerror or error}", 1, debug)
     except KeyboardInterrupt as interrupt:
-        from chainrule.cli.wrong_usage import in_options
+        from chainrule.cli.shared.wrong_usage import in_options
 
         message = in_options(str(interrupt), _verb(arguments))
         return _fail(message or "interrupted; no half-written file is left", 130, debug)

@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.arguments import Overwrite, WholeNumber
 from chainrule.cli.nearest import VectorsPath
-from chainrule.cli.screen import progress_bar
+from chainrule.cli.shared.arguments import Overwrite, WholeNumber
+from chainrule.cli.shared.screen import progress_bar
 
 
 def draw_map(
@@ -31,8 +31,8 @@ def draw_map(
 
     The page needs no network and no other file.
     """
-    from chainrule.api.load_vectors import load_vectors
-    from chainrule.api.map_vectors import map_vectors
+    from chainrule.api.vectors.load_vectors import load_vectors
+    from chainrule.api.vectors.map_vectors import map_vectors
 
     if output.suffix.lower() != ".html":
         raise CycloptsError(msg=f"--output {output}: its name must end in .html.")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.arguments import (
+from chainrule.cli.shared.arguments import (
     Json,
     ModelMarkerRule,
     ModelOutput,
@@ -17,9 +17,9 @@ from chainrule.cli.arguments import (
     TextFile,
     WholeNumber,
 )
-from chainrule.cli.models import check_model_target, open_model, save_or_keep
-from chainrule.cli.screen import note, print_json, progress_bar
-from chainrule.cli.texts import DEFAULT_READING, TextOptions, note_repairs, text_for
+from chainrule.cli.shared.models import check_model_target, open_model, save_or_keep
+from chainrule.cli.shared.screen import note, print_json, progress_bar
+from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, note_repairs, text_for
 from chainrule.errors import SettingError
 from chainrule.mixture.config import CacheConfig, Kind, MixtureConfig
 from chainrule.report.tables import text_table
@@ -84,8 +84,8 @@ def mix(
     A log-linear mixture is normalised over the whole vocabulary at each token:
     it is slow, and its weights are tuned on a part of the text.
     """
-    from chainrule.api.merge import merge
-    from chainrule.api.mix import mix as mix_models
+    from chainrule.api.editing.merge import merge
+    from chainrule.api.editing.mix import mix as mix_models
 
     if static and (kind != "linear" or buckets != 1 or cache is not None):
         raise CycloptsError(msg="--static is for linear mixtures, with neither --buckets nor --cache.")

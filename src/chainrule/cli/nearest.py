@@ -7,11 +7,11 @@ from typing import Annotated
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.arguments import Json, ModelMarkerRule, TextFile, WholeNumber
 from chainrule.cli.embed import Layer, Pool
-from chainrule.cli.models import open_model
-from chainrule.cli.screen import on_one_line, print_json, progress_bar
-from chainrule.cli.texts import DEFAULT_READING, TextOptions, note_repairs
+from chainrule.cli.shared.arguments import Json, ModelMarkerRule, TextFile, WholeNumber
+from chainrule.cli.shared.models import open_model
+from chainrule.cli.shared.screen import on_one_line, print_json, progress_bar
+from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, note_repairs
 
 VectorsPath = Annotated[Path, Parameter(help="Word vectors: a folder, or a file of word2vec, GloVe or fastText.")]
 Restrict = Annotated[
@@ -51,7 +51,7 @@ def nearest_words(
     Columns: the cosine of the vectors; the text, with the word in brackets, or
     the word.
     """
-    from chainrule.api.load_vectors import is_vectors_folder
+    from chainrule.api.vectors.load_vectors import is_vectors_folder
 
     if model.is_file() or is_vectors_folder(model):
         if (
@@ -68,7 +68,7 @@ def nearest_words(
         return
     if restrict is not None or contexts:
         raise CycloptsError(msg="--restrict and --contexts are for word vectors.")
-    from chainrule.api.nearest import nearest
+    from chainrule.api.texts.nearest import nearest
 
     if text is None and (layer is not None or reading != DEFAULT_READING):
         raise CycloptsError(msg="--layer, and the options that say how to read texts, need a TEXT, which is missing.")
@@ -87,7 +87,7 @@ def nearest_words(
 
 
 def _print_similar(path: Path, word: str, top: int, restrict: int | None, *, contexts: bool, json: bool) -> None:
-    from chainrule.api.load_vectors import load_vectors
+    from chainrule.api.vectors.load_vectors import load_vectors
 
     with progress_bar() as progress:
         vectors = load_vectors(path, progress=progress)

@@ -7,9 +7,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from chainrule.cli.arguments import Json, ModelMarkerRule, ModelPath, ModelTokenizerName, WholeNumber
-from chainrule.cli.models import open_model
-from chainrule.cli.screen import print_json, progress_bar
+from chainrule.cli.shared.arguments import Json, ModelMarkerRule, ModelPath, ModelTokenizerName, WholeNumber
+from chainrule.cli.shared.models import open_model
+from chainrule.cli.shared.screen import print_json, progress_bar
 from chainrule.drawing.glyphs import legible
 from chainrule.report.tables import text_table
 
@@ -35,7 +35,7 @@ def next_tokens(
     end of a line and → for a tab; --json prints the characters themselves, as
     --ban takes them.
     """
-    from chainrule.api.causal_model import CausalModel
+    from chainrule.api.models.causal_model import CausalModel
 
     with progress_bar() as progress:
         pairs = open_model(model, tokenizer, markers, progress, kind=CausalModel).next(prompt, top)

@@ -10,10 +10,10 @@ from typing import Annotated, Any
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.arguments import ModelTokenizerName, Overwrite, TextFiles, WholeNumber
-from chainrule.cli.models import open_model
-from chainrule.cli.screen import progress_bar
-from chainrule.cli.texts import DEFAULT_READING, TextOptions, check_text_target, note_repairs
+from chainrule.cli.shared.arguments import ModelTokenizerName, Overwrite, TextFiles, WholeNumber
+from chainrule.cli.shared.models import open_model
+from chainrule.cli.shared.screen import progress_bar
+from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, check_text_target, note_repairs
 
 TAB = "\t"
 
@@ -70,7 +70,7 @@ def noise(
     prior, which a model given to rescore replaces. The original line is the
     list's "reference", the corrupted one its "observed".
     """
-    from chainrule.api.noise import noise as add_noise
+    from chainrule.api.texts.noise import noise as add_noise
     from chainrule.applications.channel.confusions import CONFUSIONS, channel_named
     from chainrule.base.files import compressing, replace_file
     from chainrule.text.writing import check_format

@@ -6,9 +6,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from chainrule.cli.arguments import Json
 from chainrule.cli.nearest import VectorsPath
-from chainrule.cli.screen import on_one_line, print_json, progress_bar
+from chainrule.cli.shared.arguments import Json
+from chainrule.cli.shared.screen import on_one_line, print_json, progress_bar
 
 
 def odd(
@@ -23,7 +23,7 @@ def odd(
 
     Columns: the cosine with the mean of all; the word. The odd one comes first.
     """
-    from chainrule.api.load_vectors import load_vectors
+    from chainrule.api.vectors.load_vectors import load_vectors
 
     with progress_bar() as progress:
         ranked = load_vectors(vectors, progress=progress).odd(words)

@@ -7,8 +7,8 @@ from typing import Annotated
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.arguments import FILE, Overwrite, WholeNumber
-from chainrule.cli.screen import progress_bar
+from chainrule.cli.shared.arguments import FILE, Overwrite, WholeNumber
+from chainrule.cli.shared.screen import progress_bar
 
 
 def pixels(
@@ -45,7 +45,7 @@ def pixels(
     To a target that ends in .png, lines such as chainrule generate prints are
     drawn as pictures, side by side; --columns says how wide each one is.
     """
-    from chainrule.api.pixels import draw_pixels, write_pixels
+    from chainrule.api.texts.pixels import draw_pixels, write_pixels
 
     if output.suffix.lower() == ".png":
         if size:

@@ -11,9 +11,9 @@ from cyclopts import CycloptsError, Parameter
 from chainrule.applications.prompting.calibration import Calibration
 from chainrule.applications.prompting.choices import Normalisation
 from chainrule.applications.prompting.free_answers import Match
-from chainrule.cli.arguments import FILE, Json, ModelMarkerRule, ModelPath, Overwrite, WholeNumber
-from chainrule.cli.models import open_model
-from chainrule.cli.screen import count_of, note, on_one_line, print_json, progress_bar
+from chainrule.cli.shared.arguments import FILE, Json, ModelMarkerRule, ModelPath, Overwrite, WholeNumber
+from chainrule.cli.shared.models import open_model
+from chainrule.cli.shared.screen import count_of, note, on_one_line, print_json, progress_bar
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -93,7 +93,7 @@ def prompt(
     its 95 % interval are over examples; with several --seeds or --orders of
     few-shot examples, also the mean and standard deviation over them.
     """
-    from chainrule.api.prompt import prompt_with
+    from chainrule.api.measuring.prompt import prompt_with
     from chainrule.applications.prompting.choices import parse_choices, prefixes_among
     from chainrule.applications.prompting.experiment import PromptConfig
     from chainrule.base.files import check_new_file, replace_file

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.arguments import (
+from chainrule.cli.shared.arguments import (
     Json,
     ModelMarkerRule,
     ModelOutput,
@@ -17,15 +17,15 @@ from chainrule.cli.arguments import (
     TextFile,
     WholeNumber,
 )
-from chainrule.cli.models import check_model_target, open_model, save_or_keep
-from chainrule.cli.screen import note, print_json, progress_bar
-from chainrule.cli.texts import DEFAULT_READING, TextOptions, note_repairs, text_for
+from chainrule.cli.shared.models import check_model_target, open_model, save_or_keep
+from chainrule.cli.shared.screen import note, print_json, progress_bar
+from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, note_repairs, text_for
 from chainrule.report.tables import text_table
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from chainrule.api.model import Model
+    from chainrule.api.models.model import Model
     from chainrule.base.progress import Progress
 
 
@@ -119,7 +119,7 @@ def _prune(
     reading: TextOptions,
     progress: Progress,
 ) -> Model:
-    from chainrule.api.prune import prune_by_entropy, prune_to_text, prune_to_vocabulary
+    from chainrule.api.editing.prune import prune_by_entropy, prune_to_text, prune_to_vocabulary
 
     if vocabulary is not None:
         return prune_to_vocabulary(large, vocabulary, progress)

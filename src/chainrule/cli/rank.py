@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.arguments import FILE, Json, ModelMarkerRule, ModelPath, WholeNumber
-from chainrule.cli.models import open_model
-from chainrule.cli.screen import note, on_one_line, print_json, progress_bar
+from chainrule.cli.shared.arguments import FILE, Json, ModelMarkerRule, ModelPath, WholeNumber
+from chainrule.cli.shared.models import open_model
+from chainrule.cli.shared.screen import note, on_one_line, print_json, progress_bar
 
 
 def rank(
@@ -42,7 +42,7 @@ def rank(
     Columns: the number of the query, the rank, log P(query | document) in nats,
     the document's id. MODEL tokenizes, unless --by model.
     """
-    from chainrule.api.rank import rank as rank_documents
+    from chainrule.api.texts.rank import rank as rank_documents
     from chainrule.applications.retrieval.query_likelihood import LAMBDA, MU, RankConfig
 
     if (mu is not None and by != "dirichlet") or (share is not None and by != "jelinek-mercer"):

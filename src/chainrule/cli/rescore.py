@@ -9,9 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.arguments import Json, ModelMarkerRule, ModelTokenizerName, Overwrite, WholeNumber, file_or_dash
-from chainrule.cli.models import open_model
-from chainrule.cli.screen import note, print_json, progress_bar
+from chainrule.cli.shared.arguments import (
+    Json,
+    ModelMarkerRule,
+    ModelTokenizerName,
+    Overwrite,
+    WholeNumber,
+    file_or_dash,
+)
+from chainrule.cli.shared.models import open_model
+from chainrule.cli.shared.screen import note, print_json, progress_bar
 from chainrule.errors import OutputError, SettingError, prefix_errors
 
 if TYPE_CHECKING:
@@ -152,7 +159,7 @@ def rescore(
     A model of pairs scores each hypothesis given its source: --sources, or the
     "source" of JSON lists.
     """
-    from chainrule.api.rescore import ListSource, Rescoring, Tuning
+    from chainrule.api.texts.rescore import ListSource, Rescoring, Tuning
     from chainrule.applications.nbest.reading import format_of
     from chainrule.applications.rescoring.tuning import TuningConfig
     from chainrule.cli.rescoring_output import open_outputs
@@ -217,8 +224,8 @@ def _scorers(
     share: bool | None,
 ) -> dict[str, HypothesisScorer]:
     """Opens the models and returns their scorers by name. Raises ModelFormatError, SettingError."""
-    from chainrule.api.pair_model import holds_pairs, load_pairs
-    from chainrule.api.rescore import hypothesis_scorer
+    from chainrule.api.conditional.pair_model import holds_pairs, load_pairs
+    from chainrule.api.texts.rescore import hypothesis_scorer
     from chainrule.ngram.arpa.lines import ARPA_SUFFIXES
 
     scorers: dict[str, HypothesisScorer] = {}

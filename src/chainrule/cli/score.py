@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, cast
 from cyclopts import CycloptsError, Parameter
 
 from chainrule.base.progress import BlockProgress, silent
-from chainrule.cli.arguments import Json, ModelMarkerRule, ModelPath, ModelTokenizerName, TextFile
-from chainrule.cli.models import open_model
-from chainrule.cli.screen import note, print_json, progress_bar, writes_utf8
-from chainrule.cli.texts import DEFAULT_READING, TextOptions, note_repairs, text_for
+from chainrule.cli.shared.arguments import Json, ModelMarkerRule, ModelPath, ModelTokenizerName, TextFile
+from chainrule.cli.shared.models import open_model
+from chainrule.cli.shared.screen import note, print_json, progress_bar, writes_utf8
+from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, note_repairs, text_for
 
 if TYPE_CHECKING:
-    from chainrule.api.model import Model
-    from chainrule.api.scoring_model import ScoringModel
+    from chainrule.api.models.model import Model
+    from chainrule.api.models.scoring_model import ScoringModel
     from chainrule.evaluation.surprisal import By
     from chainrule.text.block import Block
 
@@ -54,7 +54,7 @@ def score(
     <unk> if it contains an unknown token. Subword pieces are added up, and
     white space belongs to the next word.
     """
-    from chainrule.api.scoring_model import ScoringModel
+    from chainrule.api.models.scoring_model import ScoringModel
 
     by = _units(tokens=tokens, words=words, characters=characters, bytes=bytes)
     source = text_for([model], reading, text)
@@ -82,7 +82,7 @@ def _units(**asked: bool) -> By | None:
 
 
 def _print_units(model: Model, block: Block, by: By, block_progress: BlockProgress, *, json: bool) -> None:
-    from chainrule.api.surprisal import documents
+    from chainrule.api.measuring.surprisal import documents
 
     done = 0
     for piece in block.pieces(_PART_BYTES):

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.arguments import WholeNumber
-from chainrule.cli.key_file import key_in
-from chainrule.cli.screen import note
+from chainrule.cli.shared.arguments import WholeNumber
+from chainrule.cli.shared.key_file import key_in
+from chainrule.cli.shared.screen import note
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,7 +11,7 @@ from chainrule.report.tables import markdown_code, markdown_table
 
 if TYPE_CHECKING:
     from chainrule.base.progress import Progress
-    from chainrule.cli.arguments import TokenizerOptions
+    from chainrule.cli.shared.arguments import TokenizerOptions
     from chainrule.comparison.smoothing_table import SmoothingTable
     from chainrule.text.corpus import Source
     from chainrule.text.vocabulary import Markers

@@ -8,9 +8,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from chainrule.cli.arguments import Json, Overwrite, TextFiles
-from chainrule.cli.screen import print_json, progress_bar
-from chainrule.cli.texts import (
+from chainrule.cli.shared.arguments import Json, Overwrite, TextFiles
+from chainrule.cli.shared.screen import print_json, progress_bar
+from chainrule.cli.shared.texts import (
     DEFAULT_READING,
     TextOptions,
     check_text_target,

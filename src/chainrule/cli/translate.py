@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 from cyclopts import CycloptsError, Group, Parameter
 
 from chainrule.base.progress import silent
-from chainrule.cli.arguments import Json, Overwrite, Seed, TextFile, WholeNumber, draw_seed
-from chainrule.cli.decoding_options import SamplingOptions, TreeFile, check_tree, refuse, refuse_sampling
-from chainrule.cli.screen import count_of, note, progress_bar
-from chainrule.cli.texts import DEFAULT_READING, TextOptions, check_read_once, note_repairs
+from chainrule.cli.shared.arguments import Json, Overwrite, Seed, TextFile, WholeNumber, draw_seed
+from chainrule.cli.shared.decoding_options import SamplingOptions, TreeFile, check_tree, refuse, refuse_sampling
+from chainrule.cli.shared.screen import count_of, note, progress_bar
+from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, check_read_once, note_repairs
 from chainrule.cli.translation_output import References, print_texts
 from chainrule.errors import SettingError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from chainrule.api.pair_generator import Written
+    from chainrule.api.conditional.pair_generator import Written
     from chainrule.decoding.beam_config import BeamConfig
     from chainrule.text.block import Block
 
@@ -109,7 +109,7 @@ def translate(
     length ratio with their intervals: to standard error, or as a last line of
     JSON; of several texts of a line, the first is measured.
     """
-    from chainrule.api.pair_model import load_pairs
+    from chainrule.api.conditional.pair_model import load_pairs
     from chainrule.protocol import UNKNOWN
 
     _check(search, sampling, nbest, max_tokens, is_sampled=sample, has_seed=seed is not None, json=json)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from chainrule.cli.screen import count_of, finite, note, print_json
+from chainrule.cli.shared.screen import count_of, finite, note, print_json
 from chainrule.errors import TextError
 from chainrule.report.tables import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from chainrule.api.pair_generator import Written
+    from chainrule.api.conditional.pair_generator import Written
     from chainrule.base.progress import Progress
     from chainrule.text.corpus import Corpus
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from chainrule.api.load_model import load
-from chainrule.api.model import Model
+from chainrule.api.models.load_model import load
+from chainrule.api.models.model import Model
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.comparison.ladder import Networks, climb
 from chainrule.comparison.saved_models import compare_models

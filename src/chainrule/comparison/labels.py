@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
-from chainrule.api.train_classifier import train_classifier
+from chainrule.api.training.train_classifier import train_classifier
 from chainrule.base.plain_tables import text_table
 from chainrule.base.progress import silent
 from chainrule.drawing.rendering import html_table

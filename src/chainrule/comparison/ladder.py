@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chainrule.api.causal_model import CausalModel, CausalNetwork
-from chainrule.api.mix import mix
+from chainrule.api.editing.mix import mix
+from chainrule.api.models.causal_model import CausalModel, CausalNetwork
 from chainrule.api.tokenizers import tokenized
-from chainrule.api.train_speller import train_speller
+from chainrule.api.training.train_speller import train_speller
+from chainrule.api.training.validation_text import read_validation
 from chainrule.api.training_record import circumstances
-from chainrule.api.validation_text import read_validation
 from chainrule.base.progress import Progress, silent
 from chainrule.comparison.saved_models import parameters_of, size_of
 from chainrule.decoding.limits import Limits

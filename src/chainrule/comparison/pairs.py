@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from chainrule.api.pair_measurement import PairMeasurement, measure_pairs
-from chainrule.api.pair_model import TextPairModel, load_pairs
+from chainrule.api.conditional.pair_measurement import PairMeasurement, measure_pairs
+from chainrule.api.conditional.pair_model import TextPairModel, load_pairs
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.base.plain_tables import text_table
 from chainrule.drawing.rendering import html_table

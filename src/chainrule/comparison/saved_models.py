@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from chainrule.api.causal_model import CausalModel
-from chainrule.api.model import as_kind
+from chainrule.api.models.causal_model import CausalModel
+from chainrule.api.models.model import as_kind
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError, prefix_errors
 from chainrule.evaluation.comparison import Comparison
@@ -16,7 +16,7 @@ from chainrule.families.table import FAMILIES
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from chainrule.api.model import Model
+    from chainrule.api.models.model import Model
     from chainrule.text.corpus import Source
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from chainrule.api.causal_model import CausalModel
+from chainrule.api.models.causal_model import CausalModel
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.tokenizers import tokenized
-from chainrule.api.train_speller import train_speller
+from chainrule.api.training.train_speller import train_speller
 from chainrule.base.plain_tables import text_table
 from chainrule.comparison.ladder import check_overlap
 from chainrule.drawing.rendering import html_tables

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
     from pathlib import Path
 
-    from chainrule.api.causal_model import CausalModel
+    from chainrule.api.models.causal_model import CausalModel
     from chainrule.applications.completion import Completion
     from chainrule.applications.correction.corrector import Corrector
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from chainrule.api.train import train
+from chainrule.api.training.train import train
 from chainrule.base.progress import Progress, silent
 from chainrule.drawing.plots import Axis, Line
 from chainrule.experiments.findings import Findings

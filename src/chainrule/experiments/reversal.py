@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chainrule.api.train_pairs import train_pairs
+from chainrule.api.training.train_pairs import train_pairs
 from chainrule.decoding.beam_config import BeamConfig
 from chainrule.neural.config.conditional import ConditionalConfig
 from chainrule.text.pairs import Pairs
@@ -15,7 +15,7 @@ from chainrule.training.config import TrainingConfig
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from chainrule.api.pair_model import TextPairModel
+    from chainrule.api.conditional.pair_model import TextPairModel
 
 LETTERS = "abcdefghijklmnop"
 SMALL = ConditionalConfig(

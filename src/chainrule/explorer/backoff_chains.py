@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from jaxtyping import Int32
     from numpy import ndarray
 
-    from chainrule.api.causal_model import CausalModel
+    from chainrule.api.models.causal_model import CausalModel
     from chainrule.ngram.models.trie_model import BackoffStep
     from chainrule.text.tokenizer import Tokenizer
 

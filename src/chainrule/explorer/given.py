@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from chainrule.api.caption_model import CaptionModel
-from chainrule.api.causal_model import CausalModel
-from chainrule.api.model import Model
-from chainrule.api.pair_model import TextPairModel
+from chainrule.api.conditional.caption_model import CaptionModel
+from chainrule.api.conditional.pair_model import TextPairModel
+from chainrule.api.models.causal_model import CausalModel
+from chainrule.api.models.model import Model
 from chainrule.errors import ChainruleError, SettingError
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chainrule.api.causal_model import CausalModel, CausalNetwork
-from chainrule.api.masked_model import MaskedModel
-from chainrule.api.model import Model, as_kind
+from chainrule.api.models.causal_model import CausalModel, CausalNetwork
+from chainrule.api.models.masked_model import MaskedModel
+from chainrule.api.models.model import Model, as_kind
 from chainrule.base.distributions import top_of
 from chainrule.decoding.candidates import History, Rules
 from chainrule.decoding.choose_tokens import warped_candidates

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chainrule.api.attend import AttentionMaps, attend
-from chainrule.api.attend_pictures import attend_picture
-from chainrule.api.caption_model import CaptionModel
-from chainrule.api.causal_model import CausalModel
-from chainrule.api.model import Model, as_kind
-from chainrule.api.pair_model import TextPairModel
+from chainrule.api.conditional.caption_model import CaptionModel
+from chainrule.api.conditional.pair_model import TextPairModel
+from chainrule.api.models.causal_model import CausalModel
+from chainrule.api.models.model import Model, as_kind
+from chainrule.api.showing.attend import AttentionMaps, attend
+from chainrule.api.showing.attend_pictures import attend_picture
 from chainrule.decoding.beam_config import BeamConfig
 from chainrule.decoding.limits import Limits
 from chainrule.errors import SettingError
@@ -22,7 +22,7 @@ from chainrule.report.beam_tree import compare_with_greedy, tree_json, tree_svg
 from chainrule.report.picture_attention import panel_records
 
 if TYPE_CHECKING:
-    from chainrule.api.beam_tree import BeamTree
+    from chainrule.api.models.beam_tree import BeamTree
     from chainrule.pictures.picture import Picture
 
     Json = dict[str, Any]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from chainrule.api.causal_model import CausalModel
-from chainrule.api.model import Model, as_kind
-from chainrule.api.surprisal import documents
+from chainrule.api.measuring.surprisal import documents
+from chainrule.api.models.causal_model import CausalModel
+from chainrule.api.models.model import Model, as_kind
 from chainrule.applications.detection.token_ranks import rank_texts
 from chainrule.evaluation.word_ends import word_end_corrections
 from chainrule.explorer.given import LONGEST

@@ -7,7 +7,7 @@ from chainrule.families.family import Family, refuse
 from chainrule.neural.config.caption import CaptionConfig
 from chainrule.neural.config.conditional import ConditionalConfig
 
-# A language model only once it is given a source: chainrule.api.pair_model trains, saves and opens it.
+# A language model only once it is given a source: chainrule.api.conditional.pair_model trains, saves and opens it.
 CONDITIONAL = Family(
     ConditionalConfig,
     token_bytes=0,
@@ -24,7 +24,7 @@ CONDITIONAL = Family(
     ),
     trains_in_steps=True,
 )
-# The same, once it is given a picture: chainrule.api.caption_model.
+# The same, once it is given a picture: chainrule.api.conditional.caption_model.
 CAPTION = Family(
     CaptionConfig,
     token_bytes=0,

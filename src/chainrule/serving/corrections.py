@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
-from chainrule.api.correct import corrector, has_words, word_index
+from chainrule.api.texts.correct import corrector, has_words, word_index
 from chainrule.applications.correction.corrector import CorrectionConfig
 from chainrule.serving.api_error import ApiError
 from chainrule.serving.token_names import finite
@@ -13,7 +13,7 @@ from chainrule.serving.token_names import finite
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from chainrule.api.causal_model import CausalModel
+    from chainrule.api.models.causal_model import CausalModel
     from chainrule.applications.correction.changes import Corrected
     from chainrule.applications.correction.corrector import Corrector
     from chainrule.applications.correction.word_index import WordIndex

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from fastapi import FastAPI
 
-    from chainrule.api.model import Model
+    from chainrule.api.models.model import Model
     from chainrule.serving.service import Service
 
     Json = dict[str, Any]

@@ -7,8 +7,8 @@ import time
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from chainrule.api.causal_model import CausalModel
-from chainrule.api.model import Model
+from chainrule.api.models.causal_model import CausalModel
+from chainrule.api.models.model import Model
 from chainrule.families.table import FAMILIES
 from chainrule.protocol import UNKNOWN
 from chainrule.serving.api_error import ApiError
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from chainrule.api.caption_model import CaptionModel
-    from chainrule.api.pair_model import TextPairModel
+    from chainrule.api.conditional.caption_model import CaptionModel
+    from chainrule.api.conditional.pair_model import TextPairModel
     from chainrule.serving.limits import ServerLimits
     from chainrule.text.tokenizer import Tokenizer
 

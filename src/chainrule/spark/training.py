@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from chainrule.api.build_model import build_model
+from chainrule.api.models.build_model import build_model
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.tokenizers import saved_tokenizer
-from chainrule.api.train_speller import speller_of_counts
+from chainrule.api.training.train_speller import speller_of_counts
 from chainrule.api.training_record import circumstances
 from chainrule.base.scratch import check_disk_room
 from chainrule.errors import SettingError, TextError
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
     from pyspark.sql import DataFrame, SparkSession
 
-    from chainrule.api.causal_model import CausalModel
+    from chainrule.api.models.causal_model import CausalModel
     from chainrule.base.progress import Progress
     from chainrule.ngram.counting.counts import Counts
     from chainrule.text.tokenizer import Tokenizer

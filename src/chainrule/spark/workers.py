@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from pyarrow import RecordBatch
 
-    from chainrule.api.model import Model
+    from chainrule.api.models.model import Model
     from chainrule.ngram.config import NGramConfig
     from chainrule.text.normalising import Normalisation
     from chainrule.text.splitters import Splitter
@@ -165,7 +165,7 @@ def score_rows(
     batches: Iterable[RecordBatch], folder: str, other: str | None, column: int, names: list[str]
 ) -> Iterator[RecordBatch]:
     """The rows of a data frame with their scores, as `chainrule.filter` scores documents. column: of the text."""
-    from chainrule.api.document_scores import document_scores
+    from chainrule.api.texts.document_scores import document_scores
 
     set_threads(1)
     model, against = _model(folder), None if other is None else _model(other)
@@ -201,6 +201,6 @@ def likelihoods(batches: Iterable[RecordBatch], folder: str, *, are_lines: bool)
 @cache
 def _model(folder: str) -> Model:
     """A model that a worker's process opens once; its arrays are mapped, and shared by the workers of a machine."""
-    from chainrule.api.load_model import load
+    from chainrule.api.models.load_model import load
 
     return load(folder)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 FORMAT: Literal[1] = 1
 CONFIG = "config.json"
-_UNFINISHED = "checkpoints/checkpoint.json"  # written during training
+_CHECKPOINTS, _CHECKPOINT, _LOG = "checkpoints", "checkpoints/checkpoint.json", "log.jsonl"  # written during training
 
 
 class _Strict(BaseModel):
@@ -77,11 +77,7 @@ def read_config(folder: Path) -> ModelEntry:
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
-        if (folder / _UNFINISHED).exists():
-            raise ModelFormatError(
-                f"{folder}: this folder has the checkpoints of unfinished training, but no model yet; resume it first"
-            ) from error
-        raise ModelFormatError(f"{folder}: this folder is no model, since it has no {CONFIG}") from error
+        raise ModelFormatError(f"{folder}: {_why_no_model(folder)}") from error
     except (OSError, UnicodeDecodeError) as error:
         raise ModelFormatError(f"{path}: cannot be read: {error}") from error
     try:
@@ -92,6 +88,18 @@ def read_config(folder: Path) -> ModelEntry:
         if first["type"] == "json_invalid":
             raise ModelFormatError(f"{path}: is cut off or damaged: {first['msg']}; save the model again") from error
         raise ModelFormatError(f"{path}: {field}: {first['msg']}, found {str(first['input'])[:80]!r}") from error
+
+
+def _why_no_model(folder: Path) -> str:
+    """What a folder without config.json is, and what to do."""
+    if (folder / _CHECKPOINT).exists() or any(folder.glob(f"*/{_CHECKPOINT}")):  # of a phase before the main one
+        return (
+            "this folder has the checkpoints of unfinished training, but no model yet; repeat the training with "
+            "resume=True to finish it"
+        )
+    if (folder / _CHECKPOINTS).is_dir() or (folder / _LOG).is_file():
+        return "training into this folder was stopped before its first checkpoint, so there is no model; train again"
+    return f"this folder is no model, since it has no {CONFIG}"
 
 
 def check_unedited(folder: Path, entry: ModelEntry) -> None:

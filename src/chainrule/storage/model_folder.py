@@ -54,6 +54,7 @@ RUN = (
     "phrases",
     "discriminator",
 )  # written during training, and left by training that was killed
+_FILE_NAME = re.compile(r".+\.(txt|jsonl?|gz|bz2|xz|zst|zip|bin|gguf|pt|safetensors)")  # who gives one expects a file
 _TEMPORARY = ".tmp"
 _SEAL = b"\n<!-- SHA-256 of the above: "
 _SHARD = re.compile(r"(shard-\d{5})\.safetensors")
@@ -82,6 +83,11 @@ def check_target(folder: Path, *, overwrite: bool) -> None:
                 raise OutputError(f"{folder}: this folder has other files in it and is no model; choose a new one")
         elif folder.exists():
             raise OutputError(f"{folder}: a file is in the way; a model is a folder, so choose another name")
+        elif _FILE_NAME.fullmatch(folder.name):
+            raise OutputError(
+                f"{folder}: a model is a folder, and this is the name of a file; leave out {folder.suffix}, or, for an "
+                "ARPA file, choose a name that ends in .arpa or .arpa.gz"
+            )
     except OSError as error:
         raise OutputError(f"{folder}: cannot be accessed: {error.strerror}; choose another path") from error
     check_writable(folder)

@@ -127,15 +127,16 @@ class Buckets:
         starts, longest = [0], 0
         for position, pair in enumerate(order.tolist()):
             longest = max(longest, int(padded_sources[pair]))
-            rows = position + 1 - starts[-1]
-            if rows > least and rows * (longest + int(padded_targets[pair])) > tokens:
+            while (rows := position + 1 - starts[-1]) > least and rows * (longest + int(padded_targets[pair])) > tokens:
                 fitting = rows - 1
                 starts.append(
                     starts[-1] + max(least, fitting - fitting % _ROW_MULTIPLE if fitting > _ROW_MULTIPLE else fitting)
                 )
                 longest = int(padded_sources[order[starts[-1] : position + 1]].max())
-        if len(starts) > 1 and order.size - starts[-1] < least:
-            del starts[-1]
+        if len(starts) > 1 and order.size - starts[-1] < least:  # the longest pairs, beside few others
+            starts[-1] = order.size - least
+            if starts[-1] - starts[-2] < least:
+                del starts[-1]
         self.edges = np.array([*starts, order.size])
         self.sizes = np.add.reduceat(targets[order], starts)  # tokens to predict in each bucket
         self._plans: dict[int, tuple[Int64[ndarray, " pairs"], Int64[ndarray, " buckets"]]] = {}

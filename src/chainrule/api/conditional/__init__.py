@@ -1,0 +1,1 @@
+"""Models of one text given another, or of a caption given a picture."""

@@ -1,0 +1,1 @@
+"""From models to other models: converted, pruned, merged, mixed."""

@@ -1,0 +1,116 @@
+"""Converts models between formats: folders, fast or compact; ARPA; Hugging Face."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, get_args
+
+from chainrule.api.conditional.pair_model import TextPairModel, holds_pairs, load_pairs
+from chainrule.api.models.build_model import build_model
+from chainrule.api.models.load_model import load
+from chainrule.api.models.save import save_hugging_face
+from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.api.vectors.load_vectors import load_vectors
+from chainrule.api.vectors.word_vectors import WordVectors, check_vectors_target
+from chainrule.errors import SettingError
+from chainrule.ngram.arpa.lines import ARPA_SUFFIXES
+from chainrule.storage.hugging_face import check_target
+
+if TYPE_CHECKING:
+    import os
+
+    from chainrule.api.models.model import Model
+    from chainrule.text.tokenizer_config import TokenizerConfig
+
+Form = Literal["hugging-face"]
+
+
+@shows_progress
+def convert(
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    *,
+    tokenizer: TokenizerConfig | str | None = None,
+    compact: bool = False,
+    shards: int | None = None,
+    to: Form | None = None,
+    allow_pickle: bool = False,
+    overwrite: bool = False,
+    progress: ProgressOption = None,
+) -> Model | TextPairModel:
+    """Writes a model in another format, and returns it.
+
+    source: whatever `load` opens; a model of pairs becomes a folder. target: a new folder, or a file whose name ends in
+    .arpa, .arpa.gz, .zst, .xz or .bz2. tokenizer: as `load` has it. compact: quantised, as `Model.compact` has it;
+    without it, a compact model becomes a fast one, and stays quantised. shards: cuts a plain n-gram model into about as
+    many files, by the first words of its n-grams; several processes may serve them. to: hugging-face: a folder that
+    transformers opens, of a network.
+    allow_pickle: as `load` has it.
+    Raises ModelFormatError, OutputError, SettingError.
+
+    good:  chainrule.convert("lm/", "lm.arpa.gz")
+    good:  chainrule.convert("lm/", "hf/", to="hugging-face")
+    """
+    progress = callback(progress)
+    if to not in (None, *get_args(Form)):
+        raise SettingError(f"to is {to!r}; expected {' or '.join(get_args(Form))}, or nothing")
+    if shards is not None and (compact or to is not None or str(target).endswith(ARPA_SUFFIXES)):
+        raise SettingError("shards are for a folder of ours that is not compact; leave out shards, or the others")
+    if to == "hugging-face":
+        if compact:
+            raise SettingError("compact models are folders of ours; leave compact out with to='hugging-face'")
+        check_target(Path(target), overwrite=overwrite)
+        model = load(source, tokenizer=tokenizer, allow_pickle=allow_pickle, progress=progress)
+        model = in_layout(model, compact=False, progress=progress)
+        save_hugging_face(model.parts, Path(target), overwrite=overwrite, progress=progress)
+        return model
+    if holds_pairs(Path(source)):
+        if tokenizer is not None or compact or str(target).endswith(ARPA_SUFFIXES):
+            raise SettingError(
+                f"{source}: is a model of one text given another; it becomes a folder, and takes neither tokenizer nor "
+                "compact"
+            )
+        pairs = load_pairs(source, allow_pickle=allow_pickle, progress=progress)
+        pairs.save(target, overwrite=overwrite, progress=progress)
+        return pairs
+    model = load(source, tokenizer=tokenizer, allow_pickle=allow_pickle, progress=progress)
+    model = in_layout(model, compact=compact, progress=progress)
+    if shards is not None:
+        model = in_shards(model, shards, progress)
+    model.save(target, overwrite=overwrite, progress=progress)
+    return model
+
+
+@shows_progress
+def convert_vectors(
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    *,
+    overwrite: bool = False,
+    progress: ProgressOption = None,
+) -> WordVectors:
+    """Writes word vectors in another format, which the name of the target chooses, and returns them.
+
+    Raises ModelFormatError, TextError, OutputError.
+    """
+    check_vectors_target(Path(target), overwrite=overwrite)
+    vectors = load_vectors(source, progress=callback(progress))
+    vectors.save(target, overwrite=overwrite, progress=callback(progress))
+    return vectors
+
+
+def in_shards(model: Model, shards: int, progress: ProgressOption = None) -> Model:
+    """The same n-gram model, cut into shards. Raises SettingError if it is no plain n-gram model."""
+    from chainrule.ngram.shards.cutting import shard_model
+
+    if model.family != "ngram":
+        raise SettingError(f"only an n-gram model can be cut into shards; this one is of family {model.family!r}")
+    engine = shard_model(model.engine, shards, callback(progress))
+    return build_model(model.family, engine, model.tokenizer, model.record, model.speller)
+
+
+def in_layout(model: Model, *, compact: bool, progress: ProgressOption = None) -> Model:
+    """The model with a compact or a fast table. Raises SettingError as `Model.compact`."""
+    if compact:
+        return model.compact(progress)
+    return model.unpack(progress) if model.is_compact else model

@@ -1,0 +1,202 @@
+"""Mixes models of any families into one."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from chainrule import __version__
+from chainrule.api.models.causal_model import CausalModel
+from chainrule.api.models.model import Model, as_kind
+from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.errors import EstimationError, SettingError, prefix_errors
+from chainrule.mixture.cache import UnigramCache
+from chainrule.mixture.components import Components
+from chainrule.mixture.config import MixtureConfig
+from chainrule.mixture.linear import LinearMixture
+from chainrule.mixture.log_linear import LogLinearMixture
+from chainrule.mixture.tuning import MAX_PROBS, classes_of_tokens, linear_weights, log_linear_weights
+from chainrule.mixture.unseen_words import FewerUnseen
+from chainrule.ngram.spelling.mixed_speller import mixed_speller
+from chainrule.protocol import BEGIN, END, UNKNOWN
+from chainrule.text.corpus import source_of
+from chainrule.text.reading import document_in
+from chainrule.text.tokenizer import documents_of, encoded_stream
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtyping import Float64, Int32
+    from numpy import ndarray
+
+    from chainrule.base.progress import Progress
+    from chainrule.mixture.config import CacheConfig
+    from chainrule.ngram.spelling.mixed_speller import MixedSpeller
+    from chainrule.ngram.spelling.speller import Speller
+    from chainrule.protocol import LanguageModel
+    from chainrule.text.corpus import Paths, Source
+    from chainrule.text.tokenizer import Tokenizer
+
+
+@shows_progress
+def mix(
+    models: Sequence[Model],
+    config: MixtureConfig | None = None,
+    *,
+    heldout: Source | Paths | None = None,
+    cache: CacheConfig | None = None,
+    names: Sequence[str] | None = None,
+    progress: ProgressOption = None,
+) -> CausalModel:
+    """A mixture of models of any families that share tokenizer and vocabulary.
+
+    heldout: a text to tune the weights on, if the configuration has none. cache: adds a cache of recent words. names:
+    of the models, for errors and the record. The speller is a mixture of theirs. <unk> stands for as many unseen types
+    as in the model that expects the fewest; models that expect more are rescaled.
+    Raises SettingError, TextError, EstimationError.
+
+    good:  chainrule.mix([chainrule.load("a/"), chainrule.load("b/")], heldout="valid.txt").save("mix/")
+    """
+    progress = callback(progress)
+    config = MixtureConfig() if config is None else config
+    names = [f"model {i}" for i in range(1, len(models) + 1)] if names is None else list(names)
+    components = _components(models, names, cache)
+    names = [*names, *(["cache"] if cache is not None else [])]
+    if config.weights is not None and len(config.weights) != len(names):
+        listed = ", ".join(names)
+        raise SettingError(f"{len(config.weights)} weights for {len(names)} models ({listed}); give one for each")
+    if config.weights is not None and heldout is not None:
+        raise SettingError("weights and heldout are both given; give weights, or a text to tune them on")
+    if config.buckets > 1 and heldout is None:
+        raise SettingError(f"buckets is {config.buckets}, and such weights are tuned on a text; give heldout")
+    tokenizer = models[0].tokenizer
+    document = document_in(*(model.record for model in models))
+    source = None if heldout is None else source_of(heldout, document)
+    stream = None if source is None else heldout_stream(source, tokenizer, progress)
+    record: dict[str, Any] = {
+        "family": "mixture",
+        "settings": asdict(config),
+        "mixed": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "chainrule": __version__,
+        "models": [{"name": name, "family": family} for name, family in zip(names, components.families, strict=True)],
+        **({} if document is None else {"reading": {"document": document}}),
+    }
+    if stream is not None and source is not None:
+        unknown = int(np.count_nonzero(stream == UNKNOWN))
+        record["tuned_on"] = {**source.record, "tokens": int(stream.size), "unknown_tokens": unknown}
+    mixture = _mixture(components, config, stream, progress)
+    record["weights"] = mixture.weights.tolist()
+    return CausalModel("mixture", mixture, tokenizer, record, speller_of(models, mixture.weights))
+
+
+def _components(models: Sequence[Model], names: Sequence[str], cache: CacheConfig | None) -> Components:
+    """The models as components. Raises SettingError if there are too few, or they are not compatible."""
+    if len(models) + (cache is not None) < 2:
+        raise SettingError("a mixture needs two models, or one and a cache")
+    first = models[0].tokenizer
+    for name, model in zip(names[1:], models[1:], strict=True):
+        difference = difference_of(first, model.tokenizer)
+        if difference:
+            raise SettingError(f"{names[0]} and {name} cannot be mixed: {difference}")
+    for name, model in zip(names, models, strict=True):
+        with prefix_errors(name):
+            is_distribution = as_kind(model, CausalModel).is_distribution
+        if not is_distribution:
+            raise SettingError(f"{name} cannot be mixed: it uses stupid backoff, whose scores are not a distribution")
+    fewest = fewest_unseen(models)
+    families, parts = [model.family for model in models], [_with_unseen_types(model, fewest) for model in models]
+    if cache is not None:
+        families.append("cache")
+        parts.append(UnigramCache(first.vocabulary_size, cache.words))
+    return Components(tuple(families), tuple(parts))
+
+
+def fewest_unseen(models: Sequence[Model]) -> int:
+    """The unseen types that <unk> stands for in a mixture: the fewest that any model expects."""
+    return min(model.speller.unseen_types for model in models)
+
+
+def _with_unseen_types(model: Model, types: int) -> LanguageModel[Any]:
+    expected = model.speller.unseen_types
+    return FewerUnseen(model.language_model, expected / types) if expected > types > 0 else model.language_model
+
+
+def speller_of(
+    models: Sequence[Model], weights: Float64[ndarray, " models"] | Float64[ndarray, "classes models"]
+) -> Speller | MixedSpeller:
+    """A mixture of the models' spellers, with the same weights; a cache has no speller."""
+    shares = np.atleast_2d(weights).mean(axis=0)[: len(models)]
+    shares = shares if shares.any() else np.ones(len(models))
+    vocabulary = models[0].tokenizer.vocabulary
+    spellers = [model.speller for model in models]
+    return mixed_speller(spellers, shares.tolist(), vocabulary, unseen_types=fewest_unseen(models))
+
+
+def difference_of(one: Tokenizer, other: Tokenizer) -> str | None:
+    """How two tokenizers differ, in words; None if they do not."""
+    if one.name != other.name or one.splitter.definition != other.splitter.definition:
+        detail = f"{one.name} and {other.name}" if one.name != other.name else f"two {one.name} tokenizers"
+        return f"they use {detail}; retrain one of them with the tokenizer of the other"
+    if one.normaliser.steps != other.normaliser.steps:
+        steps = [",".join(tokenizer.normaliser.steps) or "nothing" for tokenizer in (one, other)]
+        return f"their texts are normalised by {steps[0]} and by {steps[1]}; retrain one of them"
+    if any(not np.array_equal(a, other.vocabulary.arrays()[name]) for name, a in one.vocabulary.arrays().items()):
+        ours, theirs = (set(tokenizer.vocabulary.tokens()) for tokenizer in (one, other))
+        sizes = f"{len(ours):,} and {len(theirs):,} tokens, {len(ours & theirs):,} of them in both"
+        advice = (
+            "merge n-gram models into a static mixture, or retrain one with the tokenizer of the other, preferably the "
+            "one whose vocabulary covers more of the texts to come: spelling out unknown words costs more than a "
+            "mixture gains"
+        )
+        return (
+            f"their vocabularies have {sizes}; {advice}"
+            if ours != theirs
+            else (f"their vocabularies give the same {len(ours):,} tokens other ids; {advice}")
+        )
+    return None
+
+
+def heldout_stream(source: Source, tokenizer: Tokenizer, progress: Progress) -> Int32[ndarray, " tokens"]:
+    """The ids of a text to tune on. Raises TextError; EstimationError if the models know none of its tokens."""
+    stream = encoded_stream(tokenizer, source, progress)
+    if np.all((stream == UNKNOWN) | (stream == END)):
+        raise EstimationError(
+            f"{', '.join(source.sources)}: the models know none of its tokens, so no weights can be tuned on it"
+        )
+    return stream
+
+
+def _mixture(
+    components: Components, config: MixtureConfig, stream: Int32[ndarray, " tokens"] | None, progress: Progress
+) -> LinearMixture | LogLinearMixture:
+    count = len(components.models)
+    given = config.weights if config.weights is not None else (1 / count,) * count
+    if config.kind == "log-linear":
+        weights = np.array(given)
+        if stream is not None:
+            weights = log_linear_weights(components, _some_documents(stream, components.vocabulary_size), progress)
+        return LogLinearMixture(components, weights)
+    if stream is None:
+        return LinearMixture(components, np.array([given]) / sum(given))
+    scores = []
+    for done, model in enumerate(components.models):
+        progress("scoring", done, count)
+        scores.append(model.score_stream(stream))
+    scored = np.stack(scores)
+    if config.buckets == 1:
+        return LinearMixture(components, linear_weights(scored, progress=progress))
+    classes = classes_of_tokens(stream, components.vocabulary_size, config.buckets)
+    previous = np.concatenate([np.array([BEGIN], np.int32), stream[:-1]])
+    weights = linear_weights(scored, classes[previous], config.buckets + 1, progress)
+    return LinearMixture(components, weights, classes)
+
+
+def _some_documents(stream: Int32[ndarray, " tokens"], vocabulary_size: int) -> list[Int32[ndarray, " tokens"]]:
+    """As many documents as fit as whole distributions, evenly spread over the text."""
+    documents = documents_of(stream)
+    most = max(200, MAX_PROBS // vocabulary_size)
+    every = max(1, -(-stream.size // most))
+    return documents[::every] if every > 1 else documents

@@ -1,0 +1,1 @@
+"""Measures of models and texts beyond perplexity: the harness, prompts, surprisal, frequencies."""

@@ -1,0 +1,219 @@
+"""Models that predict the next token, and so measure, complete and write texts: n-grams, mixtures and networks."""
+
+from __future__ import annotations
+
+import secrets
+import warnings
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+from chainrule.api.models.beam_tree import BeamTree
+from chainrule.api.models.chat import chat_model
+from chainrule.api.models.embedding_model import EmbeddingModel
+from chainrule.api.models.predict import next_tokens
+from chainrule.api.models.scoring_model import ScoringModel
+from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.applications.completion import Completer, Completion, LastWordCorrector
+from chainrule.decoding.text_decoder import Text, TextDecoder
+from chainrule.errors import SettingError
+from chainrule.evaluation.likelihood import measure
+from chainrule.families.table import FAMILIES
+from chainrule.text.corpus import source_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from jaxtyping import Int64
+    from numpy import ndarray
+
+    from chainrule.applications.chat.chat_model import ChatModel
+    from chainrule.decoding.beam_config import BeamConfig
+    from chainrule.decoding.limits import Limits
+    from chainrule.decoding.sampling import SamplingConfig
+    from chainrule.decoding.search_tree import SearchTree
+    from chainrule.evaluation.measurement import Measurement
+    from chainrule.text.corpus import Paths, Source
+
+
+class CausalModel(ScoringModel):
+    """A model that continues texts: it gives the probability of each token after those before it."""
+
+    wanted: ClassVar[str] = "continues texts"
+
+    @shows_progress
+    def evaluate(
+        self,
+        source: Source | Paths,
+        progress: ProgressOption = None,
+        *,
+        ends: bool = True,
+        frequencies: Int64[ndarray, " vocab"] | None = None,
+    ) -> Measurement:
+        """Measures the model on a text. ends: whether </s> is predicted and counted.
+
+        Files are cut into documents as in training. frequencies: the count of each token in the training text, to
+        report the cost of rare ones. Raises TextError.
+        """
+        progress = callback(progress)
+        source = source_of(source, self.document)
+        model = self.language_model
+        return measure(
+            model,
+            self.tokenizer,
+            self.speller,
+            source,
+            progress,
+            stream_scoring=FAMILIES[self.family].stream_scoring(model),
+            ends=ends,
+            frequencies=frequencies,
+            **FAMILIES[self.family].measure_options(model),
+        )
+
+    @property
+    def is_distribution(self) -> bool:
+        """Whether its probabilities sum to one: those of stupid backoff are scores."""
+        return bool(FAMILIES[self.family].measure_options(self.language_model).get("is_distribution", True))
+
+    def perplexity(self, source: Source | Paths) -> float:
+        """Per token, </s> predicted, unknown words as <unk>."""
+        return self.evaluate(source).perplexity
+
+    def next(self, prompt: str = "", top: int = 10) -> list[tuple[str, float]]:
+        """The likeliest next tokens after a prompt with their probabilities, none of them zero. Raises SettingError."""
+        return next_tokens(self.language_model, self.tokenizer, prompt, top)
+
+    def generate(
+        self,
+        prompt: str = "",
+        n: int = 1,
+        sampling: SamplingConfig | None = None,
+        limits: Limits | None = None,
+        *,
+        seed: int | None = None,
+        progress: ProgressOption = None,
+    ) -> list[str]:
+        """n sampled texts that begin with the prompt, as normalised.
+
+        seed: the same one gives the same texts; without one, each call gives others. Raises SettingError.
+
+        good:  model.generate("I visited San", 5, SamplingConfig(temperature=0.8), Limits(max_tokens=20), seed=1)
+        """
+        return [text.text for text in self.sample(prompt, n, sampling, limits, seed=seed, progress=progress)]
+
+    @shows_progress
+    def sample(
+        self,
+        prompt: str = "",
+        n: int = 1,
+        sampling: SamplingConfig | None = None,
+        limits: Limits | None = None,
+        *,
+        seed: int | None = None,
+        progress: ProgressOption = None,
+    ) -> list[Text]:
+        """As `generate`; each text with its log-probability, its tokens, and why it ended."""
+        progress = callback(progress)
+        if n < 1:
+            raise SettingError(f"n is {n}; expected 1 or more")
+        seed = secrets.randbits(32) if seed is None else seed
+        return self.decoder.sample(prompt, n, sampling, limits, seed=seed, progress=progress)
+
+    def stream(
+        self,
+        prompt: str = "",
+        sampling: SamplingConfig | None = None,
+        limits: Limits | None = None,
+        *,
+        seed: int | None = None,
+    ) -> Iterator[str]:
+        """The first text of `generate`, piece by piece while it is drawn; the first piece is the prompt."""
+        seed = secrets.randbits(32) if seed is None else seed
+        return self.decoder.stream(prompt, sampling, limits, seed=seed)
+
+    def chat(
+        self,
+        messages: Iterable[Mapping[str, Any]],
+        sampling: SamplingConfig | None = None,
+        limits: Limits | None = None,
+        *,
+        seed: int | None = None,
+        warn: Callable[[str], None] = warnings.warn,
+    ) -> str:
+        """The answer to the last message of a conversation, by the model's chat template.
+
+        messages: dictionaries with role (system, user or assistant) and content. warn: called if the earliest messages
+        were left out, since the model cannot read that many. By default, temperature is 0.7, top_p 0.9, and an answer
+        has at most 512 tokens. Raises SettingError, also if the model has no chat template.
+
+        good:  model.chat([{"role": "user", "content": "What is the capital of France?"}])
+        """
+        return "".join(self.stream_chat(messages, sampling, limits, seed=seed, warn=warn))
+
+    def stream_chat(
+        self,
+        messages: Iterable[Mapping[str, Any]],
+        sampling: SamplingConfig | None = None,
+        limits: Limits | None = None,
+        *,
+        seed: int | None = None,
+        warn: Callable[[str], None] = warnings.warn,
+    ) -> Iterator[str]:
+        """As `chat`, piece by piece while it is drawn."""
+        answer = self.chat_model.answer(messages, sampling, limits, seed=seed)
+        if answer.dropped:
+            warn(f"the first {answer.dropped:,} messages were left out: the conversation is longer than the context")
+        return iter(answer)
+
+    @cached_property
+    def chat_model(self) -> ChatModel:
+        """The model with its chat template. Raises SettingError, ModelFormatError."""
+        return chat_model(self.parts)
+
+    def chat_model_with(self, template: str | None) -> ChatModel:
+        """As `chat_model`, with another template, in Jinja; None: the model's own. Raises as `chat_model`."""
+        return chat_model(self.parts, template)
+
+    @shows_progress
+    def beam(
+        self,
+        prompt: str = "",
+        search: BeamConfig | None = None,
+        limits: Limits | None = None,
+        *,
+        progress: ProgressOption = None,
+    ) -> list[Text]:
+        """The likeliest texts that begin with the prompt, with their scores, best first. Raises SettingError."""
+        progress = callback(progress)
+        return self.decoder.search(prompt, search, limits, progress=progress).texts
+
+    def beam_tree(self, prompt: str = "", search: BeamConfig | None = None, limits: Limits | None = None) -> BeamTree:
+        """All that the search of `beam` considers, with the way of greedy search. Raises SettingError.
+
+        good:  model.beam_tree("I visited", BeamConfig(size=2)).save("tree.html")
+        """
+        tree = self.decoder.search(prompt, search, limits, keep_tree=True).tree
+        return BeamTree(f"Beam search after “{prompt or '<s>'}”", prompt, cast("SearchTree", tree), self.tokenizer)
+
+    def complete(self, text: str, n: int = 5, *, corrector: LastWordCorrector | None = None) -> list[Completion]:
+        """The likeliest completions of the last word of a text, or of its next words after a space.
+
+        corrector: from `chainrule.corrector`; a correction of the word just typed may then come last, see `Completion`.
+        Raises SettingError.
+        """
+        return self.completer.complete(text, n, corrector=corrector)
+
+    @cached_property
+    def completer(self) -> Completer:
+        """Completes texts; the vocabulary is sorted at its first use."""
+        family = FAMILIES[self.family]  # networks that continue texts are PromptReaders
+        context = family.context(self.engine)
+        return Completer(self.language_model, self.tokenizer, reads_prompts=family.embeds, context=context)
+
+    @property
+    def decoder(self) -> TextDecoder:
+        """All ways to get text out of the model."""
+        return TextDecoder(self.language_model, self.tokenizer, lambda: self.speller)
+
+
+class CausalNetwork(CausalModel, EmbeddingModel):
+    """A network that continues texts, and gives vectors, too."""

@@ -1,0 +1,134 @@
+"""Models that label texts, words, trees and other inputs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+import numpy as np
+
+from chainrule.api.models.model import Model
+from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.base.arguments import as_texts
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable, Sequence
+
+    from jaxtyping import Float32
+    from numpy import ndarray
+
+    from chainrule.applications.labelling import Predicted, UnitVectors
+    from chainrule.evaluation.boxes import BoxMeasurement
+    from chainrule.evaluation.classification import Classification
+    from chainrule.evaluation.ratings import RatingMeasurement
+    from chainrule.neural.classifier import Classifier
+    from chainrule.pictures.boxes import Detection
+
+
+class ClassifierModel(Model):
+    """A network that labels inputs, or their units, such as words."""
+
+    wanted: ClassVar[str] = "labels texts"
+
+    def classify(self, inputs: Iterable[Any]) -> list[Predicted]:
+        """The labels of inputs, such as texts, or of their units, such as words.
+
+        Raises MarkerError; SettingError where inputs are not what it reads.
+
+        good:  [predicted] = classifier.classify(["a text"]); predicted.best
+        """
+        from chainrule.applications.labelled_inputs import inputs_of
+
+        return inputs_of(self.classifier).predict(self.classifier, self.tokenizer, self._checked(inputs))
+
+    def embed(self, inputs: Iterable[Any]) -> Float32[ndarray, "units D"]:
+        """A vector for each input, or for each of all units: what the network reads labels from.
+
+        Raises SettingError where it was fine-tuned, or inputs are not what it reads; MarkerError, TextError.
+        """
+        found = self.embed_units(inputs)
+        return np.concatenate([own.vectors for own in found]) if found else np.empty((0, 0), np.float32)
+
+    def embed_units(self, inputs: Iterable[Any]) -> list[UnitVectors]:
+        """As `embed`, input by input, with the units. Raises as `embed`."""
+        from chainrule.applications.labelled_inputs import inputs_of
+
+        return inputs_of(self.classifier).embed(self.classifier, self.tokenizer, self._checked(inputs))
+
+    def _checked(self, inputs: Iterable[Any]) -> Sequence[Any]:
+        from chainrule.applications.labelled_inputs import PAIR_UNITS
+
+        are_texts = self.classifier.reads == "text" and self.classifier.unit not in PAIR_UNITS
+        return as_texts(inputs) if are_texts else list(inputs)
+
+    def draw(self, inputs: Iterable[Any], path: str | os.PathLike[str], *, overwrite: bool = False) -> list[Predicted]:
+        """The labels of inputs, as `classify`; they are drawn on a page, .html, that needs no other file.
+
+        So far of graphs. Raises SettingError, OutputError, and what `classify` raises.
+
+        good:  classifier.draw(graphs, "labels.html")
+        """
+        from chainrule.api.models.draw_labels import check_page, draw_labels
+
+        inputs = list(inputs)
+        check_page(self.classifier, path, overwrite=overwrite)
+        found = self.classify(inputs)
+        draw_labels(self.classifier, inputs, found, path, overwrite=overwrite)
+        return found
+
+    @shows_progress
+    def assess(self, examples: Iterable[Any], progress: ProgressOption = None) -> Classification:
+        """How well a classifier does on labelled inputs; a label that training has not seen counts as wrong.
+
+        examples: as `read_labelled` gives them for texts. Raises TextError where it knows none of the
+        labels.
+
+        good:  classifier.assess(chainrule.read_labelled("heldout.tsv")).accuracy
+        """
+        progress = callback(progress)
+        from chainrule.applications.labelled_inputs import assessed
+
+        return assessed(self.classifier, self.tokenizer, examples, progress)
+
+    @shows_progress
+    def detect(
+        self, pictures: Iterable[Any], *, least: float = 0.5, progress: ProgressOption = None
+    ) -> list[list[Detection]]:
+        """The boxes of each picture, best first, in its own pixels. least: the lowest score.
+
+        pictures: paths, pixels or `Picture`s. Raises SettingError where it was not trained with unit="box"; TextError.
+
+        good:  [boxes] = detector.detect(["street.jpg"]); boxes[0].label
+        """
+        progress = callback(progress)
+        from chainrule.applications.boxes import detected
+
+        return detected(self.classifier, pictures, least, progress)
+
+    @shows_progress
+    def assess_boxes(self, examples: Iterable[Any], progress: ProgressOption = None) -> BoxMeasurement:
+        """How well a classifier of the unit box finds boxes: average precision at an overlap of 0.5.
+
+        examples: as `read_boxes` gives them. Raises SettingError; TextError where there is no box.
+        """
+        progress = callback(progress)
+        from chainrule.applications.boxes import assessed_boxes
+
+        return assessed_boxes(self.classifier, examples, progress)
+
+    @shows_progress
+    def assess_ratings(self, pairs: Iterable[Any], progress: ProgressOption = None) -> RatingMeasurement:
+        """How well a classifier of the unit rating predicts those of pairs.
+
+        pairs: as `read_labelled_pairs` gives them, with ratings. Raises SettingError; TextError where a rating is no
+        number.
+        """
+        progress = callback(progress)
+        from chainrule.applications.labelled_inputs import assessed_ratings
+
+        return assessed_ratings(self.classifier, self.tokenizer, pairs, progress)
+
+    @property
+    def classifier(self) -> Classifier:
+        """The engine. Raises ModelFormatError as `engine`."""
+        return cast("Classifier", self.engine)

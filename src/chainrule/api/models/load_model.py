@@ -1,0 +1,187 @@
+"""Opens saved models: model folders, Hugging Face and GGUF checkpoints, ARPA files and KenLM's binaries."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from chainrule import __version__
+from chainrule.api.models.build_model import build_model
+from chainrule.api.models.causal_model import CausalModel
+from chainrule.api.tokenizers import saved_tokenizer, tokenizer_from
+from chainrule.base.progress import Progress, silent
+from chainrule.errors import ModelFormatError, SettingError
+from chainrule.families.table import FAMILIES
+from chainrule.ngram.arpa.lines import ARPA_SUFFIXES
+from chainrule.open_models import pictures
+from chainrule.open_models.gguf import open_gguf_checkpoint
+from chainrule.open_models.importing import import_checkpoint
+from chainrule.open_models.llama2c import describe_wrong_size, is_llama2c, open_llama2c
+from chainrule.storage.gguf import is_gguf
+from chainrule.storage.hugging_face import is_hugging_face, open_folder
+from chainrule.storage.model_folder import SPELLER_ARRAYS, TOKENIZER, VOCABULARY_ARRAYS, open_model
+from chainrule.storage.safetensors import open_tensors
+from chainrule.text.normalising import Normaliser
+from chainrule.text.prepare_tokenizer import splitter_of
+from chainrule.text.splitters import splitter_marked_in
+from chainrule.text.subword_pieces import looks_like_pieces
+from chainrule.text.tokenizer import Tokenizer
+from chainrule.text.tokenizer_config import TokenizerConfig, as_config
+
+if TYPE_CHECKING:
+    from chainrule.api.models.model import Model
+    from chainrule.ngram.kenlm.hashed_model import HashedModel
+    from chainrule.storage.hugging_face import Checkpoint
+    from chainrule.text.vocabulary import Markers
+
+
+def load(
+    path: str | os.PathLike[str],
+    *,
+    tokenizer: TokenizerConfig | str | None = None,
+    markers: Markers | None = None,
+    copy: bool = False,
+    allow_pickle: bool = False,
+    progress: Progress = silent,
+) -> Model:
+    """Opens a model folder, or reads an ARPA file or a binary of KenLM's.
+
+    The arguments are those of `chainrule.load`. Raises ModelFormatError, SettingError.
+    """
+    path = Path(path)
+    wanted = None if tokenizer is None else as_config(tokenizer)
+    if path.is_dir():
+        if is_hugging_face(path):
+            model = _open(open_checkpoint(path, allow_pickle=allow_pickle), progress)
+        else:
+            model = _load_folder(path, copy=copy)
+    elif path.is_file() and path.suffix in (*pictures.SUFFIXES, *pictures.PICKLES):
+        model = _open_pictures(path, allow_pickle=allow_pickle)
+    elif is_gguf(path):
+        model = _open(open_gguf_checkpoint(path), progress)
+    elif is_llama2c(path):
+        model = _open(open_llama2c(path, None if wanted is None else Path(wanted.kind)), progress)
+        wanted = None
+    else:
+        model = _load_file(path, wanted, progress) if path.is_file() else _load_folder(path, copy=copy)
+    if path.is_dir() and wanted not in (None, TokenizerConfig(kind=model.tokenizer.name)):
+        raise SettingError(
+            f"{path}: was trained with the {model.tokenizer.name} tokenizer, so it cannot use {wanted.kind!r}; leave "
+            "tokenizer out"
+        )
+    if markers is not None:
+        model.set_markers(markers)
+    return model
+
+
+def open_checkpoint(path: Path, *, allow_pickle: bool) -> Checkpoint:
+    """Opens a Hugging Face folder. Raises ModelFormatError, SettingError."""
+    if not allow_pickle:
+        return open_folder(path)
+    from chainrule.neural.pickled_weights import open_pickle
+
+    return open_folder(path, open_pickle)
+
+
+def _open(checkpoint: Checkpoint, progress: Progress) -> Model:
+    """The model of a checkpoint. Raises ModelFormatError."""
+    imported = import_checkpoint(checkpoint, progress)
+    tokenizer = imported.tokenizer
+    engine = FAMILIES[imported.family].put_together(imported.settings, imported.arrays, tokenizer.vocabulary_size)
+    return build_model(imported.family, engine, tokenizer, {**imported.record, "chainrule": __version__})
+
+
+def _open_pictures(path: Path, *, allow_pickle: bool) -> Model:
+    """A network for pictures, from a file of tensors. Raises ModelFormatError, SettingError."""
+    from chainrule.neural.classifier_saving import array_names
+    from chainrule.neural.pickled_weights import open_pickle
+
+    if path.suffix in pictures.PICKLES and not allow_pickle:
+        raise ModelFormatError(
+            f"{path}: is a pickle, which can run code when it is opened; where you trust who made it, set "
+            "allow_pickle=True"
+        )
+    arrays = open_pickle(path) if path.suffix in pictures.PICKLES else open_tensors(path)
+    imported = pictures.import_pictures(path, arrays, lambda config: array_names(config, "picture"))
+    tokenizer = Tokenizer.untrained("whitespace")
+    try:
+        engine = FAMILIES["classifier"].put_together(imported.settings, imported.arrays, tokenizer.vocabulary_size)
+    except ModelFormatError as error:
+        raise ModelFormatError(f"{path}: {error}") from error
+    record = {"read_from": str(path), "warnings": imported.warnings, "chainrule": __version__}
+    return build_model("classifier", engine, tokenizer, record)
+
+
+def _load_folder(path: Path, *, copy: bool) -> Model:
+    from chainrule.ngram.spelling.mixed_speller import speller_from_arrays
+
+    entry, arrays, texts, mapped = open_model(path)
+    if copy:
+        arrays = {name: array.copy() for name, array in arrays.items()}
+        mapped.check()
+    if entry.family == "vectors":
+        raise ModelFormatError(f"{path}: holds word vectors, not a language model; open them with load_vectors")
+    if entry.family not in FAMILIES:
+        raise ModelFormatError(
+            f"{path}: family {entry.family!r} is not known to this version; expected one of {', '.join(FAMILIES)}"
+        )
+    try:
+        weights = {
+            name: array for name, array in arrays.items() if not name.startswith((VOCABULARY_ARRAYS, SPELLER_ARRAYS))
+        }
+        spelling = {
+            name.removeprefix(SPELLER_ARRAYS): array
+            for name, array in arrays.items()
+            if name.startswith(SPELLER_ARRAYS)
+        }
+        learner = tokenizer_from(entry.tokenizer, arrays, VOCABULARY_ARRAYS, texts.get(TOKENIZER))
+        language_model = FAMILIES[entry.family].put_together(entry.settings, weights, learner.vocabulary_size)
+        speller = speller_from_arrays(spelling, learner.vocabulary)
+    except KeyError as error:
+        raise ModelFormatError(f"{path}: the array {error} is missing; the model is incomplete") from error
+    except (ModelFormatError, SettingError) as error:
+        raise ModelFormatError(f"{path}: {error}") from error
+    return build_model(entry.family, language_model, learner, entry.record, speller, mapped=None if copy else mapped)
+
+
+def _load_file(path: Path, config: TokenizerConfig | None, progress: Progress) -> CausalModel:
+    from chainrule.ngram.kenlm.header import is_binary
+    from chainrule.ngram.models.ngram_model import NGramModel
+
+    warnings: list[str] = []
+    language_model: NGramModel | HashedModel
+    if is_binary(path):
+        from chainrule.ngram.kenlm.read import read_binary
+
+        language_model, vocabulary = read_binary(path, progress)
+        level_sizes = language_model.level_sizes
+    elif path.name.endswith(ARPA_SUFFIXES):
+        from chainrule.ngram.arpa.read import read_arpa
+
+        table, vocabulary = read_arpa(path, progress, warnings.append, warnings.append)
+        language_model, level_sizes = NGramModel(table), table.level_sizes
+    else:
+        if wrong_size := describe_wrong_size(path):
+            raise ModelFormatError(f"{path}: {wrong_size}")
+        raise ModelFormatError(
+            f"{path}: a model is a folder, a file whose name ends in {', '.join(ARPA_SUFFIXES)}, a binary of KenLM's, "
+            "a GGUF file, one of llama2.c, or a .safetensors file of a ResNet"
+        )
+    if config is None:
+        tokenizer = Tokenizer(splitter_marked_in(vocabulary.tokens()), vocabulary)
+        if tokenizer.name != "whitespace":
+            warnings.append(
+                f"{path}: its tokens have the marks of the {tokenizer.name} tokenizer, which is used to split texts"
+            )
+        elif looks_like_pieces(vocabulary.tokens()):
+            warnings.append(
+                f"{path}: its tokens look like subword pieces; set tokenizer to the path of their tokenizer.json"
+            )
+    else:
+        saved = saved_tokenizer(config)
+        splitter = splitter_of(os.fspath(config.kind)) if saved is None else saved.splitter
+        normaliser = Normaliser(config.normalise) if saved is None else saved.normaliser
+        tokenizer = Tokenizer(splitter, vocabulary, normaliser=normaliser)
+    record = {"read_from": str(path), "ngrams": list(level_sizes), "warnings": warnings, "chainrule": __version__}
+    return CausalModel("ngram", language_model, tokenizer, record)

@@ -1,0 +1,228 @@
+"""What users hold: a model with its tokenizer, its speller, and the record of its training.
+
+`Model` is what all of them have. What a model can do is its kind, in a module of its own: a CausalModel continues
+texts, a MaskedModel fills gaps, a ClassifierModel labels, an EmbeddingModel gives vectors.
+
+model = chainrule.train("corpus.txt", chainrule.NGramConfig(order=5))
+model.score(["a sentence", "another one"])
+model.save("lm/")
+chainrule.load("lm/").perplexity("heldout.txt")
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
+
+from chainrule.api.models.model_contents import ModelParts
+from chainrule.api.models.model_info import info_of_model, size_of
+from chainrule.api.models.save import save_arpa, save_folder
+from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.errors import SettingError, WrongModelError
+from chainrule.families.table import FAMILIES
+from chainrule.ngram.arpa.lines import ARPA_SUFFIXES
+from chainrule.text.reading import document_in
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator
+
+    from chainrule.families.family import Compaction, Job
+    from chainrule.ngram.spelling.mixed_speller import MixedSpeller
+    from chainrule.ngram.spelling.speller import Speller
+    from chainrule.protocol import LanguageModel
+    from chainrule.storage.safetensors import MappedFile
+    from chainrule.text.reading import Document
+    from chainrule.text.tokenizer import Tokenizer
+    from chainrule.text.vocabulary import Markers
+
+_DOES: dict[Job, str] = {
+    "continue": "continues texts",
+    "fill": "fills gaps in texts",
+    "embed": "gives vectors of texts and predicts no tokens",
+    "classify": "labels texts",
+}
+
+
+class Model:
+    """A model of text, usually a language model. `record` holds its data, settings, versions and times."""
+
+    wanted: ClassVar[str] = ""  # what a kind does, in the error where another kind was given
+
+    def __init__(
+        self,
+        family: str,
+        engine: Any,
+        tokenizer: Tokenizer,
+        record: dict[str, Any] | None = None,
+        speller: Speller | MixedSpeller | None = None,
+        *,
+        mapped: MappedFile | None = None,
+    ) -> None:
+        """engine: what the family trains, usually a LanguageModel. speller: by default learned from the vocabulary.
+
+        mapped: the file that the arrays are mapped from.
+        """
+        self.family, self._engine, self._tokenizer = family, engine, tokenizer
+        self._mapped = mapped
+        self.record = record or {}
+        self._speller = speller
+
+    def __repr__(self) -> str:
+        size = size_of(self.record)
+        kind, tokens = type(self).__name__, f"{self.vocabulary_size:,} tokens"
+        return f"<{kind}: {self.family}, {self.tokenizer.name} tokenizer, {tokens}{size}>"
+
+    def _repr_html_(self) -> str:
+        return info_of_model(self.parts)._repr_html_()
+
+    if not TYPE_CHECKING:  # for type checkers, a model has the verbs of its kind alone
+
+        def __getattr__(self, name: str) -> Any:
+            """Raises WrongModelError for a verb of another kind of models."""
+            wanted = sorted({kind.wanted for kind in _kinds(Model) if name in vars(kind)})
+            if not wanted or hasattr(type(self), name):
+                return object.__getattribute__(self, name)  # raises what it raised before
+            raise WrongModelError(_describe_wrong_kind(self.family, ", or one that ".join(wanted)))
+
+    @property
+    def engine(self) -> Any:
+        """What the family trains. Raises ModelFormatError if its file has changed since it was opened."""
+        self._check_file()
+        return self._engine
+
+    @property
+    def parts(self) -> ModelParts:
+        return ModelParts(self.family, self.engine, self.tokenizer, self.speller, self.record)
+
+    @property
+    def language_model(self) -> LanguageModel[Any]:
+        """The engine, if it continues texts. Raises WrongModelError if not; ModelFormatError as `engine`."""
+        return cast("LanguageModel[Any]", self.engine_that("continue"))
+
+    def engine_that(self, *jobs: Job) -> Any:
+        """The engine, if it does one of these jobs. Raises WrongModelError if not; ModelFormatError as `engine`."""
+        if FAMILIES[self.family].job not in jobs:
+            raise WrongModelError(_describe_wrong_kind(self.family, " or ".join(_DOES[job] for job in jobs)))
+        return self.engine
+
+    @property
+    def sees_both_sides(self) -> bool:
+        """Whether its scores are pseudo-log-likelihoods, and it fills gaps."""
+        return FAMILIES[self.family].job == "fill"
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer. Raises ModelFormatError as `engine`: the vocabulary is in the same file."""
+        self._check_file()
+        return self._tokenizer
+
+    def _check_file(self) -> None:
+        if self._mapped is not None:
+            self._mapped.check()
+
+    @property
+    def document(self) -> Document | None:
+        """What part of a file was a document in training; None if the record does not say, or file names decided."""
+        return document_in(self.record)
+
+    def set_markers(self, markers: Markers) -> None:
+        """Sets the rule for literal <s>, </s> and <unk> in texts: error, skip or keep. Raises SettingError."""
+        self._tokenizer = self.tokenizer.with_markers(markers)
+
+    @property
+    def vocabulary_size(self) -> int:
+        return self.tokenizer.vocabulary_size
+
+    @property
+    def speller(self) -> Speller | MixedSpeller:
+        """The model of the spelling of unknown tokens."""
+        if self._speller is None:
+            from chainrule.ngram.spelling.speller import Speller
+
+            self._speller = Speller.of_vocabulary(self.tokenizer)
+        return self._speller
+
+    @property
+    def layout(self) -> str | None:
+        """The layout of an n-gram table, in memory and on disk: fast or compact; None for other models."""
+        return FAMILIES[self.family].layout(self.engine)
+
+    @shows_progress
+    def compact(self, progress: ProgressOption = None) -> Self:
+        """The same model, quantised: an n-gram model in a fifth of the room, its probabilities 256 values an order; a
+        Transformer in little more than a quarter, its matrices in int8 with a scale for every 32 weights.
+
+        Raises SettingError where it has no compact form, ModelFormatError where it is damaged, EstimationError where
+        there is not enough memory.
+
+        good:  chainrule.load("lm/").compact().save("small/")
+        """
+        engine = self._compaction.compact(self.engine, callback(progress))
+        return self._with_engine(engine, {**self.record, "quantised": True})
+
+    @shows_progress
+    def unpack(self, progress: ProgressOption = None) -> Self:
+        """The fast layout of a compact model, quantised as it was. Raises as `compact` does."""
+        return self._with_engine(self._compaction.unpack(self.engine, callback(progress)), self.record)
+
+    @property
+    def is_compact(self) -> bool:
+        """Whether `unpack` would change it."""
+        compaction = FAMILIES[self.family].compaction
+        return compaction is not None and compaction.is_compact(self.engine)
+
+    @property
+    def _compaction(self) -> Compaction:
+        """Raises SettingError."""
+        compaction = FAMILIES[self.family].compaction
+        if compaction is None:
+            raise SettingError(
+                f"a model of family {self.family!r} has no compact form; expected an n-gram model or a Transformer"
+            )
+        return compaction
+
+    def _with_engine(self, engine: Any, record: dict[str, Any]) -> Self:
+        if engine is self._engine:
+            return self
+        return type(self)(self.family, engine, self.tokenizer, record, self.speller)
+
+    @shows_progress
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False, progress: ProgressOption = None) -> None:
+        """Writes a model folder, or an ARPA file if the path ends in .arpa, .arpa.gz, .zst, .xz or .bz2.
+
+        Raises OutputError; SettingError if the model has no ARPA form.
+        """
+        progress = callback(progress)
+        path = Path(path)
+        save = save_arpa if path.name.endswith(ARPA_SUFFIXES) else save_folder
+        save(self.parts, path, overwrite=overwrite, progress=progress)
+
+
+Kind = TypeVar("Kind", bound=Model)
+
+
+def check_model(model: object, *kinds: type) -> None:
+    """Raises TypeError if this is not a model of these kinds: usually it is a path."""
+    if not isinstance(model, kinds or Model):
+        raise TypeError(f"this takes a model, as chainrule.load gives one; found {model!r}")
+
+
+def as_kind(model: Model, kind: type[Kind]) -> Kind:
+    """The model, which is one of a kind. Raises WrongModelError if it is not."""
+    if not isinstance(model, kind):
+        raise WrongModelError(_describe_wrong_kind(model.family, kind.wanted))
+    return model
+
+
+def _kinds(kind: type[Model]) -> Iterator[type[Model]]:
+    """All kinds of models below one."""
+    for below in kind.__subclasses__():
+        yield below
+        yield from _kinds(below)
+
+
+def _describe_wrong_kind(family: str, wanted: str) -> str:
+    job = FAMILIES[family].job
+    others = "; it can score, embed and judge minimal pairs" if job == "fill" else ""
+    return f"a model of family {family!r} {_DOES[job]}; this takes one that {wanted}{others}"

@@ -1,0 +1,165 @@
+"""What is known of a model: what it is, how large, how it came about, and what its figures may be compared with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from chainrule.base.plain_tables import printable
+from chainrule.drawing.rendering import html_table
+from chainrule.evaluation.likelihood import model_signature, token_signature
+from chainrule.families.table import FAMILIES
+from chainrule.report.model_card import model_rows
+
+if TYPE_CHECKING:
+    from chainrule.api.models.model_contents import ModelParts
+    from chainrule.api.vectors.word_vectors import WordVectors
+    from chainrule.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelInfo:
+    """What is known of a model. `record` is how it came about, as its config.json has it.
+
+    parameters: of a network. ngrams: by order, of an n-gram model. bytes: of its data files; None where it is in no
+    file. signature: what its figures are of, as `Measurement.signature` has it of the model's side; None where it is
+    no distribution over texts by itself.
+    """
+
+    family: str
+    tokenizer: str
+    vocabulary_size: int
+    parameters: int | None
+    ngrams: list[int] | None
+    bytes: int | None
+    signature: str | None
+    record: dict[str, Any]
+
+    def rows(self) -> list[tuple[str, str]]:
+        """For people: names and values, as the model card has them."""
+        return model_rows(
+            self.family, self.tokenizer, self.vocabulary_size, self.record, size=self.bytes, signature=self.signature
+        )
+
+    def __repr__(self) -> str:
+        return f"<ModelInfo>\n{self}"
+
+    def __str__(self) -> str:
+        width = max(len(what) for what, _ in self.rows())
+        return "\n".join(f"{what:<{width}}  {printable(value)}" for what, value in self.rows())
+
+    def _repr_html_(self) -> str:
+        return html_table(f"{self.family} model", [], self.rows())
+
+    def to_dict(self) -> dict[str, Any]:
+        """The figures by name, without the record: a row for pandas. ngrams: of all orders together."""
+        return {
+            "family": self.family,
+            "tokenizer": self.tokenizer,
+            "vocabulary_size": self.vocabulary_size,
+            "parameters": self.parameters,
+            "ngrams": None if self.ngrams is None else sum(self.ngrams),
+            "bytes": self.bytes,
+            "signature": self.signature,
+        }
+
+    def as_json(self) -> dict[str, Any]:
+        """All that is known, for JSON."""
+        return {
+            "family": self.family,
+            "tokenizer": self.tokenizer,
+            "vocabulary_size": self.vocabulary_size,
+            "parameters": self.parameters,
+            "ngrams": self.ngrams,
+            "bytes": self.bytes,
+            "signature": self.signature,
+            "record": self.record,
+        }
+
+
+def info_of_model(parts: ModelParts, *, size: int | None = None) -> ModelInfo:
+    """size: bytes on disk, where they are known."""
+    tokenizer = parts.tokenizer
+    return ModelInfo(
+        family=parts.family,
+        tokenizer=f"{tokenizer.name} (loses: {tokenizer.loses}; literal markers in a text: {tokenizer.markers})",
+        vocabulary_size=tokenizer.vocabulary_size,
+        parameters=_parameters(parts.record),
+        ngrams=_ngrams(parts.record),
+        bytes=size,
+        signature=_signature(parts),
+        record=parts.record,
+    )
+
+
+def info_of_pairs(
+    target: Tokenizer, source: Tokenizer, record: dict[str, Any], *, size: int | None = None
+) -> ModelInfo:
+    """Of a model of one text given another. size: bytes on disk, where they are known."""
+    return ModelInfo(
+        family="conditional",
+        tokenizer=target.name if source is target else f"{target.name}, of sources {source.name}",
+        vocabulary_size=target.vocabulary_size,
+        parameters=_parameters(record),
+        ngrams=None,
+        bytes=size,
+        signature=None,
+        record=record,
+    )
+
+
+def info_of_captioner(tokenizer: Tokenizer, record: dict[str, Any], *, size: int | None = None) -> ModelInfo:
+    """Of a model that captions pictures. size: bytes on disk, where they are known."""
+    return ModelInfo(
+        family="caption",
+        tokenizer=tokenizer.name,
+        vocabulary_size=tokenizer.vocabulary_size,
+        parameters=_parameters(record),
+        ngrams=None,
+        bytes=size,
+        signature=None,
+        record=record,
+    )
+
+
+def info_of_vectors(vectors: WordVectors) -> ModelInfo:
+    """Of word vectors, which are not a model of texts and have no signature."""
+    return ModelInfo(
+        family="vectors",
+        tokenizer=vectors.tokenizer.name,
+        vocabulary_size=len(vectors.tokenizer.vocabulary),
+        parameters=sum(array.size for name, array in vectors.arrays.items() if name not in ("counts", "buckets")),
+        ngrams=None,
+        bytes=sum(array.nbytes for array in vectors.arrays.values()),
+        signature=None,
+        record=vectors.record,
+    )
+
+
+def size_of(record: dict[str, Any]) -> str:
+    """For a line about a model, after a comma: how much training set."""
+    parameters, ngrams = _parameters(record), _ngrams(record)
+    if ngrams is not None:
+        return f", {sum(ngrams):,} n-grams"
+    return "" if parameters is None else f", {parameters:,} parameters"
+
+
+def _parameters(record: dict[str, Any]) -> int | None:
+    """People may edit records."""
+    parameters = record.get("parameters")
+    return parameters if isinstance(parameters, int) else None
+
+
+def _ngrams(record: dict[str, Any]) -> list[int] | None:
+    ngrams = record.get("ngrams")
+    is_list = isinstance(ngrams, list) and all(isinstance(size, int) for size in ngrams)
+    return ngrams if is_list else None
+
+
+def _signature(parts: ModelParts) -> str | None:
+    if FAMILIES[parts.family].job != "continue":
+        return None
+    kind = FAMILIES[parts.family].measure_options(parts.engine)
+    seen = {name: kind[name] for name in ("context", "is_distribution") if name in kind}
+    stream_scoring = FAMILIES[parts.family].stream_scoring(parts.engine)
+    return f"{token_signature(parts.tokenizer)}|{model_signature(parts.speller, stream_scoring, **seen)}"

@@ -1,0 +1,1 @@
+"""Pictures and pages of what a model is and does: attention, layers, gates, trees."""

@@ -1,0 +1,1 @@
+"""What models do with texts: correct, rescore, rank, filter, find near words."""

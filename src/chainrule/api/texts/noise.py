@@ -1,0 +1,183 @@
+"""Texts as a keyboard, the recognition of print, or a learner would spoil them, and what may have been meant."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+
+from chainrule.api.models.model import check_model
+from chainrule.api.progress_line import ProgressOption, showing
+from chainrule.applications.channel.confusions import CONFUSIONS, channel_named
+from chainrule.applications.channel.english import english_grammar
+from chainrule.applications.channel.grammar import GrammarNoise, words_and_marks
+from chainrule.applications.channel.grammar_file import read_grammar
+from chainrule.applications.channel.inflections import english_inflections, read_inflections
+from chainrule.applications.channel.lexicon import Lexicon, prior_of
+from chainrule.applications.channel.proposals import ProposalConfig, Proposer
+from chainrule.base.progress import BlockProgress
+from chainrule.base.threads import map_in_order
+from chainrule.errors import SettingError, TextError
+from chainrule.text.corpus import source_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+    from os import PathLike
+
+    from chainrule.api.models.model import Model
+    from chainrule.applications.channel.channel import Channel
+    from chainrule.applications.channel.proposals import Proposal
+    from chainrule.base.progress import Progress
+    from chainrule.text.corpus import Paths, Source
+
+_OF_WORDS = ("word", "whitespace")
+_BATCH = 256  # texts, by one thread
+_RATE_OF_CHARACTERS, _RATE_OF_WORDS = 0.03, 0.2
+_MISSPELT = 0.03  # of the rate of errors of grammar: that of errors at a character
+_REPORTED_BYTES = 1 << 14  # of text, after which progress is reported
+
+
+class Spoilt(NamedTuple):
+    """A text, with and without errors. proposals: corrections, likeliest first, if a model proposed any."""
+
+    text: str
+    observed: str
+    proposals: list[Proposal] | None = None
+
+    def as_json(self, id: str) -> dict[str, Any]:
+        """An n-best list for `rescore`, with scores of the channel and of unigrams; a model replaces the latter."""
+        hypotheses = [
+            {
+                "text": proposal.text,
+                "scores": {"channel": round(proposal.channel, 4), "unigram": round(proposal.prior, 4)},
+            }
+            for proposal in self.proposals or []
+        ]
+        return {
+            "id": id,
+            "observed": self.observed,
+            "hypotheses": hypotheses,
+            "reference": self.text,
+            "priors": ["unigram"],
+        }
+
+
+class _Corrupting(Protocol):
+    def corrupted(self, text: str, rng: np.random.Generator) -> str: ...
+
+
+def noise(
+    source: Source | Paths,
+    *,
+    channel: str | PathLike[str] = "keyboard",
+    rate: float | None = None,
+    seed: int = 0,
+    inflections: str | PathLike[str] | None = None,
+    model: Model | None = None,
+    best: int = 50,
+    progress: ProgressOption = None,
+) -> Iterator[Spoilt]:
+    """Adds errors to each line of a text, lazily.
+
+    channel: keyboard, slips of the fingers; ocr, letters that look alike; grammar, what learners of English confuse,
+    and some slips; or a file of `train_grammar`. rate: how often something goes wrong at a character that can go wrong,
+    up to 0.5 (0.03), or, for grammar, at a word (0.2). inflections: a file with the forms of words, for grammar; by
+    default from rules of English and the source's words. model: one of words, that proposes what may have been meant,
+    for keyboard and ocr; best: so many. Raises SettingError; TextError where a document is no line.
+
+    good:  [line] = chainrule.noise(chainrule.Lines(["so it goes"]), rate=0.2); line.observed
+    """
+    if model is not None:
+        check_model(model)
+    read = source_of(source)
+    if isinstance(channel, str) and channel in CONFUSIONS:
+        if inflections is not None:
+            raise SettingError(f"inflections are for errors of grammar; the channel is {channel}")
+        letters = channel_named(channel, _RATE_OF_CHARACTERS if rate is None else rate)
+        proposer = None if model is None else proposer_of(letters, model, best)
+        return _spoilt_lines(read, letters, seed, proposer, progress)
+    if model is not None:
+        raise SettingError("a model proposes corrections of the channels keyboard and ocr; leave the model out")
+    return _spoilt_lines(read, grammar_noise(read, channel, rate, inflections), seed, None, progress)
+
+
+def grammar_noise(
+    source: Source, channel: str | PathLike[str], rate: float | None, inflections: str | PathLike[str] | None
+) -> GrammarNoise:
+    """Raises SettingError, ModelFormatError, TextError."""
+    if channel == "grammar":
+        grammar = english_grammar(_RATE_OF_WORDS if rate is None else rate)
+    elif isinstance(channel, str) and not Path(channel).exists():
+        raise SettingError(
+            f"there is no channel called {channel!r}, nor a file; expected {', '.join(CONFUSIONS)}, grammar or a file"
+        )
+    elif rate is not None:
+        raise SettingError("a learned channel has rates of its own; leave the rate out")
+    else:
+        grammar = read_grammar(Path(channel))
+    forms = english_inflections(_words_of(source)) if inflections is None else read_inflections(inflections)
+    spelling = channel_named("keyboard", _MISSPELT * (_RATE_OF_WORDS if rate is None else rate))
+    return GrammarNoise(grammar, forms, spelling)
+
+
+def _words_of(source: Source) -> Collection[str]:
+    """Words in lower case that a source has more than once."""
+    counts = Counter(
+        word.lower() for block in source.blocks() for text in block.documents() for word in words_and_marks(text)
+    )
+    return {word for word, count in counts.items() if count > 1}
+
+
+def proposer_of(channel: Channel, model: Model, best: int) -> Proposer:
+    """Proposes corrections with a model. Raises SettingError if its tokens are not words."""
+    config = ProposalConfig(best=best)
+    if model.tokenizer.name not in _OF_WORDS:
+        raise SettingError(
+            f"the model has the {model.tokenizer.name} tokenizer, whose tokens are not words; give a model with the "
+            f"tokenizer {' or '.join(_OF_WORDS)}"
+        )
+    words = [token.decode("utf-8", "replace") for token in model.tokenizer.vocabulary.tokens()]
+    return Proposer(channel, Lexicon(words, prior_of(model.language_model, model.tokenizer, model.speller)), config)
+
+
+def _spoilt_lines(
+    source: Source, channel: _Corrupting, seed: int, proposer: Proposer | None, progress: ProgressOption
+) -> Iterator[Spoilt]:
+    with showing(progress) as shown:
+        lines = _spoilt(source, channel, seed, shown)
+        yield from lines if proposer is None else _with_proposals(lines, proposer)
+
+
+def _spoilt(source: Source, channel: _Corrupting, seed: int, progress: Progress) -> Iterator[Spoilt]:
+    """Every line, and what comes out of it. Raises TextError where a document is no line."""
+    rng = np.random.default_rng(seed)
+    inside = BlockProgress(progress, "spoiling")
+    for block in source.blocks(inside, "spoiling"):
+        done = 0
+        for piece in block.pieces(_REPORTED_BYTES):
+            for number, text in enumerate(piece.documents(), 1):
+                if "\n" in text:
+                    raise TextError(f"{piece.locate(number)}: the document holds newlines; cut it with document='line'")
+                yield Spoilt(text, channel.corrupted(text, rng))
+            done += piece.text.size
+            inside.report(done)
+
+
+def _with_proposals(lines: Iterable[Spoilt], proposer: Proposer) -> Iterator[Spoilt]:
+    """The lines with proposals, computed on threads."""
+
+    def propose(batch: list[Spoilt]) -> list[Spoilt]:
+        proposals = proposer.propose([line.observed for line in batch])
+        return [line._replace(proposals=own) for line, own in zip(batch, proposals, strict=True)]
+
+    for batch in map_in_order(propose, _batches(lines)):
+        yield from batch
+
+
+def _batches(lines: Iterable[Spoilt]) -> Iterator[list[Spoilt]]:
+    rest = iter(lines)
+    while batch := list(islice(rest, _BATCH)):
+        yield batch

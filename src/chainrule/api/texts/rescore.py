@@ -1,0 +1,349 @@
+"""Rescores n-best lists: chooses the best hypothesis of each, by its own scores and those of language models."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from chainrule.api.conditional.pair_model import TextPairModel
+from chainrule.api.conditional.pair_scorer import PairScorer
+from chainrule.api.models.model import Model, check_model
+from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.applications.nbest.kaldi import ScoreFiles
+from chainrule.applications.nbest.reading import KEYED, format_of, holds_json, read_lists
+from chainrule.applications.nbest.references import ReferenceFile, with_own_references, with_references, with_sources
+from chainrule.applications.rescoring.features import IMPOSSIBLE, SpelledScorer
+from chainrule.applications.rescoring.rescoring import STAGES, Chooser, Judge, TuningData, scored
+from chainrule.applications.rescoring.tuning import TuningConfig
+from chainrule.applications.rescoring.weights import Weights
+from chainrule.base.plain_tables import text_table
+from chainrule.base.progress import Progress, silent
+from chainrule.drawing.rendering import html_table
+from chainrule.errors import TextError
+from chainrule.evaluation.bleu import Bleu, has_bleu
+from chainrule.evaluation.error_rates import CharacterErrors, WordErrors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from chainrule.applications.nbest.lists import NBestList
+    from chainrule.applications.nbest.reading import ListFormat
+    from chainrule.applications.rescoring.features import HypothesisScorer
+    from chainrule.applications.rescoring.rescoring import Figure, Objective, Scored
+    from chainrule.evaluation.error_rates import CorpusMeasure
+
+_SCORED_WHOLE = ("ngram", "uniform", "mixture")  # families for which sharing prefixes costs more than it saves
+
+
+class Rescored(NamedTuple):
+    """The best hypothesis of each list, as `best`, by the list's `id`; and the run that chose them."""
+
+    ids: list[str]
+    best: list[str]
+    rescoring: Rescoring
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """The weights of the lists' own scores, of each model, and of the number of words."""
+        return dict(self.rescoring.weights.values)
+
+    def __repr__(self) -> str:
+        return f"<Rescored>\n{self.rescoring}"
+
+    def _repr_html_(self) -> str:
+        header, rows = self.rescoring.table()
+        return html_table("", header, rows, self.rescoring.notes())
+
+    def to_dict(self) -> dict[str, Any]:
+        """The figures of the run by name, as numbers: a row for pandas."""
+        return self.rescoring.to_dict()
+
+    def as_json(self) -> dict[str, Any]:
+        """The figures of the run with their intervals, as `rescore --json` prints them."""
+        return self.rescoring.as_json()
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """A row for each list, with its best hypothesis: for pandas.DataFrame."""
+        return [{"id": id, "best": best} for id, best in zip(self.ids, self.best, strict=True)]
+
+
+@shows_progress
+def rescore(
+    lists: str,
+    models: Model | TextPairModel | Mapping[str, Model | TextPairModel],
+    *,
+    weights: Mapping[str, float] | None = None,
+    references: str | None = None,
+    sources: str | None = None,
+    tune: str | None = None,
+    objective: Objective = "wer",
+    restarts: int = 8,
+    seed: int = 0,
+    format: ListFormat | None = None,
+    scores: Mapping[str, str] | None = None,
+    costs: Mapping[str, str] | None = None,
+    spelling: bool = True,
+    share: bool | None = None,
+    bleu: bool = True,
+    progress: ProgressOption = None,
+) -> Rescored:
+    """Chooses the hypothesis of each n-best list with the best weighted sum of scores.
+
+    lists: a file of JSON lines, or of Moses', Kaldi's or SRILM's; a folder of ESPnet's or SRILM's. models: by name,
+    for weights and results; a single one is called lm. The sum is of the list's own scores, log P under each model
+    in nats, and the number of words. weights: by name; by default 1, and 0 for words and for priors that a model stands
+    in for. references: a file, a line a list, or with the lists' ids before. sources: the same, for models of pairs,
+    which score a hypothesis given its source. tune: lists with references, or a file of
+    references for these, on which the weights are tuned for the objective. scores, costs: the files beside a text of
+    Kaldi's, by name. spelling: whether an unknown word costs its spelling, too. share: whether what hypotheses begin
+    with alike is read once; by default for all but n-gram models. bleu: whether to measure it, where sacrebleu is
+    installed. Raises TextError, SettingError.
+
+    good:  chainrule.rescore("nbest.jsonl", chainrule.load("lm/"), tune="dev.jsonl").best
+    """
+    named = dict(models) if isinstance(models, Mapping) else {"lm": models}
+    for model in named.values():
+        check_model(model, Model, TextPairModel)
+    scorers = {name: hypothesis_scorer(model, spelling=spelling, share=share) for name, model in named.items()}
+    files = ScoreFiles(scores or {}, costs or {})
+    source = ListSource(lists, format or format_of(lists, files), files, references, sources)
+    tuning = None if tune is None else Tuning(tune, objective, TuningConfig(restarts=restarts, seed=seed))
+    run = Rescoring(source, scorers, Weights(weights or {}), tuning=tuning, bleu=bleu, progress=callback(progress))
+    ids: list[str] = []
+    best: list[str] = []
+    for block in run:
+        texts = block.texts()
+        ids += [nbest.id for nbest in block.lists]
+        best += [texts[row] for row in run.chooser.after(block).tolist()]
+    return Rescored(ids, best, run)
+
+
+def hypothesis_scorer(
+    model: Model | TextPairModel, *, spelling: bool = True, share: bool | None = None
+) -> HypothesisScorer:
+    """A scorer of hypotheses. Raises SettingError if the model does not continue texts."""
+    if isinstance(model, TextPairModel):
+        return PairScorer(model)
+    return scorer_of(model, spelling=spelling, share=share)
+
+
+def scorer_of(model: Model, *, spelling: bool = True, share: bool | None = None) -> SpelledScorer:
+    """A scorer of texts by themselves. Raises SettingError if the model does not continue texts."""
+    shares = model.family not in _SCORED_WHOLE if share is None else share
+    return SpelledScorer(model.language_model, model.tokenizer, model.speller if spelling else None, shares)
+
+
+@dataclass(frozen=True)
+class ListSource:
+    """A file or folder of lists, and the files of their references and sources, if there are any."""
+
+    name: str
+    format: ListFormat
+    files: ScoreFiles
+    references: str | None = None
+    sources: str | None = None
+
+    def lists(self, progress: Progress = silent) -> Iterator[NBestList]:
+        """Raises TextError."""
+        lists = read_lists(self.name, self.format, self.files, progress)
+        always_keyed = self.format in KEYED
+        if self.sources is not None:
+            lists = with_sources(lists, ReferenceFile(self.sources, always_keyed=always_keyed, what="source"))
+        if self.references is None:
+            return with_own_references(lists)
+        return with_references(lists, ReferenceFile(self.references, always_keyed=always_keyed))
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """name: of lists with references, or of references for the lists that are rescored."""
+
+    name: str
+    objective: Objective = "wer"
+    config: TuningConfig = field(default_factory=TuningConfig)
+
+
+class Rescoring:
+    """One run over lists: how it chooses, and what it has chosen so far. Iterating goes through the lists, once."""
+
+    def __init__(
+        self,
+        source: ListSource,
+        scorers: Mapping[str, HypothesisScorer],
+        given: Weights,
+        *,
+        before: Weights | None = None,
+        tuning: Tuning | None = None,
+        bleu: bool = True,
+        progress: Progress = silent,
+    ) -> None:
+        """given: weights of some scores. before: those that own scores alone are weighed by, for comparison; by default
+        the given ones. Raises TextError, SettingError.
+        """
+        models = dict(scorers)
+        data: TuningData | None = None
+        weights = given
+        if tuning is not None:
+            source, weights, data = _tuned(source, tuning, models, given, progress)
+        lists = source.lists(progress)
+        blocks = iter(scored(lists, models) if data is None else data.replayed(lists))
+        first = next(blocks)
+        names, replaced = first.features.names, first.features.replaced
+        own = tuple(first.lists[0].scores)
+        self.source = source
+        self.replaced = [name for name in replaced if name not in weights.values]  # scores that models stand in for
+        self.weights = weights.with_defaults(names, replaced)
+        before_all = (given if before is None else before).with_defaults(names).vector(names)
+        self.chooser = Chooser(self.weights.vector(names), before_all * [name in own for name in names])
+        measures: list[CorpusMeasure] = [WordErrors(), CharacterErrors(), *([Bleu()] if bleu and has_bleu() else [])]
+        self.judge = None if first.errors is None else Judge(measures)
+        self.lists = self.hypotheses = self.changed = 0
+        self.impossible = dict.fromkeys(names[len(own) : -1], 0)  # hypotheses, by the model
+        self._blocks = chain([first], blocks)
+
+    def __iter__(self) -> Iterator[Scored]:
+        """Some lists at a time, when they have been counted."""
+        for block in self._blocks:
+            self._add(block)
+            yield block
+
+    def _add(self, block: Scored) -> None:
+        before, after = self.chooser.before(block), self.chooser.after(block)
+        if self.judge is not None:
+            self.judge.add(block, before, after)
+        texts = block.texts()
+        self.lists += len(block.lists)
+        self.hypotheses += len(texts)
+        impossible = block.features.impossible(len(block.lists[0].scores)).sum(axis=0).tolist()
+        for name, count in zip(self.impossible, impossible, strict=True):
+            self.impossible[name] += count
+        self.changed += sum(texts[one] != texts[other] for one, other in zip(before, after, strict=True))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The figures so far by name, as numbers: a row for pandas."""
+        figures: dict[str, Any] = {"lists": self.lists, "hypotheses": self.hypotheses, "changed": self.changed}
+        figures |= {f"weight_{name}": value for name, value in self.weights.values.items()}
+        if self.judge is not None:
+            for measure in self.judge.measures:
+                figures |= {f"{_key(measure)}_{stage}": self.judge.figure(measure, stage).value for stage in STAGES}
+        return figures
+
+    def as_json(self) -> dict[str, Any]:
+        """The figures so far for JSON, with their intervals; null for those that are not finite."""
+        figures: dict[str, Any] = {
+            "lists": self.lists,
+            "hypotheses": self.hypotheses,
+            "changed": self.changed,
+            "weights": dict(self.weights.values),
+            "impossible": self.impossible,
+        }
+        if self.weights.record:
+            figures["tuned"] = dict(self.weights.record)
+        return figures | (_measured(self.judge) if self.judge is not None else {})
+
+    def __str__(self) -> str:
+        """For people."""
+        lines = self.notes()
+        header, rows = self.table()
+        if rows:
+            lines += ["", text_table(header, rows)]
+            lines += [f"\nBLEU  {measure.signature}" for measure in self._measures if isinstance(measure, Bleu)]
+        return "\n".join(lines)
+
+    def notes(self) -> list[str]:
+        """How many lists and choices there were, and the weights."""
+        share = self.changed / max(self.lists, 1)
+        weights = ", ".join(f"{name} {value:.4g}" for name, value in self.weights.values.items())
+        return [
+            f"{self.lists:,} lists of {self.hypotheses:,} hypotheses; {self.changed:,} choices changed, {share:.2%}",
+            f"weights  {weights}",
+            *(
+                f"{name} gives {count:,} hypotheses no probability: each counts as {IMPOSSIBLE:,.0f} nats, and is "
+                "written as null or -inf"
+                for name, count in self.impossible.items()
+                if count
+            ),
+        ]
+
+    def table(self) -> tuple[list[str], list[list[str]]]:
+        """The header, and the figures before and after with their change; no rows without references."""
+        header = ["", *(cell for measure in self._measures for cell in (measure.short, "95 %"))]
+        if self.judge is None:
+            return header, []
+        judge = self.judge
+        rows = [
+            [stage, *(cell for m in judge.measures for cell in _cells(m, judge.figure(m, stage)))] for stage in STAGES
+        ]
+        rows.insert(2, ["change", *(cell for m in judge.measures for cell in _cells(m, judge.change(m), signed=True))])
+        return header, rows
+
+    @property
+    def _measures(self) -> Sequence[CorpusMeasure]:
+        return () if self.judge is None else self.judge.measures
+
+
+def _tuned(
+    source: ListSource, tuning: Tuning, scorers: dict[str, HypothesisScorer], given: Weights, progress: Progress
+) -> tuple[ListSource, Weights, TuningData | None]:
+    """The source, perhaps with references now; the weights; and what tuning kept of the source."""
+    if holds_json(tuning.name):
+        tuned_on = ListSource(tuning.name, "json", source.files)
+    else:
+        source = replace(source, references=source.references or tuning.name)
+        tuned_on = replace(source, references=tuning.name)
+    blocks = (_with_references(block, tuned_on.name) for block in scored(tuned_on.lists(progress), scorers))
+    data = TuningData.of(blocks, tuning.objective)
+    start = given.with_defaults(data.features.names, data.features.replaced).vector(data.features.names)
+    after = data.tuned(tuning.objective, start, tuning.config, progress)
+    record = {
+        "objective": tuning.objective,
+        "lists": tuned_on.name,
+        "number": data.features.offsets.size - 1,
+        "restarts": tuning.config.restarts,
+        "seed": tuning.config.seed,
+        data.measure.name: {"start": _finite(data.value(start)), "tuned": _finite(data.value(after))},
+    }
+    weights = Weights(dict(zip(data.features.names, after.tolist(), strict=True)), record)
+    return source, weights, data if tuned_on.name == source.name else None
+
+
+def _with_references(block: Scored, name: str) -> Scored:
+    """Raises TextError where the lists that are to be tuned on have no references."""
+    if block.errors is None:
+        raise TextError(f"{name}: the lists have no references, and tuning needs them; name a file with tune=...")
+    return block
+
+
+def _measured(judge: Judge) -> dict[str, Any]:
+    by_measure: dict[str, Any] = {}
+    for measure in judge.measures:
+        figures: dict[str, Any] = {stage: _as_json(judge.figure(measure, stage)) for stage in STAGES}
+        figures["change"] = _as_json(judge.change(measure))
+        if isinstance(measure, Bleu):
+            figures["signature"] = measure.signature
+        by_measure[_key(measure)] = figures
+    return by_measure
+
+
+def _key(measure: CorpusMeasure) -> str:
+    return measure.name.replace(" ", "_").lower()
+
+
+def _as_json(figure: Figure) -> dict[str, Any]:
+    return {"value": _finite(figure.value), "interval": [_finite(bound) for bound in figure.interval]}
+
+
+def _finite(number: float) -> float | None:
+    """JSON has no infinities."""
+    return number if math.isfinite(number) else None
+
+
+def _cells(measure: CorpusMeasure, figure: Figure, *, signed: bool = False) -> Sequence[str]:
+    """A figure and its interval; error rates in per cent."""
+    scale, digits = (100, 2) if measure.lower_is_better else (1, 1)
+    value, low, high = (f"{scale * number:{'+' * signed}.{digits}f}" for number in (figure.value, *figure.interval))
+    unit = " %" if measure.lower_is_better else ""
+    return [value + unit, f"{low} to {high}" if math.isfinite(figure.interval[0]) else ""]

@@ -1,0 +1,1 @@
+"""Trains models of every family, further too, with a record of the training."""

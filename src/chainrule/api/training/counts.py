@@ -1,0 +1,137 @@
+"""Files of n-gram counts: counts a text, and trains a model on counts."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import nullcontext
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from chainrule.api.ids_file import check_ids_room, ids_file, may_exceed_memory
+from chainrule.api.models.causal_model import CausalModel
+from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.api.tokenizers import tokenized
+from chainrule.api.training.train_speller import speller_of_counts
+from chainrule.api.training_record import circumstances
+from chainrule.base.memory import as_bytes
+from chainrule.base.ownership import Owned
+from chainrule.errors import SettingError, TextError
+from chainrule.families.table import FAMILIES
+from chainrule.ngram.config import NGramConfig, check_tunable
+from chainrule.ngram.counting.disk_plan import DiskPlan, ignore_plan
+from chainrule.protocol import END, UNKNOWN
+from chainrule.text.corpus import source_of
+from chainrule.text.normalising import Normaliser
+from chainrule.text.prepare_tokenizer import splitter_of
+from chainrule.text.splitters import never_written, splitter_marked_in
+from chainrule.text.tokenizer import Tokenizer, encoded_stream
+from chainrule.text.tokenizer_config import as_config
+from chainrule.text.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from chainrule.text.corpus import Paths, Source
+    from chainrule.text.tokenizer_config import TokenizerConfig
+    from chainrule.text.vocabulary import Markers
+
+
+@shows_progress
+def count_text(
+    source: Source | Paths,
+    path: str | os.PathLike[str],
+    *,
+    order: int = 5,
+    tokenizer: TokenizerConfig | str = "word",
+    markers: Markers = "error",
+    memory: int | str | None = None,
+    on_plan: Callable[[DiskPlan], None] = ignore_plan,
+    progress: ProgressOption = None,
+) -> dict[str, Any]:
+    """Writes the counts of all n-grams of a text to a file, one a line, compressed if its name says so.
+
+    memory, on_plan: as for `chainrule.train`. Returns the totals. Raises TextError, EstimationError, SettingError,
+    OutputError.
+    """
+    progress = callback(progress)
+    from chainrule.ngram.count_files.write import write_counts_file
+    from chainrule.ngram.training import count_within
+
+    source, limit = source_of(source), as_bytes("memory", memory)
+    config = NGramConfig(order=order)
+    on_disk = limit is not None or may_exceed_memory(source, FAMILIES["ngram"].token_bytes)
+    with ids_file(None) if on_disk else nullcontext() as file:
+        learner, stream, _ = tokenized(source, tokenizer, markers, progress, check_ids_room if on_disk else None, file)
+    owned = Owned(stream)
+    del stream
+    counts = count_within(owned, learner.vocabulary_size, config, limit, progress, on_plan=on_plan)
+    lines = write_counts_file(path, counts, learner.vocabulary, progress)
+    unigrams = counts.counts[counts.level(1)]
+    return {
+        "ngrams": list(counts.level_sizes),
+        "lines": lines,
+        "tokens": int(unigrams.sum() - unigrams[END]),
+        "documents": int(unigrams[END]),
+        **source.record,
+    }
+
+
+@shows_progress
+def train_counts(
+    files: Sequence[str | os.PathLike[str]],
+    config: NGramConfig | None = None,
+    *,
+    tokenizer: TokenizerConfig | str | None = None,
+    progress: ProgressOption = None,
+    tune: Source | Paths | None = None,
+) -> CausalModel:
+    """Trains an n-gram model on the sum of count files, of `count_text`, SRILM or Google.
+
+    config: the files must have its order. tokenizer: that of the counted text; by default as the marks in the words
+    show. tune: as for `chainrule.train`. Raises TextError, SettingError, EstimationError.
+    """
+    progress = callback(progress)
+    from chainrule.ngram.count_files.read import locate_ngram, read_counts
+    from chainrule.ngram.training import model_of_counts
+
+    config = NGramConfig() if config is None else config
+    if tune is not None:
+        check_tunable(config)
+        tune = source_of(tune)
+    if config.begins == "all" and config.order > 2:
+        raise SettingError("counts have one <s> per document; a model with begins='all' needs the text itself")
+    began = time.perf_counter()
+    wanted = None if tokenizer is None else as_config(tokenizer)
+    if wanted is not None and wanted.is_limited:
+        raise SettingError("counts have a fixed vocabulary; limit it when you count the text")
+    splitter = None if wanted is None else splitter_of(os.fspath(wanted.kind))
+    known = Vocabulary(() if splitter is None else splitter.alphabet)
+    names = [os.fspath(file) for file in files]
+    counts, vocabulary, digests = read_counts(names, config.order, progress, known)
+    if splitter is not None and (token := never_written(splitter, vocabulary.tokens())) is not None:
+        raise TextError(
+            f"{locate_ngram([token], names)}: {token.decode(errors='replace')!r} is no token of the {splitter.name} "
+            "tokenizer, so no text would ever match it; name the tokenizer of the counted text"
+        )
+    normaliser = Normaliser(() if wanted is None else wanted.normalise)
+    learner = Tokenizer(splitter or splitter_marked_in(vocabulary.tokens()), vocabulary, normaliser=normaliser)
+    heldout = None if tune is None else encoded_stream(learner, tune, progress)
+    language_model, learned = model_of_counts(counts, config, progress, heldout)
+    unigrams = counts.counts[counts.level(1)]
+    speller = speller_of_counts(learner, unigrams, config)
+    record = {
+        **circumstances("ngram", config),
+        "seconds": time.perf_counter() - began,
+        "tokenizer": {"kind": learner.name} if wanted is None else asdict(wanted),
+        "data": digests,
+        "documents": int(unigrams[END]),
+        "tokens": int(unigrams.sum() - unigrams[END]),
+        "unknown_tokens": int(unigrams[UNKNOWN]),
+        "unseen_types": speller.unseen_types,
+        **learned,
+    }
+    if tune is not None:
+        record["tuned_on"] = tune.record["data"]
+    return CausalModel("ngram", language_model, learner, record, speller)

@@ -1,0 +1,364 @@
+"""Trains a model on a text: tokenizer, language model and speller, with a record of the training."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, cast, overload
+
+from chainrule.api.ids_file import check_ids_room, ids_file, may_exceed_memory
+from chainrule.api.models.build_model import build_model
+from chainrule.api.models.load_model import load
+from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.api.run_options import RUN_OPTIONS, RunOptions, training_run
+from chainrule.api.tokenizers import tokenized
+from chainrule.api.training.train_speller import speller_of_counts, token_counts
+from chainrule.api.training.validation_text import read_validation, split_off_validation
+from chainrule.api.training_record import circumstances
+from chainrule.api.vectors.token_vectors import check_fixed, initial_vectors
+from chainrule.base.memory import as_bytes
+from chainrule.base.ownership import Owned
+from chainrule.base.threads import start_in_thread
+from chainrule.errors import SettingError
+from chainrule.families.table import FAMILIES, family_of
+from chainrule.ngram.config import NGramConfig, check_limitable, check_tunable
+from chainrule.ngram.counting.disk_plan import DiskPlan, ignore_plan
+from chainrule.protocol import END, UNKNOWN
+from chainrule.text.corpus import Source, source_of
+from chainrule.text.reading import document_in
+from chainrule.text.tokenizer import encoded_stream
+from chainrule.text.tokenizer_config import TokenizerConfig, as_config
+from chainrule.text.words import begins_word
+from chainrule.training.config import TrainingConfig
+from chainrule.training.options import StreamOptions, vectors_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from _typeshed import DataclassInstance
+    from jaxtyping import Int32, Int64
+    from numpy import ndarray
+
+    from chainrule.api.models.causal_model import CausalModel, CausalNetwork
+    from chainrule.api.models.masked_model import MaskedModel
+    from chainrule.api.models.model import Model
+    from chainrule.base.progress import Progress
+    from chainrule.families.family import Family
+    from chainrule.mixture.config import CacheConfig
+    from chainrule.neural.config import MaskedConfig, MaskedRecurrentConfig, NetworkConfig, TwoSidedConfig
+    from chainrule.neural.network import Network
+    from chainrule.ngram.spelling.speller import Speller
+    from chainrule.protocol import LanguageModel
+    from chainrule.text.corpus import Paths
+    from chainrule.text.prepare_tokenizer import Tokenized
+    from chainrule.text.tokenizer import Tokenizer
+    from chainrule.text.vocabulary import Markers
+    from chainrule.training.options import TrainingRun
+
+_DEFAULT = TokenizerConfig()
+
+
+class TrainOptions(RunOptions, total=False):
+    """Options of `train` for some families.
+
+    tune: a held-out text, which the weights, discounts or constant of an n-gram model's smoothing are tuned on.
+    vectors: word vectors that a network's token vectors start from: a folder, or a file of word2vec, GloVe or fastText.
+    fixed_vectors: whether those are never updated. memory: the most bytes that training an n-gram model may hold, such
+    as "4G"; what needs more lies on disk, and the model is the same. By default, what is free. on_plan: called with a
+    DiskPlan before n-grams are counted on disk.
+    """
+
+    tune: Source | Paths | None
+    vectors: str | os.PathLike[str] | None
+    fixed_vectors: bool
+    memory: int | str | None
+    on_plan: Callable[[DiskPlan], None]
+
+
+class TrainSettings(TrainOptions, total=False):
+    """All keyword arguments of `train`."""
+
+    tokenizer: TokenizerConfig | str
+    markers: Markers
+    training: TrainingConfig | None
+    validation: Source | Paths | None
+    start: str | os.PathLike[str] | None
+    run: TrainingRun | None
+    progress: ProgressOption
+
+
+@overload
+def train(  # type: ignore[overload-overlap]  # a MaskedConfig is a TransformerConfig, too
+    source: Source | Paths,
+    config: MaskedConfig | MaskedRecurrentConfig | TwoSidedConfig,
+    **settings: Unpack[TrainSettings],
+) -> MaskedModel: ...
+@overload
+def train(source: Source | Paths, config: NetworkConfig, **settings: Unpack[TrainSettings]) -> CausalNetwork: ...
+@overload
+def train(
+    source: Source | Paths,
+    config: NGramConfig | CacheConfig | None = None,
+    **settings: Unpack[TrainSettings],
+) -> CausalModel: ...
+@overload
+def train(source: Source | Paths, config: DataclassInstance | None, **settings: Unpack[TrainSettings]) -> Model: ...
+
+
+@shows_progress
+def train(
+    source: Source | Paths,
+    config: DataclassInstance | None = None,
+    *,
+    tokenizer: TokenizerConfig | str = "word",
+    markers: Markers = "error",
+    training: TrainingConfig | None = None,
+    validation: Source | Paths | None = None,
+    start: str | os.PathLike[str] | None = None,
+    run: TrainingRun | None = None,
+    progress: ProgressOption = None,
+    **options: Unpack[TrainOptions],
+) -> Model:
+    """Trains a model on a text, in which each line is a document.
+
+    config: the settings; their class names the family. By default, an n-gram model of order 5. tokenizer: a
+    TokenizerConfig, or just its kind: word, whitespace, character, byte, bpe, unigram, wordpiece, or the path of a
+    tokenizer.json or a model folder. markers: what to do with a literal <s>, </s> or <unk> in the text: error, skip or
+    keep. progress: by default, a line at a terminal or in a notebook; True: in a log, too; False: nothing; or a
+    callback, called with task, done and total. tune: a held-out text to tune an n-gram model's smoothing on. memory:
+    the most bytes that an n-gram model may hold while it is trained, such as "4G"; what needs more lies on disk.
+
+    All others are for networks. training: how long and how to train. validation: a text to choose the best weights by;
+    by default, the end of the training text. start: the folder of a network to train further, with its configuration
+    and tokenizer. vectors: word vectors that token vectors start from, a folder or a file of word2vec, GloVe or
+    fastText; fixed_vectors: whether those are never updated. run: where checkpoints and log.jsonl go, and whether to
+    resume; or give its fields folder, resume, overwrite and on_report, a callback that gets a Report, whose str is one
+    line.
+    Raises TextError, EstimationError, SettingError, OutputError, ModelFormatError; KeyboardInterrupt, which says how to
+    resume, if the training of a network is interrupted.
+
+    good:  chainrule.train(["a.txt", "b.txt.gz"], chainrule.NGramConfig(order=3))
+    good:  chainrule.train("a.txt", tokenizer=chainrule.TokenizerConfig(kind="bpe", vocabulary_size=4000))
+    good:  chainrule.train(chainrule.Lines(["a text", "another"]))
+    good:  chainrule.train("a.txt", chainrule.TransformerConfig(), training=TrainingConfig(minutes=5), folder="lm/")
+    bad:   chainrule.train("a text")                    # a string names a file
+    """
+    start_time, progress = time.perf_counter(), callback(progress)
+    request = _request(source, config, tokenizer, start, training, validation, options)
+    run = training_run(run, _run_options(options), progress)
+    _check(request, run)
+    learner, stream, left_out = _read(request, markers, run.folder, progress)
+    counts = token_counts(stream, learner.vocabulary_size)
+    speller = cache(start_in_thread(lambda: speller_of_counts(learner, counts, request.config, left_out)))
+    text = _Text(learner, Owned(stream), left_out, speller)
+    del stream
+    learn = _learn_in_steps if request.family.trains_in_steps else _learn_counts
+    engine, learned = learn(request, text, run, progress)
+    unseen_types = speller().unseen_types
+    record = {
+        **circumstances(request.family_name, request.config),
+        "seconds": time.perf_counter() - start_time,
+        **_request_record(request, counts),
+        "unseen_types": unseen_types,
+        **learned,
+    }
+    return build_model(request.family_name, engine, learner, record, speller())
+
+
+@dataclass(frozen=True)
+class _Request:
+    """What to train, on what text.
+
+    network: one to train further, from the folder `start`. came_as: how the Hugging Face folder that it came from
+    was described.
+    """
+
+    source: Source
+    config: DataclassInstance
+    tokenizer: TokenizerConfig
+    training: TrainingConfig | None
+    validation: Source | None
+    tune: Source | None
+    vectors: str | None
+    fixed_vectors: bool
+    start: str | None
+    network: Network | None
+    came_as: dict[str, Any] | None
+    memory: int | None
+    on_plan: Callable[[DiskPlan], None]
+
+    @property
+    def family_name(self) -> str:
+        return family_of(self.config)
+
+    @property
+    def family(self) -> Family:
+        return FAMILIES[self.family_name]
+
+
+def _request(
+    source: Source | Paths,
+    config: DataclassInstance | None,
+    tokenizer: TokenizerConfig | str,
+    start: str | os.PathLike[str] | None,
+    training: TrainingConfig | None,
+    validation: Source | Paths | None,
+    options: TrainOptions,
+) -> _Request:
+    """Opens texts, and the model to start from, whose configuration and tokenizer are then used."""
+    vectors, tune, network, came_as = options.get("vectors"), options.get("tune"), None, None
+    if start is not None:
+        model = _model_to_start_from(Path(start), config, tokenizer, vectors)
+        network, source = model.engine.network.float(), source_of(source, model.document)
+        came_as = model.record.get("hugging_face")
+        config, tokenizer = network.config, os.fspath(start)
+    source = source_of(source)
+    document = document_in(source.record)
+    return _Request(
+        source,
+        NGramConfig() if config is None else config,
+        as_config(tokenizer),
+        training,
+        None if validation is None else source_of(validation, document),
+        None if tune is None else source_of(tune, document),
+        None if vectors is None else os.fspath(vectors),
+        options.get("fixed_vectors", False),
+        None if start is None else os.fspath(start),
+        network,
+        came_as,
+        as_bytes("memory", options.get("memory")),
+        options.get("on_plan", ignore_plan),
+    )
+
+
+def _run_options(options: TrainOptions) -> RunOptions:
+    return cast("RunOptions", {name: value for name, value in options.items() if name in RUN_OPTIONS})
+
+
+def _check(request: _Request, run: TrainingRun) -> None:
+    """Raises SettingError if settings do not fit the family or each other."""
+    if request.tune is not None:
+        check_tunable(request.config)
+    for_networks = (request.training, request.validation, run.folder, request.vectors)
+    if not request.family.trains_in_steps and (for_networks != (None,) * 4 or run.resume):
+        raise SettingError(
+            f"a model of family {request.family_name} is estimated from counts; training, validation, folder, resume "
+            "and vectors are for networks"
+        )
+    check_fixed(request.vectors, fixed=request.fixed_vectors)
+    if request.memory is not None:
+        check_limitable(request.config, tuned=request.tune is not None)
+
+
+def _read(request: _Request, markers: Markers, folder: Path | None, progress: Progress) -> Tokenized:
+    """The text as ids, mapped from a file for a network, or where it may be too large for memory. Raises TextError."""
+    from chainrule.ngram.counting.memory_estimate import check_text_fits
+
+    token_bytes = request.family.token_bytes
+    counts_in_memory = not isinstance(request.config, NGramConfig) or request.config.needs_whole_counts
+    on_disk = request.memory is not None or may_exceed_memory(request.source, token_bytes)
+    on_disk = on_disk and not counts_in_memory and request.tune is None
+    with ids_file(folder) if request.family.trains_in_steps or on_disk else nullcontext() as file:
+        return tokenized(
+            request.source,
+            request.tokenizer,
+            markers,
+            progress,
+            check_ids_room if on_disk else lambda tokens: check_text_fits(tokens, token_bytes),
+            file,
+        )
+
+
+class _Text(NamedTuple):
+    """A text as ids, and the speller of words that the tokenizer does not know."""
+
+    tokenizer: Tokenizer
+    stream: Owned[Int32[ndarray, " tokens"]]
+    left_out: Sequence[bytes]
+    speller: Callable[[], Speller]
+
+
+def _learn_counts(
+    request: _Request, text: _Text, run: TrainingRun, progress: Progress
+) -> tuple[LanguageModel[Any], dict[str, Any]]:
+    """Estimates a model from counts; returns it with its record."""
+    size = text.tokenizer.vocabulary_size
+    if not isinstance(request.config, NGramConfig):
+        return request.family.train(text.stream, size, request.config, progress)
+    from chainrule.ngram.training import train_ngram
+
+    heldout = None if request.tune is None else encoded_stream(text.tokenizer, request.tune, progress)
+    given = text.stream, size, request.config, progress, heldout
+    model, learned = train_ngram(*given, memory=request.memory, on_plan=request.on_plan)
+    return model, learned if request.tune is None else {**learned, "tuned_on": request.tune.record["data"]}
+
+
+def _learn_in_steps(request: _Request, text: _Text, run: TrainingRun, progress: Progress) -> tuple[Any, dict[str, Any]]:
+    """Trains a network step by step; returns its model and its record."""
+    training, tokenizer, stream = request.training or TrainingConfig(), text.tokenizer, text.stream.take()
+    if request.validation is None:
+        stream, kept = split_off_validation(tokenizer, stream, training, text.left_out, text.speller)
+    else:
+        kept = read_validation(request.validation, tokenizer, training, text.speller, progress)
+    vectors = initial_vectors(request.vectors, tokenizer.vocabulary.tokens(), progress, fixed=request.fixed_vectors)
+    options = StreamOptions(
+        training=training,
+        validation=kept,
+        origin={
+            "family": request.family_name,
+            "tokenizer": tokenizer.name,
+            "normalise": list(tokenizer.normaliser.steps),
+            "vectors": None if vectors is None else vectors.name,
+            **({} if request.start is None else {"start": request.start}),
+        },
+        start=request.network,
+        vectors=vectors,
+        begins_word=begins_word(tokenizer) if request.family.job == "fill" else None,
+    )
+    size = tokenizer.vocabulary_size
+    config = request.family.settled(request.config, tokenizer)
+    return request.family.train(stream, size, config, progress, options=options, run=run)
+
+
+def _model_to_start_from(
+    folder: Path,
+    config: DataclassInstance | None,
+    tokenizer: TokenizerConfig | str,
+    vectors: str | os.PathLike[str] | None,
+) -> Model:
+    """Opens a network. Raises SettingError if it is none, or if settings that it has are given; ModelFormatError."""
+    model = load(folder)
+    if not FAMILIES[model.family].embeds:
+        raise SettingError(f"{folder}: a model of family {model.family!r} cannot be trained on; expected a network")
+    own = (as_config("word"), as_config(os.fspath(folder)))
+    if config not in (None, model.engine.network.config) or as_config(tokenizer) not in own or vectors is not None:
+        raise SettingError(
+            f"{folder}: keeps its configuration, tokenizer and vectors; leave config, tokenizer and vectors out"
+        )
+    return model
+
+
+def _request_record(request: _Request, counts: Int64[ndarray, " vocab"]) -> dict[str, Any]:
+    """The record of texts and tokenizer. counts: of each token of the text."""
+    documents, unknown = int(counts[END]), int(counts[UNKNOWN])
+    tokenizer = {name: value for name, value in asdict(request.tokenizer).items() if value != getattr(_DEFAULT, name)}
+    vectors = None if request.vectors is None else vectors_name(request.vectors, fixed=request.fixed_vectors)
+    validated_on = None if request.validation is None else request.validation.record["data"]
+    others = {
+        "vectors": vectors,
+        "start": request.start,
+        "validated_on": validated_on,
+        "hugging_face": request.came_as,
+    }
+    return {
+        "tokenizer": tokenizer,
+        **request.source.record,
+        "documents": documents,
+        "tokens": int(counts.sum()) - documents,
+        "unknown_tokens": unknown,
+        **{name: value for name, value in others.items() if value is not None},
+    }

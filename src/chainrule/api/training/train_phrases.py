@@ -1,0 +1,125 @@
+"""Trains what writes a phrase for a region of a picture, before a model of captions that attends to regions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from chainrule.api.conditional.regions import RegionReader
+from chainrule.errors import SettingError, TextError
+from chainrule.neural.config.caption import CaptionConfig
+from chainrule.pictures.read_captions import digest_of_captions
+from chainrule.text.tokenizer import documents_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from chainrule.api.conditional.picture_encoder import PictureEncoder
+    from chainrule.api.conditional.regions import Regions
+    from chainrule.pictures.read_captions import CaptionedPicture
+    from chainrule.text.tokenizer import Tokenizer
+    from chainrule.training.config import TrainingConfig
+    from chainrule.training.options import TrainingRun
+
+PHRASES = "phrases"  # of checkpoints, in the folder of the run
+_SHARE = 0.25  # of the steps or minutes of the whole
+_STEPS = 1000  # at most
+
+
+def check_regions(encoder: PictureEncoder, regions: Regions, *, phrases: bool, tuned: bool, features: object) -> None:
+    """Raises SettingError where an encoder cannot give such regions."""
+    if regions not in ("grid", "given", "proposed"):
+        raise SettingError(f"regions is {regions!r}; expected grid, given or proposed")
+    if regions == "grid":
+        if phrases:
+            raise SettingError("phrases are of regions; set regions to given or proposed, or leave phrases out")
+        return
+    if encoder.vectors is not None:
+        raise SettingError(f"{encoder.name}: has the vectors of places, not of regions; set regions to grid")
+    if tuned:
+        raise SettingError(
+            "regions are of an encoder that is kept as it is; name a classifier of pictures or of boxes, and leave "
+            "tuned out"
+        )
+    if features is not None:
+        raise SettingError("features keeps the vectors of a grid; leave it out, or set regions to grid")
+    if regions == "proposed" and encoder.detector is None:
+        raise SettingError(
+            f"the encoder {encoder.name} proposes no boxes; train a classifier with unit='box', or set regions to given"
+        )
+
+
+def check_phrases(pictures: Sequence[CaptionedPicture]) -> None:
+    """Raises TextError where a phrase of each region is to be learned, but a picture has no boxes."""
+    for item in pictures:
+        if item.boxes is None:
+            raise TextError(
+                f"{item.place}: there are no boxes, whose phrases are to be learned; add boxes beside the captions, or "
+                "turn phrases off"
+            )
+    if not any(len(item.boxes) for item in pictures if item.boxes is not None):
+        raise TextError("no picture has a box with a phrase; at least one is needed")
+
+
+def open_regions(encoder: PictureEncoder, regions: Regions, tokenizer: Tokenizer) -> RegionReader:
+    """What reads regions, as yet without phrases. `check_regions` has checked the encoder."""
+    from chainrule.neural.captioner_saving import without_pool
+
+    assert encoder.config is not None
+    assert encoder.body is not None
+    return RegionReader(
+        encoder.config, without_pool(encoder.body), encoder.detector if regions == "proposed" else None, tokenizer
+    )
+
+
+def train_phrases(
+    reader: RegionReader,
+    pictures: Sequence[CaptionedPicture],
+    config: CaptionConfig,
+    training: TrainingConfig,
+    run: TrainingRun,
+) -> RegionReader:
+    """The reader with what writes phrases, trained on the boxes given with pictures. Raises as `train_captions`."""
+    from chainrule.neural.conditional_model import ConditionalModel
+    from chainrule.training.pairs import TokenPairs, pairs_job
+    from chainrule.training.run import run_job
+
+    sources = [cells for item in pictures for cells in reader.cells(item)]
+    phrases = [phrase for item in pictures if item.boxes is not None for phrase in _kept(reader, item)]
+    targets = documents_of(reader.tokenizer.encode_texts(phrases).ids)
+    settled = CaptionConfig(
+        width=config.width,
+        dropout=config.dropout,
+        source_grid=(),
+        source_width=sources[0].shape[1],
+        max_source=len(sources[0]),
+    )
+    origin = {"family": PHRASES, "pictures": digest_of_captions(pictures)}
+    job = pairs_job(
+        TokenPairs(sources, list(targets)),
+        None,
+        (0, reader.tokenizer.vocabulary_size),
+        settled,
+        replace(training, valid_share=0, **shorter(training)),
+        origin,
+    )
+    folder = None if run.folder is None else run.folder / PHRASES
+    network, _ = run_job(job, replace(run, folder=folder))
+    return replace(reader, phrases=ConditionalModel(network))
+
+
+def _kept(reader: RegionReader, item: CaptionedPicture) -> Sequence[str]:
+    """The phrases of the boxes that the frame does not cut off."""
+    from chainrule.pictures.read_boxes import boxes_framed
+
+    assert item.picture is not None
+    assert item.boxes is not None
+    return boxes_framed(item.picture, item.boxes, reader.encoder.frame)
+
+
+def shorter(training: TrainingConfig) -> dict[str, Any]:
+    """The budget of a run that is short beside the main one."""
+    if training.minutes is not None:
+        return {"minutes": training.minutes * _SHARE}
+    steps = _STEPS if training.steps is None else max(1, int(training.steps * _SHARE))
+    return {"steps": min(_STEPS, steps), "epochs": None, "tokens": None}

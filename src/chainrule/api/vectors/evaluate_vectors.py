@@ -1,0 +1,156 @@
+"""Measures word vectors: against human ratings of word pairs, and by analogies."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.base.plain_tables import text_table
+from chainrule.drawing.rendering import html_table
+from chainrule.errors import SettingError
+from chainrule.vectors.analogies import Accuracy, Rule, accuracies, read_analogies, summed
+from chainrule.vectors.similarity import Agreement, Unknown, agreement, read_sets
+
+if TYPE_CHECKING:
+    import os
+
+    from chainrule.api.vectors.word_vectors import WordVectors
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class VectorsMeasurement:
+    """How well vectors agree with sets of pairs and answer analogies; `str` is a table of each.
+
+    similarity: a row for each set. analogies: a row for each section, then for all grammar sections, and for all.
+    by_ngrams: how many words of the sets are not in the vocabulary, but have vectors made of their n-grams.
+    """
+
+    similarity: list[Agreement] = field(default_factory=list)
+    analogies: list[Accuracy] = field(default_factory=list)
+    by_ngrams: int = 0
+
+    def __repr__(self) -> str:
+        return f"<VectorsMeasurement>\n{self}"
+
+    def __str__(self) -> str:
+        """The tables, for people."""
+        tables = [text_table(header, rows) for header, rows in self.tables()]
+        undefined = [one.name for one in self.similarity if math.isnan(one.spearman)]
+        if undefined:
+            tables.append(
+                f"{', '.join(undefined)}: no correlation; expected three known pairs or more, whose ratings and whose "
+                "cosines are not all equal"
+            )
+        return "\n\n".join(tables)
+
+    def _repr_html_(self) -> str:
+        return "".join(html_table("", header, rows) for header, rows in self.tables())
+
+    def tables(self) -> list[tuple[list[str], list[list[str]]]]:
+        """The header and the cells of each table that has rows."""
+        sets = [
+            [
+                one.name,
+                f"{one.pairs:,} of {one.of:,}",
+                *(_correlation(one.spearman), _interval(one.spearman_interval)),
+                *(_correlation(one.pearson), _interval(one.pearson_interval)),
+            ]
+            for one in self.similarity
+        ]
+        sections = [
+            [one.section, f"{one.questions:,} of {one.of:,}", f"{one.share:.1%}" if one.questions else ""]
+            for one in self.analogies
+        ]
+        tables = [
+            (["", "pairs", "Spearman", "95 %", "Pearson", "95 %"], sets),
+            (["", "questions", "right"], sections),
+        ]
+        return [(header, rows) for header, rows in tables if rows]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The correlation of each set and the accuracy of each section, by name: a row for pandas."""
+        correlations = {f"{one.name}_spearman": one.spearman for one in self.similarity}
+        accuracies = {f"{one.section}_accuracy": one.share for one in self.analogies}
+        return {**correlations, **accuracies, "by_ngrams": self.by_ngrams}
+
+    def as_json(self) -> dict[str, Any]:
+        """All figures for JSON, with null for those that are not finite."""
+        return {
+            "similarity": [one.as_json() for one in self.similarity],
+            "analogies": [one.as_json() for one in self.analogies],
+            "by_ngrams": self.by_ngrams,
+        }
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """A row for each set of pairs, then for each section of analogies: for pandas.DataFrame."""
+        sets = [
+            {
+                "set": one.name,
+                "measured": one.pairs,
+                "of": one.of,
+                "spearman": one.spearman,
+                "pearson": one.pearson,
+            }
+            for one in self.similarity
+        ]
+        sections = [
+            {"set": one.section, "measured": one.questions, "of": one.of, "accuracy": one.share}
+            for one in self.analogies
+        ]
+        return [*sets, *sections]
+
+
+def _correlation(value: float) -> str:
+    return "" if math.isnan(value) else f"{value:.3f}"
+
+
+def _interval(bounds: tuple[float, float]) -> str:
+    return "" if math.isnan(bounds[0]) else f"{bounds[0]:.2f} to {bounds[1]:.2f}"
+
+
+@shows_progress
+def evaluate_vectors(
+    vectors: WordVectors,
+    *,
+    similarity: str | os.PathLike[str] | None = None,
+    analogies: str | os.PathLike[str] | None = None,
+    restrict: int | None = None,
+    rule: Rule = "add",
+    unknown: Unknown = "skip",
+    progress: ProgressOption = None,
+) -> VectorsMeasurement:
+    """Measures how well cosines agree with human ratings of word pairs, and how many analogies are answered right.
+
+    similarity: a file of pairs, or a folder of such files. analogies: a file of questions. restrict: use only this many
+    of the most frequent words for analogies. rule, unknown: as in `WordVectors.analogy`, and how unknown words of pairs
+    count: skip or zero. Raises TextError, SettingError.
+
+    good:  chainrule.evaluate_vectors(vectors, similarity="word-sim/").similarity[0].spearman
+    """
+    if similarity is None and analogies is None:
+        raise SettingError("there is nothing to measure with; give similarity, a set of pairs, or analogies, or both")
+    for name, is_given in {"restrict": restrict is not None, "rule": rule != "add"}.items():
+        if is_given and analogies is None:
+            raise SettingError(f"{name} is for analogies; leave it out, or give analogies")
+    if similarity is None and unknown != "skip":
+        raise SettingError("unknown is for similarity; leave it out, or give a set of pairs")
+    if restrict is not None and restrict < 1:
+        raise SettingError(f"restrict is {restrict}; expected 1 or more")
+    sets = {} if similarity is None else read_sets(similarity)
+    agreements = [agreement(name, pairs, vectors.vector_of, unknown) for name, pairs in sets.items()]
+    asked = {word for pairs in sets.values() for pair in pairs for word in (pair.first, pair.second)}
+    by_ngrams = sum(word not in vectors and vectors.vector_of(word) is not None for word in asked)
+    if analogies is None:
+        return VectorsMeasurement(similarity=agreements, by_ngrams=by_ngrams)
+    directions = vectors.directions[:restrict]
+
+    def row_of(word: str) -> int | None:
+        row = vectors.row_of(word)
+        return None if row is None or row >= len(directions) else row
+
+    sections = accuracies(read_analogies(analogies), row_of, directions, rule, callback(progress))
+    grammar = [one for one in sections if one.section.startswith("gram")]
+    totals = [*([summed("all of grammar", grammar)] if grammar else []), summed("all", sections)]
+    return VectorsMeasurement(similarity=agreements, analogies=[*sections, *totals], by_ngrams=by_ngrams)

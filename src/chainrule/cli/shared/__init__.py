@@ -1,0 +1,1 @@
+"""What several verbs share: options, reading texts, opening models, output."""

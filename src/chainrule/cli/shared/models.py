@@ -1,0 +1,127 @@
+"""Helpers for models that several verbs share: open one, save one, check before the work that one may be written."""
+
+from __future__ import annotations
+
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, overload
+
+from chainrule.cli.shared.screen import note
+from chainrule.errors import OutputError, SettingError
+
+if TYPE_CHECKING:
+    from chainrule.api.conditional.caption_model import CaptionModel
+    from chainrule.api.conditional.pair_model import TextPairModel
+    from chainrule.api.models.model import Kind, Model
+    from chainrule.base.progress import Progress
+    from chainrule.text.tokenizer_config import TokenizerConfig
+    from chainrule.text.vocabulary import Markers
+
+
+@overload
+def open_model(
+    path: Path,
+    tokenizer: TokenizerConfig | str | None,
+    markers: Markers | None,
+    progress: Progress,
+    *,
+    kind: type[Kind],
+    allow_pickle: bool = False,
+) -> Kind: ...
+
+
+@overload
+def open_model(
+    path: Path,
+    tokenizer: TokenizerConfig | str | None,
+    markers: Markers | None,
+    progress: Progress,
+    *,
+    allow_pickle: bool = False,
+) -> Model: ...
+
+
+def open_model(
+    path: Path,
+    tokenizer: TokenizerConfig | str | None,
+    markers: Markers | None,
+    progress: Progress,
+    *,
+    kind: type[Model] | None = None,
+    allow_pickle: bool = False,
+) -> Model:
+    """Opens a model, with notes on what its file lacks. kind: the kind that it must be.
+
+    Raises ModelFormatError, SettingError.
+    """
+    from chainrule.api.models.load_model import load
+    from chainrule.api.models.model import as_kind
+
+    model = load(path, tokenizer=tokenizer, markers=markers, allow_pickle=allow_pickle, progress=progress)
+    for warning in model.record.get("warnings", []) if path.is_file() else []:
+        note(warning)
+    return model if kind is None else as_kind(model, kind)
+
+
+def is_arpa(path: Path) -> bool:
+    """Whether this is the name of an ARPA file."""
+    from chainrule.ngram.arpa.lines import ARPA_SUFFIXES
+
+    return path.name.endswith(ARPA_SUFFIXES)
+
+
+def is_model(folder: Path) -> bool:
+    """Whether a folder holds a finished model."""
+    from chainrule.storage.config_json import CONFIG
+
+    return (folder / CONFIG).exists()
+
+
+def labels_inputs(model: Path) -> bool:
+    """Whether a path is the folder of a classifier."""
+    from chainrule.storage.model_folder import saved_family
+
+    return saved_family(model) == "classifier"
+
+
+def save_or_keep(
+    model: Model | TextPairModel | CaptionModel, target: Path, *, overwrite: bool, progress: Progress
+) -> None:
+    """Saves a model after the work; if `target` can no longer be written, under a new name next to it.
+
+    Raises OutputError, which says where the model is.
+    """
+    try:
+        model.save(target, overwrite=overwrite, progress=progress)
+    except OutputError as error:
+        beside = _free_name(target)
+        try:
+            model.save(beside, progress=progress)
+        except OutputError:
+            raise error from None
+        raise OutputError(f"{error}. The model is not lost: it was saved as {beside}") from error
+
+
+def _free_name(target: Path) -> Path:
+    """lm-2 for lm, lm-2.arpa.gz for lm.arpa.gz."""
+    stem, dot, suffix = target.name.partition(".arpa")
+    names = (target.with_name(f"{stem}-{number}{dot}{suffix}") for number in count(2))
+    return next(name for name in names if not name.exists())
+
+
+def check_model_target(target: Path, *, overwrite: bool, compact: bool = False) -> None:
+    """Checks, before the work, that a model folder or an ARPA file may be written.
+
+    compact: whether the model will be compact. Raises OutputError, SettingError.
+    """
+    from chainrule.base.files import check_new_file
+    from chainrule.storage.model_folder import check_target
+
+    if not is_arpa(target):
+        check_target(target, overwrite=overwrite)
+        return
+    if compact:
+        raise SettingError(f"{target}: an ARPA file has no compact form; name a folder, or leave out --compact")
+    if target.is_dir():
+        raise OutputError(f"{target}: is a folder; an ARPA model is a file, so choose another name")
+    check_new_file(target, overwrite=overwrite)

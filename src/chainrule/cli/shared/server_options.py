@@ -1,0 +1,48 @@
+"""The options of verbs that can ask a server in place of a model on this machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import CycloptsError, Parameter
+
+from chainrule.cli.shared.key_file import key_in
+
+if TYPE_CHECKING:
+    from chainrule.serving.client import Client
+
+ModelOrName = Annotated[
+    Path | None,
+    Parameter(
+        help="A model: our folder or one of Hugging Face; an ARPA, KenLM binary, GGUF or llama2.c file. With --url, "
+        "the name of one on the server; not needed if it has only one."
+    ),
+]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class ServerOptions:
+    """A server, and the key to it."""
+
+    url: Annotated[
+        str | None, Parameter(help="Ask a server with OpenAI's interface, such as http://127.0.0.1:8000/v1.")
+    ] = None
+    api_key_file: Annotated[Path | None, Parameter(help="With --url: a file with the key that the server wants.")] = (
+        None
+    )
+
+    def client(self, model: Path | None) -> Client | None:
+        """The server, if there is one to ask. Raises CycloptsError, SettingError, TextError."""
+        from chainrule.serving.client import Client
+
+        if self.url is not None:
+            key = None if self.api_key_file is None else key_in(self.api_key_file)
+            return Client(self.url, None if model is None else str(model), key)
+        if self.api_key_file is not None:
+            raise CycloptsError(msg="--api-key-file is for a server; name it with --url.")
+        if model is None:
+            raise CycloptsError(msg="A model is missing: name one, or a server with --url.")
+        return None

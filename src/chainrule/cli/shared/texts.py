@@ -1,0 +1,215 @@
+"""The options that say how to read texts, the same for every verb, and notes on what was read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import CycloptsError, Parameter
+
+from chainrule.cli.shared.arguments import WholeNumber
+from chainrule.cli.shared.screen import count_of, note
+from chainrule.errors import SettingError
+from chainrule.text.reading import SUFFIXES, EncodingErrors, Reading, document_in
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from chainrule.structures.treebank import Treebank
+    from chainrule.text.corpus import Corpus, Source
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class TextOptions:
+    """How to read the texts of a verb."""
+
+    document: Annotated[
+        Literal["line", "file", "record", "tree"] | None,
+        Parameter(
+            help="What is a document. By default a record of .jsonl, .ndjson and .parquet files, and a line of others. "
+            "record: read standard input and other files as JSON lines; line: split the text of records into lines; "
+            "tree: a tree in brackets, CoNLL-U (.conllu) or JSON lines, as a text of brackets."
+        ),
+    ] = None
+    field: Annotated[str, Parameter(help="The field of a record, or the Parquet column, with the text.")] = "text"
+    encoding_errors: Annotated[
+        EncodingErrors,
+        Parameter(help="What to do about bytes that are not UTF-8: fail, replace them by U+FFFD, or skip them."),
+    ] = "strict"
+    suffixes: Annotated[
+        tuple[str, ...],
+        Parameter(
+            help=f"Which files of a folder to read, also compressed; by default {' '.join(SUFFIXES)}. "
+            "Put texts before it.",
+            show_default=False,
+            consume_multiple=True,
+            negative=(),
+        ),
+    ] = SUFFIXES
+
+    @property
+    def reading(self) -> Reading:
+        """Raises SettingError."""
+        if self.document == "tree":
+            raise SettingError("--document tree is not for this: it reads lines, files or records")
+        return Reading(
+            document=self.document,
+            field=self.field,
+            encoding_errors=self.encoding_errors,
+            suffixes=tuple(self.suffixes),
+        )
+
+    def source(self, *texts: str) -> Corpus | Treebank:
+        """As `corpus`, or trees."""
+        if self.document == "tree":
+            from chainrule.structures.treebank import Treebank
+
+            check_read_once(*texts)
+            return Treebank.of(texts)
+        return self.corpus(*texts)
+
+    def corpus(self, *texts: str) -> Corpus:
+        """Raises TextError, SettingError; CycloptsError where standard input is named twice."""
+        from chainrule.text.corpus import Corpus
+
+        check_read_once(*texts)
+        return Corpus.of(texts, self.reading)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class MixOptions:
+    """Several texts mixed into one."""
+
+    mix: Annotated[
+        tuple[str, ...],
+        Parameter(
+            help="Mix texts by their share of the bytes, in place of TEXTS: news.txt=0.3 books/=0.7. The scarcest text "
+            "is used whole; documents of the others are sampled.",
+            consume_multiple=True,
+            negative=(),
+        ),
+    ] = ()
+    mix_bytes: Annotated[
+        int | None,
+        WholeNumber,
+        Parameter(
+            help="How many bytes to mix: texts too short for their share are repeated, which suits networks, but "
+            "distorts the counts of n-grams. By default, as many as the scarcest text allows, and none is repeated."
+        ),
+    ] = None
+    mix_seed: Annotated[int, WholeNumber, Parameter(help="The seed for sampling documents.")] = 0
+
+    def source(self, texts: tuple[str, ...], reading: TextOptions) -> Source:
+        """The texts, or the mix. Raises TextError, SettingError; CycloptsError where there is neither or both."""
+        if self.mix_bytes is not None and not self.mix:
+            raise CycloptsError(msg="--mix-bytes needs --mix.")
+        if texts and self.mix:
+            raise CycloptsError(msg="TEXTS and --mix are both given; name all texts in --mix, each with its share.")
+        if texts:
+            return reading.source(*texts)
+        if not self.mix:
+            raise CycloptsError(msg="TEXTS is missing; put it before options that take several words.")
+        from chainrule.text.mix import Mix
+
+        return Mix.of(
+            dict(with_shares("--mix", self.mix)), seed=self.mix_seed, size=self.mix_bytes, reading=reading.reading
+        )
+
+
+def text_for(models: Sequence[Path], reading: TextOptions, *texts: str) -> Corpus | Treebank:
+    """Texts for models to read: without --document, a document is what it was in their training, with a note.
+
+    Where models disagree, the options decide, also with a note. Raises as `TextOptions.corpus`; ModelFormatError.
+    """
+    from chainrule.text.corpus import read_as
+
+    records = {str(model): _record(model) for model in models}
+    are_of_trees = any((record.get("reading") or {}).get("document") == "tree" for record in records.values())
+    if reading.document == "tree" or (are_of_trees and reading.document is None):
+        return replace(reading, document="tree").source(*texts)
+    by_options = reading.corpus(*texts)
+    known = {name: read_as(by_options, document_in(record)) for name, record in records.items() if "reading" in record}
+    if len({corpus.documents for corpus in known.values()}) > 1:
+        trained = ", ".join(f"{_document_kinds(corpus)} in the training of {name}" for name, corpus in known.items())
+        note(f"a document was {trained}; here it is {_document_kinds(by_options)}; --document changes that")
+        return by_options
+    name, corpus = next(iter(known.items()), ("", by_options))
+    if corpus.documents != by_options.documents:
+        note(f"a document is {_document_kinds(corpus)}, as in the training of {name}; --document changes that")
+    return corpus
+
+
+def _record(model: Path) -> dict[str, Any]:
+    """The record of a model's training; empty for a file, and for a Hugging Face model."""
+    from chainrule.storage.config_json import read_config
+    from chainrule.storage.hugging_face import is_hugging_face
+
+    return read_config(model).record if model.is_dir() and not is_hugging_face(model) else {}
+
+
+def _document_kinds(corpus: Corpus) -> str:
+    """What its documents are, in words."""
+    return " or ".join({"line": "a line", "file": "a whole file", "record": "a record"}[d] for d in corpus.documents)
+
+
+DEFAULT_READING = TextOptions()
+NO_MIX = MixOptions()
+
+
+def check_read_once(*texts: str | None) -> None:
+    """Raises CycloptsError where standard input is named twice: it cannot be read again."""
+    if texts.count("-") > 1:
+        raise CycloptsError(msg="Standard input, -, can be read only once.")
+
+
+def note_repairs(*sources: Source) -> None:
+    """Notes, after reading, in how many places texts were not UTF-8."""
+    repaired = {name: places for source in sources for name, places in source.record.get("repaired", {}).items()}
+    for name, places in repaired.items():
+        note(f"{name}: not UTF-8 in {count_of(places, 'place')}, replaced or skipped as you asked")
+
+
+def with_shares(option: str, values: tuple[str, ...]) -> list[tuple[str, str]]:
+    """Parses NAME=SHARE. Raises CycloptsError, also where a file is named twice."""
+    from chainrule.base.files import describe_duplicate
+
+    pairs = [(name, share) for name, _, share in (value.rpartition("=") for value in values)]
+    for value, (name, share) in zip(values, pairs, strict=True):
+        if not name or not share:
+            raise CycloptsError(msg=f"{option} takes names with their shares, such as news.txt=0.3, not {value}.")
+    twice = describe_duplicate([name for name, _ in pairs])
+    if twice is not None:
+        raise CycloptsError(msg=f"{option} names {twice}.")
+    return pairs
+
+
+def note_lost_fields(source: Corpus | Treebank) -> None:
+    """Notes, after writing, that only the text of records was written."""
+    from chainrule.structures.treebank import Treebank
+
+    if isinstance(source, Treebank):
+        return
+    if any(source.reading.format_of(file) != "plain" for files in source.files for file in files):
+        note(f"only the field {source.reading.field} of the records was written; other fields were left out")
+
+
+def note_mix(source: Source) -> None:
+    """Notes, after reading, how much of each text a mix has."""
+    for text in source.record.get("mix", {}).get("texts", []):
+        names, drawn, total = ", ".join(text["sources"]), text["documents"], text["of_documents"]
+        times = text["bytes"] / max(text["of_bytes"], 1)
+        how_often = f", read {times:.1f} times" if drawn > total else ""
+        note(
+            f"{names}: {drawn:,} of {total:,} documents, {text['bytes']:,} bytes, a share of {text['share']}{how_often}"
+        )
+
+
+def check_text_target(path: Path, source: Corpus | Treebank | None, *, overwrite: bool) -> None:
+    """Checks, before the work, that a file may be written. source: the text to read. Raises OutputError."""
+    from chainrule.base.files import check_new_file
+
+    inputs = [] if source is None else [file for files in source.files for file in files if file != "-"]
+    check_new_file(path, overwrite=overwrite, inputs=inputs)

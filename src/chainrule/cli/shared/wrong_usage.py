@@ -1,0 +1,201 @@
+"""Error messages in the words of the command line: its options and arguments."""
+
+from __future__ import annotations
+
+import re
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cyclopts import CycloptsError, MissingArgumentError, UnknownOptionError, UnusedCliTokensError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from inspect import BoundArguments
+
+    from cyclopts import App, ArgumentCollection
+
+_OPTION = re.compile("--[a-z][a-z-]*(=.*)?")
+_NO_FILE = re.compile("There is no option (--[^ ]+) ")  # as file_or_dash words it
+_SWAPPED = "{} is not a model, and {} is: are they swapped?"
+_MISSPELT, _ALIKE = 0.9, 0.75  # similarity to another option: surely meant, perhaps meant
+# Settings of the library whose options are named otherwise.
+_RENAMED = {
+    "n": "--number",
+    "allowed": "--allow",
+    "banned": "--ban",
+    "validation": "--valid",
+    "min_count": "--vocabulary-min-count",
+}
+_OF_OTHER_VERBS = {"allow_pickle": "--allow-pickle", "resume": "--resume"}  # whatever verb opens the model
+_MODELS = ("model", "models")  # parameters for models
+_TEXTS = (
+    "text",
+    "texts",
+    "prompt",
+    "sentence",
+    "target",
+    "data",
+    "test",
+    "tune",
+    "heldout",
+    "valid",
+    "for_text",
+    "lists",
+)
+
+
+def usage_message(error: CycloptsError, verb: App, arguments: list[str]) -> str:
+    """The message for a wrong argument of a verb."""
+    if isinstance(error, MissingArgumentError) and error.argument is not None and error.keyword is None:
+        greedy = [name for name in _greedy_options(verb) if name in arguments]
+        return f"{error.argument.name} is missing{f'; put it before {greedy[0]}' if greedy else ''}."
+    if isinstance(error, UnknownOptionError):
+        return _no_such_option(error.token.keyword or error.token.value, verb)
+    if isinstance(error, UnusedCliTokensError):
+        unknown = _unknown_options(arguments, verb)
+        if unknown:
+            return _no_such_option(unknown[0], verb)
+        return _unused(error.unused_tokens or [], verb, arguments)
+    message = " ".join(str(error).split())
+    misspelt = _NO_FILE.match(message)
+    return message if misspelt is None else message + _alike(misspelt[1], _options(verb))
+
+
+def _unused(words: list[str], verb: App, arguments: list[str]) -> str:
+    """The message for arguments beyond those that a verb takes."""
+    names = {argument.name for argument in _arguments(verb)}
+    _, *positional = (word for word in arguments if not word.startswith("-"))  # after the verb
+    model = next((word for word in words if _is_model(word)), None)
+    if "MODEL" in names and model is not None and not _is_model(positional[0]):
+        return _SWAPPED.format(positional[0], model)
+    advice = ""
+    if {"PROMPT", "SENTENCE"} & names:
+        advice = "; put quotes around a text of several words"
+    elif verb.name == ("complete",):
+        advice = "; complete reads texts from standard input"
+    elif verb.name == ("caption",):
+        advice = "; name one picture, a folder of them, or - for a list on standard input"
+    return f"There is no use for {' '.join(words)}{advice}."
+
+
+def check_no_option_is_text(bound: BoundArguments, verb: App, arguments: list[str]) -> None:
+    """Raises CycloptsError if an argument looks like a misspelt option."""
+    texts = {value for value in bound.arguments.values() if isinstance(value, str) and _OPTION.fullmatch(value)}
+    misspelt = next((word for word in _before_dashes(arguments) if word in texts), None)
+    if misspelt is not None and misspelt in _unknown_options(arguments, verb):
+        raise CycloptsError(msg=f"{_no_such_option(misspelt, verb)} Put a text that begins like an option after --.")
+
+
+def misplaced_model(bound: BoundArguments) -> str | None:
+    """The message for a command that failed because a model was given as a text, or both were swapped; else None."""
+    model_names = (*_MODELS, "texts") if bound.arguments.get("text") else _MODELS  # then compare takes models
+    given = list(_paths(bound))
+    no_model = next((value for name, value in given if name in model_names and not _is_model(value)), None)
+    text_names = set(_TEXTS).difference(model_names)
+    misplaced = next(((name, value) for name, value in given if name in text_names and _is_model(value)), None)
+    if misplaced is None:
+        return None
+    name, model = misplaced
+    if no_model is not None:
+        return _SWAPPED.format(no_model, model)
+    return None if name in ("prompt", "sentence") else f"{model} is a model, where a text is expected."
+
+
+def in_options(message: str, verb: App) -> str:
+    """Translates a message of the library, which names settings as in Python, to the options of a verb.
+
+    top_p is 2              --top-p is 2
+    use markers='skip'      use --markers skip
+    leave mixed=True out    leave --mixed out
+    """
+    names = {name.removeprefix("--").replace("-", "_"): name for name in _options(verb)}
+    names |= {setting: name for setting, name in _RENAMED.items() if name in names.values()}
+
+    def option_of(match: re.Match[str]) -> str:
+        setting, value = match.groups()
+        name = names.get(setting) or _OF_OTHER_VERBS.get(setting)
+        if name is None:
+            return match[0]
+        if value == "False":
+            return f"--no-{name.removeprefix('--')}"
+        return name if value in ("True", "...") else f"{name} {value.strip(chr(39))}"
+
+    message = _SETTING.sub(option_of, message)
+    message = _SNAKE.sub(lambda match: names.get(match[0], match[0]), message)
+    first, separator, rest = message.partition(" is ")  # how most messages about a setting out of range begin
+    return f"{names.get(first, first)}{separator}{rest}"
+
+
+def with_flags(note: str) -> str:
+    """A note of the library, whose settings with a value are shown as options: memory='stream' as --memory stream."""
+    return _SETTING.sub(lambda match: f"--{match[1].replace('_', '-')} {match[2].strip(chr(39))}", note)
+
+
+# Settings with a value, and settings of several words; not part of a path, a quotation or an option.
+_SETTING = re.compile(r"(?<![\w./'\"-])([a-z]\w*)=('[^']*'|True|False|\.\.\.|[\d.]*\d)")
+_SNAKE = re.compile(r"(?<![\w./'\"-])[a-z]+(?:_[a-z]+)+(?![\w/'\"=-]|\.\w)")
+
+
+def _no_such_option(option: str, verb: App) -> str:
+    name = option.split("=")[0]
+    options = _options(verb)
+    positional = {argument.name for argument in _arguments(verb) if not argument.name.startswith("-")}
+    if name.strip("-").upper() in positional:
+        shown = " ".join(argument.name for argument in _arguments(verb) if argument.name in positional - {"*"})
+        return f"There is no option {name}; give {name.strip('-').upper()} by its position, as in {shown}."
+    return f"There is no option {name}.{_alike(name, options)}"
+
+
+def _alike(option: str, options: Iterable[str]) -> str:
+    """A question naming the options that an unknown one may stand for; empty if there are none."""
+    known, words = sorted(options), set(option.strip("-").split("-"))
+    alike = get_close_matches(option, known, 1, _MISSPELT)
+    alike = alike or [name for name in known if words <= set(name.strip("-").split("-"))]
+    alike = alike or get_close_matches(option, known, 1, _ALIKE)
+    return f" Did you mean {' or '.join(alike)}?" if alike else ""
+
+
+def _arguments(verb: App) -> ArgumentCollection:
+    return verb.assemble_argument_collection()
+
+
+def _options(verb: App) -> set[str]:
+    """Without the negative forms."""
+    return {name for argument in _arguments(verb) for name in argument.names if name.startswith("--")}
+
+
+def _greedy_options(verb: App) -> Iterator[str]:
+    """Options that take all words that follow them."""
+    for argument in _arguments(verb):
+        if argument.parameter.consume_multiple:
+            yield from (name for name in argument.names if name.startswith("-"))
+
+
+def _unknown_options(arguments: list[str], verb: App) -> list[str]:
+    negatives = {name for argument in _arguments(verb) for name in argument.negatives}
+    options = {"--help", "--version"} | _options(verb) | negatives
+    return [word for word in _before_dashes(arguments) if _OPTION.fullmatch(word) and word.split("=")[0] not in options]
+
+
+def _before_dashes(arguments: list[str]) -> list[str]:
+    return arguments[: arguments.index("--")] if "--" in arguments else arguments
+
+
+def _paths(bound: BoundArguments) -> Iterator[tuple[str, str]]:
+    """The arguments that may be paths, with the names of their parameters."""
+    for name, value in bound.arguments.items():
+        for path in value if isinstance(value, tuple) else (value,):
+            if isinstance(path, str | Path):
+                yield name, str(path)
+
+
+def _is_model(name: str) -> bool:
+    from chainrule.cli.shared.models import is_arpa, is_model
+    from chainrule.ngram.kenlm.header import is_binary
+
+    path = Path(name)
+    try:
+        return is_model(path) or (path.is_file() and (is_arpa(path) or is_binary(path)))
+    except OSError:  # such as a text that is too long for a name, or a file that may not be read
+        return False

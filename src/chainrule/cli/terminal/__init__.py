@@ -1,0 +1,1 @@
+"""Prompts at a terminal: a conversation, and a menu of completions."""

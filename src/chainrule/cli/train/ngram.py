@@ -1,0 +1,337 @@
+"""chainrule train ngram and uniform: reads texts, writes a model folder, prints a summary."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import CycloptsError, Parameter
+
+from chainrule.cli.shared.arguments import (
+    DEFAULT_TOKENIZER,
+    Json,
+    MarkerRule,
+    Memory,
+    ModelOutput,
+    Output,
+    Overwrite,
+    TextFile,
+    TextFiles,
+    TokenizerOptions,
+    WholeNumber,
+)
+from chainrule.cli.shared.models import check_model_target, is_arpa, save_or_keep
+from chainrule.cli.shared.screen import count_of, note, note_plan, print_json, progress_bar
+from chainrule.cli.shared.texts import (
+    DEFAULT_READING,
+    NO_MIX,
+    MixOptions,
+    TextOptions,
+    check_read_once,
+    note_mix,
+    note_repairs,
+)
+from chainrule.cli.train.smoothing_options import DEFAULT_SMOOTHING, SmoothingOptions, estimates_table, tuned_line
+from chainrule.errors import SettingError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from _typeshed import DataclassInstance
+
+    from chainrule.api.models.model import Model
+    from chainrule.ngram.config import NGramConfig
+    from chainrule.text.corpus import Source
+
+
+def ngram(
+    *texts: Annotated[TextFiles, Parameter(required=False)],
+    output: ModelOutput,
+    order: Annotated[int, WholeNumber, Parameter(help="The longest n-grams; contexts are order - 1 tokens long.")] = 5,
+    tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
+    counts: Annotated[
+        tuple[str, ...],
+        Parameter(
+            help="Train on files of counts, in the format of chainrule count, SRILM and Google; several are added up. "
+            "Without --tokenizer, it is recognised by marks in the words, or else is whitespace.",
+            consume_multiple=True,
+            negative=(),
+        ),
+    ] = (),
+    smoothing: SmoothingOptions = DEFAULT_SMOOTHING,
+    tune: Annotated[
+        TextFile | None,
+        Parameter(help="Choose weights, discounts or the constant that make this held-out text likeliest."),
+    ] = None,
+    compact: Annotated[
+        bool, Parameter(negative=(), help="Quantise and pack the model, to a fifth of the size.")
+    ] = False,
+    spark: Annotated[
+        str | None,
+        Parameter(
+            help="Count on Spark: local[2] for two processes here, or the address of a cluster. The model is the same."
+        ),
+    ] = None,
+    shards: Annotated[
+        int | None,
+        WholeNumber,
+        Parameter(
+            help="With --spark: estimate there, too, and write a model in about as many files, which may be larger "
+            "than this machine's memory."
+        ),
+    ] = None,
+    memory: Memory = None,
+    markers: MarkerRule = "error",
+    reading: TextOptions = DEFAULT_READING,
+    mixing: MixOptions = NO_MIX,
+    overwrite: Overwrite = False,
+    json: Json = False,
+) -> None:
+    """An n-gram model, by default with modified Kneser-Ney smoothing.
+
+        $ chainrule train ngram corpus.txt -o lm/
+
+    The default is interpolated, like KenLM's lmplz; see --smoothing for others.
+    """
+    heldout = None
+    if tune is not None:
+        check_read_once(*texts, *counts, tune)
+        if tune in texts:
+            note(f"{tune}: is also trained on, so tuning on it leaves nothing for unseen words")
+        heldout = reading.corpus(tune)
+    config = smoothing.config(order)
+    if config.folder_only and is_arpa(output):
+        raise SettingError(f"{output}: {config.folder_only} cannot be written as ARPA; name a folder")
+    if config.folder_only and compact:
+        raise SettingError(f"{config.folder_only} has no compact form; leave out --compact")
+    if counts:
+        if texts or mixing != NO_MIX:
+            raise CycloptsError(msg="TEXTS and --counts are both given; train on one or the other.")
+        if memory is not None:
+            raise CycloptsError(msg="--memory bounds the counting of texts; --counts are counted already.")
+        check_read_once(*counts)
+        _train_counts(counts, config, output, tokenizer, overwrite=overwrite, json=json, tune=heldout, compact=compact)
+        return
+    if spark is not None:
+        if memory is not None:
+            raise CycloptsError(msg="--memory bounds the counting on this machine; with --spark, leave it out.")
+        if mixing != NO_MIX or reading != DEFAULT_READING:
+            raise CycloptsError(
+                msg="--spark reads plain text, a document a line, without --mix and the options of texts: give "
+                "chainrule.spark.train in Python a data frame of the documents."
+            )
+        if shards is not None and (compact or is_arpa(output)):
+            raise CycloptsError(
+                msg="--shards is for a folder that is not compact: leave out --compact, or name a folder."
+            )
+        _train_on_spark(
+            spark,
+            texts,
+            config,
+            output,
+            tokenizer,
+            markers,
+            tune=heldout,
+            shards=shards,
+            overwrite=overwrite,
+            json=json,
+            compact=compact,
+        )
+        return
+    if shards is not None:
+        raise CycloptsError(msg="--shards needs --spark; chainrule convert --shards cuts a model that is trained.")
+    source = mixing.source(texts, reading)
+    _train(
+        source,
+        config,
+        output,
+        tokenizer,
+        markers,
+        overwrite=overwrite,
+        json=json,
+        tune=heldout,
+        compact=compact,
+        memory=memory,
+    )
+
+
+def uniform(
+    *texts: Annotated[TextFiles, Parameter(required=False)],
+    output: Output,
+    tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
+    markers: MarkerRule = "error",
+    reading: TextOptions = DEFAULT_READING,
+    mixing: MixOptions = NO_MIX,
+    overwrite: Overwrite = False,
+    json: Json = False,
+) -> None:
+    """Every token equally likely: the floor for any comparison.
+
+        $ chainrule train uniform corpus.txt -o uniform/
+
+    Learns the vocabulary and nothing else.
+    """
+    from chainrule.uniform import UniformConfig
+
+    _train(mixing.source(texts, reading), UniformConfig(), output, tokenizer, markers, overwrite=overwrite, json=json)
+
+
+def _train(
+    source: Source,
+    config: DataclassInstance,
+    output: Path,
+    tokenizer: TokenizerOptions,
+    markers: Any,
+    *,
+    overwrite: bool,
+    json: bool,
+    tune: Source | None = None,
+    compact: bool = False,
+    memory: str | None = None,
+) -> None:
+    from chainrule.api.training.train import train
+
+    check_model_target(output, overwrite=overwrite, compact=compact)
+    began = time.perf_counter()
+    with progress_bar() as progress:
+        model = train(
+            source,
+            config,
+            tokenizer=tokenizer.config(),
+            markers=markers,
+            progress=progress,
+            tune=tune,
+            memory=memory,
+            on_plan=note_plan,
+        )
+        if compact:
+            model = model.compact(progress)
+        save_or_keep(model, output, overwrite=overwrite, progress=progress)
+    note_repairs(source, *([] if tune is None else [tune]))
+    note_mix(source)
+    _print_result(model, output, began, json=json)
+
+
+def _train_on_spark(
+    master: str,
+    texts: tuple[str, ...],
+    config: NGramConfig,
+    output: Path,
+    tokenizer: TokenizerOptions,
+    markers: Any,
+    *,
+    tune: Source | None,
+    shards: int | None,
+    overwrite: bool,
+    json: bool,
+    compact: bool,
+) -> None:
+    from chainrule.spark import local_session
+    from chainrule.spark import train as train_on_spark
+
+    check_read_once(*texts)
+    if not texts or "-" in texts:
+        raise CycloptsError(msg="--spark reads files; name one or more.")
+    check_model_target(output, overwrite=overwrite, compact=compact)
+    began = time.perf_counter()
+    with progress_bar() as progress:
+        progress("starting Spark", 0, None)
+        with local_session(master) as session:
+            model = train_on_spark(
+                session,
+                texts,
+                config,
+                tokenizer=tokenizer.config(),
+                markers=markers,
+                tune=tune,
+                shards=shards,
+                progress=progress,
+            )
+        if compact:
+            model = model.compact(progress)
+        save_or_keep(model, output, overwrite=overwrite, progress=progress)
+    _print_result(model, output, began, json=json)
+
+
+def _train_counts(
+    counts: tuple[str, ...],
+    config: NGramConfig,
+    output: Path,
+    tokenizer: TokenizerOptions,
+    *,
+    overwrite: bool,
+    json: bool,
+    tune: Source | None,
+    compact: bool,
+) -> None:
+    from chainrule.api.training.counts import train_counts
+    from chainrule.base.files import describe_duplicate
+
+    if twice := describe_duplicate(counts):
+        raise CycloptsError(msg=f"--counts names {twice}; its counts would be doubled.")
+    check_model_target(output, overwrite=overwrite, compact=compact)
+    began = time.perf_counter()
+    chosen = None if tokenizer == DEFAULT_TOKENIZER else tokenizer.config()
+    with progress_bar() as progress:
+        model = train_counts(counts, config, tokenizer=chosen, progress=progress, tune=tune)
+        if compact:
+            model = model.compact(progress)
+        save_or_keep(model, output, overwrite=overwrite, progress=progress)
+    if chosen is None:
+        name = model.tokenizer.name
+        marks = "no marks of a tokenizer" if name == "whitespace" else "its marks"
+        note(f"the tokenizer is {name}: the counted words have {marks}, and no --tokenizer was given")
+    _print_result(model, output, began, json=json)
+
+
+def _print_result(model: Model, output: Path, began: float, *, json: bool) -> None:
+    from chainrule.base.memory import peak_memory
+
+    summary = {
+        "model": str(output),
+        "vocabulary": model.vocabulary_size,
+        "bytes": sum(path.stat().st_size for path in (output.iterdir() if output.is_dir() else [output])),
+        "total_seconds": time.perf_counter() - began,
+        "peak_memory_bytes": peak_memory(),
+    }
+    if json:
+        print_json({**model.record, **summary})
+    else:
+        _print_summary(model.record, summary)
+
+
+def _print_summary(record: dict[str, Any], summary: dict[str, Any]) -> None:
+    unknown = record["unknown_tokens"]
+    share = f", {unknown / record['tokens']:.2%} of the tokens unknown" if unknown else ""
+    print(
+        f"{summary['model']}: {record['family']} model of {record['tokens']:,} tokens "
+        f"in {count_of(record['documents'], 'document')}, "
+        f"vocabulary {summary['vocabulary']:,}{share}"
+    )
+    if "discounts" in record:
+        print(estimates_table(record))
+        _note_fallback([discounts for discounts in record["discounts"] if not discounts["estimated"]])
+    if impossible := record.get("impossible_types"):
+        note(
+            f"this smoothing leaves {impossible:,} tokens of the text without probability, so the perplexity of texts "
+            "with them is infinite; lower --discount"
+        )
+    if tuned := tuned_line(record):
+        print(tuned)
+    if record.get("settings", {}).get("smoothing") == "stupid-backoff":
+        note("stupid-backoff scores do not sum to one: there is no perplexity, and nothing to sample from")
+    memory = summary["peak_memory_bytes"]
+    memory_used = f", {memory / 1e9:.2f} GB peak memory" if memory else ""
+    print(f"{summary['bytes'] / 1e6:,.1f} MB, {summary['total_seconds']:.1f} s{memory_used}")
+
+
+def _note_fallback(discounts: list[dict[str, Any]]) -> None:
+    """One note for all orders: on a tiny text there are many."""
+    if discounts:
+        first, *others = discounts
+        orders = ", ".join(str(other["order"]) for other in others)
+        likewise = f"; likewise order{'s' * (len(others) > 1)} {orders}" if others else ""
+        values = first["values"]
+        used = ", ".join(f"{value:g}" for value in values)
+        fallback = f"; used {used} instead" if any(values) else ", so no count is discounted"
+        note(f"{first['problem']}{fallback}{likewise}")

@@ -1,0 +1,172 @@
+"""chainrule train vectors: text in, a folder of word vectors out."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import CycloptsError, Parameter
+
+from chainrule.cli.shared.arguments import (
+    DEFAULT_TOKENIZER,
+    Json,
+    MarkerRule,
+    Output,
+    Overwrite,
+    TextFiles,
+    TokenizerOptions,
+)
+from chainrule.cli.shared.models import is_model
+from chainrule.cli.shared.screen import print_json, progress_bar
+from chainrule.cli.shared.texts import (
+    DEFAULT_READING,
+    NO_MIX,
+    MixOptions,
+    TextOptions,
+    check_read_once,
+    note_mix,
+    note_repairs,
+)
+from chainrule.cli.train.finished_run import continues_run, data_differences, report_finished_run, text_differences
+from chainrule.cli.train.flags import flags_of, given_settings
+from chainrule.cli.train.training_screen import TrainingScreen
+from chainrule.training.resume_check import differences
+from chainrule.vectors.config import VectorsConfig
+
+if TYPE_CHECKING:
+    from chainrule.api.vectors.word_vectors import WordVectors
+    from chainrule.text.corpus import Source
+    from chainrule.text.tokenizer_config import TokenizerConfig
+
+    class VectorsFlags:
+        """All fields may be left out."""
+else:
+    VectorsFlags = flags_of(VectorsConfig)
+
+AS_WORD2VEC = VectorsFlags()
+
+
+def vectors(
+    *texts: Annotated[TextFiles, Parameter(required=False)],
+    output: Output,
+    settings: VectorsFlags = AS_WORD2VEC,
+    counts: Annotated[
+        Path | None,
+        Parameter(help="Train GloVe on co-occurrences, not on TEXTS: a file of count --window or of GloVe's cooccur."),
+    ] = None,
+    tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
+    resume: Annotated[
+        bool,
+        Parameter(
+            negative=(),
+            help="Continue from the checkpoint in the folder, with the same settings; start if there is none.",
+        ),
+    ] = False,
+    markers: MarkerRule = "error",
+    reading: TextOptions = DEFAULT_READING,
+    mixing: MixOptions = NO_MIX,
+    overwrite: Overwrite = False,
+    json: Json = False,
+) -> None:
+    """Word vectors: skip-gram, CBOW or GloVe, with subwords or without.
+
+        $ chainrule train vectors corpus.txt -o words/ --normalise lower
+
+    The same seed gives the same vectors on any number of threads. Ctrl-C saves
+    a checkpoint, and --resume continues. With --counts, GloVe learns from
+    co-occurrences that were counted before.
+    """
+    from chainrule.api.vectors.cooccurrence_matrix import Together, read_together
+    from chainrule.api.vectors.train_vectors import WORDS, remove_finished, train_vectors
+    from chainrule.storage.model_folder import check_target
+
+    given = given_settings(settings)
+    if counts is None:
+        check_read_once(*texts)
+    elif texts or mixing != NO_MIX or tokenizer != DEFAULT_TOKENIZER or reading != DEFAULT_READING:
+        raise CycloptsError(msg="--counts takes no TEXTS, and no options for them.")
+    else:
+        given.setdefault("method", "glove")
+    continues = continues_run(output, resume=resume, overwrite=overwrite)
+    config = VectorsConfig(**given)
+    words = tokenizer.config(WORDS.min_count) if counts is None else WORDS
+    if resume and not continues and is_model(output):
+        _report_finished(output, config, mixing.source(texts, reading) if counts is None else counts, words, json=json)
+        return
+    replaces = overwrite or continues
+    check_target(output, overwrite=replaces)
+    began = time.perf_counter()
+    with progress_bar() as progress:
+        screen = TrainingScreen(progress.close)
+        source = mixing.source(texts, reading) if counts is None else read_together(counts, progress=progress)
+        trained = train_vectors(
+            source,
+            config,
+            tokenizer=words,
+            markers=markers,
+            folder=output,
+            resume=resume,
+            on_report=screen,  # type: ignore[arg-type]  # it reads step, steps, note and valid_loss, which reports have
+            progress=progress,
+        )
+        screen.close()
+        trained.save(output, overwrite=replaces, progress=progress)
+    remove_finished(output)
+    if not isinstance(source, Together):
+        note_repairs(source)
+        note_mix(source)
+    _print_summary(trained, output, time.perf_counter() - began, json=json)
+
+
+def _report_finished(
+    output: Path, config: VectorsConfig, source: Source | Path, tokenizer: TokenizerConfig, *, json: bool
+) -> None:
+    """Prints that a run has ended. source: a text, or a file of co-occurrences. Raises SettingError if it differs."""
+    from chainrule.api.vectors.cooccurrence_matrix import read_together
+    from chainrule.api.vectors.train_vectors import WORDS
+    from chainrule.api.vectors.word_vectors import FAMILY
+
+    def changes(before: dict[str, Any]) -> list[str]:
+        settings = differences(before["settings"], asdict(config.resolved()))
+        if isinstance(source, Path):
+            return settings + data_differences(before, read_together(source).record)
+        before = {**before, "tokenizer": asdict(WORDS) | before.get("tokenizer", {})}
+        return settings + text_differences(before, source, tokenizer)
+
+    report_finished_run(output, FAMILY, None, {}, changes, json=json)
+
+
+def _print_summary(trained: WordVectors, output: Path, seconds: float, *, json: bool) -> None:
+    from chainrule.base.memory import peak_memory
+
+    record = trained.record
+    summary: dict[str, Any] = {
+        "model": str(output),
+        "words": len(trained),
+        "dimensions": trained.vectors.shape[1],
+        "bytes": sum(path.stat().st_size for path in output.iterdir()),
+        "total_seconds": seconds,
+        "peak_memory_bytes": peak_memory(),
+    }
+    if json:
+        print_json({**record, **summary})
+        return
+    unit = "pairs" if record["settings"]["method"] == "glove" else "words"
+    losses = record["losses"]
+    by_epoch = ", ".join(f"{loss:.4f}" for loss in losses[-3:])
+    memory = summary["peak_memory_bytes"]
+    memory_used = f", {memory / 1e9:.2f} GB peak memory" if memory else ""
+    print(
+        f"{output}: {summary['words']:,} words, {summary['dimensions']:,} dimensions; {_read_from(record)}\n"
+        f"{record['words_per_second']:,.0f} {unit}/s; loss by epoch {'... ' if len(losses) > 3 else ''}{by_epoch}\n"
+        f"{summary['bytes'] / 1e6:,.1f} MB, {seconds:.1f} s{memory_used}"
+    )
+
+
+def _read_from(record: dict[str, Any]) -> str:
+    if "cooccurrences" in record:
+        return f"{record['cooccurrences']:,} co-occurrences"
+    unknown = record["unknown_tokens"] / max(1, record["tokens"])
+    return f"{record['tokens']:,} tokens in {record['documents']:,} documents, {unknown:.2%} unknown"
