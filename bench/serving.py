@@ -69,14 +69,16 @@ async def latency(url: str, model: str, prompts: list[str]) -> None:
     row("one token, one client: p50, p99", f"{p50:.2f} {p99:.2f} ms")
 
 
-async def throughput(url: str, model: str, prompts: list[str], clients: int, tokens: int, **settings: Any) -> float:
-    """Tokens a second of all clients together, each asking again and again."""
-    stop_at = time.perf_counter() + settings.pop("seconds", 5)
+async def throughput(
+    url: str, model: str, prompts: list[str], clients: int, tokens: int, seconds: float, rounds: int, **settings: Any
+) -> float:
+    """Tokens a second of all clients together, each asking again and again: so often, or, with 0 rounds, so long."""
+    stop_at = time.perf_counter() + seconds
     connections = [Client(url) for _ in range(clients)]
 
     async def ask(client: Client, number: int) -> tuple[int, list[float]]:
         done, first = 0, []
-        while time.perf_counter() < stop_at:
+        while len(first) < rounds if rounds else time.perf_counter() < stop_at:
             number += clients
             body = {"model": model, "prompt": prompts[number % 100], "max_tokens": tokens}
             began = time.perf_counter()
@@ -192,16 +194,16 @@ async def disconnects(url: str, model: str, prompts: list[str]) -> None:
     row("1,000 disconnects: rows are free after", f"{1000 * (time.perf_counter() - began):.0f} ms")
 
 
-def offline(path: Path, prompts: list[str], clients: int, tokens: int, temperature: float) -> float:
+def offline(path: Path, prompts: list[str], clients: int, tokens: int, temperature: float, rounds: int) -> float:
     """Tokens a second of our own batch, without a server."""
     model = chainrule.load(path)
     limits = chainrule.Limits(max_tokens=tokens, min_tokens=tokens)
     config = chainrule.SamplingConfig(temperature=temperature)
     model.decoder.sample_each(prompts[:clients], 1, config, limits, seed=0)
     began = time.perf_counter()
-    rounds = 2
     for seed in range(rounds):
-        model.decoder.sample_each(prompts[:clients], 1, config, limits, seed=seed)
+        own = [prompts[(seed * clients + i) % len(prompts)] for i in range(clients)]
+        model.decoder.sample_each(own, 1, config, limits, seed=seed)
     return rounds * clients * tokens / (time.perf_counter() - began)
 
 
@@ -215,6 +217,7 @@ def main() -> None:
     parser.add_argument("--temperature", type=float, default=0.7)
     parser.add_argument("--sentences", type=int, default=20000)
     parser.add_argument("--seconds", type=float, default=5)
+    parser.add_argument("--rounds", type=int, default=0, help="requests of each client, in place of --seconds")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--url")
     parser.add_argument("--name")
@@ -242,7 +245,14 @@ def main() -> None:
                 speeds = [
                     asyncio.run(
                         throughput(
-                            url, name, prompts, options.clients, options.tokens, seconds=options.seconds, **settings
+                            url,
+                            name,
+                            prompts,
+                            options.clients,
+                            options.tokens,
+                            options.seconds,
+                            options.rounds,
+                            **settings,
                         )
                     )
                     for _ in range(RUNS)
@@ -250,7 +260,8 @@ def main() -> None:
                 what = f"{options.clients} clients x {options.tokens} tokens, {settings}"
                 row(what, f"{median(speeds):,.0f} tokens a second")
             if not options.no_offline:
-                speed = offline(options.model, prompts, options.clients, options.tokens, options.temperature)
+                given = options.clients, options.tokens, options.temperature, options.rounds or 2
+                speed = offline(options.model, prompts, *given)
                 row("the same, our own batch without a server", f"{speed:,.0f} tokens a second")
         if "scoring" in options.what:
             some = lines[: options.sentences]

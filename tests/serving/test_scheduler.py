@@ -140,6 +140,39 @@ def test_the_likeliest_tokens_at_each_position_are_those_of_stepping(folders: di
             np.testing.assert_allclose(ours, theirs, atol=1e-4)
 
 
+def test_prompts_that_follow_answers_closely_begin_together(
+    folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = served_model(folders["transformer"])
+    scheduler, step, start = served.scheduler, served.scheduler._step, served.scheduler.model.start
+    started = []
+
+    def noted_start(prefixes: list[Any]) -> Any:
+        started.append(len(prefixes))
+        return start(prefixes)
+
+    def slow_step() -> None:
+        step()
+        scheduler._step_seconds = 60.0  # so that the wait ends with the last prompt, whatever the machine does
+
+    monkeypatch.setattr(scheduler.model, "start", noted_start)
+    monkeypatch.setattr(scheduler, "_step", slow_step)
+
+    async def client(number: int) -> None:
+        words = ["ka", "vi", "sa", "nin"]
+        for word in words[:3]:
+            body = CompletionBody(prompt=f"{words[number]} {word}", max_tokens=3, min_tokens=3)
+            await CompletionAnswer(served, body).record()
+            await asyncio.sleep(0.002 * number)
+
+    async def scene() -> None:
+        await asyncio.gather(*map(client, range(4)))
+
+    run(scene())
+    assert started[-2:] == [4, 4]
+    served.scheduler.close()
+
+
 def test_what_does_not_fit_is_refused_at_once_and_fits_later(folders: dict[str, Path]) -> None:
     served = served_model(folders["ngram"], waiting_tokens=400)
 

@@ -1,4 +1,4 @@
-"""Instructions for kernels that Numba has no name for: prefetching, loads of eight bytes, counts of bits, addresses."""
+"""Instructions for kernels that Numba has no name for: prefetching, eight bytes at once, counts of bits, addresses."""
 
 from __future__ import annotations
 
@@ -49,6 +49,21 @@ def _eight_bytes(_: Any, array: Any, index: Any) -> Any:
 # In a kernel, eight_bytes(text, index) is text[index:index + 8] as a uint64, little-endian on all processors that we
 # support. text: contiguous bytes; nothing checks that there are eight.
 eight_bytes: Callable[..., Any] = intrinsic(_eight_bytes)
+
+
+def _put_eight_bytes(_: Any, array: Any, index: Any, value: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array_type = signature.args[0]
+        view = context.make_array(array_type)(context, builder, arguments[0])
+        element = cgutils.get_item_pointer(context, builder, array_type, view, arguments[1:2])  # type: ignore[no-untyped-call]
+        builder.store(arguments[2], builder.bitcast(element, ir.IntType(64).as_pointer()), align=1)
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, types.uint64), generate
+
+
+# In a kernel, put_eight_bytes(text, index, value) is text[index:index + 8] = value, as `eight_bytes` reads it.
+put_eight_bytes: Callable[..., None] = intrinsic(_put_eight_bytes)
 
 
 def _trailing_zeros(_: Any, number: Any) -> Any:

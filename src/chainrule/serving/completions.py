@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from chainrule.serving.requests import CompletionBody
     from chainrule.serving.served_model import ServedModel
-    from chainrule.serving.token_arrays import Tops
     from chainrule.serving.work import Generation
 
     Json = dict[str, Any]
@@ -119,7 +118,7 @@ class CompletionAnswer:
         return {**self._head, "choices": [self._entry(index, text, logprobs, reason)]}
 
     @staticmethod
-    def _entry(index: int, text: str, logprobs: Json | None, reason: str | None) -> Json:
+    def _entry(index: int, text: str, logprobs: Any, reason: str | None) -> Json:
         return {"text": text, "index": index, "logprobs": logprobs, "finish_reason": reason}
 
     def _usage(self, completion_tokens: int) -> Json:
@@ -136,24 +135,21 @@ class CompletionAnswer:
         """A prompt's tokens. The first counts as unknown, since clients take it for the beginning."""
         assert self.scoring is not None
         prompt, log_probs = self._prompts[index], self.scoring.log_probs[index]
-        best, ids = self.scoring.tops[index] if self.scoring.top else _no_tops(len(log_probs))
+        tops = self.scoring.tops[index] if self.scoring.top else None
         if prompt.is_marked:  # the marker was not scored
-            log_probs, best, ids = (np.insert(column, 0, 0, axis=0) for column in (log_probs, best, ids))
-        return TokenRows(prompt.ids, log_probs, (best, ids), prompt.offsets, unknown=min(1, len(prompt.ids)))
+            log_probs = np.insert(log_probs, 0, 0)
+            if tops is not None:
+                tops = np.insert(tops[0], 0, 0, axis=0), np.insert(tops[1], 0, 0, axis=0)
+        return TokenRows(prompt.ids, log_probs, tops, prompt.offsets, unknown=min(1, len(prompt.ids)))
 
 
 def _chosen_rows(chosen: list[ChosenToken]) -> TokenRows:
     ids, log_probs, tops, offsets = zip(*chosen, strict=True) if chosen else ((), (), (), ())
-    best, others = _no_tops(len(ids))
+    columns = None
     if tops and tops[0] is not None:
-        best, others = map(np.stack, zip(*tops, strict=True))
-    return TokenRows(
-        np.array(ids, np.int32), np.array(log_probs, np.float64), (best, others), np.array(offsets, np.int64)
-    )
-
-
-def _no_tops(count: int) -> Tops:
-    return np.empty((count, 0), np.float32), np.empty((count, 0), np.int32)
+        best, others = zip(*tops, strict=True)
+        columns = np.stack(best), np.stack(others)
+    return TokenRows(np.array(ids, np.int32), np.array(log_probs, np.float64), columns, np.array(offsets, np.int64))
 
 
 def _mean_log_prob(chunk: Chunk) -> float:

@@ -7,10 +7,16 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import orjson
+
+from chainrule.text.block import byte_array
+
+if TYPE_CHECKING:
+    from jaxtyping import Float64, Int64, UInt8
+    from numpy import ndarray
 
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 
@@ -28,10 +34,18 @@ def json_text(text: str) -> bytes:
     return json.dumps(text).encode()
 
 
-def json_numbers(numbers: np.ndarray) -> list[bytes]:
-    """The JSON of each number of a vector."""
-    data = orjson.dumps(np.ascontiguousarray(numbers), option=orjson.OPT_SERIALIZE_NUMPY)[1:-1]
-    return data.split(b",") if data else []
+def json_numbers(
+    numbers: Float64[ndarray, " N"], spare: int
+) -> tuple[UInt8[ndarray, " bytes"], Int64[ndarray, " N+1"]]:
+    """The JSON of numbers, a byte between two of them; where each begins, and one byte after the last ends.
+
+    spare: bytes after all of them.
+    """
+    data = orjson.dumps(np.ascontiguousarray(numbers), option=orjson.OPT_SERIALIZE_NUMPY)
+    array = byte_array(data + bytes(spare))
+    if not numbers.size:
+        return array, np.ones(1, np.int64)
+    return array, np.concatenate([[0], np.flatnonzero(array == ord(",")), [len(data) - 1]]) + 1
 
 
 def json_fragment(data: bytes) -> Any:

@@ -14,10 +14,12 @@ import numpy as np
 
 from chainrule.api.models.causal_model import CausalModel
 from chainrule.api.opening.load import load
-from chainrule.errors import ChainruleError, SettingError
+from chainrule.errors import ChainruleError, ModelFormatError, SettingError
 from chainrule.protocol import UNKNOWN
 from chainrule.serving.api_error import ApiError
 from chainrule.serving.served_model import ServedModel, fingerprint_of
+from chainrule.serving.token_arrays import TokenRows, token_arrays
+from chainrule.serving.token_names import TokenNames
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -111,7 +113,7 @@ class ModelTable:
         """Whether the files are those that were opened, or are gone: then the open model goes on."""
         try:
             return fingerprint_of(entry.path)[1] == entry.stamp
-        except OSError:
+        except (ModelFormatError, OSError):
             return True
 
     async def _open(self, name: str, entry: _Entry) -> None:
@@ -173,6 +175,8 @@ def _load_ready(path: Path) -> Model | TextPairModel | CaptionModel:
             engine.draw(state, np.array([0.5]))
             engine.score([tokens], end=False)
             engine.advance(engine.join([state, state]), np.array([UNKNOWN, UNKNOWN], np.int32))
+        rows = TokenRows(tokens, np.zeros(1, np.float32), None, np.zeros(1, np.int64))
+        token_arrays(TokenNames(model.tokenizer), [rows])
     return model
 
 

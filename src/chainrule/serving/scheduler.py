@@ -60,6 +60,8 @@ class Scheduler:
         self._cache = PromptCache()
         self._scored_per_second = 1e4
         self._failures = 0
+        self._answered = 0  # requests, by the last step
+        self._stepped_at = self._step_seconds = 0.0
         self._woken: set[Ticket] = set()
         self.accepted_tokens = 0  # of all work that is not done
         self.generated_tokens = 0
@@ -116,6 +118,7 @@ class Scheduler:
             with self._ready:
                 while self.is_idle and not self._cancelled and not self._is_closing:
                     self._ready.wait()
+                self._await_successors()
                 if self.is_idle and self._is_closing:
                     return
                 new, cancelled = list(self._new), self._cancelled
@@ -127,6 +130,19 @@ class Scheduler:
                 self._fail(error)
             wake_all(self._woken)
             self._woken.clear()
+
+    def _await_successors(self) -> None:
+        """Lets prompts that follow each other closely, since several requests have just been answered, begin together.
+
+        A network reads them in one go for little more than the first of them. Nothing waits without a prompt to read,
+        nor until a step's time after the last one.
+        """
+        until = self._stepped_at + self._step_seconds
+        while self._reads_prompts and 0 < len(self._new) < self._answered and not self._is_closing:
+            arrived, rest = len(self._new), until - time.perf_counter()
+            self._ready.wait(max(0, min(rest, self._step_seconds / 4)))
+            if len(self._new) == arrived:
+                return
 
     def _work(self, new: list[Generation | Scoring | Call], cancelled: set[Ticket]) -> None:
         """One round: what is new, a piece of the prompts, a block of scores, and a step of the batch."""
@@ -332,7 +348,11 @@ class Scheduler:
             self._woken.add(part.ticket)  # a stream begins with its prompt's scores
 
     def _step(self) -> None:
+        began = time.perf_counter()
         step = self._batch.step()
+        self._stepped_at = time.perf_counter()
+        if self._batch.rows:  # the network was asked
+            self._step_seconds = self._stepped_at - began
         self._failures = 0
         log_probs, tokens = step.log_probs.tolist(), step.tokens.tolist()
         self.generated_tokens += len(tokens)
@@ -348,3 +368,4 @@ class Scheduler:
             if not row.is_open:
                 self._forget(row)
                 self._finish(part.ticket)
+        self._answered = len({ticket for ticket in self._woken if ticket.is_done})

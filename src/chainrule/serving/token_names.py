@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chainrule.serving.json_bytes import json_text
+from chainrule.serving.token_array_kernels import SPARE
+from chainrule.text.block import byte_array
 
 if TYPE_CHECKING:
-    from jaxtyping import Int32
+    from jaxtyping import Int32, Int64, UInt8
     from numpy import ndarray
 
     from chainrule.text.tokenizer import Tokenizer
@@ -19,34 +21,35 @@ IMPOSSIBLE = -9999.0  # in place of -inf, which JSON lacks
 
 
 class TokenNames:
-    """The names of a vocabulary's tokens, and the text of pairs of tokens, each computed once."""
+    """The names of a vocabulary's tokens; as JSON, each is written once."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._vocabulary = tokenizer.vocabulary
-        self._names: dict[int, str] = {}
-        self._json = np.full(tokenizer.vocabulary_size, None, object)
+        self._bytes, self._size = np.empty(1 << 12, np.uint8), 0
+        self._begins, self._ends = np.zeros((2, tokenizer.vocabulary_size), np.int64)
         self.restore = lru_cache(1 << 14)(tokenizer.restore)
 
     def name(self, token: int) -> str:
         """The token as the vocabulary spells it; bytes that are no UTF-8 as escapes."""
-        name = self._names.get(token)
-        if name is None:
-            spelled = self._vocabulary.token_bytes(token)
-            try:
-                name = spelled.decode()
-            except UnicodeDecodeError:
-                name = "bytes:" + "".join(f"\\x{byte:02x}" for byte in spelled)
-            self._names[token] = name
-        return name
+        spelled = self._vocabulary.token_bytes(token)
+        try:
+            return spelled.decode()
+        except UnicodeDecodeError:
+            return "bytes:" + "".join(f"\\x{byte:02x}" for byte in spelled)
 
-    def json(self, tokens: Int32[ndarray, " T"]) -> list[bytes]:
-        """Their names as JSON."""
-        names: list[bytes] = self._json[tokens].tolist()
-        if None in names:
-            for token in np.unique(tokens).tolist():
-                self._json[token] = json_text(self.name(token))
-            names = self._json[tokens].tolist()
-        return names
+    def json(
+        self, tokens: Int32[ndarray, " T"]
+    ) -> tuple[UInt8[ndarray, " bytes"], Int64[ndarray, " V"], Int64[ndarray, " V"]]:
+        """The JSON of names, those of the tokens among them; where that of each token begins and ends."""
+        unwritten = tokens[self._ends[tokens] == 0]
+        for token in np.unique(unwritten).tolist():
+            data = byte_array(json_text(self.name(token)))
+            begin, end = self._size, self._size + data.size
+            if end + SPARE > self._bytes.size:
+                self._bytes = np.append(self._bytes, np.empty(end + SPARE, np.uint8))
+            self._bytes[begin:end] = data
+            self._begins[token], self._ends[token], self._size = begin, end, end
+        return self._bytes, self._begins, self._ends
 
 
 def finite(log_prob: float) -> float:
