@@ -8,7 +8,8 @@ the grid, one on proposed regions and their phrases, a hierarchical one on the g
 and their phrases, all of about as many parameters, those of phrases included. Measured on other scenes: CIDEr-D,
 sentences that are true (all kinds, and no other), paragraphs with as many sentences as there are boxes, attention to
 the box that a sentence is about; at last the differences from the first teller, over all seeds, with intervals over
-scenes. Models in FOLDER are not trained again, so that several processes may train tellers, and one more compare them.
+scenes. Models in FOLDER are not trained again, and trainings that were stopped go on, so that several processes may
+train tellers, and one more compare them.
 """
 
 from __future__ import annotations
@@ -114,7 +115,16 @@ def trained_teller(
     budget: dict[str, Any] = {"minutes": given.minutes} if given.epochs is None else {"epochs": given.epochs}
     training = TrainingConfig(**budget, batch=64, seed=seed, compile="no", valid_share=0.04)
     began = time.process_time()
-    model = chainrule.train_captions(learned, config, encoder=detector, training=training, progress=False, **options)
+    model = chainrule.train_captions(
+        learned,
+        config,
+        encoder=detector,
+        training=training,
+        folder=given.work / "unfinished" / folder.name,
+        resume=True,
+        progress=False,
+        **options,
+    )
     print(f"{name} {seed}: {time.process_time() - began:.0f} s of processor time, with the vectors of pictures")
     model.save(folder)
     return model
