@@ -100,6 +100,29 @@ def test_scores_are_those_of_the_model(served: Running, folders: dict[str, Path]
     assert within_a_word["tokens"] == 3  # a</s> is a word, and no marker
 
 
+@pytest.mark.parametrize(
+    ("route", "body", "param", "message"),
+    [
+        ("/v1/score", {"input": ["a", "ka </s>"]}, "input", "input has a literal </s>, which is a marker"),
+        ("/v1/score", {"input": "a", "given": "<s> ka"}, "given", "given has a literal <s>, which is a marker"),
+        ("/v1/score", {"input": ["a", "b", "c"], "given": ["ka"]}, "given", "given has length 1, and input 3"),
+        ("/v1/score", {"input": "a", "top": 3}, "top", "top: there is no such field; expected given, input, model"),
+        ("/complete", {"text": "a", "count": 3}, "count", "expected model, n, text"),
+        ("/v1/translate", {"input": "a", "seed": 3}, "seed", "there is no such field"),
+        ("/v1/caption", {"input": "a", "seed": 3}, "seed", "there is no such field"),
+        ("/v1/correct", {"input": "a", "atleast": 0.5}, "atleast", "there is no such field; expected at_least"),
+    ],
+)
+def test_wrong_fields_of_our_own_routes_are_named(
+    served: Running, route: str, body: dict[str, Any], param: str, message: str
+) -> None:
+    response = served.client.post(route, json=body)
+    assert response.status_code == 400
+    assert response.json()["error"]["param"] == param
+    assert message in response.json()["error"]["message"]
+    assert "markers=" not in response.json()["error"]["message"]
+
+
 def test_vectors_are_those_of_the_model(served: Running, folders: dict[str, Path]) -> None:
     expected = chainrule.load(folders["lstm"]).embed(["ka vi", "sa"])
     ids = served.client.post("/tokenize", json={"prompt": "ka vi", "model": "lstm"}).json()["tokens"]

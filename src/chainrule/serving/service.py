@@ -19,8 +19,9 @@ from chainrule.serving.chat import ChatAnswer
 from chainrule.serving.completions import CompletionAnswer
 from chainrule.serving.corrections import correction_record
 from chainrule.serving.picture_input import picture_of
-from chainrule.serving.prompts import encode_prompts, encode_text
+from chainrule.serving.prompts import encode_prompts, encode_text, marker_error
 from chainrule.serving.token_names import finite
+from chainrule.text.vocabulary import MarkerError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -132,12 +133,17 @@ class Service:
         texts = self._texts(body.input)
         given = body.given
         if isinstance(given, list) and len(given) != len(texts):
-            raise ApiError(400, f"given has {len(given)} texts for {len(texts)}; expected one for each", param="given")
+            message = f"the list given has length {len(given)}, and input {len(texts)}; expected a text for each input"
+            raise ApiError(400, f"{message}, or one text for all, not in a list", param="given")
         tokenizer = served.tokenizer
 
         def scores(first: int, last: int) -> list[tuple[float, int]]:
             some, before = texts[first:last], given[first:last] if isinstance(given, list) else given
-            log_probs = score(some, given=before).tolist()
+            try:
+                log_probs = score(some, given=before).tolist()
+            except MarkerError as error:
+                is_input = any(error.marker in text for text in some)
+                raise marker_error(error.marker, "input" if is_input else "given") from None
             return list(zip(log_probs, _token_counts(tokenizer, some, before), strict=True))
 
         scored = await call_in_pieces(served, scores, len(texts), 64)
@@ -269,5 +275,7 @@ async def call_model(served: ServedModel, function: Callable[[], Any], *, param:
     """Calls a function on the model's thread. Raises ApiError with the field `param` where what was asked is wrong."""
     try:
         return await served.call(function)
+    except MarkerError as error:
+        raise marker_error(error.marker, param) from None
     except (SettingError, TextError) as error:
         raise ApiError(400, str(error), param=param) from None
