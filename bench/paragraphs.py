@@ -4,11 +4,11 @@
 
 A sentence for each box of a scene with the kinds of objects in it: "the left box has a blue circle and a black
 square.". A detector is trained on the objects, unless --encoder names one; its maps serve all tellers: a flat LSTM on
-the grid, a hierarchical one on the grid, on proposed regions, and on these and their phrases, all of about as many
-parameters, those of phrases included. Measured on other scenes: CIDEr-D, sentences that are true (all kinds, and no
-other), paragraphs with as many sentences as there are boxes, attention to the box that a sentence is about; at last
-the differences from the first teller, over all seeds, with intervals over scenes. Models in FOLDER are not trained
-again, so that several processes may train tellers, and one more compare them.
+the grid, one on proposed regions and their phrases, a hierarchical one on the grid, on proposed regions, and on these
+and their phrases, all of about as many parameters, those of phrases included. Measured on other scenes: CIDEr-D,
+sentences that are true (all kinds, and no other), paragraphs with as many sentences as there are boxes, attention to
+the box that a sentence is about; at last the differences from the first teller, over all seeds, with intervals over
+scenes. Models in FOLDER are not trained again, so that several processes may train tellers, and one more compare them.
 """
 
 from __future__ import annotations
@@ -32,12 +32,14 @@ from chainrule.neural.config.pictures import ResNetLabelling
 from chainrule.neural.region_vectors import boxes_of, spread_on_picture
 from chainrule.pictures.boxes import overlaps
 
-# What of a picture is attended to, and by what: all of 440,000 to 460,000 parameters.
+_PHRASES = {"regions": "proposed", "phrases": True}
+# What of a picture is attended to, and by what: all of 440,000 to 475,000 parameters.
 TELLERS: dict[str, tuple[CaptionConfig, dict[str, Any]]] = {
     "flat": (CaptionConfig(width=128, decoder_layers=2), {}),
+    "flat-phrases": (CaptionConfig(width=96, decoder_layers=2, encoder="transformer"), _PHRASES),
     "hierarchical": (CaptionConfig(width=116, decoder="hierarchical"), {}),
-    "regions": (CaptionConfig(width=124, decoder="hierarchical"), {"regions": "proposed"}),
-    "phrases": (CaptionConfig(width=100, decoder="hierarchical"), {"regions": "proposed", "phrases": True}),
+    "regions": (CaptionConfig(width=104, decoder="hierarchical", encoder="transformer"), {"regions": "proposed"}),
+    "phrases": (CaptionConfig(width=88, decoder="hierarchical", encoder="transformer"), _PHRASES),
 }
 DETECTOR = ResNetLabelling(size=(BOX, 4 * BOX), fit="stretch", width=32, blocks=(1, 1), stem="large")
 SIZES = {10: "small", 20: "medium", 30: "large"}
@@ -175,7 +177,7 @@ def report_paragraphs(name: str, model: CaptionModel, held: list[CaptionedPictur
     attention = [share for one, own in zip(written, vectors, strict=True) for share in shares_of(model, one, own)]
     phrases = f"; phrases of found objects right {phrases_right(model, held):.1%}" if model.record["phrases"] else ""
     print(
-        f"{name:<15} {parameters_of(model):,} parameters, {model.record['steps']:,} steps; "
+        f"{name:<15} {model.record['parameters']:,} parameters, {model.record['steps']:,} steps; "
         f"perplexity {np.exp(nats.sum() / tokens):.3f}; CIDEr-D {with_interval(scores.cider)}; sentences true "
         f"{with_interval(100 * scores.right)} %; number of sentences right {lengths / len(held):.1%}; attention of a "
         f"sentence in its box {np.mean(attention or [np.nan]):.1%}{phrases}; the first: {written[0].text!r}",
@@ -186,14 +188,6 @@ def report_paragraphs(name: str, model: CaptionModel, held: list[CaptionedPictur
 
 def sentences(text: str) -> list[str]:
     return text.removesuffix(" .").split(" . ")
-
-
-def parameters_of(model: CaptionModel) -> int:
-    """All that was trained for the teller: its network, and what writes its phrases."""
-    networks = [model.model.network]
-    if model.regions is not None and model.regions.phrases is not None:
-        networks.append(model.regions.phrases.network)
-    return sum(weight.numel() for network in networks for weight in network.parameters() if weight.requires_grad)
 
 
 def shares_of(model: CaptionModel, caption: Any, source: np.ndarray) -> list[float]:

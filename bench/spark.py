@@ -1,17 +1,19 @@
-"""Kneser-Ney on Spark against the local engine: seconds, the memory of processes, and whether the models are the same.
+"""Kneser-Ney on Spark against the local engine: seconds, memory, disk, and whether the models are the same.
 
 python bench/spark.py train.txt --master local[2] --partitions 1 2 7
-python bench/spark.py large.txt --shards 8 --memory 1g --run-tokens 1000000
+python bench/spark.py large.txt --shards 16 --memory 1g
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import tempfile
 import threading
 import time
 from collections import defaultdict
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,15 +25,29 @@ from chainrule.spark import local_session
 
 
 def saved_data(model: chainrule.Model, folder: Path) -> set[str]:
-    """The names of a model's arrays, which are their digests."""
-    model.save(folder, overwrite=True)
-    return {path.name for path in folder.iterdir() if path.suffix == ".safetensors"}
+    """The names of a model's arrays, which are their digests; the folder is gone afterwards."""
+    model.save(folder)
+    names = {path.name for path in folder.iterdir() if path.suffix == ".safetensors"}
+    shutil.rmtree(folder)
+    return names
+
+
+def train_here(
+    text: str, config: chainrule.NGramConfig, shards: int | None, folder: Path
+) -> tuple[float, str, set[str]]:
+    """The seconds of the local engine, what the model has, and `saved_data` of it; for a process of its own."""
+    began = time.perf_counter()
+    model = chainrule.train(text, config)
+    seconds = time.perf_counter() - began
+    size = f"{model.record['tokens']:,} tokens, n-grams {model.record['ngrams']}"
+    return seconds, size, saved_data(model if shards is None else in_shards(model, shards), folder)
 
 
 class Peaks:
-    """The peak memory of the processes below this one, by what they are, read twice a second while they live."""
+    """The peak memory of this process and those below it, and of files in a folder, read twice a second."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
         self.bytes: dict[str, int] = defaultdict(int)
         self._stop = threading.Event()
 
@@ -55,11 +71,19 @@ class Peaks:
             for own, (parent, name, peak) in processes.items():
                 while parent not in (0, os.getpid()) and parent in processes:
                     parent = processes[parent][0]
-                if parent == os.getpid() and own != parent:
-                    self.bytes[name] = max(self.bytes[name], 1024 * int(peak[0]))
+                if own == os.getpid() or parent == os.getpid():
+                    kind = "driver" if own == os.getpid() else "Java" if name == "java" else "a worker"
+                    self.bytes[kind] = max(self.bytes[kind], 1024 * int(peak[0]))
+            self.bytes["disk"] = max(self.bytes["disk"], sum(map(_size, self.folder.glob("blockmgr-*/*/*"))))
 
     def __str__(self) -> str:
-        return ", ".join(f"{kind} {self.bytes[kind] / 1e9:.2f} GB" for kind in ("java", "python"))
+        return ", ".join(f"{kind} {self.bytes[kind] / 1e9:.2f} GB" for kind in ("driver", "Java", "a worker", "disk"))
+
+
+def _size(path: Path) -> int:
+    with suppress(OSError):
+        return path.stat().st_size
+    return 0
 
 
 def main() -> None:
@@ -79,20 +103,16 @@ def main() -> None:
     config = chainrule.NGramConfig(order=arguments.order)
     print(circumstances())
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        began = time.perf_counter()
-        local = chainrule.train(arguments.text, config)
-        seconds = time.perf_counter() - began
-        print(f"{local.record['tokens']:,} tokens, n-grams {local.record['ngrams']}", flush=True)
-        if arguments.shards is not None:
-            local = in_shards(local, arguments.shards)
-        expected = saved_data(local, folder / "local")
-        del local
-        print("| engine | merging tasks | seconds | same bytes | peak memory |\n|---|---|---|---|---|")
+        folder = tempfile.tempdir = os.environ["TMPDIR"] = name
+        with ProcessPoolExecutor(1) as other:
+            local = other.submit(train_here, arguments.text, config, arguments.shards, Path(folder, "model"))
+            seconds, size, expected = local.result()
+        print(size, flush=True)
+        print("| engine | merging tasks | seconds | same bytes | peaks |\n|---|---|---|---|---|")
         print(f"| local | | {seconds:.1f} | | |", flush=True)
         for partitions in arguments.partitions:
             began = time.perf_counter()
-            with Peaks() as peaks, local_session(arguments.master, memory=arguments.memory) as session:
+            with Peaks(Path(folder)) as peaks, local_session(arguments.master, memory=arguments.memory) as session:
                 model = chainrule.spark.train(
                     session,
                     arguments.text,
@@ -102,7 +122,7 @@ def main() -> None:
                     run_tokens=arguments.run_tokens,
                 )
             seconds = time.perf_counter() - began
-            is_same = "yes" if saved_data(model, folder / "spark") == expected else "NO"
+            is_same = "yes" if saved_data(model, Path(folder, "model")) == expected else "NO"
             parts = model.record["spark"]["partitions"]
             print(f"| Spark {arguments.master} | {parts} | {seconds:.1f} | {is_same} | {peaks} |", flush=True)
             del model

@@ -193,6 +193,9 @@ CAPTIONERS: dict[str, CaptionConfig] = {
     "paragraphs given regions and phrases": caption(
         decoder="hierarchical", sentence_end=5, source_grid=(), max_source=9, source_width=12, phrase_width=3
     ),
+    "paragraphs given regions that a Transformer reads": caption(
+        decoder="hierarchical", encoder="transformer", sentence_end=5, source_grid=(), max_source=9, source_width=12
+    ),
 }
 REGIONS = np.random.default_rng(4).normal(size=(7, 12)).astype(np.float32)
 PICTURE = np.random.default_rng(3).normal(size=(6, 5)).astype(np.float32)

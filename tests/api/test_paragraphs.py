@@ -87,6 +87,12 @@ def test_a_paragraph_tells_what_regions_show(
     assert whole.box == (0, 0, 32, 16)
     assert (left.box, right.box) == (tuple(BOXES[0]), tuple(BOXES[1]))
     assert (left.phrase, right.phrase) == ("a red square", "a blue square")
+    turned = scenes[1]._replace(boxes=chainrule.BoxLabels(BOXES[::-1], ["square"] * 2))
+    assert teller.regions.regions(turned) == [whole, left, right]  # from left to right, as they are read
+    writer = teller.regions.phrases
+    assert writer is not None
+    networks = (teller.model.network, writer.network)
+    assert teller.record["parameters"] == sum(weight.numel() for own in networks for weight in own.parameters())
     [[caption]] = teller.caption([scenes[1]], chainrule.BeamConfig(size=1), alignments=True)
     assert caption.attention is not None
     assert caption.attention.shape == (len(caption.tokens) + 1, 3)
@@ -172,14 +178,14 @@ def test_a_run_goes_on_in_both_phases(
     """Stopped after the phrases were learned, it resumes to the same weights as a run in one go."""
     from chainrule.api.training import train_captions as module
 
-    def train(output: Path, *, resume: bool = False) -> chainrule.CaptionModel:
+    def train(output: Path, *, steps: int = 4, resume: bool = False) -> chainrule.CaptionModel:
         return chainrule.train_captions(
             scenes,
             SMALL,
             encoder=folder / "detector",
             regions="proposed",
             phrases=True,
-            training=QUICK,
+            training=replace(QUICK, steps=steps),
             folder=output,
             resume=resume,
             progress=False,
@@ -191,6 +197,8 @@ def test_a_run_goes_on_in_both_phases(
         with pytest.raises(KeyboardInterrupt):
             train(tmp_path / "parts")
     assert (tmp_path / "parts" / "phrases").is_dir()
+    with pytest.raises(SettingError, match="cannot resume with other settings: steps was 4 and is 8"):
+        train(tmp_path / "parts", steps=8, resume=True)
     parts = train(tmp_path / "parts", resume=True)
     assert [own.tolist() for own in parts.score(scenes[:2])] == [own.tolist() for own in whole.score(scenes[:2])]
 
@@ -237,6 +245,13 @@ def test_paragraphs_on_the_command_line(folder: Path, capsys: pytest.CaptureFixt
     assert run([*train, *settings]) == 0
     assert "proposed regions and their phrases" in capsys.readouterr().out
     assert run([*train, *settings, "--resume"]) == 0
+    assert (
+        json.loads((folder / "teller" / "config.json").read_text())["settings"]["network"]["encoder"] == "transformer"
+    )
+    assert run([*train, *settings, "--reader", "none", "--resume"]) != 0
+    assert "encoder was transformer and is not set" in capsys.readouterr().err
+    assert run([*train[:4], "--encoder", str(folder / "network"), *train[6:], "--overwrite"]) != 0
+    assert "train a classifier with --unit box, or use --regions given" in capsys.readouterr().err
     assert run([*train, *settings, "--no-phrases", "--resume"]) != 0
     assert "phrases was True and is False" in capsys.readouterr().err
     assert run(["caption", teller, str(folder / "0.png"), "--max-tokens", "30", "--paragraph", str(page)]) == 0
@@ -263,7 +278,7 @@ def test_what_regions_need_is_said(folder: Path, scenes: list[chainrule.Captione
         "proposes no boxes; train a classifier with unit='box'": {"encoder": folder / "network", "regions": "proposed"},
         "of an encoder that is kept as it is": {"encoder": NETWORK, "regions": "given"},
         "features keeps the vectors of a grid": {"encoder": folder / "network", "regions": "given", "features": "a"},
-        "phrases are of regions": {"encoder": folder / "network", "phrases": True},
+        "a grid has no phrases; use regions='given'": {"encoder": folder / "network", "phrases": True},
         "expected grid, given or proposed": {"encoder": folder / "network", "regions": "all"},
     }.items():
         with pytest.raises(SettingError, match=message):
@@ -271,6 +286,9 @@ def test_what_regions_need_is_said(folder: Path, scenes: list[chainrule.Captione
     without = [item._replace(boxes=None) for item in scenes]
     with pytest.raises(TextError, match="line 1: there are no boxes, whose phrases are to be learned"):
         chainrule.train_captions(without, SMALL, encoder=folder / "network", regions="given", phrases=True)
+    empty = [item._replace(boxes=chainrule.BoxLabels([], [])) for item in scenes]
+    with pytest.raises(TextError, match="line 1: neither here nor in what follows is there a box with a phrase"):
+        chainrule.train_captions(empty, SMALL, encoder=folder / "network", regions="given", phrases=True)
     outside = [scenes[0]._replace(boxes=chainrule.BoxLabels([[0, 0, 40, 16]], ["a"]))]
     with pytest.raises(TextError, match="the box of 'a' is 0, 0, 40, 16, outside its picture of 32 x 16 pixels"):
         chainrule.train_captions(outside * 20, SMALL, encoder=folder / "network", regions="given", training=QUICK)

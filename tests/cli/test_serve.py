@@ -48,6 +48,7 @@ def test_it_says_where_answers_and_stops(
         (["{model}", "--api-key-file", "{folder}/short"], "expected one line with a key of 8 or more"),
         (["{model}", "--memory", "-1"], "--memory is -1.0; give a number of gigabytes above 0."),
         (["{folder}/none", "--port", "0"], "none: there is no such folder or file; expected a model"),
+        (["{folder}/stopped", "--port", "0"], "stopped: training into this folder was stopped before its first"),
         (["{folder}/short", "--port", "0", "--workers", "2"], "short: a model is a folder, a file whose name ends in"),
         (["{model}", "--workers", "0"], "workers is 0; expected 1 to 256"),
     ],
@@ -57,5 +58,6 @@ def test_errors_are_one_line(
     chainrule: Callable[..., Result], model: Path, tmp_path: Path, arguments: list[str], message: str
 ) -> None:
     (tmp_path / "short").write_text("abc\n")
+    (tmp_path / "stopped" / "checkpoints").mkdir(parents=True)
     filled = [argument.format(model=model, folder=tmp_path) for argument in arguments]
     assert message in chainrule("serve", *filled).error

@@ -68,12 +68,12 @@ VERBS = {
     | TRAINING
     | {flag(each.name) for each in fields(ConditionalConfig) if not is_rare(each)},
     "train paragraph": {"--pictures", "--encoder", "--regions", "--phrases", "--valid", "--output", "--resume"}
-    | {"--discriminator", "--overwrite", "--json"}
+    | {"--reader", "--discriminator", "--overwrite", "--json"}
     | TOKENIZER
     | TRAINING
     | {flag(each.name) for each in fields(CaptionConfig) if not is_rare(each) and each.name != "decoder"},
     "train caption": {"--pictures", "--encoder", "--tuned", "--features", "--valid", "--output", "--resume"}
-    | {"--overwrite", "--json", "--regions", "--phrases"}
+    | {"--overwrite", "--json", "--regions", "--phrases", "--reader"}
     | TOKENIZER
     | TRAINING
     | {flag(each.name) for each in fields(CaptionConfig) if not is_rare(each)}

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from random_networks import caption
 
 from chainrule.neural.region_vectors import boxes_of, cells_of, pooled_cells, region_rows, spread_on_picture
+from chainrule.neural.source_vectors import VectorInput
 
 RNG = np.random.default_rng(0)
 BOXES = np.array([[0, 0, 1, 1], [0.1, 0.2, 0.55, 0.9], [0.9, 0.95, 1, 1]], np.float32)
@@ -66,3 +68,16 @@ def test_attention_to_boxes_is_spread_evenly_over_them() -> None:
     expected = np.zeros((10, 20))
     expected[2:9, 2:11] = 1 / 63  # of 20 columns and 10 rows, 0.1 to 0.55 and 0.2 to 0.9
     np.testing.assert_allclose(inside, expected, atol=1e-5)
+
+
+def test_maps_are_hidden_from_a_share_of_regions_in_training() -> None:
+    config = caption(source_grid=(), max_source=400, source_width=12, phrase_width=3, map_dropout=0.3)
+    torch.manual_seed(0)
+    read = VectorInput(config)
+    sources = torch.randn(1, 400, 12)
+    blank = sources.clone()
+    blank[..., :5] = 0  # the others are of phrases and boxes
+    with torch.no_grad():
+        hidden = (read(sources) == read.eval()(blank)).all(-1).float().mean()
+        assert 0.2 < hidden < 0.4
+        assert not (read(sources) == read(blank)).all(-1).any()

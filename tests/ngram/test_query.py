@@ -108,7 +108,7 @@ def test_a_walk_along_suffixes_gives_the_same_bits(order: int, smoothing: str, *
         expected, actual = (
             (np.empty(size, np.float32), np.empty(size, np.uint8), np.empty(size, np.float32)) for _ in range(2)
         )
-        arrays = table.words, table.log_probs, table.begin, table.log_backoffs, table.slots
+        arrays = *table.columns, table.slots
         score_stream(*arrays, order, stream, 0, size, *expected)
         walk_stream(*arrays, table.suffixes, order, stream, 0, size, *actual, follows)
         assert np.array_equal(actual, expected)
@@ -150,7 +150,7 @@ def check_wild(seed: int) -> None:
     chance = np.random.default_rng(seed)
     size = table.vocabulary_size
     stream = chance.integers(0, size, 30).astype(np.int32)
-    arrays = (table.words, table.log_probs, table.begin, table.log_backoffs)
+    arrays = table.columns
     for kernel, more, last in (
         (score_stream, [table.slots], []),
         (walk_stream, [table.slots, table.suffixes], [True]),

@@ -179,7 +179,7 @@ def test_the_words_after_every_context_sum_to_one(config: NGramConfig, encoded) 
         np.int64,
     ).reshape(len(contexts), config.order - 1)
     rows = np.empty((len(contexts), size), np.float32)
-    distributions(table.words, table.log_probs, table.begin, table.log_backoffs, size, state, rows)
+    distributions(*table.columns, size, state, rows)
     assert np.exp(rows, dtype=np.float64).sum(axis=1) == pytest.approx(1, abs=2e-5)
     assert np.all(rows[:, BEGIN] == -np.inf)
 

@@ -52,6 +52,11 @@ class Frame:
         kept = [[row for row in rows if eval(code, self.row(*row)._asdict())] for rows in self.partitions]
         return Frame(self.schema, kept, self.chance)
 
+    def select(self, column: str) -> Frame:
+        place = self.columns.index(column)
+        rows = [[(row[place],) for row in rows] for rows in self.partitions]
+        return Frame(self.schema.split(", ")[place], rows, self.chance)
+
     def union(self, other: Frame) -> Frame:
         return Frame(self.schema, self.partitions + other.partitions, self.chance)
 
@@ -64,8 +69,15 @@ class Frame:
     def count(self) -> int:
         return len(self.rows())
 
+    def take(self, number: int) -> list[Any]:
+        return self.collect()[:number]
+
     def collect(self) -> list[Any]:
         return [self.row(*row) for row in self.rows()]
+
+    @property
+    def rdd(self) -> Frame:
+        return self
 
     def toLocalIterator(self) -> Iterator[Any]:
         return iter(self.collect())

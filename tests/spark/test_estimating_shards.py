@@ -19,6 +19,7 @@ from chainrule.ngram.training import count_stream, train_ngram
 
 pytest.importorskip("pyspark")
 
+from chainrule.spark import chunks, messages
 from chainrule.spark.estimating_shards import estimate_shards
 from chainrule.spark.sections import sections
 from chainrule.spark.workers import PARTS
@@ -56,7 +57,11 @@ def runs_of(config: NGramConfig, bounds: list[int], chance: random.Random) -> Fr
     [(config, (7, 1, 2)[i % 3], (3, 1, 7)[i % 3]) for i, config in enumerate(CONFIGS)],
     ids=lambda value: getattr(value, "smoothing", None),
 )
-def test_workers_estimate_the_local_model(config: NGramConfig, partitions: int, shards: int) -> None:
+def test_workers_estimate_the_local_model(
+    config: NGramConfig, partitions: int, shards: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (messages, chunks):
+        monkeypatch.setattr(module, "ROW_BYTES", 600)  # so that what is sent comes in pieces
     whole, record = train_ngram(stream_of(DOCUMENTS), SIZE, config)
     expected = base_of(shard_model(whole, shards, silent))
     chance = random.Random(partitions)

@@ -176,6 +176,14 @@ def test_the_command_line_without_java(
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     assert run(["train", "ngram", str(fixtures / "train.txt"), "-o", str(tmp_path / "lm"), "--spark", "local[2]"]) == 1
     assert "Spark needs Java" in capsys.readouterr().err
+    (tmp_path / "empty.txt").touch()
+    for options, message in (
+        ([str(tmp_path / "empty.txt")], "there is no text in it"),
+        ([str(fixtures / "train.txt"), "--tokenizer", "bpe"], "bpe pieces are not learned on Spark"),
+        ([str(fixtures / "train.txt"), "--shards", "2", "--smoothing", "lidstone"], "lidstone cannot be estimated"),
+    ):  # what needs no Java is said before it starts
+        assert run(["train", "ngram", *options, "-o", str(tmp_path / "lm"), "--spark", "local[2]"]) == 1
+        assert message in capsys.readouterr().err
     assert not (tmp_path / "lm").exists()
 
 
@@ -183,10 +191,8 @@ def test_the_command_line_without_java(
     ("options", "message"),
     [
         (["--shards", "2"], "--shards needs --spark; chainrule convert --shards cuts a model that is trained."),
-        (
-            ["--spark", "local[2]", "--memory", "1G"],
-            "--memory bounds the counting on this machine",
-        ),
+        (["--spark", "local[2]", "--memory", "100M"], "--memory is 100M; Java needs 512M or more"),
+        (["--spark", "local[2]", "--mix", "other.txt"], "--mix and --spark do not go together"),
         (["--spark", "local[2]", "--document", "file"], "give chainrule.spark.train in Python a data frame"),
         (["--spark", "local[2]", "--shards", "2", "--compact"], "--shards is for a folder that is not compact"),
     ],

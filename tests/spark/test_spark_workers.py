@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import itertools
+import random
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from frames import Frame
 
+import chainrule
+from chainrule.errors import EstimationError
 from chainrule.ngram.config import NGramConfig
 from chainrule.ngram.training import count_stream
 from chainrule.spark import workers
-from chainrule.spark.rows import batches_of, rows_of
+from chainrule.spark.documents import Documents
+from chainrule.spark.messages import MESSAGES, SORTED_BY, Message, message_batches, messages_by_part
+from chainrule.spark.rows import ROW_BYTES, batches_of, rows_of
 from chainrule.spark.sections import Section, joined, sections
-from chainrule.spark.workers import TokenizerParts, count_sections, learn_words, merge_sections
+from chainrule.spark.training import _check_memory, _Text
+from chainrule.spark.workers import TokenizerParts, count_sections, learn_words, merged_parts
 from chainrule.text.tokenizer import Tokenizer
 from chainrule.text.vocabulary import Vocabulary
 
@@ -47,8 +54,9 @@ def batches(lines: Sequence[bytes | None], size: int = 7, start: int = 0) -> lis
 @pytest.mark.parametrize("begins", ["one", "all"])
 @pytest.mark.parametrize("order", [1, 2, 5])
 def test_any_cut_into_tasks_and_ranges_gives_the_counts_of_the_local_engine(
-    order: int, begins: str, fixtures: Path
+    order: int, begins: str, fixtures: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(workers, "_WAITING_NGRAMS", 300)  # some sections are added up while others are still to come
     lines = (fixtures / "train.txt").read_bytes().splitlines()
     config = NGramConfig(order=order, begins=begins)  # type: ignore[arg-type]
     learner = PARTS.tokenizer
@@ -72,9 +80,9 @@ def test_any_cut_into_tasks_and_ranges_gives_the_counts_of_the_local_engine(
     ]
     rng.shuffle(rows)  # type: ignore[arg-type]
     by_part = batches_of(workers.PARTS, sorted(rows, key=lambda row: row[0]))
-    merged = [batch.to_pylist()[0] for batch in merge_sections(by_part)]
-    assert [part["part"] for part in merged] == [1, 2, 3, 4, 5, 6]  # nothing begins with <unk>
-    parts = [Section.empty(1, order), *(Section.unpack(part["section"]) for part in merged)]
+    merged = dict(merged_parts(by_part))
+    assert list(merged) == [1, 2, 3, 4, 5, 6]  # nothing begins with <unk>
+    parts = [Section.empty(1, order), *(section for section in merged.values() if isinstance(section, Section))]
     counts = joined(parts, stream.size * order)
     assert counts.level_sizes == expected.level_sizes
     for name in ("words", "begin", "suffixes", "counts"):
@@ -86,6 +94,18 @@ def test_a_section_of_no_words_is_empty() -> None:
     (last,) = sections(counts, [5, 6])
     empty = Section.empty(1, 3)
     assert last.pack() == empty.pack() == Section.unpack(empty.pack()).pack()
+
+
+def test_messages_of_any_size_are_sent_in_small_rows() -> None:
+    """Java holds rows as a whole: one of the hundred megabytes that begin with a comma was more than it had."""
+    large = np.random.default_rng(0).bytes(5 * ROW_BYTES // 2)
+    sent = [Message(3, "counts", 2, 3, large), Message(3, "counts", 1, 3, b""), Message(0, "lower", 2, 3, b"\x01\x02")]
+    rows = [row for batch in message_batches(sent) for row in rows_of([batch])]
+    assert [len(row[-1]) for row in rows] == [ROW_BYTES, ROW_BYTES, ROW_BYTES // 2, 0, 2]
+    columns = [field.split()[0] for field in MESSAGES.split(", ")]
+    in_order = sorted(rows, key=lambda row: [row[columns.index(name)] for name in SORTED_BY])
+    received = {part: dict(kinds) for part, kinds in messages_by_part(batches_of(MESSAGES, in_order))}
+    assert received == {0: {"lower": [sent[2]]}, 3: {"counts": [sent[1], sent[0]]}}
 
 
 @pytest.mark.parametrize(
@@ -111,3 +131,19 @@ def test_carriage_returns_and_newlines_inside_documents() -> None:
     rows = TokenizerParts.of(Tokenizer.untrained(), grows=True, are_lines=False)
     (row,) = (batch.to_pylist()[0] for batch in learn_words(batches([b"one two\nthree", b"one"]), rows))
     assert np.frombuffer(row["counts"], np.int64).tolist()[2] == 2
+
+
+def test_a_driver_without_memory_for_all_ngrams(fixtures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their number is estimated from a sample, which is the whole text here, so that it is exact."""
+    local = chainrule.train(fixtures / "train.txt", NGramConfig(order=3))
+    lines = (fixtures / "train.txt").read_bytes().splitlines()
+    frame = Frame("text binary, source long, start long", [[(line, 1, 0) for line in lines]], random.Random(0))
+    stream = local.tokenizer.encode(np.frombuffer(b"\n".join([*lines, b""]), np.uint8)).ids
+    documents = Documents(frame, {1: "train.txt"})  # type: ignore[arg-type]
+    text = _Text(local.tokenizer, np.bincount(stream), (), documents, frame, [0], 1)  # type: ignore[arg-type]
+    monkeypatch.setenv("CHAINRULE_MEMORY", "4M")
+    _check_memory(text, 3, "")
+    monkeypatch.setenv("CHAINRULE_MEMORY", "500K")
+    ngrams = sum(local.record["ngrams"])
+    with pytest.raises(EstimationError, match=f"about {ngrams:,} n-grams on Spark's driver needs .*; set shards;"):
+        _check_memory(text, 3, "set shards")

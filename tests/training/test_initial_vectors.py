@@ -61,7 +61,7 @@ def test_such_a_run_goes_on_as_if_nothing_had_happened(fixed: bool, tmp_path: Pa
 
 def test_a_run_goes_on_only_with_the_same_vectors(tmp_path: Path) -> None:
     trained(FEEDFORWARD, replace(QUICK, steps=3), folder=tmp_path, origin={"vectors": None})
-    with pytest.raises(SettingError, match=r"vectors was None and is glove\.txt, fixed"):
+    with pytest.raises(SettingError, match=r"vectors was not set and is glove\.txt, fixed"):
         trained(
             FEEDFORWARD,
             replace(QUICK, steps=3),

@@ -168,7 +168,7 @@ def interrupted(tmp_path: Path) -> Path:
             {"validation": validation(90)},
             r"the validation text has changed \(100 tokens, now 90\)",
         ),
-        (RECURRENT, QUICK, {"origin": {"tokenizer": "word"}}, "tokenizer was None and is word"),
+        (RECURRENT, QUICK, {"origin": {"tokenizer": "word"}}, "tokenizer was not set and is word"),
         (RECURRENT, QUICK, {"origin": {"family": "transformer"}}, "is of family None, not transformer"),
     ],
 )

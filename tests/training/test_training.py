@@ -137,8 +137,11 @@ def test_the_best_weights_are_the_model() -> None:
 
 def test_early_stopping_ends_after_so_many_validations_without_a_better_one() -> None:
     wild = replace(QUICK, steps=500, validate_every=2, matrix_learning_rate=3.0, learning_rate=2.0, early_stopping=3)
-    _, record, _ = trained(TRANSFORMER, wild)
-    assert record["steps"] == record["validation"]["step"] + 6
+    _, record, reports = trained(TRANSFORMER, wild)
+    best = record["validation"]["step"]
+    assert record["steps"] == best + 6
+    early = f"training ends early: 3 validations in a row were no better than the one after step {best}"
+    assert [report.note for report in reports if report.note] == [early]
 
 
 def test_the_same_seed_gives_the_same_network() -> None:

@@ -86,7 +86,7 @@ def _compiled(function: Callable[P, R], *, nogil: bool, counted: bool, **options
                 no_cfunc_wrapper=True,
                 **options,
             )(function)
-            _without_literals(compiled)
+            _with_one_integer(compiled)
             return compiled
         finally:
             numba.config.CACHE_DIR = before  # type: ignore[attr-defined]
@@ -114,17 +114,18 @@ class _WithoutCollection(event.Listener):
 event.register("numba:compile", _WithoutCollection())  # type: ignore[no-untyped-call]
 
 
-def _without_literals(compiled: Any) -> None:
-    """Makes Numba compile a kernel that others call once for all integers, not again for each literal argument.
+def _with_one_integer(compiled: Any) -> None:
+    """Makes Numba compile a kernel that others call once for all integers, not again for literals and for int32.
 
-    LLVM still sees the literals wherever it inlines the kernel.
+    LLVM still sees the literals wherever it inlines the kernel, and Numba computes with int64 whatever it is given.
     """
     template_for = getattr(compiled, "get_call_template", None)
     if template_for is None:  # with NUMBA_DISABLE_JIT, kernels stay functions
         return
 
     def plain(kind: Any) -> Any:
-        return types.unliteral(kind)  # type: ignore[no-untyped-call]
+        kind = types.unliteral(kind)  # type: ignore[no-untyped-call]
+        return types.int64 if kind == types.int32 else kind
 
     def get_call_template(args: Any, kws: Any) -> Any:
         return template_for(tuple(map(plain, args)), {name: plain(kind) for name, kind in kws.items()})

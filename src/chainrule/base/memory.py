@@ -16,12 +16,13 @@ _CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.lim
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
-def check_fits(size: int, work: str) -> None:
-    """Raises EstimationError if `work`, which needs `size` bytes, does not fit into memory."""
+def check_fits(size: int, work: str, advice: str = "") -> None:
+    """Raises EstimationError if `work`, which needs `size` bytes, does not fit into memory. advice: what to do then."""
     available = available_memory()
     if available is not None and size > available:
         raise EstimationError(
-            f"{work} needs about {_gigabytes(size)} of memory, and {_gigabytes(available)} are free; {MEMORY_HINT}"
+            f"{work} needs about {_gigabytes(size)} of memory, and {_gigabytes(available)} are free; "
+            f"{advice}{'; ' if advice else ''}{MEMORY_HINT}"
         )
 
 

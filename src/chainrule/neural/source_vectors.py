@@ -91,8 +91,9 @@ class RegionParts(nn.Module):
         super().__init__()
         assert config.source_width is not None
         self.width, self.phrase_width = config.source_width - config.phrase_width - SIDES, config.phrase_width
-        self.phrases = None
+        self.phrases, self.dropout = None, 0.0
         if config.phrase_width:
+            self.dropout = config.map_dropout
             norm = nn.LayerNorm(config.phrase_width)
             self.phrases = nn.Sequential(norm, nn.Linear(config.phrase_width, config.width))
         self.boxes = (
@@ -104,6 +105,8 @@ class RegionParts(nn.Module):
     def forward(self, sources: Float[Tensor, "M S F"]) -> tuple[Float[Tensor, "M S width"], Tensor]:
         """What is of maps as it is, and the sum of the projections of the rest, (M, S, D)."""
         of_maps, phrases, boxes = torch.split(sources, [self.width, self.phrase_width, SIDES], -1)
+        if self.training and self.dropout:
+            of_maps = of_maps * (torch.rand_like(of_maps[..., :1]) >= self.dropout)
         others = sources.new_zeros(())
         if self.phrases is not None:
             others = others + self.phrases(phrases)

@@ -85,6 +85,11 @@ def suppress_overlapping(
     return order[kept]
 
 
+def in_reading_order(boxes: Float32[ndarray, "N 4"]) -> Float32[ndarray, "N 4"]:
+    """Boxes from left to right by their left edges; from top to bottom where these are the same."""
+    return boxes[np.lexsort((boxes[:, 1], boxes[:, 0]))]
+
+
 def boxes_in_frame(
     boxes: Boxes, size: tuple[int, int], frame: Frame
 ) -> tuple[Float32[ndarray, "N 4"], Bool[ndarray, " N"]]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from chainrule.api.models.causal_model import CausalModel
 from chainrule.api.opening.load import load
-from chainrule.errors import ChainruleError, SettingError
+from chainrule.errors import ChainruleError, ModelFormatError, SettingError
 from chainrule.protocol import UNKNOWN
 from chainrule.serving.api_error import ApiError
 from chainrule.serving.served_model import ServedModel, fingerprint_of
@@ -113,7 +113,7 @@ class ModelTable:
         """Whether the files are those that were opened, or are gone: then the open model goes on."""
         try:
             return fingerprint_of(entry.path)[1] == entry.stamp
-        except OSError:
+        except (ModelFormatError, OSError):
             return True
 
     async def _open(self, name: str, entry: _Entry) -> None:

@@ -17,6 +17,7 @@ from chainrule.serving.scheduler import Scheduler
 from chainrule.serving.ticket import Ticket
 from chainrule.serving.token_names import TokenNames
 from chainrule.serving.work import Call
+from chainrule.storage.config_json import CONFIG, read_config
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -115,8 +116,13 @@ class ServedModel:
 
 
 def fingerprint_of(path: Path) -> tuple[str, tuple[int, ...]]:
-    """A fingerprint of a model's files, and what changes when they do: of a folder, its commit point."""
-    commit_point = path / "config.json" if path.is_dir() else path
+    """A fingerprint of a model's files, and what changes when they do: of a folder, its commit point.
+
+    Raises ModelFormatError where there is no model.
+    """
+    commit_point = path / CONFIG if path.is_dir() else path
+    if not commit_point.exists():
+        read_config(path)  # says what is there instead
     status = commit_point.stat()
     stamp = status.st_mtime_ns, status.st_size, status.st_ino
     content = commit_point.read_bytes() if path.is_dir() else repr((path.name, *stamp)).encode()

@@ -7,6 +7,6 @@ good:  chainrule.spark.score(session.read.parquet("corpus"), "lm/", column="text
 
 from chainrule.spark.scoring import Likelihood, evaluate, filter, score
 from chainrule.spark.session import local_session
-from chainrule.spark.training import count, train
+from chainrule.spark.training import check_training, count, train
 
-__all__ = ["Likelihood", "count", "evaluate", "filter", "local_session", "score", "train"]
+__all__ = ["Likelihood", "check_training", "count", "evaluate", "filter", "local_session", "score", "train"]

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from chainrule.spark.rows import ROW_BYTES, rows_at_driver
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -14,7 +16,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 CHUNKS = "part long, name string, kind string, start long, size long, data binary"
-CHUNK_BYTES = 1 << 21
 _PARTITION_BYTES = 1 << 23  # on average
 
 
@@ -31,8 +32,8 @@ class Chunk(NamedTuple):
 
 def chunks_of(part: int, name: str, kind: str, data: UInt8[ndarray, " bytes"]) -> Iterator[Chunk]:
     """The chunks of some bytes; one if there are none."""
-    for start in range(0, max(1, data.size), CHUNK_BYTES):
-        yield Chunk(part, name, kind, start, data.size, data[start : start + CHUNK_BYTES].tobytes())
+    for start in range(0, max(1, data.size), ROW_BYTES):
+        yield Chunk(part, name, kind, start, data.size, data[start : start + ROW_BYTES].tobytes())
 
 
 def gather_chunks(
@@ -45,7 +46,7 @@ def gather_chunks(
     """
     gathered: dict[tuple[int, str], tuple[str, UInt8[ndarray, " bytes"]]] = {}
     total = 0
-    for row in rows.repartition(1 + size // _PARTITION_BYTES, "part", "name", "start").toLocalIterator():
+    for row in rows_at_driver(rows.repartition(1 + size // _PARTITION_BYTES, "part", "name", "start")):
         key = row.part, row.name
         if key not in gathered:
             gathered[key] = row.kind, room_for(row.size)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _BLOCK_BYTES = 1 << 22
+_LOCAL = "file://"
 _COMPRESSED = (".gz", ".bz2")  # what Spark decompresses by itself
 
 
@@ -70,14 +71,11 @@ def documents_of(session: SparkSession, texts: Any, column: str | None = None) -
     """
     from pyspark.sql import functions
 
-    if hasattr(texts, "mapInArrow"):
+    if is_frame(texts):
         text = functions.col(column or only_column(texts)).cast("binary")
         no_place = functions.lit(0).cast("long")
         return Documents(texts.select(text.alias("text"), no_place.alias("source"), no_place.alias("start")), {})
-    names = [os.fspath(text) for text in ([texts] if isinstance(texts, str | os.PathLike) else texts)]
-    paths = [path for name in names for path in _resolved(name)]
-    if len(set(paths)) < len(paths):
-        raise TextError(f"{next(path for path in paths if paths.count(path) > 1)}: is named twice")
+    paths = addresses_of(texts)
     lines = session.read.option("lineSep", "\n").text(paths)
     files = _files(lines, paths)
     numbers = functions.create_map(*[functions.lit(part) for name, i in files.items() for part in (name, i)])
@@ -89,6 +87,26 @@ def documents_of(session: SparkSession, texts: Any, column: str | None = None) -
         ),
         {i: name for name, i in files.items()},
     )
+
+
+def is_frame(texts: Any) -> bool:
+    """Whether texts are the rows of a data frame, and not paths."""
+    return hasattr(texts, "mapInArrow")
+
+
+def addresses_of(texts: Any) -> list[str]:
+    """The addresses of the files of some paths, for Spark; no session is needed.
+
+    Raises TextError where a file of this machine is missing, all are empty, or one is named twice; SettingError where
+    Spark cannot read it.
+    """
+    names = [os.fspath(text) for text in ([texts] if isinstance(texts, str | os.PathLike) else texts)]
+    paths = [path for name in names for path in _resolved(name)]
+    if len(set(paths)) < len(paths):
+        raise TextError(f"{next(path for path in paths if paths.count(path) > 1)}: is named twice")
+    if not any(_may_have_text(path) for path in paths):
+        raise TextError(f"{', '.join(names)}: there is no text in it; at least one document is needed")
+    return paths
 
 
 def only_column(frame: DataFrame) -> str:
@@ -160,7 +178,12 @@ def _resolved(name: str) -> list[str]:
             )
         if file.endswith((".zst", ".xz", ".lzma")):
             raise SettingError(f"{file}: Spark cannot decompress it; expected plain text, {' or '.join(_COMPRESSED)}")
-    return [f"file://{file}" for file in files]
+    return [f"{_LOCAL}{file}" for file in files]
+
+
+def _may_have_text(path: str) -> bool:
+    """False for a file of 0 bytes of this machine."""
+    return not path.startswith(_LOCAL) or os.path.getsize(path.removeprefix(_LOCAL)) > 0
 
 
 def _files(lines: DataFrame, paths: list[str]) -> dict[str, int]:

@@ -30,10 +30,9 @@ from chainrule.ngram.shards.joining import EstimatedLevel, Piece, shard_of_piece
 from chainrule.ngram.training import record_of_estimates
 from chainrule.ngram.trie.table import Table
 from chainrule.spark.chunks import CHUNKS, gather_chunks
+from chainrule.spark.messages import MESSAGES, SORTED_BY, messages_of
 from chainrule.spark.packing import unpack
 from chainrule.spark.range_estimates import (
-    MESSAGES,
-    SORTED_BY,
     RangeSummary,
     adjust_counts,
     build_shards,
@@ -41,6 +40,7 @@ from chainrule.spark.range_estimates import (
     estimate_order,
     send_suffixes,
 )
+from chainrule.spark.rows import rows_at_driver
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from chainrule.base.progress import Progress
     from chainrule.ngram.config import NGramConfig
     from chainrule.ngram.model_class import AnyNGram
+    from chainrule.spark.messages import Message
 
 TASK = "estimating on Spark"
 _NGRAM_BYTES = 24  # of a model, with its index
@@ -75,14 +76,13 @@ def estimate_shards(
     steps = config.order + 1
     with ExitStack() as stack:
 
-        def exchange(rows: DataFrame, work: Callable[..., Iterator[RecordBatch]], columns: Sequence[str]) -> DataFrame:
-            sent = rows.repartition(partitions, "part").sortWithinPartitions(*columns).mapInArrow(work, MESSAGES)
-            return _computed(sent, stack)
+        def exchange(rows: DataFrame, work: Callable[..., Iterator[RecordBatch]]) -> DataFrame:
+            return _computed(_delivered(rows, partitions).mapInArrow(work, MESSAGES), stack)
 
         progress(TASK, 0, steps)
         sent = runs.repartition(partitions, "part").sortWithinPartitions("part")
         sent = sent.mapInArrow(partial(send_suffixes, config=config, bounds=bounds), MESSAGES)
-        adjusted = exchange(sent, partial(adjust_counts, config=config, bounds=bounds), SORTED_BY)
+        adjusted = exchange(sent, partial(adjust_counts, config=config, bounds=bounds))
         summary = _summary(adjusted, config, bounds, name)
         discounts = [discounts_of(config, order, n) for order, n in enumerate(summary.counts_of_counts, start=1)]
         unigrams = estimate_unigrams(config, summary.counts, summary.adjusted, discounts[0])
@@ -93,15 +93,14 @@ def estimate_shards(
             if estimated:
                 rows = rows.union(estimated[-1].where(f"level = {order}"))
             work = partial(estimate_order, config=config, discounts=discounts[order - 1], unigrams=unigrams.probs)
-            estimated.append(exchange(rows, work, SORTED_BY))
+            estimated.append(exchange(rows, work))
         progress(TASK, config.order, steps)
         log_backoffs = _log_backoffs(estimated[0], bounds)
         edges = edges_of(bounds[-1], shards, lambda word: int(summary.ngrams_before[word]))
         all_rows = reduce(lambda one, other: one.union(other), [adjusted.where("kind = 'counts'"), *estimated])
         work = partial(cut_estimates, config=config, bounds=bounds, edges=edges)
-        pieces = all_rows.where("kind in ('counts', 'estimates')").repartition(partitions, "part")
-        pieces = pieces.sortWithinPartitions(*SORTED_BY).mapInArrow(work, MESSAGES)
-        chunks = pieces.repartition(len(edges) - 1, "part").sortWithinPartitions(*SORTED_BY)
+        kept = _delivered(all_rows.where("kind in ('counts', 'estimates')"), partitions)
+        pieces = _delivered(kept.mapInArrow(work, MESSAGES), len(edges) - 1)
         work = partial(build_shards, log_probs=unigrams.log_probs, log_backoffs=log_backoffs)
         size = _NGRAM_BYTES * (int(summary.ngrams_before[-1]) + len(edges) * bounds[-1])
 
@@ -109,7 +108,7 @@ def estimate_shards(
             release_pages()
             progress(TASK, config.order + min(done / size, 1), steps)
 
-        tables = _tables(chunks.mapInArrow(work, CHUNKS), size, on_chunk)
+        tables = _tables(pieces.mapInArrow(work, CHUNKS), size, on_chunk)
     for k, (first, stop) in enumerate(itertools.pairwise(edges)):
         if k not in tables:  # of words that begin nothing
             levels = _empty_levels(stop - first, config.order)
@@ -138,10 +137,10 @@ def _summary(adjusted: DataFrame, config: NGramConfig, bounds: Sequence[int], na
     counts, of_words, kept = (np.zeros(bounds[-1], np.int64) for _ in range(3))
     level_sizes = np.zeros(config.order - 1, np.int64)
     tallies = np.zeros((config.order - 1, LARGEST_TALLIED + 2), np.int64)
-    for row in adjusted.where("kind in ('summary', 'error')").collect():
-        if row.kind == "error":
-            raise TextError(f"{name}: {row.data.decode()}")
-        own, words = RangeSummary(*unpack(row.data)), slice(bounds[row.part], bounds[row.part + 1])
+    for message in _collected(adjusted.where("kind in ('summary', 'error')")):
+        if message.kind == "error":
+            raise TextError(f"{name}: {message.data.decode()}")
+        own, words = RangeSummary(*unpack(message.data)), slice(bounds[message.part], bounds[message.part + 1])
         counts[words], of_words[words], kept[words] = own.counts, own.adjusted, own.kept
         level_sizes += own.level_sizes
         tallies += own.tallies.reshape(tallies.shape)
@@ -158,9 +157,14 @@ def _summary(adjusted: DataFrame, config: NGramConfig, bounds: Sequence[int], na
 def _log_backoffs(bigrams: DataFrame, bounds: Sequence[int]) -> Float32[ndarray, " V"]:
     """Of all unigrams; 0 where nothing follows."""
     log_backoffs = np.zeros(bounds[-1], np.float32)
-    for row in bigrams.where("kind = 'backoffs'").collect():
-        (log_backoffs[bounds[row.part] : bounds[row.part + 1]],) = unpack(row.data)
+    for message in _collected(bigrams.where("kind = 'backoffs'")):
+        (log_backoffs[bounds[message.part] : bounds[message.part + 1]],) = unpack(message.data)
     return log_backoffs
+
+
+def _collected(rows: DataFrame) -> Iterator[Message]:
+    """Messages that are small enough for the driver. rows: of MESSAGES."""
+    return messages_of(sorted(rows_at_driver(rows), key=lambda row: tuple(row[:-1])))
 
 
 def _tables(chunks: DataFrame, size: int, on_chunk: Callable[[int], None]) -> dict[int, Table]:
@@ -181,6 +185,11 @@ def _empty_levels(words: int, order: int) -> list[EstimatedLevel]:
     none, no_floats = np.zeros(0, np.int32), np.zeros(0, np.float32)
     higher = EstimatedLevel(none, no_floats, none, no_floats)
     return [EstimatedLevel(np.zeros(words, np.int32), no_floats, none, no_floats), *[higher] * (order - 2)]
+
+
+def _delivered(rows: DataFrame, partitions: int) -> DataFrame:
+    """Messages, those to a part one after the other. rows: of MESSAGES."""
+    return rows.repartition(partitions, "part").sortWithinPartitions(*SORTED_BY)
 
 
 def _computed(rows: DataFrame, stack: ExitStack) -> DataFrame:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule.errors import TextError
+from chainrule.spark.rows import rows_at_driver
 from chainrule.text.vocabulary import MARKER_TOKENS, Vocabulary
 
 if TYPE_CHECKING:
@@ -41,12 +42,13 @@ def learn_tokenizer(
         rows = documents.frame.mapInArrow(partial(learn_words, parts=parts), WORDS).persist(StorageLevel.DISK_ONLY)
         stack.callback(rows.unpersist)
         if not rows.count():
-            raise TextError(f"{', '.join(documents.files.values()) or 'the data frame'}: there is no text in it")
+            name = ", ".join(documents.files.values()) or "the data frame"
+            raise TextError(f"{name}: there is no text in it; at least one document is needed")
         _raise_error(documents, rows)
         if not parts.grows:
-            return learner, np.sum([np.frombuffer(row.counts, np.int64) for row in rows.toLocalIterator()], axis=0)
+            return learner, np.sum([np.frombuffer(row.counts, np.int64) for row in rows_at_driver(rows)], axis=0)
         words = _Words()
-        for row in rows.toLocalIterator():
+        for row in rows_at_driver(rows):
             words.add(row)
     return words.added_to(learner, in_order=bool(documents.files))
 

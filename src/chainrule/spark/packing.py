@@ -18,9 +18,9 @@ def pack(*arrays: ndarray[Any, Any]) -> bytes:
     return b"".join([np.array(header, np.int64).tobytes(), *(array.tobytes() for array in arrays)])
 
 
-def unpack(data: bytes) -> list[ndarray[Any, Any]]:
-    """The arrays that `pack` packed; they can be written to."""
-    room = bytearray(data)
+def unpack(data: bytes | bytearray) -> list[ndarray[Any, Any]]:
+    """The arrays that `pack` packed; they can be written to, and lie in `data` where that can."""
+    room = data if isinstance(data, bytearray) else bytearray(data)
     (number,) = np.frombuffer(room, np.int64, 1).tolist()
     header = np.frombuffer(room, np.int64, 2 * number, 8).tolist()
     arrays, place = [], 8 * (1 + 2 * number)

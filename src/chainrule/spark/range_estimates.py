@@ -13,7 +13,6 @@ Nothing of this depends on which task does it, or how often: a range's rows are 
 from __future__ import annotations
 
 import itertools
-from collections import defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -30,10 +29,11 @@ from chainrule.ngram.estimation.discounts import tally
 from chainrule.ngram.shards.joining import EstimatedLevel, Piece, shard_of_pieces
 from chainrule.protocol import BEGIN
 from chainrule.spark.chunks import CHUNKS, Chunk, chunks_of
+from chainrule.spark.messages import Message, message_batches, messages_by_part
 from chainrule.spark.packing import pack, unpack
-from chainrule.spark.rows import batches_of, groups_of, rows_of
+from chainrule.spark.rows import batches_of
 from chainrule.spark.sections import Level, Section, cut, merge, spans_of, starts, suffixes_of
-from chainrule.spark.workers import merge_sections
+from chainrule.spark.workers import merged_parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -44,30 +44,6 @@ if TYPE_CHECKING:
 
     from chainrule.ngram.config import NGramConfig
     from chainrule.ngram.estimation.estimates import Discounts
-
-MESSAGES = "part long, level long, kind string, source long, data binary"
-SORTED_BY = "part", "kind", "level", "source"
-
-
-class Message(NamedTuple):
-    """A row of MESSAGES, for the range `part`. level: an order, or 0. source: the range that it comes from.
-
-    Of every kind, `data` holds arrays:
-    counts      of a range, its own: at level 0 a section and the places of suffixes, later `LevelCounts` and places
-    suffixes    which n-grams of the receiver the source's n-grams end in: at level 0 as a section, later as places
-    lower       their probabilities, from the source
-    summary     a `RangeSummary`
-    backoffs    of the words of a range
-    estimates   of the n-grams of an order: log-probabilities, and the back-offs of their contexts
-    piece       to a shard: estimates of all orders; the source is their first word
-    error       a message about a text
-    """
-
-    part: int
-    level: int
-    kind: str
-    source: int
-    data: bytes
 
 
 class RangeSummary(NamedTuple):
@@ -81,25 +57,24 @@ class RangeSummary(NamedTuple):
 
 
 def send_suffixes(batches: Iterable[RecordBatch], config: NGramConfig, bounds: Sequence[int]) -> Iterator[RecordBatch]:
-    """Messages of each range to itself, and of its suffixes. batches: as for `merge_sections`."""
+    """Messages of each range to itself, and of its suffixes. batches: as for `merged_parts`."""
     set_threads(1)
 
     def messages() -> Iterator[Message]:
-        for part, data, error in rows_of(merge_sections(batches)):
-            if error is not None:
-                yield Message(part, 0, "error", part, error.encode())
+        for part, section in merged_parts(batches):
+            if isinstance(section, str):
+                yield Message(part, "error", 0, part, section.encode())
                 return
-            section = Section.unpack(data)
             if not uses_lower_order(config):
-                yield Message(part, 0, "counts", part, pack(*section.arrays()))
+                yield Message(part, "counts", 0, part, pack(*section.arrays()))
                 continue
             suffixes, places = suffixes_of(section, bounds[-1])
-            yield Message(part, 0, "counts", part, pack(*section.arrays(), *places))
+            yield Message(part, "counts", 0, part, pack(*section.arrays(), *places))
             for owner, own in enumerate(cut(suffixes, bounds)):
                 if not own.is_empty:
-                    yield Message(owner, 0, "suffixes", part, own.pack())
+                    yield Message(owner, "suffixes", 0, part, own.pack())
 
-    return batches_of(MESSAGES, messages())
+    return message_batches(messages())
 
 
 def adjust_counts(batches: Iterable[RecordBatch], config: NGramConfig, bounds: Sequence[int]) -> Iterator[RecordBatch]:
@@ -107,14 +82,13 @@ def adjust_counts(batches: Iterable[RecordBatch], config: NGramConfig, bounds: S
     set_threads(1)
 
     def messages() -> Iterator[Message]:
-        for part, rows in groups_of(batches):
-            by_kind = _by_kind(rows)
-            if "error" in by_kind:
-                yield from by_kind["error"]
+        for part, received in messages_by_part(batches):
+            if "error" in received:
+                yield from received["error"]
                 return
-            yield from _adjusted(part, by_kind, config, bounds)
+            yield from _adjusted(part, received, config, bounds)
 
-    return batches_of(MESSAGES, messages())
+    return message_batches(messages())
 
 
 def _adjusted(
@@ -140,13 +114,13 @@ def _adjusted(
         np.array([level.words.size for level in section.levels]),
         np.concatenate([tally(counts, LARGEST_TALLIED) for counts in adjusted[1:]]),
     )
-    yield Message(part, 0, "summary", part, pack(*(column.astype(np.int64) for column in summary)))
+    yield Message(part, "summary", 0, part, pack(*(column.astype(np.int64) for column in summary)))
     for i, level in enumerate(section.levels):
         columns = level.children, level.words, level.counts, adjusted[i + 1].astype(level.counts.dtype)
-        yield Message(part, i + 2, "counts", part, pack(*columns, *(places[i - 1 : i] if i else ())))
+        yield Message(part, "counts", i + 2, part, pack(*columns, *(places[i - 1 : i] if i else ())))
         if i < len(endings.levels):
             for sender, own_nodes in zip(senders, nodes[1:], strict=True):
-                yield Message(part, i + 2, "suffixes", sender, pack(own_nodes[i].astype(np.int32)))
+                yield Message(part, "suffixes", i + 2, sender, pack(own_nodes[i].astype(np.int32)))
 
 
 def estimate_order(
@@ -162,22 +136,21 @@ def estimate_order(
     set_threads(1)
 
     def messages() -> Iterator[Message]:
-        for part, rows in groups_of(batches):
-            received = _by_kind(rows)
+        for part, received in messages_by_part(batches):
             own = received["counts"][0]
             children, words, counts, adjusted, *places = unpack(own.data)
             answers = [unpack(message.data)[0] for message in received["lower"]]
             lower = np.concatenate(answers)[places[0]] if answers else unigrams[words]
             level = LevelCounts(children, counts, adjusted)
             probs, log_probs, log_backoffs = estimate_level(config, own.level, level, lower, discounts)
-            yield Message(part, own.level, "estimates", part, pack(log_probs, log_backoffs))
+            yield Message(part, "estimates", own.level, part, pack(log_probs, log_backoffs))
             if own.level == 2:
-                yield Message(part, 0, "backoffs", part, pack(log_backoffs))
+                yield Message(part, "backoffs", 0, part, pack(log_backoffs))
             for message in received["suffixes"]:
                 (nodes,) = unpack(message.data)
-                yield Message(message.source, own.level + 1, "lower", part, pack(probs[nodes]))
+                yield Message(message.source, "lower", own.level + 1, part, pack(probs[nodes]))
 
-    return batches_of(MESSAGES, messages())
+    return message_batches(messages())
 
 
 def cut_estimates(
@@ -187,8 +160,7 @@ def cut_estimates(
     set_threads(1)
 
     def messages() -> Iterator[Message]:
-        for part, rows in groups_of(batches):
-            received = _by_kind(rows)
+        for part, received in messages_by_part(batches):
             levels = _kept_levels(received, config, bounds[part])
             begins = [starts(level.children) for level in levels]
             first, stop = bounds[part], bounds[part + 1]
@@ -196,9 +168,9 @@ def cut_estimates(
                 low, high = max(low, first), min(high, stop)
                 if low < high:
                     spans = spans_of(begins, low - first, high - first)
-                    yield Message(shard, 0, "piece", low, pack(*_piece(levels, spans)))
+                    yield Message(shard, "piece", 0, low, pack(*_piece(levels, spans)))
 
-    return batches_of(MESSAGES, messages())
+    return message_batches(messages())
 
 
 def build_shards(
@@ -211,9 +183,9 @@ def build_shards(
     set_threads(1)
 
     def chunks() -> Iterator[Chunk]:
-        for shard, rows in groups_of(batches):
+        for shard, received in messages_by_part(batches):
             pieces = []
-            for message in map(Message._make, rows):
+            for message in received.pop("piece"):
                 arrays = unpack(message.data)
                 levels = [EstimatedLevel(*arrays[i : i + 4]) for i in range(0, len(arrays), 4)]
                 pieces.append(Piece(message.source, levels))
@@ -282,10 +254,3 @@ def _piece(levels: Sequence[EstimatedLevel], spans: Sequence[slice]) -> Iterator
     """The arrays of the n-grams within `spans` of the words and of each level."""
     for level, contexts, own in zip(levels, spans, spans[1:], strict=False):
         yield from (level.children[contexts], level.log_backoffs[contexts], level.words[own], level.log_probs[own])
-
-
-def _by_kind(rows: Iterator[tuple[Any, ...]]) -> dict[str, list[Message]]:
-    by_kind: dict[str, list[Message]] = defaultdict(list)
-    for message in map(Message._make, rows):
-        by_kind[message.kind].append(message)
-    return by_kind

@@ -56,7 +56,12 @@ class Section:
 
     @property
     def is_empty(self) -> bool:
-        return not self.counts.any() and not any(level.words.size for level in self.levels)
+        return not self.counts.any() and not self.ngrams
+
+    @property
+    def ngrams(self) -> int:
+        """How many there are, from bigrams on."""
+        return sum(level.words.size for level in self.levels)
 
     def without_counts(self, order: int) -> Section:
         """The same n-grams up to an order, each with a count of 0."""
@@ -81,7 +86,7 @@ class Section:
         return pack(*self.arrays())
 
     @classmethod
-    def unpack(cls, data: bytes) -> Section:
+    def unpack(cls, data: bytes | bytearray) -> Section:
         """What `pack` packed."""
         return cls.of_arrays(unpack(data))
 
@@ -133,25 +138,37 @@ def spans_of(begins: Sequence[Int64[ndarray, " contexts+1"]], first: int, stop: 
 
 def merged(parts: Sequence[Section]) -> Section:
     """The sum of sections of the same words."""
-    return merge(parts)[0]
+    return Section(_sum_of_words(parts), [level for level, _ in _merged_levels(parts)])
 
 
-def merge(parts: Sequence[Section]) -> tuple[Section, list[list[Int64[ndarray, " ngrams"]]]]:
+def merge(parts: Sequence[Section]) -> tuple[Section, list[list[Int32[ndarray, " ngrams"]]]]:
     """The sum of sections of the same words; and, by part and level, the place of each n-gram among the merged ones."""
-    counts = np.sum([part.counts for part in parts], axis=0)
-    levels = []
-    places = [np.arange(counts.size)] * len(parts)  # of each part's contexts among the merged ones
-    by_level = []
-    contexts = counts.size
+    levels, by_level = [], []
+    for level, places in _merged_levels(parts):
+        levels.append(level)
+        by_level.append(places)
+    return Section(_sum_of_words(parts), levels), [[level[i] for level in by_level] for i in range(len(parts))]
+
+
+def _sum_of_words(parts: Sequence[Section]) -> Int64[ndarray, " words"]:
+    total: Int64[ndarray, " words"] = np.sum([part.counts for part in parts], axis=0)
+    return total
+
+
+def _merged_levels(parts: Sequence[Section]) -> Iterator[tuple[Level, list[Int32[ndarray, " ngrams"]]]]:
+    """Each level of the sum of some sections; and, by part, the place of each n-gram of the level among those."""
+    contexts = parts[0].counts.size
+    places: list[Int[ndarray, " contexts"]] = [np.arange(contexts)] * len(parts)
     for order in range(len(parts[0].levels)):
         own = [part.levels[order] for part in parts]
-        keys = np.concatenate([keys_of(place, level) for place, level in zip(places, own, strict=True)])
-        level, of_all = sum_by_key(keys, np.concatenate([level.counts for level in own]), contexts)
-        levels.append(level)
-        places = np.split(of_all, np.cumsum([level.words.size for level in own])[:-1])
-        by_level.append(places)
-        contexts = level.words.size
-    return Section(counts, levels), [[level[i] for level in by_level] for i in range(len(parts))]
+        stops = np.cumsum([level.words.size for level in own])
+        level, of_all = sum_by_key(
+            np.concatenate([keys_of(place, level) for place, level in zip(places, own, strict=True)]),
+            np.concatenate([level.counts for level in own]),
+            contexts,
+        )
+        places, contexts = np.split(of_all, stops[:-1]), level.words.size
+        yield level, places
 
 
 def suffixes_of(section: Section, vocabulary_size: int) -> tuple[Section, list[Int[ndarray, " ngrams"]]]:
@@ -167,34 +184,35 @@ def suffixes_of(section: Section, vocabulary_size: int) -> tuple[Section, list[I
         size = levels[-1].words.size if levels else vocabulary_size
         suffixes, contexts = sum_by_key(keys_of(contexts, level), np.ones(level.words.size, np.int64), size)
         levels.append(suffixes)
-        places.append(contexts.astype(np.int32))
+        places.append(contexts)
     return Section(counts, levels), places
 
 
 def keys_of(contexts: Int[ndarray, " contexts"], level: Level) -> Int64[ndarray, " ngrams"]:
     """A number for each n-gram of a level: the number of its context in the upper bits, and the word."""
-    return np.repeat(contexts.astype(np.int64) << _WORD_BITS, level.children) | level.words
+    keys: Int64[ndarray, " ngrams"] = np.repeat(contexts.astype(np.int64) << _WORD_BITS, level.children)
+    keys |= level.words
+    return keys
 
 
 def sum_by_key(
     keys: Int64[ndarray, " keys"], counts: Int[ndarray, " keys"], contexts: int
-) -> tuple[Level, Int64[ndarray, " keys"]]:
+) -> tuple[Level, Int32[ndarray, " keys"]]:
     """The level of the distinct keys, with the sums of their counts; and the place of each key in it.
 
     keys: of `keys_of`, with contexts below `contexts`.
     """
     by_key = np.argsort(keys, kind="stable")  # which merges sorted lists
     keys = keys[by_key]
-    is_new = np.concatenate([[True], keys[1:] != keys[:-1]])[: keys.size]
-    places = np.empty(keys.size, np.int64)
-    places[by_key] = np.cumsum(is_new) - 1
-    first = np.flatnonzero(is_new)
-    sums = counts[by_key].astype(np.int64)
+    first = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]])[: keys.size])
+    places = np.empty(keys.size, np.int32)
+    places[by_key] = np.repeat(np.arange(first.size, dtype=np.int32), np.diff(first, append=keys.size))
     keys = keys[first]
+    counts = counts[by_key]
     level = Level(
         np.bincount(keys >> _WORD_BITS, minlength=contexts).astype(np.int32),
         (keys & ((1 << _WORD_BITS) - 1)).astype(np.int32),
-        np.add.reduceat(sums, first) if first.size else sums,
+        np.add.reduceat(counts, first, dtype=np.int64) if first.size else counts.astype(np.int64),
     )
     return level, places
 

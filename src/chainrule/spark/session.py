@@ -11,9 +11,11 @@ import subprocess
 import sys
 import tempfile
 import threading
+import warnings
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING
 
+from chainrule.base.memory import as_bytes
 from chainrule.base.scratch import scratch_folder
 from chainrule.errors import EstimationError, SettingError
 
@@ -24,20 +26,35 @@ if TYPE_CHECKING:
 
 _JAVA = 17  # what Spark 4 needs
 _ERROR = re.compile(r'(: |Caused by: |Exception in thread "[^"]*" )?([\w.]*(?:Error|Exception): .*)')
+_DEFAULT_MEMORY, _LEAST_MEMORY = 2 << 30, 512 << 20  # what Spark itself asks for at least is 450 MB
 _STANDARD_ERROR = 2
+_MORE_MEMORY = (
+    "give Java more, as in memory='4G'; a session of your own has spark.driver.memory and spark.executor.memory for it"
+)
+# By what Spark says in its errors. Exit code 52 is what its processes end with when Java's memory is full.
+_ADVICE = (
+    (re.compile(r"OutOfMemoryError|exited caused by .*\b52\b"), _MORE_MEMORY),
+    (
+        re.compile(r"Python worker exited unexpectedly|\bMemoryError\b"),
+        "if the system ended it for lack of memory, take more shards, as in shards=32, or fewer workers",
+    ),
+)
 _JAVA_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
 
 @contextmanager
-def local_session(master: str = "local[2]", *, memory: str = "2g") -> Iterator[SparkSession]:
+def local_session(master: str = "local[2]", *, memory: int | str | None = None) -> Iterator[SparkSession]:
     """A Spark session that ends with the block. master: local[2] has two workers here; spark://host:port is a cluster.
 
-    memory: of the Java process, where there is one only. Nothing listens on addresses other than this machine's own.
-    What Java prints goes to no screen. Raises SettingError where pyspark or Java is missing, where the master cannot be
-    reached, and where this process has a session already.
+    memory: of each Java process, such as '4G'; by default 2 GB of the one here, and what a cluster gives to its own.
+    Nothing listens on addresses other than this machine's own. What Java prints goes to no screen. Raises SettingError
+    where pyspark or Java is missing, where the master cannot be reached, and where this process has a session already.
 
     good:  with chainrule.spark.local_session("local[4]") as session: chainrule.spark.train(session, "corpus.txt")
     """
+    size = as_bytes("memory", memory)
+    if size is not None and size < _LEAST_MEMORY:
+        raise SettingError(f"memory is {memory}; Java needs 512M or more")
     check_packages()
     check_java()
     from py4j.protocol import Py4JError
@@ -48,7 +65,8 @@ def local_session(master: str = "local[2]", *, memory: str = "2g") -> Iterator[S
         raise SettingError("this process has a Spark session already; give it to the functions of chainrule.spark")
     builder = SparkSession.builder.master(master).appName("chainrule")
     settings = {
-        "spark.driver.memory": memory,
+        "spark.driver.memory": f"{(size or _DEFAULT_MEMORY) >> 20}m",
+        **({} if size is None else {"spark.executor.memory": f"{size >> 20}m"}),
         "spark.driver.maxResultSize": "0",  # what comes to the driver is the model
         "spark.task.maxDirectResultSize": str(100 << 20),  # not by way of the workers' storage, where it may be lost
         "spark.ui.enabled": "false",
@@ -58,6 +76,7 @@ def local_session(master: str = "local[2]", *, memory: str = "2g") -> Iterator[S
         "spark.ui.retainedTasks": "1",
         "spark.sql.ui.retainedExecutions": "1",
         "spark.sql.execution.arrow.maxBytesPerBatch": str(16 << 20),  # rows of counts are large
+        "spark.serializer.objectStreamReset": "1",  # or Java's memory holds the last hundred blocks of rows
         "spark.python.daemon.module": "chainrule.spark.worker_daemon",
         "spark.local.dir": str(scratch_folder()),
         "spark.sql.warehouse.dir": os.path.join(scratch_folder(), "chainrule-spark"),  # never written
@@ -81,7 +100,27 @@ def local_session(master: str = "local[2]", *, memory: str = "2g") -> Iterator[S
         try:
             yield session
         finally:
+            _stop(session)
+
+
+def _stop(session: SparkSession) -> None:
+    """Ends a session, also one whose Java process has ended; what was raised before stays the error."""
+    from py4j.protocol import Py4JError
+
+    try:
+        with warnings.catch_warnings(action="ignore"):  # pyspark warns that Java has ended, and then fails for that
             session.stop()
+    except (Py4JError, OSError):
+        _forget_java()
+
+
+def _forget_java() -> None:
+    """Lets pyspark start another Java process: it asks the last one even where that has ended."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    SparkContext._gateway = SparkContext._jvm = None
+    SparkSession._instantiatedSession = SparkSession._activeSession = None
 
 
 @contextmanager
@@ -163,9 +202,12 @@ def explain_failures(action: str) -> Iterator[None]:
     except (Py4JNetworkError, ConnectionError) as error:
         if _was_interrupted(error):
             raise KeyboardInterrupt from None
-        raise EstimationError(f"{action}: Spark's Java process has ended; it may have had too little memory") from error
+        reason = "Spark's Java process has ended, most likely for lack of memory"
+        raise EstimationError(f"{action}: {reason}; {_MORE_MEMORY}") from error
     except (PySparkException, Py4JError) as error:
-        raise EstimationError(f"{action} failed on Spark: {cause_of(error)}") from error
+        cause = cause_of(error)
+        advice = next((f"; {advice}" for sign, advice in _ADVICE if sign.search(f"{error}")), "")
+        raise EstimationError(f"{action} failed on Spark: {cause}{advice}") from error
 
 
 def _was_interrupted(error: BaseException | None) -> bool:

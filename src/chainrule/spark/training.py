@@ -25,15 +25,17 @@ from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.tokenizers import saved_tokenizer
 from chainrule.api.training.train_speller import speller_of_counts
 from chainrule.api.training_record import circumstances
+from chainrule.base.memory import available_memory, check_fits
 from chainrule.base.scratch import check_disk_room
 from chainrule.errors import SettingError, TextError
 from chainrule.ngram.config import NGramConfig, check_tunable
+from chainrule.ngram.counting.memory_estimate import SAMPLE, expected_ngrams
 from chainrule.ngram.estimation.by_level import check_by_level
 from chainrule.ngram.shards.cutting import check_shards, shard_model
 from chainrule.ngram.training import model_of_counts
 from chainrule.protocol import BEGIN, END, UNKNOWN
 from chainrule.spark.chunks import CHUNKS, gather_chunks
-from chainrule.spark.documents import documents_of
+from chainrule.spark.documents import addresses_of, block_of, documents_of, is_frame
 from chainrule.spark.learning_words import learn_tokenizer
 from chainrule.spark.sections import Section, joined
 from chainrule.spark.session import check_packages, explain_failures
@@ -53,14 +55,16 @@ if TYPE_CHECKING:
     from chainrule.api.models.causal_model import CausalModel
     from chainrule.base.progress import Progress
     from chainrule.ngram.counting.counts import Counts
+    from chainrule.spark.documents import Documents
     from chainrule.text.tokenizer import Tokenizer
     from chainrule.text.vocabulary import Markers
 
 RUN_TOKENS = 1 << 21  # that a worker counts at once: some 300 MB for 5-grams
 _RANGES = 4  # of first words, for the tokens of a run: some 10 MB each
 # Of temporary files, for an n-gram of each order at each token: runs and merged counts; with messages and shards.
-_DISK_BYTES, _SHARDS_DISK_BYTES = 24, 60
+_DISK_BYTES, _SHARDS_DISK_BYTES = 24, 40
 _NGRAM_BYTES = 6  # for the same, of counts that come to the driver, since half of them are repeated
+_DRIVER_BYTES = 36  # for an n-gram: its counts, as they come and joined, and its probabilities
 _TASKS = "learning words on Spark", "counting n-grams on Spark"
 
 
@@ -92,10 +96,7 @@ def train(
     """
     began, progress, config = time.perf_counter(), callback(progress), config or NGramConfig()
     chosen = as_config(tokenizer)
-    if shards is not None:
-        _check_shards(shards, config, tune)
-    if tune is not None:
-        check_tunable(config)
+    check_training(texts, config, chosen, markers, tune=tune, shards=shards)
     disk = _DISK_BYTES if shards is None else _SHARDS_DISK_BYTES
     text = _read(session, texts, config, column, chosen, markers, partitions, run_tokens, disk, progress)
     speller = speller_of_counts(text.tokenizer, text.tokens, config, text.left_out)
@@ -107,6 +108,7 @@ def train(
                 text.runs, config, text.bounds, text.partitions, shards, text.name, progress
             )
     else:
+        _check_memory(text, config.order, "set shards=8, so that Spark's workers estimate them")
         heldout = None if tune is None else encoded_stream(text.tokenizer, source_of(tune), progress)
         engine, learned = model_of_counts(_joined(text, config, progress), config, progress, heldout)
         if shards is not None:
@@ -125,6 +127,23 @@ def train(
         **learned,
     }
     return build_model("ngram", engine, text.tokenizer, record, speller)  # type: ignore[return-value]
+
+
+def check_training(
+    texts: Any, config: NGramConfig, tokenizer: TokenizerConfig, markers: Markers, *, tune: Any, shards: int | None
+) -> None:
+    """Raises what `train` would raise, as far as that is known without Spark: TextError, SettingError."""
+    if shards is not None:
+        check_shards(shards)
+        if tune is not None:
+            raise SettingError("tuning needs all counts on the driver; leave shards out, or tune on a part of the text")
+        if config.order > 1:
+            check_by_level(config)
+    if tune is not None:
+        check_tunable(config)
+    _tokenizer(tokenizer, markers)
+    if not is_frame(texts):
+        addresses_of(texts)
 
 
 @shows_progress
@@ -150,6 +169,7 @@ def count(
     progress, config = callback(progress), NGramConfig(order=order)
     chosen = as_config(tokenizer)
     text = _read(session, texts, config, column, chosen, markers, partitions, run_tokens, _DISK_BYTES, progress)
+    _check_memory(text, order, "take a lower order")
     counts = _joined(text, config, progress)
     lines = write_counts_file(path, counts, text.tokenizer.vocabulary, progress)
     documents = int(text.tokens[END])
@@ -167,10 +187,14 @@ class _Text(NamedTuple):
     tokenizer: Tokenizer
     tokens: Int64[ndarray, " V"]
     left_out: Sequence[bytes]
-    files: list[str]
+    documents: Documents
     runs: DataFrame  # rows of PARTS: the counts of runs, cut into ranges of first words; not yet computed
     bounds: list[int]  # of these ranges
     partitions: int
+
+    @property
+    def files(self) -> list[str]:
+        return list(self.documents.files.values())
 
     @property
     def name(self) -> str:
@@ -211,7 +235,7 @@ def _read(
     known = TokenizerParts.of(learner, grows=False, are_lines=documents.are_lines)
     work = partial(count_sections, parts=known, config=config, bounds=bounds, run_tokens=run_tokens)
     runs = documents.frame.mapInArrow(work, PARTS)
-    return _Text(learner, counts, left_out, list(documents.files.values()), runs, bounds, partitions)
+    return _Text(learner, counts, left_out, documents, runs, bounds, partitions)
 
 
 def _tokenizer(config: TokenizerConfig, markers: Markers) -> tuple[Tokenizer, list[bytes] | None]:
@@ -230,14 +254,6 @@ def _tokenizer(config: TokenizerConfig, markers: Markers) -> tuple[Tokenizer, li
         return learner, None
     known = saved.vocabulary.tokens()[END + 1 :]
     return learner.with_vocabulary(Vocabulary(known)), known
-
-
-def _check_shards(shards: int, config: NGramConfig, tune: Any) -> None:
-    check_shards(shards)
-    if tune is not None:
-        raise SettingError("tuning needs all counts on the driver; leave shards out, or tune on a part of the text")
-    if config.order > 1:
-        check_by_level(config)
 
 
 def _limited(
@@ -270,6 +286,21 @@ def _bounds(counts: Int64[ndarray, " V"], parts: int) -> list[int]:
     ends = np.cumsum(begins)
     cuts = np.searchsorted(ends, np.linspace(0, ends[-1], parts + 1)[1:-1]) + 1
     return [0, *np.unique(cuts[cuts < counts.size]).tolist(), counts.size]
+
+
+def _check_memory(text: _Text, order: int, advice: str) -> None:
+    """Raises EstimationError where this process, which joins the counts, has too little memory for all n-grams."""
+    available = available_memory()
+    tokens, documents = int(text.tokens.sum()), int(text.tokens[END])
+    if available is None or _DRIVER_BYTES * order * tokens <= available:
+        return  # even if all n-grams are distinct
+    with explain_failures("reading a sample of the text"):
+        rows = text.documents.frame.select("text").take(max(1, SAMPLE * documents // tokens))
+    sample = block_of([bytes(row.text) for row in rows], are_lines=text.documents.are_lines)
+    stream = text.tokenizer.encode_block(sample).ids
+    ngrams = sum(expected_ngrams(stream, text.tokens.size, order).at(tokens))
+    work = f"joining the counts of about {ngrams:,} n-grams on Spark's driver"
+    check_fits(_DRIVER_BYTES * ngrams, work, advice)
 
 
 def _joined(text: _Text, config: NGramConfig, progress: Progress) -> Counts:

@@ -17,7 +17,7 @@ from chainrule.base.threads import set_threads
 from chainrule.errors import ChainruleError
 from chainrule.spark.chunks import CHUNKS, Chunk, chunks_of
 from chainrule.spark.documents import PieceError, block_of, pieces
-from chainrule.spark.rows import batch_of, batches_of, groups_of, rows_of
+from chainrule.spark.rows import batch_of, batches_of, groups_of
 from chainrule.spark.sections import Section, merged, sections
 from chainrule.text.normalising import Normaliser
 from chainrule.text.splitters import splitter_named
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 WORDS = "source long, start long, place long, tokens binary, counts binary, error string"
 PARTS = "part long, section binary, error string"
+_WAITING_NGRAMS = 1 << 22  # of sections that are not added up yet
 SCORES = "log_prob double, tokens long, bytes long, error string"
 
 
@@ -138,24 +139,33 @@ def count_sections(
     return batches_of(PARTS, rows())
 
 
-def merge_sections(batches: Iterable[RecordBatch]) -> Iterator[RecordBatch]:
-    """Rows of PARTS, one for each part: the sum of its sections, whose rows follow one another."""
-    for part, group in groups_of(batches):
-        own: list[Section] = []
-        for _, section, error in group:
-            if error is not None:
-                yield batch_of(PARTS, (part, b"", error))
-                return
-            own.append(Section.unpack(section))
-        yield batch_of(PARTS, (part, merged(own).pack(), None))
+def merged_parts(batches: Iterable[RecordBatch]) -> Iterator[tuple[int, Section | str]]:
+    """Each part, and the sum of its sections or the error of a text. batches: of PARTS, in the order of parts."""
+    for part, rows in groups_of(batches):
+        yield part, _sum_of(rows)
+
+
+def _sum_of(rows: Iterable[tuple[int, bytes, str | None]]) -> Section | str:
+    """Sections are added up as they come, so that those of a large text are never all in memory."""
+    waiting: list[Section] = []
+    ngrams, limit = 0, _WAITING_NGRAMS
+    for _, data, error in rows:
+        if error is not None:
+            return error
+        waiting.append(Section.unpack(data))
+        ngrams += waiting[-1].ngrams
+        if ngrams > limit:
+            waiting = [merged(waiting)]
+            ngrams, limit = 0, max(limit, waiting[0].ngrams)
+    return merged(waiting)
 
 
 def send_sections(batches: Iterable[RecordBatch]) -> Iterator[RecordBatch]:
-    """Rows of CHUNKS: what `merge_sections` gives, sections or the message of an error, for the driver."""
+    """Rows of CHUNKS: what `merged_parts` gives, for the driver."""
 
     def chunks() -> Iterator[Chunk]:
-        for part, section, error in rows_of(merge_sections(batches)):
-            name, data = ("section", section) if error is None else ("error", error.encode())
+        for part, section in merged_parts(batches):
+            name, data = ("error", section.encode()) if isinstance(section, str) else ("section", section.pack())
             yield from chunks_of(part, name, "", np.frombuffer(data, np.uint8))
 
     return batches_of(CHUNKS, chunks())

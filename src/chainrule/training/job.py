@@ -39,7 +39,8 @@ class TrainingJob(Generic[N]):
     settings to lower if that does not fit. notes: for users, before the first step, a sentence each. keeps_best: Ctrl-C
     ends training with the best weights so far, once some have been validated. calmer: what to change if the loss
     diverges, if not the usual settings. blocks: the layers of a network that is deep enough to share them out among
-    processes and to recompute their activations; None: of others.
+    processes and to recompute their activations; None: of others. whole: of a job that is one phase of a run, the
+    settings of the whole run, which have to stay the same for it to resume; None: `training`.
     """
 
     training: TrainingConfig
@@ -55,3 +56,4 @@ class TrainingJob(Generic[N]):
     keeps_best: bool = False
     calmer: str | None = None
     blocks: Callable[[N], Sequence[nn.Module]] | None = None
+    whole: TrainingConfig | None = None

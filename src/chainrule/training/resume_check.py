@@ -49,10 +49,14 @@ def differences(before: dict[str, object], now: dict[str, object]) -> list[str]:
     """The differences between two runs' settings, in words, except for settings without effect."""
     names = [name for name in {**before, **now} if name not in WITHOUT_EFFECT]
     return [
-        f"{name} was {before.get(name)} and is {now.get(name)}"
+        f"{name} was {_shown(before.get(name))} and is {_shown(now.get(name))}"
         for name in names
         if _as_json(before.get(name)) != _as_json(now.get(name))
     ]
+
+
+def _shown(value: object) -> str:
+    return "not set" if value is None else str(value)
 
 
 def _as_json(value: object) -> object:

@@ -97,7 +97,8 @@ class _RunningJob(Generic[N]):
         began = time.monotonic()
         torch.manual_seed(training.seed)
         self.network = self._built(machine)
-        self.settings = {"network": job.network, "training": training_settings(training), "text": job.text}
+        asked = training_settings(job.whole or training)
+        self.settings = {"network": job.network, "training": asked, "text": job.text}
         self.notes = [*(() if run.resume else job.notes), *machine.notes(self.network)]  # for the next report
         processes = self.processes
         self.trainer = self._trainer(Setup(training, job.recipe, machine, processes), progress)
@@ -205,6 +206,11 @@ class _RunningJob(Generic[N]):
         trainer, is_over = self.trainer, self.trainer.is_over
         validation = self._validate() if self.timetable.validation_is_due() else {}
         now = time.monotonic()
+        if trainer.stops_early:
+            self.notes.append(
+                f"training ends early: {trainer.since_best} validations in a row were no better than the one after "
+                f"step {trainer.best_step:,}"
+            )
         notes = [*self.notes, *self.timetable.notes]
         saves = self._saving_is_due(now, is_over=is_over, is_validated=bool(validation))
         is_important = bool(validation) or bool(notes) or is_over

@@ -65,8 +65,12 @@ class Trainer:
 
     @property
     def is_over(self) -> bool:
-        patience = self.setup.training.early_stopping
-        return (self.steps is not None and self.step >= self.steps) or (0 < patience <= self.since_best)
+        return (self.steps is not None and self.step >= self.steps) or self.stops_early
+
+    @property
+    def stops_early(self) -> bool:
+        """Whether as many validations as `early_stopping` have passed without improvement."""
+        return 0 < self.setup.training.early_stopping <= self.since_best
 
     @property
     def tokens(self) -> int:

@@ -16,7 +16,13 @@ from chainrule.base.progress import Progress, silent
 from chainrule.decoding.beam_config import BeamConfig
 from chainrule.decoding.limits import Limits, constraints_for
 from chainrule.errors import SettingError
-from chainrule.pictures.boxes import BoxLabels, boxes_in_picture, check_boxes, suppress_overlapping
+from chainrule.pictures.boxes import (
+    BoxLabels,
+    boxes_in_picture,
+    check_boxes,
+    in_reading_order,
+    suppress_overlapping,
+)
 from chainrule.pictures.picture import as_picture, framed
 from chainrule.pictures.read_boxes import boxes_framed
 from chainrule.pictures.read_captions import CaptionedPicture
@@ -76,6 +82,11 @@ class RegionReader:
         """The numbers that are of a phrase."""
         return 0 if self.phrases is None else self.phrases.network.config.width
 
+    @property
+    def phrase_parameters(self) -> int:
+        """The weights of what writes phrases."""
+        return 0 if self.phrases is None else sum(weight.numel() for weight in self.phrases.network.parameters())
+
     def sources(self, pictures: Sequence[Any], progress: Progress = silent) -> list[Float32[ndarray, "R F+W+4"]]:
         """The vectors of pictures. Raises SettingError, TextError.
 
@@ -132,15 +143,15 @@ class RegionReader:
             boxes = boxes_framed(picture, check_boxes(boxes, (height, width), place), frame)
         elif needs_boxes or self.detector is None:
             raise SettingError(
-                f"{place} has no boxes, but its regions are to be given; give it as a CaptionedPicture with boxes, or "
-                "train with regions='proposed'"
+                f"{place} has no boxes, but its regions are to be given; give boxes with it, or train with "
+                "regions='proposed'"
             )
         return framed(picture, frame), boxes
 
     def _boxes(
         self, several: Sequence[tuple[UInt8[ndarray, "H W C"], BoxLabels | None]]
     ) -> list[Float32[ndarray, "R 4"]]:
-        """The whole picture and the boxes in it, as shares of it."""
+        """The whole picture and the boxes in it, in reading order, as shares of it."""
         from chainrule.neural.region_vectors import as_shares
 
         if self.detector is None:
@@ -148,7 +159,8 @@ class RegionReader:
         else:
             proposed = self.detector.detect([pixels for pixels, _ in several], least=_SURE)
             boxes = [_without_copies(own) for own in proposed]
-        return [np.vstack([_WHOLE, as_shares(own[:MOST_REGIONS], self.encoder.frame)]) for own in boxes]
+        several_boxes = [as_shares(in_reading_order(own[:MOST_REGIONS]), self.encoder.frame) for own in boxes]
+        return [np.vstack([_WHOLE, own]) for own in several_boxes]
 
     def _phrase_vectors(self, cells: Sequence[Float32[ndarray, "R k*k F+4"]]) -> list[Float32[ndarray, "R W"]] | None:
         """The vector of a phrase for each region: the mean of the states from which its words and its end are written.

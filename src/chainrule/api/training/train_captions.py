@@ -166,6 +166,7 @@ def train_captions(
         "tokens": split.learned.predicted(),
         "unknown_tokens": sum(int(np.count_nonzero(row == UNKNOWN)) for row in learned.targets),
         **run_record,
+        "parameters": run_record["parameters"] + (0 if reader is None else reader.phrase_parameters),
     }
     shows = reader is not None or attached_body(model) is not None
     return CaptionModel(model, opened.config if shows else None, both.tokenizer, record, reader)

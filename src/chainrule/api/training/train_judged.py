@@ -50,5 +50,6 @@ def train_judged(
         training, valid_share=0, optimiser="adamw", learning_rate=_RATE, matrix_learning_rate=None, **shorter(training)
     )
     job = adversarial_job(lambda: copy.deepcopy(network), pairs, settled, origin, weight=weight)
-    judged, _ = run_job(job, replace(run, folder=None if run.folder is None else run.folder / DISCRIMINATOR))
+    folder = None if run.folder is None else run.folder / DISCRIMINATOR
+    judged, _ = run_job(replace(job, whole=training), replace(run, folder=folder))
     return judged.writer

@@ -32,20 +32,20 @@ def check_regions(encoder: PictureEncoder, regions: Regions, *, phrases: bool, t
         raise SettingError(f"regions is {regions!r}; expected grid, given or proposed")
     if regions == "grid":
         if phrases:
-            raise SettingError("phrases are of regions; set regions to given or proposed, or leave phrases out")
+            raise SettingError("a grid has no phrases; use regions='given', regions='proposed' or phrases=False")
         return
     if encoder.vectors is not None:
-        raise SettingError(f"{encoder.name}: has the vectors of places, not of regions; set regions to grid")
+        raise SettingError(f"{encoder.name}: has the vectors of places, not of regions; use regions='grid'")
     if tuned:
         raise SettingError(
             "regions are of an encoder that is kept as it is; name a classifier of pictures or of boxes, and leave "
             "tuned out"
         )
     if features is not None:
-        raise SettingError("features keeps the vectors of a grid; leave it out, or set regions to grid")
+        raise SettingError("features keeps the vectors of a grid; leave it out, or use regions='grid'")
     if regions == "proposed" and encoder.detector is None:
         raise SettingError(
-            f"the encoder {encoder.name} proposes no boxes; train a classifier with unit='box', or set regions to given"
+            f"the encoder {encoder.name} proposes no boxes; train a classifier with unit='box', or use regions='given'"
         )
 
 
@@ -55,10 +55,13 @@ def check_phrases(pictures: Sequence[CaptionedPicture]) -> None:
         if item.boxes is None:
             raise TextError(
                 f"{item.place}: there are no boxes, whose phrases are to be learned; add boxes beside the captions, or "
-                "turn phrases off"
+                "use phrases=False"
             )
     if not any(len(item.boxes) for item in pictures if item.boxes is not None):
-        raise TextError("no picture has a box with a phrase; at least one is needed")
+        raise TextError(
+            f"{pictures[0].place}: neither here nor in what follows is there a box with a phrase; add boxes beside the "
+            "captions, or use phrases=False"
+        )
 
 
 def open_regions(encoder: PictureEncoder, regions: Regions, tokenizer: Tokenizer) -> RegionReader:
@@ -104,7 +107,7 @@ def train_phrases(
         origin,
     )
     folder = None if run.folder is None else run.folder / PHRASES
-    network, _ = run_job(job, replace(run, folder=folder))
+    network, _ = run_job(replace(job, whole=training), replace(run, folder=folder))
     return replace(reader, phrases=ConditionalModel(network))
 
 

@@ -27,7 +27,7 @@ _RENAMED = {
     "validation": "--valid",
     "min_count": "--vocabulary-min-count",
 }
-_OF_OTHER_VERBS = {"allow_pickle": "--allow-pickle", "resume": "--resume"}  # whatever verb opens the model
+_OF_OTHER_VERBS = {"allow_pickle": "--allow-pickle", "resume": "--resume", "unit": "--unit"}
 _MODELS = ("model", "models")  # parameters for models
 _TEXTS = (
     "text",

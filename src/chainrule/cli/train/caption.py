@@ -16,7 +16,7 @@ from chainrule.cli.shared.arguments import (
     Overwrite,
     TokenizerOptions,
 )
-from chainrule.cli.train.captioner_run import CaptionerRun, RegionChoice, Valid, train_captioner
+from chainrule.cli.train.captioner_run import CaptionerRun, ReaderChoice, RegionChoice, Valid, train_captioner
 from chainrule.cli.train.flags import flags_of, flags_of_any, given_settings
 from chainrule.cli.train.neural import DEFAULT_TRAINING, Resume, TrainingFlags
 from chainrule.errors import SettingError
@@ -63,6 +63,7 @@ def caption(
     ] = None,
     regions: RegionChoice = "grid",
     phrases: Annotated[bool, Parameter(help="Learn a phrase for each region first, and attend to it, too.")] = False,
+    reader: ReaderChoice = None,
     valid: Valid = None,
     output: Output,
     resume: Resume = False,
@@ -97,7 +98,7 @@ def caption(
             regions=regions,
             phrases=phrases,
             output=output,
-            config=CaptionConfig(**given_settings(network)),
+            config=CaptionConfig(**given_settings(network), encoder=reader or "none"),
             training=given_settings(training),
             tokenizer=tokenizer.config(),
             markers=markers,

@@ -15,6 +15,7 @@ from chainrule.cli.shared.screen import count_of, print_json, progress_bar
 from chainrule.cli.train.finished_run import continues_run, data_differences, report_finished_run
 from chainrule.cli.train.training_screen import TrainingScreen, note_untrained, validated_on
 from chainrule.neural.config import settings_of
+from chainrule.neural.config.conditional import Reads  # a flag
 from chainrule.training.config import TrainingConfig
 from chainrule.training.resume_check import differences
 
@@ -40,6 +41,14 @@ RegionChoice = Annotated[
         help="What gets a vector. grid: the places of the encoder's last maps; given: the boxes in each line, "
         '"boxes": [{"box": [left, top, right, bottom], "phrase": "a brown dog"}]; proposed: boxes that the encoder '
         "finds, a classifier with --unit box."
+    ),
+]
+ReaderChoice = Annotated[
+    Reads | None,
+    Parameter(
+        help="What reads the vectors before the decoder attends to them, those of regions from left to right; none: it "
+        "attends to each as it is. By default transformer for paragraphs from regions, else none.",
+        show_default=False,
     ),
 ]
 _UNSAID = {"regions": "grid", "phrases": False, "discriminator": 0.0}  # what a record means that leaves them out

@@ -11,7 +11,6 @@ from chainrule.cli.shared.arguments import (
     DEFAULT_TOKENIZER,
     Json,
     MarkerRule,
-    Memory,
     ModelOutput,
     Output,
     Overwrite,
@@ -80,7 +79,13 @@ def ngram(
             "than this machine's memory."
         ),
     ] = None,
-    memory: Memory = None,
+    memory: Annotated[
+        str | None,
+        Parameter(
+            help="The most memory to use, such as 4G. What needs more lies in temporary files (in TMPDIR); the result "
+            "is the same. By default, what is free. With --spark: of Spark's Java process, by default 2G."
+        ),
+    ] = None,
     markers: MarkerRule = "error",
     reading: TextOptions = DEFAULT_READING,
     mixing: MixOptions = NO_MIX,
@@ -113,11 +118,14 @@ def ngram(
         _train_counts(counts, config, output, tokenizer, overwrite=overwrite, json=json, tune=heldout, compact=compact)
         return
     if spark is not None:
-        if memory is not None:
-            raise CycloptsError(msg="--memory bounds the counting on this machine; with --spark, leave it out.")
-        if mixing != NO_MIX or reading != DEFAULT_READING:
+        if mixing != NO_MIX:
             raise CycloptsError(
-                msg="--spark reads plain text, a document a line, without --mix and the options of texts: give "
+                msg="--mix and --spark do not go together: in Python, sample data frames, join them with union, and "
+                "give chainrule.spark.train the result."
+            )
+        if reading != DEFAULT_READING:
+            raise CycloptsError(
+                msg="--spark reads plain text, a document a line, and has no options of texts: for others, give "
                 "chainrule.spark.train in Python a data frame of the documents."
             )
         if shards is not None and (compact or is_arpa(output)):
@@ -133,6 +141,7 @@ def ngram(
             markers,
             tune=heldout,
             shards=shards,
+            memory=memory,
             overwrite=overwrite,
             json=json,
             compact=compact,
@@ -222,26 +231,29 @@ def _train_on_spark(
     *,
     tune: Source | None,
     shards: int | None,
+    memory: str | None,
     overwrite: bool,
     json: bool,
     compact: bool,
 ) -> None:
-    from chainrule.spark import local_session
+    from chainrule.spark import check_training, local_session
     from chainrule.spark import train as train_on_spark
 
     check_read_once(*texts)
     if not texts or "-" in texts:
         raise CycloptsError(msg="--spark reads files; name one or more.")
     check_model_target(output, overwrite=overwrite, compact=compact)
+    chosen = tokenizer.config()
+    check_training(texts, config, chosen, markers, tune=tune, shards=shards)  # before Java takes seconds to start
     began = time.perf_counter()
     with progress_bar() as progress:
         progress("starting Spark", 0, None)
-        with local_session(master) as session:
+        with local_session(master, memory=memory) as session:
             model = train_on_spark(
                 session,
                 texts,
                 config,
-                tokenizer=tokenizer.config(),
+                tokenizer=chosen,
                 markers=markers,
                 tune=tune,
                 shards=shards,

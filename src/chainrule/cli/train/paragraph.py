@@ -15,7 +15,7 @@ from chainrule.cli.shared.arguments import (
     Overwrite,
     TokenizerOptions,
 )
-from chainrule.cli.train.captioner_run import CaptionerRun, RegionChoice, Valid, train_captioner
+from chainrule.cli.train.captioner_run import CaptionerRun, ReaderChoice, RegionChoice, Valid, train_captioner
 from chainrule.cli.train.flags import flags_of_any, given_settings
 from chainrule.cli.train.neural import DEFAULT_TRAINING, Resume, TrainingFlags
 from chainrule.neural.config.caption import CaptionConfig
@@ -52,6 +52,7 @@ def paragraph(
             show_default=False,
         ),
     ] = None,
+    reader: ReaderChoice = None,
     discriminator: Annotated[
         float,
         Parameter(
@@ -90,7 +91,11 @@ def paragraph(
             phrases=regions != "grid" if phrases is None else phrases,
             discriminator=discriminator,
             output=output,
-            config=CaptionConfig(**given_settings(network), decoder="hierarchical"),
+            config=CaptionConfig(
+                **given_settings(network),
+                decoder="hierarchical",
+                encoder=reader or ("none" if regions == "grid" else "transformer"),
+            ),
             training=given_settings(training),
             tokenizer=tokenizer.config(),
             markers=markers,

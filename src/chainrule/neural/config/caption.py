@@ -71,6 +71,13 @@ class CaptionConfig(ConditionalConfig):
         0.0, "hard, reinforce: weight of the entropy of attention, which is maximised (Xu 2015: 0.002)", least=0
     )
     placed: bool = setting(True, "the vectors of places get a learned vector of where they are")
+    map_dropout: float = setting(
+        0.7,
+        "regions with phrases: share of regions for which training hides what the maps hold, so that phrases are read",
+        least=0,
+        below=1,
+        is_later=True,
+    )
     shared: Shared = setting("target", "target: the output shares the vectors of tokens; none: it does not")
     long_sources: LongSources = setting("refuse", "for texts only", is_rare=True)
     max_source: int = setting(512, "the places of a picture", least=1, below=MAX_CONTEXT, is_rare=True)

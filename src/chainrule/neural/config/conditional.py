@@ -177,6 +177,13 @@ class ConditionalConfig:
     phrase_width: int = setting(
         0, "of regions: numbers of each vector that are of its phrase", least=0, below=1 << 20, is_rare=True
     )
+    map_dropout: float = setting(
+        0.0,
+        "of regions with phrases: share of regions for which training hides what the maps hold",
+        least=0,
+        below=1,
+        is_rare=True,
+    )
     sentence_end: int | None = setting(None, "hierarchical: the token that ends a sentence", least=3, is_rare=True)
     placed: bool = setting(False, "vectors of a source get a learned vector of their place", is_rare=True)
 

@@ -87,7 +87,7 @@ def _format_order(table: Table, vocabulary: Vocabulary, order: int) -> Iterator[
     """The lines of one order, a few MB at a time, each part with its number of n-grams."""
     level = table.level(order)
     spelled = vocabulary.arrays()
-    fixed = (table.words, table.log_probs, table.begin, table.log_backoffs, spelled["text"], spelled["offsets"], order)
+    fixed = (*table.columns, spelled["text"], spelled["offsets"], order)
     threads = thread_count()
     buffers = [np.empty(_BATCH * _LINE_BYTES, np.uint8) for _ in range(threads)]
     edges = [*range(level.start, level.stop, _BATCH), level.stop]

@@ -47,7 +47,7 @@ def write_lines(
     text, offsets: of the vocabulary. path: by order, the nodes of the prefixes of the first n-gram; overwritten.
     Returns the node to continue from, or DAMAGED, and the number of bytes written.
     """
-    inner = log_backoffs.size
+    inner = begin.size - 1
     used = 0
     for node in range(path[order], stop):
         path[order] = node

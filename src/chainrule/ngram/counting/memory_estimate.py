@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 # Bytes a token (the stream and the arrays of occurrences) and an n-gram (the trie, counts, suffixes and probabilities):
 # where probabilities take the place of counts, and where these are kept beside them.
 _REUSED, _KEPT = (16, 20), (20, 32)
-_SAMPLE = 1 << 20  # tokens
+SAMPLE = 1 << 20  # how many tokens of a text tell how many n-grams it has
 
 
 def check_memory(
@@ -90,8 +90,8 @@ class ExpectedNgrams(NamedTuple):
 
 def expected_ngrams(stream: Int32[ndarray, " tokens"], vocabulary_size: int, order: int) -> ExpectedNgrams:
     """Estimates the n-grams of each order from a sample of the middle of the text."""
-    start = max(0, stream.size // 2 - _SAMPLE // 2)
-    sample = stream[start : start + _SAMPLE].copy()
+    start = max(0, stream.size // 2 - SAMPLE // 2)
+    sample = stream[start : start + SAMPLE].copy()
     quarter = sample[: -(-sample.size // 4)].copy()
     sample[-1] = quarter[-1] = END
     sizes, fewer = (count_ngrams(part, vocabulary_size, order).level_sizes for part in (sample, quarter))

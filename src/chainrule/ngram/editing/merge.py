@@ -48,7 +48,8 @@ def merge_tables(tables: Sequence[Table], weights: Sequence[float], progress: Pr
     for i, (table, own_nodes, weight) in enumerate(zip(tables, nodes, weights, strict=True)):
         progress(TASK, i, len(tables))
         values = np.zeros(words.size, np.float32)
-        fixed = begin, suffixes, own_nodes, table.log_probs, table.log_backoffs, weight, values, mixed, left, left_below
+        _, log_probs, _, log_backoffs = table.columns
+        fixed = begin, suffixes, own_nodes, log_probs, log_backoffs, weight, values, mixed, left, left_below
         for order in range(1, len(level_sizes) + 1):
             run_all(add_component, [(start, stop, *fixed) for start, stop in parts_of(frame.level(order - 1))])
     left_below[left_below == 0] = left[left_below == 0] = 1  # the root

@@ -218,7 +218,7 @@ class _Passes:
             self.log_backoffs = counts.new_array(inner, np.float32)
         else:
             self.log_probs = counts.records.nodes["log_prob"]
-            self.log_backoffs = counts.records.contexts["log_backoff"][:inner]
+            self.log_backoffs = counts.records.contexts["log_backoff"]  # and one that is not used: see `Table.columns`
         # Probabilities by node, for the higher orders and for finishing the unigrams.
         self.probs = counts.new_array(max(inner, unigrams.stop), precision)
         # Below the unigrams: uniform over all words but <s>; else the mass goes to <unk> and unseen words afterwards.
@@ -279,7 +279,8 @@ class _Passes:
     def estimates(self) -> Estimates:
         self.log_probs[ROOT] = self.log_backoffs[ROOT] = 0  # never queried
         discounts, records = tuple(self._discounts), self.counts.records
-        return Estimates(self.log_probs, self.log_backoffs, discounts, self._kept(), records=records)
+        log_backoffs = self.log_backoffs[: self.counts.begin.size - 1]
+        return Estimates(self.log_probs, log_backoffs, discounts, self._kept(), records=records)
 
     def _kept(self) -> Bool[ndarray, " nodes"] | None:
         if max(self.config.prune) == 0:

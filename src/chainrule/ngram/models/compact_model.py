@@ -85,9 +85,9 @@ class CompactNGramModel(TrieModel):
             open_rows(bits, layout, self.vocabulary_size, rows, opened, scales)
             nodes = np.zeros(self._unigram_nodes.size + int(opened[2:, :, SIZE].sum()), NODE)
             nodes[: self._unigram_nodes.size] = self._unigram_nodes
-            contexts = np.zeros(rows.size + 1, context_type(np.int32))
+            contexts = np.zeros(max(rows.size, 1) + 1, context_type(np.int32))  # see `Table.columns`
             contexts["begin"][:1] = self._unigram_nodes.size
-            trie = nodes["word"], nodes["log_prob"], contexts["begin"], contexts["log_backoff"][:-1]
+            trie = nodes["word"], nodes["log_prob"], contexts["begin"], contexts["log_backoff"]
             spell_out(*self.compact.parts, opened, scales, *trie)
             own = np.where(rows == NO_NODE, NO_NODE, np.arange(rows.size).reshape(rows.shape))
             yield part, trie, own[row_of.reshape(-1)]

@@ -51,7 +51,7 @@ class NGramModel(TrieModel):
         stream = self._checked(stream)
         scores, lengths = np.empty(stream.size, np.float32), np.empty(stream.size, np.uint8)
         unknown_scores = np.empty(stream.size if unknown else 0, np.float32)
-        arrays, slots, suffixes = self._arrays(), self.table.slots, self.table.suffixes
+        arrays, slots, suffixes = self.table.columns, self.table.slots, self.table.suffixes
         outputs = scores, lengths, unknown_scores
         if suffixes.size and stream.size >= WALKED_TOKENS:
             run_pieces(walk_stream, (*arrays, slots, suffixes, self.order, stream), (*outputs, self._unknown_follows))
@@ -75,15 +75,12 @@ class NGramModel(TrieModel):
         return self.table.log_probs[self.table.level(1)]
 
     def _tries(self, state: Contexts) -> Iterable[tuple[slice, Trie, Contexts]]:
-        return ((slice(None), self._arrays(), state),)
+        return ((slice(None), self.table.columns, state),)
 
     @cached_property
     def _highest(self) -> Float32[ndarray, " contexts"]:
         """As in `TrieModel`, for contexts of one word, which may have thousands of children."""
-        words, log_probs, begin, log_backoffs = self._arrays()
-        highest = np.empty(min(1 + self.vocabulary_size, log_backoffs.size), np.float32)
+        words, log_probs, begin, _ = self.table.columns
+        highest = np.empty(min(1 + self.vocabulary_size, begin.size - 1), np.float32)
         highest_children(words, log_probs, begin, highest)
         return highest
-
-    def _arrays(self) -> Trie:
-        return self.table.words, self.table.log_probs, self.table.begin, self.table.log_backoffs

@@ -156,10 +156,10 @@ class ShardedModel(TrieModel):
             low, high = (0, 0) if context == NO_NODE else children(shard.words, shard.begin, context & _NODE)
             ranges.append(shard.nodes[low:high])
         nodes = np.concatenate([self._unigram_nodes, *ranges])
-        records = np.zeros(contexts.size + 1, context_type(narrowest(nodes.size)))
-        records["begin"] = self._unigram_nodes.size + np.concatenate([[0], np.cumsum([part.size for part in ranges])])
-        records["log_backoff"][:-1] = self._log_backoffs_at(contexts)
-        trie = nodes["word"], nodes["log_prob"], records["begin"], records["log_backoff"][:-1]
+        records = np.zeros(max(contexts.size, 1) + 1, context_type(narrowest(nodes.size)))  # see `Table.columns`
+        edges = self._unigram_nodes.size + np.concatenate([[0], np.cumsum([part.size for part in ranges])])
+        records["begin"][: edges.size], records["log_backoff"][: contexts.size] = edges, self._log_backoffs_at(contexts)
+        trie = nodes["word"], nodes["log_prob"], records["begin"], records["log_backoff"]
         return trie, np.where(contexts[own] == NO_NODE, NO_NODE, own)
 
     @property

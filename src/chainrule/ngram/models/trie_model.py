@@ -19,12 +19,12 @@ from chainrule.protocol import BEGIN
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from jaxtyping import Float32, Float64, Int32, Int64
+    from jaxtyping import Float32, Float64, Int, Int32, Int64
     from numpy import ndarray
 
     Contexts = Int64[ndarray, "rows order-1"]
     Trie = tuple[
-        Int32[ndarray, " nodes"], Float32[ndarray, " nodes"], Int32[ndarray, " inner+1"], Float32[ndarray, " inner"]
+        Int32[ndarray, " nodes"], Float32[ndarray, " nodes"], Int[ndarray, " inner+1"], Float32[ndarray, " inner+1"]
     ]
 
 

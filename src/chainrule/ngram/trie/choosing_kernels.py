@@ -40,7 +40,7 @@ def best_words(
     has: where the k best so far are better than any child can be, thousands of children are not read. Returns False
     where a log-probability is NaN, or a context's words do not ascend, so that some cannot be looked up.
     """
-    inner = log_backoffs.size
+    inner = begin.size - 1
     k = out_words.shape[1]
     for row in range(contexts.shape[0]):
         heap, heap_words = out_log_probs[row], out_words[row]  # a heap with the worst candidate at its root
@@ -49,7 +49,7 @@ def best_words(
             context = contexts[row, j]
             if not 0 <= context < inner:
                 continue
-            backoff = _backoff_of_longer(log_backoffs, contexts[row], j)
+            backoff = _backoff_of_longer(log_backoffs, inner, contexts[row], j)
             if size == k and context < highest.size and highest[context] + backoff < heap[0]:
                 continue
             low, high = children(words, begin, context)
@@ -62,7 +62,7 @@ def best_words(
                     return False
                 if 0 <= word < vocabulary_size and not _seen(words, begin, inner, contexts[row], j + 1, word):
                     size = _push(heap, heap_words, size, log_prob, word)
-        backoff = _backoff_of_longer(log_backoffs, contexts[row], -1)
+        backoff = _backoff_of_longer(log_backoffs, inner, contexts[row], -1)
         for word in ranked:
             log_prob = log_probs[1 + word] + backoff
             if size == k and log_prob < heap[0]:
@@ -151,14 +151,14 @@ def _walk(
 
     cursors: scratch; for each context the next child to read, and the end of its children.
     """
-    inner = log_backoffs.size
+    inner = begin.size - 1
     vocabulary_size = cumulative.size - 1
     mass = 0.0
     for j in range(contexts.size - 1, -1, -1):
         context = contexts[j]
         if not 0 <= context < inner:
             continue
-        backoff = _backoff_of_longer(log_backoffs, contexts, j)
+        backoff = _backoff_of_longer(log_backoffs, inner, contexts, j)
         _rewind(words, begin, inner, contexts, j + 1, cursors)
         next_banned = 0
         low, high = children(words, begin, context)
@@ -174,7 +174,7 @@ def _walk(
             if mass > target:
                 return mass, word, log_probs[node] + backoff
     # The unigrams: words neither seen nor banned form runs, whose sums `cumulative` has.
-    backoff = _backoff_of_longer(log_backoffs, contexts, -1)
+    backoff = _backoff_of_longer(log_backoffs, inner, contexts, -1)
     scale = math.exp(backoff)
     if not scale > 0:
         return mass, -1, 0.0
@@ -232,11 +232,11 @@ def _advance_to(words: Array, cursors: Array, shortest: int, word: int) -> bool:
 
 
 @kernel
-def _backoff_of_longer(log_backoffs: Array, contexts: Array, j: int) -> float:
+def _backoff_of_longer(log_backoffs: Array, inner: int, contexts: Array, j: int) -> float:
     """The sum of the log backoffs of the contexts longer than the j-th, bit for bit as in `distributions`."""
     backoff = np.float32(0)
     for longer in contexts[j + 1 :]:
-        if 0 <= longer < log_backoffs.size:
+        if 0 <= longer < inner:
             backoff += log_backoffs[longer]
     return backoff
 
@@ -252,12 +252,13 @@ def _seen(words: Array, begin: Array, inner: int, contexts: Array, shortest: int
 
 @kernel
 def _log_prob(words: Array, log_probs: Array, begin: Array, log_backoffs: Array, contexts: Array, word: int) -> float:
+    inner = begin.size - 1
     for j in range(contexts.size - 1, -1, -1):
-        if 0 <= contexts[j] < log_backoffs.size:
+        if 0 <= contexts[j] < inner:
             node = child(words, begin, contexts[j], word)
             if node >= 0:
-                return log_probs[node] + _backoff_of_longer(log_backoffs, contexts, j)
-    return log_probs[1 + word] + _backoff_of_longer(log_backoffs, contexts, -1)
+                return log_probs[node] + _backoff_of_longer(log_backoffs, inner, contexts, j)
+    return log_probs[1 + word] + _backoff_of_longer(log_backoffs, inner, contexts, -1)
 
 
 @kernel

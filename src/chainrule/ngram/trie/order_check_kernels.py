@@ -14,7 +14,7 @@ Array = NDArray[Any]
 
 
 @kernel
-def first_disorder(words: Array, begin: Array, log_probs: Array, log_backoffs: Array, bounds: Array) -> int:
+def first_disorder(words: Array, log_probs: Array, begin: Array, log_backoffs: Array, bounds: Array) -> int:
     """The first node that violates the layout of `table.py`, or -1.
 
     Children must follow those of the context before, and be of the next order; words must be in the vocabulary and

@@ -133,7 +133,7 @@ def score_stream(
     lengths[i]: of the n-gram that matched. unknown[i] = log P(<unk> | the same tokens). Both may be empty. A document
     begins at `start`. Every token must be below the vocabulary size.
     """
-    inner = log_backoffs.size
+    inner = begin.size - 1
     # By order: the n-grams that end at each token, column 0 being the token before the block; and their contexts.
     block = max(min(_BLOCK, stop - start), 1)
     nodes, contexts = np.empty((order + 1, block + 1), np.int64), np.empty((order + 1, block), np.int64)
@@ -200,7 +200,7 @@ def distributions(
 
     Starts from the backed-off unigrams, then overwrites the words that each longer context has seen.
     """
-    inner = log_backoffs.size
+    inner = begin.size - 1
     for row in range(contexts.shape[0]):
         backoff = np.float32(0)
         for context in contexts[row]:
@@ -228,7 +228,7 @@ def score_pairs(
 ) -> Array:
     """scores[i] = log P(tokens[i] | the context of row rows[i]). Every token is below the vocabulary's size."""
     scores = np.empty(tokens.size, np.float32)
-    inner = log_backoffs.size
+    inner = begin.size - 1
     for i in range(tokens.size):
         context, token = contexts[rows[i]], tokens[i]
         node, longest = np.int64(1 + token), context.size - 1

@@ -41,7 +41,7 @@ def with_suffixes(table: Table) -> tuple[Table, Int[ndarray, " nodes"]]:
 def check_trie(table: Table) -> None:
     """Raises ModelFormatError where the table violates the layout: loading does not read the whole table."""
     bounds = np.array([table.level(order).start for order in range(1, table.order + 1)] + [table.words.size])
-    node = run(first_disorder, table.words, table.begin, table.log_probs, table.log_backoffs, bounds)
+    node = run(first_disorder, *table.columns, bounds)
     if node >= 0:
         raise ModelFormatError(
             f"the n-gram table is out of order, or has an impossible number, at node {node}; its file is damaged: "

@@ -75,6 +75,19 @@ class Table:
         return self.contexts["log_backoff"][:-1]
 
     @property
+    def columns(
+        self,
+    ) -> tuple[
+        Int32[ndarray, " nodes"], Float32[ndarray, " nodes"], Int[ndarray, " inner+1"], Float32[ndarray, " inner+1"]
+    ]:
+        """words, log_probs, begin and log_backoffs, as kernels take them; the number after the last backoff is unused.
+
+        The backoffs of a table of unigrams would be one number, which NumPy calls contiguous, and Numba compiles all
+        kernels anew for contiguous arrays.
+        """
+        return self.words, self.log_probs, self.begin, self.contexts["log_backoff"]
+
+    @property
     def order(self) -> int:
         return len(self.level_sizes)
 

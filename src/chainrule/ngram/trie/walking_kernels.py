@@ -58,7 +58,7 @@ def _score_unknown(
     Shortens each context until <unk> was seen after it, then adds the backoffs, that of the shortest context first, as
     `score_stream` does.
     """
-    inner, longest = log_backoffs.size, max(order - 1, 1)
+    inner, longest = begin.size - 1, max(order - 1, 1)
     at, lowest = np.empty(_BLOCK, np.int64), np.empty(_BLOCK, np.float32)
     active, depths = np.empty(_BLOCK, np.int64), np.empty(_BLOCK, np.int64)
     backoffs = np.empty((longest, _BLOCK), np.float32)
@@ -116,7 +116,7 @@ def walk_stream(
     follows: whether <unk> was seen after any context; see `unknown_follows`. A lane starts order - 1 tokens before its
     own tokens, with an empty context, and so has the full context when it reaches them.
     """
-    inner, last, longest = log_backoffs.size, words.size - 1, order - 1
+    inner, last, longest = begin.size - 1, words.size - 1, order - 1
     long_run = LONG_RUN if slots.size > 0 else words.size
     # By lane: its position, its first own token and its end; the context and its length; the context's children and
     # a candidate for the token's node; the backoffs of contexts without the token.
