@@ -54,6 +54,23 @@ def test_models_open_when_asked_for_and_close_when_memory_is_short(folders: dict
         assert [entry["id"] for entry in server.client.get("/v1/models").json()["data"]] == ["first", "second"]
 
 
+def test_a_model_of_the_wrong_kind_is_refused_unopened(folders: dict[str, Path]) -> None:
+    with running({"ngram": folders["ngram"]}) as server:
+        for route, body in (("/v1/translate", {"input": "ka"}), ("/v1/embeddings", {"input": "ka"})):
+            response = server.client.post(route, json=body)
+            assert response.json()["error"]["code"] == "wrong_model"
+        assert not list(server.table.open_models())
+        assert server.client.post("/v1/score", json={"input": "ka"}).status_code == 200
+        assert server.client.post("/v1/translate", json={"input": "ka"}).json() == {
+            "error": {
+                "message": "the model 'ngram' does not write texts from others",
+                "type": "invalid_request_error",
+                "param": "model",
+                "code": "wrong_model",
+            }
+        }
+
+
 def test_a_model_that_cannot_be_opened_says_so_without_its_path(folders: dict[str, Path], tmp_path: Path) -> None:
     with running({"lm": folders["ngram"], "gone": tmp_path / "gone"}) as server:
         response = server.client.post("/v1/completions", json={"prompt": "ka", "model": "gone"})

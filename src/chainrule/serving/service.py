@@ -74,16 +74,16 @@ class Service:
 
     async def complete(self, body: CompletionBody) -> CompletionAnswer:
         """The texts after prompts: a record, or chunks."""
-        return CompletionAnswer(await self.table.get(body.model), body)
+        return CompletionAnswer(await self.table.get(body.model, "generate"), body)
 
     async def chat(self, body: ChatBody) -> ChatAnswer:
         """The answer to a conversation: a record, or chunks."""
-        return await ChatAnswer.of(await self.table.get(body.model), body)
+        return await ChatAnswer.of(await self.table.get(body.model, "generate"), body)
 
     async def embed(self, body: EmbeddingBody) -> Json:
         """A vector for each text."""
-        served = await self.table.get(body.model)
-        embed = served.verb("embed", "give vectors")
+        served = await self.table.get(body.model, "embed")
+        embed = served.verb("embed")
         if body.dimensions is not None:
             raise ApiError(400, "dimensions: vectors cannot be shortened; leave dimensions out", param="dimensions")
         if body.encoding_format not in (None, "float", "base64"):
@@ -128,8 +128,8 @@ class Service:
 
         bits_per_byte: what it costs by that.
         """
-        served = await self.table.get(body.model)
-        score = served.verb("score", "score texts")
+        served = await self.table.get(body.model, "score")
+        score = served.verb("score")
         texts = self._texts(body.input)
         given = body.given
         if isinstance(given, list) and len(given) != len(texts):
@@ -156,7 +156,7 @@ class Service:
 
     async def complete_words(self, body: CompleteBody) -> Json:
         """Completions of a text as it is typed, the likeliest first."""
-        served = await self.table.get(body.model)
+        served = await self.table.get(body.model, "generate")
         model = served.causal
         completions = await call_model(served, lambda: model.complete(body.text, body.n or 5))
         return {
@@ -172,7 +172,7 @@ class Service:
 
         A model of lines reads the paragraph, in one line; any other the whole text.
         """
-        served = await self.table.get(body.model)
+        served = await self.table.get(body.model, "generate")
         model, text = served.causal, body.input_prefix + body.prompt
         if model.document in (None, "line"):
             text = _PARAGRAPH.split(text)[-1]
@@ -182,8 +182,8 @@ class Service:
 
     async def translate(self, body: TranslateBody) -> Json:
         """What a model of pairs writes for source texts: translations, summaries, corrections."""
-        served = await self.table.get(body.model)
-        write = served.verb("write", "write texts from others")
+        served = await self.table.get(body.model, "write")
+        write = served.verb("write")
         texts, beam = self._texts(body.input), self._checked_beam(body)
 
         def written(first: int, last: int) -> list[Any]:
@@ -193,8 +193,8 @@ class Service:
 
     async def caption(self, body: CaptionBody) -> Json:
         """Captions of pictures."""
-        served = await self.table.get(body.model)
-        caption = served.verb("caption", "write captions of pictures")
+        served = await self.table.get(body.model, "caption")
+        caption = served.verb("caption")
         files, beam, most_pixels = self._texts(body.input), self._checked_beam(body), self.limits.picture_pixels
         limit = {} if body.max_tokens is None else {"max_tokens": body.max_tokens}
 
@@ -206,7 +206,7 @@ class Service:
 
     async def correct(self, body: CorrectBody) -> Json:
         """Texts with their errors corrected, and each change with its position and probability."""
-        served = await self.table.get(body.model)
+        served = await self.table.get(body.model, "generate")
         texts, corrections = self._texts(body.input), served.corrections
 
         def corrected(first: int, last: int) -> list[Any]:
