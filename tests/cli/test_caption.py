@@ -53,6 +53,8 @@ def test_pictures_are_captioned_measured_and_drawn(
     assert chainrule("caption", model, "-", "--max-tokens", 5).lines == lines[3:5]
     best = chainrule("caption", model, folder / "00.png", "--nbest", 3, "--max-tokens", 5).lines
     assert len(best) == 3
+    narrow = chainrule("caption", model, folder / "00.png", "--beam", 2, "--nbest", 3)
+    assert "a beam of 2 cannot return the 3 best" in narrow.error
     assert best[0].startswith("0 ||| ")
     [record] = [json.loads(line) for line in chainrule("caption", model, folder / "00.png", "--json").lines]
     [written] = record["captions"]
