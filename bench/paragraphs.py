@@ -5,10 +5,11 @@
 A sentence for each box of a scene with the kinds of objects in it: "the left box has a blue circle and a black
 square.". A detector is trained on the objects, unless --encoder names one; its maps serve all tellers: a flat LSTM on
 the grid, one on proposed regions and their phrases, a hierarchical one on the grid, on proposed regions, and on these
-and their phrases, all of about as many parameters, those of phrases included. Measured on other scenes: CIDEr-D,
-sentences that are true (all kinds, and no other), paragraphs with as many sentences as there are boxes, attention to
-the box that a sentence is about; at last the differences from the first teller, over all seeds, with intervals over
-scenes. Models in FOLDER are not trained again, so that several processes may train tellers, and one more compare them.
+and their phrases, all of about as many parameters, those of phrases included; "judged" is the last one after a phase
+with a discriminator. Measured on other scenes: CIDEr-D, sentences that are true (all kinds, and no other), paragraphs
+with as many sentences as there are boxes, attention to the box that a sentence is about; at last the differences from
+the first teller, over all seeds, with intervals over scenes. Models in FOLDER are not trained again, and trainings that
+were stopped go on, so that several processes may train tellers, and one more compare them.
 """
 
 from __future__ import annotations
@@ -33,13 +34,15 @@ from chainrule.neural.region_vectors import boxes_of, spread_on_picture
 from chainrule.pictures.boxes import overlaps
 
 _PHRASES = {"regions": "proposed", "phrases": True}
+_TELLER = CaptionConfig(width=88, decoder="hierarchical", encoder="transformer")
 # What of a picture is attended to, and by what: all of 440,000 to 475,000 parameters.
 TELLERS: dict[str, tuple[CaptionConfig, dict[str, Any]]] = {
     "flat": (CaptionConfig(width=128, decoder_layers=2), {}),
     "flat-phrases": (CaptionConfig(width=96, decoder_layers=2, encoder="transformer"), _PHRASES),
     "hierarchical": (CaptionConfig(width=116, decoder="hierarchical"), {}),
     "regions": (CaptionConfig(width=104, decoder="hierarchical", encoder="transformer"), {"regions": "proposed"}),
-    "phrases": (CaptionConfig(width=88, decoder="hierarchical", encoder="transformer"), _PHRASES),
+    "phrases": (_TELLER, _PHRASES),
+    "judged": (_TELLER, {**_PHRASES, "discriminator": 0.1}),
 }
 DETECTOR = ResNetLabelling(size=(BOX, 4 * BOX), fit="stretch", width=32, blocks=(1, 1), stem="large")
 SIZES = {10: "small", 20: "medium", 30: "large"}
@@ -114,7 +117,16 @@ def trained_teller(
     budget: dict[str, Any] = {"minutes": given.minutes} if given.epochs is None else {"epochs": given.epochs}
     training = TrainingConfig(**budget, batch=64, seed=seed, compile="no", valid_share=0.04)
     began = time.process_time()
-    model = chainrule.train_captions(learned, config, encoder=detector, training=training, progress=False, **options)
+    model = chainrule.train_captions(
+        learned,
+        config,
+        encoder=detector,
+        training=training,
+        folder=given.work / "unfinished" / folder.name,
+        resume=True,
+        progress=False,
+        **options,
+    )
     print(f"{name} {seed}: {time.process_time() - began:.0f} s of processor time, with the vectors of pictures")
     model.save(folder)
     return model

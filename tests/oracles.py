@@ -215,14 +215,19 @@ def _split(chance: random.Random, mass: float, parts: int) -> list[tuple[float, 
     return [(math.log(mass * weight / sum(weights)), 0.0) for weight in weights]
 
 
-def wild_table(seed: int) -> Table:
-    """The right shapes and nonsense in them, as a damaged file may hold."""
+def widened(table: Table) -> Table:
+    """The same table with numbers of nodes in 64 bits, which only tables of billions of n-grams have."""
+    records = pack_records(table.words, table.log_probs, table.begin.astype(np.int64), table.log_backoffs)
+    return Table(table.level_sizes, *records, table.slots.astype(np.int64), table.suffixes.astype(np.int64))
+
+
+def wild_table(seed: int, index_type: type[np.int32] | type[np.int64] = np.int32) -> Table:
+    """The right shapes and nonsense in them, as a damaged file may hold. index_type: of the numbers of nodes."""
     chance = np.random.default_rng(seed)
     sizes = [int(size) for size in chance.integers(0, 9, chance.integers(1, 5))]
     sizes[0] = int(chance.integers(3, 9))
     inner = 1 + sum(sizes[:-1])
     nodes = inner + sizes[-1]
-    index_type = chance.choice([np.int32, np.int64])
     extremes = [np.iinfo(index_type).min, -1, 0, 1, 2, nodes - 1, nodes, nodes + 1, np.iinfo(index_type).max]
     numbers = np.array([-np.inf, np.inf, np.nan, -1, 0, 1, 3e38], np.float32)
     words = chance.choice([-(2**31), -1, 2**31 - 1, *range(sizes[0] + 1)], nodes)

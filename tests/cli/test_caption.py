@@ -53,6 +53,8 @@ def test_pictures_are_captioned_measured_and_drawn(
     assert chainrule("caption", model, "-", "--max-tokens", 5).lines == lines[3:5]
     best = chainrule("caption", model, folder / "00.png", "--nbest", 3, "--max-tokens", 5).lines
     assert len(best) == 3
+    narrow = chainrule("caption", model, folder / "00.png", "--beam", 2, "--nbest", 3)
+    assert "a beam of 2 cannot return the 3 best" in narrow.error
     assert best[0].startswith("0 ||| ")
     [record] = [json.loads(line) for line in chainrule("caption", model, folder / "00.png", "--json").lines]
     [written] = record["captions"]
@@ -73,6 +75,8 @@ def test_pictures_are_captioned_measured_and_drawn(
     assert "the language server needs a model that continues texts" in chainrule("lsp", model).error
     other = ["--pictures", folder / "captions.jsonl", "--encoder", model, "-o", tmp_path / "other"]
     assert "is no classifier of pictures, as an encoder is" in chainrule("train", "paragraph", *other).error
+    arpa = chainrule("convert", model, tmp_path / "model.arpa")
+    assert "is a model of captions, not of texts: it needs pictures" in arpa.error
     assert chainrule("verify", model).status == 0
     assert "family         caption" in chainrule("info", model).out
 

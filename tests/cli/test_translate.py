@@ -47,6 +47,7 @@ def test_lists_alignments_and_json(chainrule, mt: Path, stdin) -> None:
     assert [line.split(" ||| ")[0] for line in lines] == ["0"] * 3 + ["1"] * 3
     scores = [float(line.split(" ||| ")[3]) for line in lines[:3]]
     assert scores == sorted(scores, reverse=True)
+    assert "a beam of 2 cannot return the 3 best" in chainrule("translate", mt, "--beam", 2, "--nbest", 3).error
     stdin(b"zwei hunde\n")
     text, alignment = chainrule("translate", mt, "--alignments", "--max-tokens", 4).out.rstrip("\n").split("\t")
     pairs = [tuple(map(int, each.split("-"))) for each in alignment.split()]

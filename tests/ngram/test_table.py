@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from oracles import BEGIN, NaiveKneserNey, grams_of, random_backoff_grams, random_documents, stream_of
+from oracles import BEGIN, NaiveKneserNey, grams_of, random_backoff_grams, random_documents, stream_of, widened
 from oracles import table_of as table_from
 
 from chainrule.errors import ModelFormatError
@@ -13,7 +13,7 @@ from chainrule.ngram.counting.count import count_ngrams
 from chainrule.ngram.estimation.build_table import table_of
 from chainrule.ngram.estimation.kneser_ney import modified_kneser_ney
 from chainrule.ngram.trie.records import ROOT
-from chainrule.ngram.trie.table import Table, pack_records
+from chainrule.ngram.trie.table import Table
 
 DOCUMENTS = random_documents(1, 20, 80, 9)
 
@@ -92,10 +92,7 @@ def test_an_array_of_wrong_length_shape_or_type_is_named_with_what_was_expected(
 
 def test_begin_may_take_64_bits() -> None:
     table = table_from(random_backoff_grams(1, 6, 3), 3)
-    records = pack_records(table.words, table.log_probs, table.begin.astype(np.int64), table.log_backoffs)
-    wide = Table.from_arrays(
-        table.level_sizes, Table(table.level_sizes, *records, table.slots, table.suffixes).arrays()
-    )
+    wide = Table.from_arrays(table.level_sizes, widened(table).arrays())
     assert wide.begin.dtype == np.int64
     assert grams_of(wide) == grams_of(table)
 

@@ -54,6 +54,23 @@ def test_models_open_when_asked_for_and_close_when_memory_is_short(folders: dict
         assert [entry["id"] for entry in server.client.get("/v1/models").json()["data"]] == ["first", "second"]
 
 
+def test_a_model_of_the_wrong_kind_is_refused_unopened(folders: dict[str, Path]) -> None:
+    with running({"ngram": folders["ngram"]}) as server:
+        for route, body in (("/v1/translate", {"input": "ka"}), ("/v1/embeddings", {"input": "ka"})):
+            response = server.client.post(route, json=body)
+            assert response.json()["error"]["code"] == "wrong_model"
+        assert not list(server.table.open_models())
+        assert server.client.post("/v1/score", json={"input": "ka"}).status_code == 200
+        assert server.client.post("/v1/translate", json={"input": "ka"}).json() == {
+            "error": {
+                "message": "the model 'ngram' does not write texts from others",
+                "type": "invalid_request_error",
+                "param": "model",
+                "code": "wrong_model",
+            }
+        }
+
+
 def test_a_model_that_cannot_be_opened_says_so_without_its_path(folders: dict[str, Path], tmp_path: Path) -> None:
     with running({"lm": folders["ngram"], "gone": tmp_path / "gone"}) as server:
         response = server.client.post("/v1/completions", json={"prompt": "ka", "model": "gone"})
@@ -98,6 +115,29 @@ def test_scores_are_those_of_the_model(served: Running, folders: dict[str, Path]
     assert served.client.post("/v1/score", json={"input": texts, "given": ["ka"]}).status_code == 400
     [within_a_word] = served.client.post("/v1/score", json={"input": "</s> vi", "given": "a"}).json()["data"]
     assert within_a_word["tokens"] == 3  # a</s> is a word, and no marker
+
+
+@pytest.mark.parametrize(
+    ("route", "body", "param", "message"),
+    [
+        ("/v1/score", {"input": ["a", "ka </s>"]}, "input", "input has a literal </s>, which is a marker"),
+        ("/v1/score", {"input": "a", "given": "<s> ka"}, "given", "given has a literal <s>, which is a marker"),
+        ("/v1/score", {"input": ["a", "b", "c"], "given": ["ka"]}, "given", "given has length 1, and input 3"),
+        ("/v1/score", {"input": "a", "top": 3}, "top", "top: there is no such field; expected given, input, model"),
+        ("/complete", {"text": "a", "count": 3}, "count", "expected model, n, text"),
+        ("/v1/translate", {"input": "a", "seed": 3}, "seed", "there is no such field"),
+        ("/v1/caption", {"input": "a", "seed": 3}, "seed", "there is no such field"),
+        ("/v1/correct", {"input": "a", "atleast": 0.5}, "atleast", "there is no such field; expected at_least"),
+    ],
+)
+def test_wrong_fields_of_our_own_routes_are_named(
+    served: Running, route: str, body: dict[str, Any], param: str, message: str
+) -> None:
+    response = served.client.post(route, json=body)
+    assert response.status_code == 400
+    assert response.json()["error"]["param"] == param
+    assert message in response.json()["error"]["message"]
+    assert "markers=" not in response.json()["error"]["message"]
 
 
 def test_vectors_are_those_of_the_model(served: Running, folders: dict[str, Path]) -> None:

@@ -21,18 +21,10 @@ def library_at(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sample.sysconfig, "get_path", lambda name: str(folder))
 
 
-@pytest.fixture(scope="module")
-def progress() -> list[float]:
-    """The shares that were reported while `lines` were collected."""
-    return []
-
-
-@pytest.fixture(scope="module")
-def lines(progress: list[float]) -> list[str]:
-    return sample_lines(lambda task, done, total: progress.append(done / (total or 1)))
-
-
-def test_the_sample_is_large_enough_to_train_on_and_free_of_markers(lines: list[str], progress: list[float]) -> None:
+def test_the_sample_is_large_enough_to_train_on_and_free_of_markers() -> None:
+    """And its docstrings know the package that they are from."""
+    progress: list[float] = []  # shares
+    lines = sample_lines(lambda task, done, total: progress.append(done / (total or 1)))
     assert sum(len(line.split()) for line in lines) > 250_000
     assert 1_500_000 < sum(map(len, lines)) < 8_000_000
     assert all(line.strip() for line in lines)
@@ -43,6 +35,13 @@ def test_the_sample_is_large_enough_to_train_on_and_free_of_markers(lines: list[
         tokenizer.encode(block.text, grow=True)
     assert tokenizer.vocabulary_size > 10_000
     assert {"function", "Unicode", "isn't"} <= {token.decode() for token in tokenizer.vocabulary.tokens()}
+    docstrings = sample_docstrings()
+    docstring = json.dumps.__doc__
+    assert docstring is not None
+    first = docstring.strip().splitlines()[0]
+    assert first in [text.splitlines()[0] for package, text in docstrings if package == "json"]
+    for _, text in docstrings[:50]:
+        assert {" ".join(line.split()) for line in text.splitlines() if line.strip()} <= {*lines}
 
 
 def test_docstrings_come_from_the_library_and_not_from_its_tests(
@@ -67,13 +66,3 @@ def test_a_python_without_its_documentation_is_an_error(tmp_path: Path, monkeypa
     library_at(tmp_path, monkeypatch)
     with pytest.raises(TextError, match="was installed without its documentation"):
         sample_lines()
-
-
-def test_docstrings_know_the_package_that_they_are_from(lines: list[str]) -> None:
-    docstrings = sample_docstrings()
-    docstring = json.dumps.__doc__
-    assert docstring is not None
-    first = docstring.strip().splitlines()[0]
-    assert first in [text.splitlines()[0] for package, text in docstrings if package == "json"]
-    for _, text in docstrings[:50]:
-        assert {" ".join(line.split()) for line in text.splitlines() if line.strip()} <= {*lines}

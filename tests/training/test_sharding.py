@@ -89,20 +89,29 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, torch.Tensor]:
     return deep(replace(SHARDED, shard=False), tmp_path_factory.mktemp("alone")).state_dict()
 
 
-def test_one_process_goes_on_where_two_stopped(runs: Path, alone: dict[str, torch.Tensor]) -> None:
-    """Two had shared out the weights, in ten of twenty steps."""
-    network = deep(replace(SHARDED, shard=False), copied(runs / "two"), resume=True)
+def test_two_processes_are_as_good_as_one(runs: Path, alone: dict[str, torch.Tensor]) -> None:
+    """One test, for which the two processes are started once, wherever tests are run."""
+    check_what_two_learn(runs, alone)
+    check_that_one_goes_on(runs / "two", alone)
+    check_that_the_best_weights_remain(runs / "two")
+    check_that_a_lost_shard_is_named(runs / "two")
+
+
+def check_what_two_learn(runs: Path, alone: dict[str, torch.Tensor]) -> None:
+    """Whether they share out the weights, have copies of them, or share them out after one process did ten steps."""
+    for name in ("sharded", "copies", "resumed"):
+        torch.testing.assert_close(torch.load(runs / f"{name}.pt"), alone, rtol=0, atol=1e-5, msg=name)
+
+
+def check_that_one_goes_on(stopped: Path, alone: dict[str, torch.Tensor]) -> None:
+    """Where two had shared out the weights, in ten of twenty steps."""
+    network = deep(replace(SHARDED, shard=False), copied(stopped), resume=True)
     torch.testing.assert_close(network.state_dict(), alone, rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["sharded", "copies", "resumed"])
-def test_two_processes_learn_what_one_learns(runs: Path, alone: dict[str, torch.Tensor], name: str) -> None:
-    """Whether they share out the weights, have copies of them, or share them out after one process did ten steps."""
-    torch.testing.assert_close(torch.load(runs / f"{name}.pt"), alone, rtol=0, atol=1e-5)
-
-
-def test_the_best_weights_remain_where_a_share_of_the_last_is_damaged(runs: Path) -> None:
-    folder = copied(runs / "two")
+def check_that_the_best_weights_remain(stopped: Path) -> None:
+    """Where a share of the last ones is damaged."""
+    folder = copied(stopped)
     shard = next((folder / "checkpoints").glob("last-*/shard-00002*"))
     shard.write_bytes(shard.read_bytes()[:-1] + b"x")
     reports: list[Report] = []
@@ -111,8 +120,8 @@ def test_the_best_weights_remain_where_a_share_of_the_last_is_damaged(runs: Path
     assert "the run continues from the best weights" in (reports[0].note or "")
 
 
-def test_a_checkpoint_without_one_of_its_shards_says_so(runs: Path) -> None:
-    folder = copied(runs / "two")
+def check_that_a_lost_shard_is_named(stopped: Path) -> None:
+    folder = copied(stopped)
     for shard in (folder / "checkpoints").glob("*/shard-00001*"):
         shard.unlink()
     with pytest.raises(ModelFormatError, match=r"shard-00001.*: cannot be read: No such file.*incomplete"):

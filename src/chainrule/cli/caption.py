@@ -37,7 +37,11 @@ def caption(
     ],
     /,
     *,
-    beam: Annotated[int, WholeNumber, Parameter(help="How many hypotheses to keep; 1 picks the likeliest token.")] = 5,
+    beam: Annotated[
+        int | None,
+        WholeNumber,
+        Parameter(help="How many hypotheses to keep; 1 picks the likeliest token. By default 5, or --nbest if more."),
+    ] = None,
     rank_by: Annotated[
         Literal["total", "mean", "wu"],
         Parameter(help="Rank captions by log-probability, its mean over the tokens, or the rule of Wu et al. 2016."),
@@ -77,9 +81,8 @@ def caption(
         check_tree(tree, overwrite=overwrite)
     if paragraph is not None:
         check_picture_target(paragraph, overwrite=overwrite)
-    config = BeamConfig(
-        size=max(beam, nbest) if beam > 1 else beam, best=nbest, rank_by=rank_by, alpha=alpha, stop="likely"
-    )
+    size = max(5, nbest) if beam is None else beam
+    config = BeamConfig(size=size, best=nbest, rank_by=rank_by, alpha=alpha, stop="likely")
     number = 0
     with progress_bar() as progress:
         captioner = load_captioner(model, progress=progress)

@@ -37,7 +37,7 @@ class _SearchOptions:
     beam: Annotated[
         int | None,
         WholeNumber,
-        Parameter(help="How many hypotheses to keep; 1 picks the likeliest token. By default 5."),
+        Parameter(help="How many hypotheses to keep; 1 picks the likeliest token. By default 5, or --nbest if more."),
     ] = None
     rank_by: Annotated[
         Literal["total", "mean", "wu"] | None,
@@ -63,9 +63,8 @@ class _SearchOptions:
         """Raises SettingError."""
         from chainrule.decoding.beam_config import BeamConfig
 
-        size = 5 if self.beam is None else self.beam
         return BeamConfig(
-            size=max(size, nbest) if size > 1 else size,
+            size=max(5, nbest) if self.beam is None else self.beam,
             best=nbest,
             rank_by=self.rank_by or "mean",
             alpha=0.6 if self.alpha is None else self.alpha,

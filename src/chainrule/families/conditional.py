@@ -36,7 +36,7 @@ CAPTION = Family(
     ),
     put_together=refuse(
         ModelFormatError,
-        "captions pictures and needs one: chainrule caption, or chainrule.load(path).caption",
+        "is a model of captions, not of texts: it needs pictures (chainrule caption, or chainrule.load(path).caption)",
     ),
     trains_in_steps=True,
 )

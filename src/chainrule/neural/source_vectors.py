@@ -93,7 +93,7 @@ class RegionParts(nn.Module):
         self.width, self.phrase_width = config.source_width - config.phrase_width - SIDES, config.phrase_width
         self.phrases, self.dropout = None, 0.0
         if config.phrase_width:
-            self.dropout = config.map_dropout
+            self.dropout = config.hidden_maps
             norm = nn.LayerNorm(config.phrase_width)
             self.phrases = nn.Sequential(norm, nn.Linear(config.phrase_width, config.width))
         self.boxes = (

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chainrule.api.models.causal_model import CausalModel
-from chainrule.api.opening.load import load
+from chainrule.api.opening.load import kind_at, load
 from chainrule.errors import ChainruleError, ModelFormatError, SettingError
 from chainrule.protocol import UNKNOWN
 from chainrule.serving.api_error import ApiError
-from chainrule.serving.served_model import ServedModel, fingerprint_of
+from chainrule.serving.served_model import ServedModel, fingerprint_of, wrong_model
 from chainrule.serving.token_arrays import TokenRows, token_arrays
 from chainrule.serving.token_names import TokenNames
 
@@ -84,8 +84,11 @@ class ModelTable:
         self._retired = [served for served in self._retired if not served.scheduler.is_idle]
         yield from self._retired
 
-    async def get(self, name: str | None) -> ServedModel:
-        """A model by its name; the first one without a name. Raises ApiError."""
+    async def get(self, name: str | None, verb: str | None = None) -> ServedModel:
+        """A model by its name; the first one without a name. Raises ApiError.
+
+        verb: of `VERBS`, a method that it must have: one whose configuration shows that it has not is never opened.
+        """
         entry = self._entries.get(self.default if name is None else name)
         if entry is None:
             raise ApiError(
@@ -97,6 +100,8 @@ class ModelTable:
         served = entry.served
         if served is not None and served.scheduler.is_alive and self._is_current(entry):
             return served
+        if verb is not None and served is None:
+            _check_kind(name, entry.path, verb)
         async with entry.lock:
             if entry.served is None or not entry.served.scheduler.is_alive or not self._is_current(entry):
                 await self._open(name, entry)
@@ -162,6 +167,14 @@ class ModelTable:
             raise ApiError(
                 503, f"there is no room for the model {name!r} now; try again later", code="no_memory", retry_after=5
             )
+
+
+def _check_kind(name: str, path: Path, verb: str) -> None:
+    """Raises ApiError if the configuration of a model shows that it lacks a method."""
+    with suppress(ChainruleError, OSError):  # to open it shows what is wrong
+        kind = kind_at(path)
+        if kind is not None and not hasattr(kind, verb):
+            raise wrong_model(name, verb)
 
 
 def _load_ready(path: Path) -> Model | TextPairModel | CaptionModel:

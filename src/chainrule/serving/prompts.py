@@ -71,6 +71,12 @@ def encode_text(text: str, tokenizer: Tokenizer, *, param: str = "prompt") -> li
     return encode_prompts(text, tokenizer, 1, param=param)[0].ids.tolist()
 
 
+def marker_error(marker: str, param: str, way_out: str = "") -> ApiError:
+    """The error of a field whose text has a literal marker. way_out: what else to do than to remove it."""
+    message = f"{param} has a literal {marker}, which is a marker of the model; remove it{way_out}"
+    return ApiError(400, message, param=param, code="marker_in_text")
+
+
 def _kind(value: Any) -> str:
     return {bool: "a truth value", int: "a number", float: "a number", dict: "an object"}.get(type(value), "no text")
 
@@ -94,12 +100,7 @@ def _of_texts(texts: Sequence[str], tokenizer: Tokenizer, param: str) -> list[Pr
     try:
         encoded = tokenizer.encode_texts(texts)
     except MarkerError as error:
-        raise ApiError(
-            400,
-            f"the text has a literal {error.marker}, which is a marker of the model; remove it, or send token ids",
-            param=param,
-            code="marker_in_text",
-        ) from None
+        raise marker_error(error.marker, param, ", or send token ids") from None
     except SettingError as error:
         raise ApiError(400, str(error), param=param) from None
     return _aligned(encoded.ids, tokenizer.align(encoded), encoded.text.tobytes(), np.flatnonzero(encoded.ids == END))

@@ -1,4 +1,6 @@
-"""The bodies of requests. null means "not given"; fields that nobody here knows are kept apart, and reported."""
+"""The bodies of requests. null means "not given". Fields that nobody here knows are kept apart and reported where
+clients of other servers send them, and refused on routes that are ours alone.
+"""
 
 from __future__ import annotations
 
@@ -33,6 +35,12 @@ class Body(BaseModel):
     def ignored(self) -> list[str]:
         """The names of fields that have no effect."""
         return sorted(self.model_extra or {})
+
+
+class OwnBody(Body):
+    """What the bodies of routes share that no other server has: a field that is unknown is a mistake."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
 class StreamOptions(BaseModel):
@@ -110,14 +118,14 @@ class DetokenizeBody(Body):
     tokens: list[Any]
 
 
-class ScoreBody(Body):
+class ScoreBody(OwnBody):
     """The body of /v1/score. given: a text before each input, or one for all."""
 
     input: Texts
     given: Texts | None = None
 
 
-class CompleteBody(Body):
+class CompleteBody(OwnBody):
     """The body of /complete: a text as it is typed, for editors."""
 
     text: str
@@ -132,7 +140,7 @@ class InfillBody(Body):
     n_predict: Whole | None = None
 
 
-class TranslateBody(Body):
+class TranslateBody(OwnBody):
     """The body of /v1/translate: source texts for a model of pairs."""
 
     input: Texts
@@ -140,7 +148,7 @@ class TranslateBody(Body):
     max_tokens: Whole | None = Field(None, ge=1, le=_MOST)
 
 
-class CaptionBody(Body):
+class CaptionBody(OwnBody):
     """The body of /v1/caption. input: pictures, each the base64 data of a PNG or JPEG file."""
 
     input: Texts
@@ -148,7 +156,7 @@ class CaptionBody(Body):
     max_tokens: Whole | None = Field(None, ge=1, le=_MOST)
 
 
-class CorrectBody(Body):
+class CorrectBody(OwnBody):
     """The body of /v1/correct: texts with errors. keep: words that are never changed."""
 
     input: Texts
@@ -172,5 +180,7 @@ def parse_body(data: bytes, kind: type[BodyType]) -> BodyType:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         field = ".".join(str(part) for part in first["loc"][:1]) or None
         message = first["msg"].removeprefix("Value error, ")
+        if first["type"] == "extra_forbidden":
+            message = f"there is no such field; expected {', '.join(sorted(kind.model_fields))}"
         where = f"{field}: " if field else "the body: "
         raise ApiError(400, f"{where}{message[:1].lower()}{message[1:]}", param=field, code="invalid_value") from None

@@ -29,6 +29,16 @@ if TYPE_CHECKING:
     from chainrule.text.tokenizer import Tokenizer
 
 
+# What the models that have a method do.
+VERBS = {
+    "generate": "continue texts",
+    "embed": "give vectors",
+    "score": "score texts",
+    "write": "write texts from others",
+    "caption": "write captions of pictures",
+}
+
+
 class ServedModel:
     """A model with its name. fingerprint: of its files; equal ones give equal texts for equal seeds."""
 
@@ -66,22 +76,22 @@ class ServedModel:
     def causal(self) -> CausalModel:
         """The model, which continues texts. Raises ApiError if it does not."""
         if not isinstance(self.any_model, CausalModel):
-            raise ApiError(400, f"the model {self.name!r} does not continue texts", param="model", code="wrong_model")
+            raise wrong_model(self.name, "generate")
         return self.any_model
 
-    def verb(self, name: str, what: str) -> Callable[..., Any]:
-        """A method of the model. what: what models with it do. Raises ApiError if it has none."""
+    def verb(self, name: str) -> Callable[..., Any]:
+        """A method of the model, one of `VERBS`. Raises ApiError if it has none."""
         try:
             method: Callable[..., Any] = getattr(self.any_model, name)
         except AttributeError:
-            raise ApiError(400, f"the model {self.name!r} does not {what}", param="model", code="wrong_model") from None
+            raise wrong_model(self.name, name) from None
         return method
 
     @property
     def tokenizer(self) -> Tokenizer:
         """Raises ApiError if it has no single one."""
         if not isinstance(self.any_model, Model):
-            raise ApiError(400, f"the model {self.name!r} does not continue texts", param="model", code="wrong_model")
+            raise wrong_model(self.name, "generate")
         return self.any_model.tokenizer
 
     @cached_property
@@ -113,6 +123,11 @@ class ServedModel:
         """Drops what is left of a request's work, also of one that has failed."""
         if ticket.open_parts > 0 or ticket.error is not None:
             self.scheduler.cancel(ticket)
+
+
+def wrong_model(name: str, verb: str) -> ApiError:
+    """The error of a model that lacks a method, one of `VERBS`."""
+    return ApiError(400, f"the model {name!r} does not {VERBS[verb]}", param="model", code="wrong_model")
 
 
 def fingerprint_of(path: Path) -> tuple[str, tuple[int, ...]]:

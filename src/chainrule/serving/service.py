@@ -19,8 +19,9 @@ from chainrule.serving.chat import ChatAnswer
 from chainrule.serving.completions import CompletionAnswer
 from chainrule.serving.corrections import correction_record
 from chainrule.serving.picture_input import picture_of
-from chainrule.serving.prompts import encode_prompts, encode_text
+from chainrule.serving.prompts import encode_prompts, encode_text, marker_error
 from chainrule.serving.token_names import finite
+from chainrule.text.vocabulary import MarkerError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,16 +74,16 @@ class Service:
 
     async def complete(self, body: CompletionBody) -> CompletionAnswer:
         """The texts after prompts: a record, or chunks."""
-        return CompletionAnswer(await self.table.get(body.model), body)
+        return CompletionAnswer(await self.table.get(body.model, "generate"), body)
 
     async def chat(self, body: ChatBody) -> ChatAnswer:
         """The answer to a conversation: a record, or chunks."""
-        return await ChatAnswer.of(await self.table.get(body.model), body)
+        return await ChatAnswer.of(await self.table.get(body.model, "generate"), body)
 
     async def embed(self, body: EmbeddingBody) -> Json:
         """A vector for each text."""
-        served = await self.table.get(body.model)
-        embed = served.verb("embed", "give vectors")
+        served = await self.table.get(body.model, "embed")
+        embed = served.verb("embed")
         if body.dimensions is not None:
             raise ApiError(400, "dimensions: vectors cannot be shortened; leave dimensions out", param="dimensions")
         if body.encoding_format not in (None, "float", "base64"):
@@ -127,17 +128,22 @@ class Service:
 
         bits_per_byte: what it costs by that.
         """
-        served = await self.table.get(body.model)
-        score = served.verb("score", "score texts")
+        served = await self.table.get(body.model, "score")
+        score = served.verb("score")
         texts = self._texts(body.input)
         given = body.given
         if isinstance(given, list) and len(given) != len(texts):
-            raise ApiError(400, f"given has {len(given)} texts for {len(texts)}; expected one for each", param="given")
+            message = f"the list given has length {len(given)}, and input {len(texts)}; expected a text for each input"
+            raise ApiError(400, f"{message}, or one text for all, not in a list", param="given")
         tokenizer = served.tokenizer
 
         def scores(first: int, last: int) -> list[tuple[float, int]]:
             some, before = texts[first:last], given[first:last] if isinstance(given, list) else given
-            log_probs = score(some, given=before).tolist()
+            try:
+                log_probs = score(some, given=before).tolist()
+            except MarkerError as error:
+                is_input = any(error.marker in text for text in some)
+                raise marker_error(error.marker, "input" if is_input else "given") from None
             return list(zip(log_probs, _token_counts(tokenizer, some, before), strict=True))
 
         scored = await call_in_pieces(served, scores, len(texts), 64)
@@ -150,7 +156,7 @@ class Service:
 
     async def complete_words(self, body: CompleteBody) -> Json:
         """Completions of a text as it is typed, the likeliest first."""
-        served = await self.table.get(body.model)
+        served = await self.table.get(body.model, "generate")
         model = served.causal
         completions = await call_model(served, lambda: model.complete(body.text, body.n or 5))
         return {
@@ -166,7 +172,7 @@ class Service:
 
         A model of lines reads the paragraph, in one line; any other the whole text.
         """
-        served = await self.table.get(body.model)
+        served = await self.table.get(body.model, "generate")
         model, text = served.causal, body.input_prefix + body.prompt
         if model.document in (None, "line"):
             text = _PARAGRAPH.split(text)[-1]
@@ -176,8 +182,8 @@ class Service:
 
     async def translate(self, body: TranslateBody) -> Json:
         """What a model of pairs writes for source texts: translations, summaries, corrections."""
-        served = await self.table.get(body.model)
-        write = served.verb("write", "write texts from others")
+        served = await self.table.get(body.model, "write")
+        write = served.verb("write")
         texts, beam = self._texts(body.input), self._checked_beam(body)
 
         def written(first: int, last: int) -> list[Any]:
@@ -187,8 +193,8 @@ class Service:
 
     async def caption(self, body: CaptionBody) -> Json:
         """Captions of pictures."""
-        served = await self.table.get(body.model)
-        caption = served.verb("caption", "write captions of pictures")
+        served = await self.table.get(body.model, "caption")
+        caption = served.verb("caption")
         files, beam, most_pixels = self._texts(body.input), self._checked_beam(body), self.limits.picture_pixels
         limit = {} if body.max_tokens is None else {"max_tokens": body.max_tokens}
 
@@ -200,7 +206,7 @@ class Service:
 
     async def correct(self, body: CorrectBody) -> Json:
         """Texts with their errors corrected, and each change with its position and probability."""
-        served = await self.table.get(body.model)
+        served = await self.table.get(body.model, "generate")
         texts, corrections = self._texts(body.input), served.corrections
 
         def corrected(first: int, last: int) -> list[Any]:
@@ -269,5 +275,7 @@ async def call_model(served: ServedModel, function: Callable[[], Any], *, param:
     """Calls a function on the model's thread. Raises ApiError with the field `param` where what was asked is wrong."""
     try:
         return await served.call(function)
+    except MarkerError as error:
+        raise marker_error(error.marker, param) from None
     except (SettingError, TextError) as error:
         raise ApiError(400, str(error), param=param) from None

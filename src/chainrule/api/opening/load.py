@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, cast, overload
 
 from chainrule.api.conditional.caption_model import CaptionModel, captions_pictures, load_captioner
 from chainrule.api.conditional.pair_model import TextPairModel, holds_pairs, load_pairs
+from chainrule.api.models.build_model import kind_of
 from chainrule.api.models.load_model import load as load_model
 from chainrule.api.models.model import Kind, Model, as_kind
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.vectors.load_vectors import is_vectors_folder
 from chainrule.errors import ModelFormatError, SettingError, prefix_errors
+from chainrule.families.table import FAMILIES
+from chainrule.storage.model_folder import saved_family
 
 if TYPE_CHECKING:
     from chainrule.api.models.causal_model import CausalNetwork
@@ -123,3 +126,17 @@ def load(
     )
     with prefix_errors(os.fspath(path)):
         return model if kind is None else as_kind(model, cast("type[Model]", kind))
+
+
+def kind_at(path: str | os.PathLike[str]) -> type[Model] | type[TextPairModel] | type[CaptionModel] | None:
+    """What `load` would open, as the configuration of a folder says; None where only opening it shows that.
+
+    Raises ModelFormatError if the configuration is damaged.
+    """
+    folder = Path(path)
+    if captions_pictures(folder):
+        return CaptionModel
+    if holds_pairs(folder):
+        return TextPairModel
+    family = saved_family(folder)
+    return kind_of(family) if family in FAMILIES else None

@@ -75,9 +75,10 @@ def paragraph(
 
         $ chainrule train paragraph --pictures scenes.jsonl --encoder detector/ -o teller/ --minutes 5
 
-    First, what writes a phrase for a region is learned. Then an LSTM gives each
-    sentence a topic, and another writes its words, with attention to regions and
-    their phrases (Krause 2017). After each sentence it goes on, or ends.
+    First, what writes a phrase for a region is learned. Then a Transformer reads
+    regions and their phrases; an LSTM gives each sentence a topic, and another
+    writes its words, with attention to what was read (Krause 2017). After each
+    sentence it goes on, or ends.
 
     Checkpoints and log.jsonl are kept in the folder during training. --resume
     continues after Ctrl-C, or after the process was killed.

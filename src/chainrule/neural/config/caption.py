@@ -71,9 +71,10 @@ class CaptionConfig(ConditionalConfig):
         0.0, "hard, reinforce: weight of the entropy of attention, which is maximised (Xu 2015: 0.002)", least=0
     )
     placed: bool = setting(True, "the vectors of places get a learned vector of where they are")
-    map_dropout: float = setting(
-        0.7,
-        "regions with phrases: share of regions for which training hides what the maps hold, so that phrases are read",
+    map_dropout: float | None = setting(
+        None,
+        "regions with phrases: share of regions for which training hides what the maps hold, so that phrases are read; "
+        "nothing: 0.7 where something reads regions before the decoder attends to them, else 0",
         least=0,
         below=1,
         is_later=True,

@@ -20,6 +20,9 @@ Estimator = Literal["reinforce", "straight_through", "exact"]
 LongSources = Literal["refuse", "end", "front", "sentences"]
 Shared = Literal["all", "target", "inputs", "none"]
 
+# Without a reader, maps are all that a region knows of what is around it.
+_HIDDEN_MAPS = 0.7
+
 
 @dataclass(frozen=True, kw_only=True)
 class ConditionalConfig:
@@ -177,8 +180,8 @@ class ConditionalConfig:
     phrase_width: int = setting(
         0, "of regions: numbers of each vector that are of its phrase", least=0, below=1 << 20, is_rare=True
     )
-    map_dropout: float = setting(
-        0.0,
+    map_dropout: float | None = setting(
+        None,
         "of regions with phrases: share of regions for which training hides what the maps hold",
         least=0,
         below=1,
@@ -192,7 +195,8 @@ class ConditionalConfig:
         if self.head_width is None:
             if "transformer" in (self.encoder, self.decoder) and self.width % (2 * self.heads):
                 raise SettingError(
-                    f"a width of {self.width} cannot be divided among {self.heads} heads of an even width"
+                    f"a width of {self.width} cannot be divided among {self.heads} heads of an even width; make width "
+                    f"a multiple of {2 * self.heads}, or set heads"
                 )
         elif self.positions == "rotary" and self.head_width % 2:
             raise SettingError(
@@ -272,6 +276,13 @@ class ConditionalConfig:
     def width_of_heads(self) -> int:
         """Numbers in a head of attention."""
         return self.width // self.heads if self.head_width is None else self.head_width
+
+    @property
+    def hidden_maps(self) -> float:
+        """The share of regions with phrases for which training hides what the maps hold."""
+        if self.map_dropout is None:
+            return 0.0 if self.encoder == "none" else _HIDDEN_MAPS
+        return self.map_dropout
 
     @property
     def feeds(self) -> bool:
