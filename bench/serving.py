@@ -207,6 +207,14 @@ def offline(path: Path, prompts: list[str], clients: int, tokens: int, temperatu
     return rounds * clients * tokens / (time.perf_counter() - began)
 
 
+def scored(model: chainrule.CausalModel, sentences: list[str]) -> float:
+    """Sentences a second, without a server."""
+    began = time.perf_counter()
+    for low in range(0, len(sentences), 64):
+        model.score(sentences[low : low + 64])
+    return len(sentences) / (time.perf_counter() - began)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("model", type=Path)
@@ -266,16 +274,14 @@ def main() -> None:
         if "scoring" in options.what:
             some = lines[: options.sentences]
             for logprobs in (0, 1):
-                speed = asyncio.run(scoring(url, name, some, 64, logprobs, SCORING_CLIENTS))
+                speed = median(
+                    asyncio.run(scoring(url, name, some, 64, logprobs, SCORING_CLIENTS)) for _ in range(RUNS)
+                )
                 what = f"echo of {len(some):,} sentences in 64s, {SCORING_CLIENTS} clients, logprobs {logprobs}"
                 row(what, f"{speed:,.0f} a second")
             if not options.no_offline:
                 model = chainrule.load(options.model)
-                model.score(some[:64])
-                began = time.perf_counter()
-                for low in range(0, len(some), 64):
-                    model.score(some[low : low + 64])
-                row("the same by Model.score", f"{len(some) / (time.perf_counter() - began):,.0f} a second")
+                row("the same by Model.score", f"{median(scored(model, some) for _ in range(RUNS)):,.0f} a second")
         if "load" in options.what:
             process = None if server is None else server.pid
             asyncio.run(mixed_load(url, name, prompts, options.seconds, process))

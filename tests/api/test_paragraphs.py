@@ -313,3 +313,20 @@ def test_captions_are_checked_before_phrases_are_learned(
                 training=QUICK,
                 progress=False,
             )
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"steps": 400}, {"steps": 100}),
+        ({"epochs": 2.0}, {"epochs": 0.5}),
+        ({"tokens": 1000}, {"tokens": 250}),
+        ({"minutes": 2.0}, {"minutes": 0.5}),
+        ({}, {"minutes": 1.25}),
+    ],
+)
+def test_a_phase_has_a_quarter_of_the_budget(given: dict[str, Any], expected: dict[str, Any]) -> None:
+    from chainrule.api.training.train_phrases import quarter
+
+    part = quarter(chainrule.TrainingConfig(**given))
+    assert {name: budget for name, budget in part.items() if budget is not None} == expected

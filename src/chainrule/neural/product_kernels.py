@@ -35,20 +35,16 @@ def multiply(
     K must be a multiple of LANES.
     """
     rows, count = weight.shape[0], vectors.shape[0]
-    blocks = count // FOUR
-    if blocks and count % FOUR > 1:  # a last block that overlaps the one before costs less than single vectors
-        blocks += 1
-    in_blocks = min(blocks * FOUR, count)
+    whole = count - count % FOUR
     for group in prange((rows + GROUP - 1) // GROUP):
         first = group * GROUP
         last = min(first + GROUP, rows)
         in_fours = last - (last - first) % FOUR
-        for block in range(blocks):
-            vector = min(block * FOUR, count - FOUR)
+        for vector in range(0, whole, FOUR):
             for row in range(first, in_fours, FOUR):
-                ahead = min(row + GROUP + block % FOUR, rows - 1)
+                ahead = min(row + GROUP + (vector // FOUR) % FOUR, rows - 1)
                 _four_by_four(weight, scales, vectors, row, vector, ahead, out)
-        for vector in range(in_blocks, count):
+        for vector in range(whole, count):
             for row in range(first, in_fours, FOUR):
                 _four_by_one(weight, scales, vectors, row, vector, out)
         for row in range(in_fours, last):

@@ -6,7 +6,7 @@ import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from chainrule.api.training.train_phrases import shorter
+from chainrule.api.training.train_phrases import quarter
 from chainrule.errors import SettingError
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def train_judged(
     from chainrule.training.run import run_job
 
     settled = replace(
-        training, valid_share=0, optimiser="adamw", learning_rate=_RATE, matrix_learning_rate=None, **shorter(training)
+        training, valid_share=0, optimiser="adamw", learning_rate=_RATE, matrix_learning_rate=None, **quarter(training)
     )
     job = adversarial_job(lambda: copy.deepcopy(network), pairs, settled, origin, weight=weight)
     folder = None if run.folder is None else run.folder / DISCRIMINATOR

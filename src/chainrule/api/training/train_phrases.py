@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from chainrule.training.options import TrainingRun
 
 PHRASES = "phrases"  # of checkpoints, in the folder of the run
-_SHARE = 0.25  # of the steps or minutes of the whole
-_STEPS = 1000  # at most
+_SHARE = 0.25  # of the budget of the whole
+_STEPS = 1000  # at most, of what writes phrases
 
 
 def check_regions(encoder: PictureEncoder, regions: Regions, *, phrases: bool, tuned: bool, features: object) -> None:
@@ -103,7 +103,7 @@ def train_phrases(
         None,
         (0, reader.tokenizer.vocabulary_size),
         settled,
-        replace(training, valid_share=0, **shorter(training)),
+        replace(training, valid_share=0, **_budget(training)),
         origin,
     )
     folder = None if run.folder is None else run.folder / PHRASES
@@ -120,9 +120,19 @@ def _kept(reader: RegionReader, item: CaptionedPicture) -> Sequence[str]:
     return boxes_framed(item.picture, item.boxes, reader.encoder.frame)
 
 
-def shorter(training: TrainingConfig) -> dict[str, Any]:
-    """The budget of a run that is short beside the main one."""
+def quarter(training: TrainingConfig) -> dict[str, Any]:
+    """A quarter of the budget of a run, for a phase of it."""
+    from chainrule.training.config import BUDGETS, DEFAULT_MINUTES
+
+    given = {name: getattr(training, name) for name in BUDGETS if getattr(training, name) is not None}
+    [(name, whole)] = (given or {"minutes": DEFAULT_MINUTES}).items()
+    share = whole * _SHARE
+    return {**dict.fromkeys(BUDGETS), name: max(1, int(share)) if name in ("steps", "tokens") else share}
+
+
+def _budget(training: TrainingConfig) -> dict[str, Any]:
+    """Of phrases, which are learned in few passes over many boxes: few steps, unless minutes were given."""
+    budget = quarter(training)
     if training.minutes is not None:
-        return {"minutes": training.minutes * _SHARE}
-    steps = _STEPS if training.steps is None else max(1, int(training.steps * _SHARE))
-    return {"steps": min(_STEPS, steps), "epochs": None, "tokens": None}
+        return budget
+    return {**dict.fromkeys(budget), "steps": min(_STEPS, budget["steps"] or _STEPS)}

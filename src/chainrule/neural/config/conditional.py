@@ -195,7 +195,8 @@ class ConditionalConfig:
         if self.head_width is None:
             if "transformer" in (self.encoder, self.decoder) and self.width % (2 * self.heads):
                 raise SettingError(
-                    f"a width of {self.width} cannot be divided among {self.heads} heads of an even width"
+                    f"a width of {self.width} cannot be divided among {self.heads} heads of an even width; make width "
+                    f"a multiple of {2 * self.heads}, or set heads"
                 )
         elif self.positions == "rotary" and self.head_width % 2:
             raise SettingError(
