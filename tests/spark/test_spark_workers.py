@@ -144,6 +144,7 @@ def test_a_driver_without_memory_for_all_ngrams(fixtures: Path, monkeypatch: pyt
     monkeypatch.setenv("CHAINRULE_MEMORY", "4M")
     _check_memory(text, 3, "")
     monkeypatch.setenv("CHAINRULE_MEMORY", "500K")
-    ngrams = sum(local.record["ngrams"])
+    ngrams = round(sum(local.record["ngrams"]), -3)
+    assert 10_000 <= ngrams < 100_000  # which has two digits that count
     with pytest.raises(EstimationError, match=f"about {ngrams:,} n-grams on Spark's driver needs .*; set shards;"):
         _check_memory(text, 3, "set shards")

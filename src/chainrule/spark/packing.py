@@ -15,7 +15,7 @@ _KINDS = [np.dtype(kind) for kind in (np.int32, np.int64, np.float32, np.float64
 def pack(*arrays: ndarray[Any, Any]) -> bytes:
     """Arrays of one dimension as bytes: how many there are, the kind and the size of each, and their numbers."""
     header = [len(arrays), *(number for array in arrays for number in (_KINDS.index(array.dtype), array.size))]
-    return b"".join([np.array(header, np.int64).tobytes(), *(array.tobytes() for array in arrays)])
+    return b"".join(np.ascontiguousarray(array).data for array in [np.array(header, np.int64), *arrays])
 
 
 def unpack(data: bytes | bytearray) -> list[ndarray[Any, Any]]:

@@ -95,11 +95,13 @@ def _adjusted(
     part: int, received: dict[str, list[Message]], config: NGramConfig, bounds: Sequence[int]
 ) -> Iterator[Message]:
     """The messages of `adjust_counts` of one range."""
-    arrays = unpack(received["counts"][0].data)
+    arrays = unpack(received.pop("counts")[0].data)
     section, places = Section.of_arrays(arrays[: 3 * config.order - 2]), arrays[3 * config.order - 2 :]
-    senders = [message.source for message in received["suffixes"]]
+    suffixes = received.pop("suffixes", [])
+    senders = [message.source for message in suffixes]
     own = section.without_counts(config.order - 1)
-    endings, nodes = merge([own, *(Section.unpack(message.data) for message in received["suffixes"])])
+    endings, nodes = merge([own, *(Section.unpack(message.data) for message in suffixes)])
+    del own, suffixes  # they take as much memory as what remains
     raw = [section.counts, *(level.counts for level in section.levels)]
     adjusted = raw
     if config.smoothing in CONTINUATION:

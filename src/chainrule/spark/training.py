@@ -299,8 +299,8 @@ def _check_memory(text: _Text, order: int, advice: str) -> None:
     sample = block_of([bytes(row.text) for row in rows], are_lines=text.documents.are_lines)
     stream = text.tokenizer.encode_block(sample).ids
     ngrams = sum(expected_ngrams(stream, text.tokens.size, order).at(tokens))
-    work = f"joining the counts of about {ngrams:,} n-grams on Spark's driver"
-    check_fits(_DRIVER_BYTES * ngrams, work, advice)
+    rounded = round(ngrams, 2 - len(str(ngrams)))
+    check_fits(_DRIVER_BYTES * ngrams, f"joining the counts of about {rounded:,} n-grams on Spark's driver", advice)
 
 
 def _joined(text: _Text, config: NGramConfig, progress: Progress) -> Counts:
