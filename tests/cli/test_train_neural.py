@@ -134,7 +134,9 @@ def test_gaps_that_cannot_be_filled_are_an_error(chainrule, corpus: Path, model:
     assert "there are 2 masks" in chainrule("fill", lm, "[MASK] ka [MASK]").error
     assert "the mask is empty" in chainrule("fill", lm, "ka", "--mask", "").error
     assert "top is 0" in chainrule("fill", lm, "[MASK]", "--top", 0).error
-    assert "continues texts; this takes one that fills gaps" in chainrule("fill", model, "ka [MASK]").error
+    assert f"{model}: a model of family 'ngram' continues texts; this takes one that fills gaps" in (
+        chainrule("fill", model, "ka [MASK]").error
+    )
     refused = chainrule("evaluate", model, "--minimal-pairs", "x", "--pseudo", "original").error
     assert "has no pseudo-log-likelihoods; leave pseudo out" in refused
 

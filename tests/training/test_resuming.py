@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import signal
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from training_runs import FINE_TUNING, QUICK, RECURRENT, TRANSFORMER, killed_at, numbers, text, trained, validation
+from training_runs import (
+    FINE_TUNING,
+    QUICK,
+    RECURRENT,
+    TRANSFORMER,
+    forking_context,
+    killed_at,
+    numbers,
+    text,
+    trained,
+    validation,
+)
 
 from chainrule.errors import ModelFormatError, OutputError, SettingError
 from chainrule.neural.config import BilinearConfig, ConvolutionConfig, MaskedConfig
@@ -51,9 +61,7 @@ def in_a_process(
     event: int, config: NetworkConfig | FineTuningConfig | LabellingConfig, training: TrainingConfig, folder: Path
 ) -> int | None:
     """How a process ended that was to be killed at an event, or went on to its end."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["chainrule.training.run", "torch._dynamo", "pytest"])
-    process = context.Process(target=killed_at, args=(event, config, training, folder))
+    process = forking_context().Process(target=killed_at, args=(event, config, training, folder))
     process.start()
     process.join()
     return process.exitcode

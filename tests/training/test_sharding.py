@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import sys
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from traceback import StackSummary
@@ -17,8 +15,9 @@ import pytest
 import torch
 from torch.distributed.checkpoint import state_dict_saver
 from torch.distributed.checkpoint.api import CheckpointException
-from training_runs import QUICK, RECURRENT, numbers, trained
+from training_runs import QUICK, RECURRENT, forking_context, numbers, trained
 
+import chainrule
 from chainrule.errors import ModelFormatError, OutputError, SettingError
 from chainrule.neural.config import TransformerConfig
 from chainrule.training import run
@@ -68,19 +67,42 @@ def deep(training: TrainingConfig, folder: Path, *, resume: bool = False) -> tor
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder where two processes have run sharded_runs.py, after a run in this process was stopped at step 10."""
+    """The folder of `run_sharded` in two processes, after a run in this process was stopped at step 10."""
     folder = tmp_path_factory.mktemp("runs")
     with stopped_at(10), pytest.raises(StoppedError):
         deep(replace(SHARDED, shard=False), folder / "one")
-    script = Path(__file__).with_name("sharded_runs.py")
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
-    launcher += ["--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0"]
-    environment = {**os.environ, "CHAINRULE_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    result = subprocess.run(
-        [*launcher, str(script), str(folder)], capture_output=True, text=True, check=False, env=environment
-    )
-    assert result.returncode == 0, result.stderr
+    processes = [forking_context().Process(target=run_sharded, args=(rank, folder)) for rank in range(2)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0, 0]
     return folder
+
+
+def run_sharded(rank: int, folder: Path) -> None:
+    """What each of two processes does, as if torchrun had started it: runs of a Transformer, one after the other.
+
+    folder: has the checkpoint of a run in one process that was stopped.
+    """
+    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE="2")
+    meeting = f"file://{folder / 'meeting'}"
+    torch.distributed.init_process_group("gloo", init_method=meeting, rank=rank, world_size=2)  # once for all runs
+    torch.set_num_threads(1)
+    chainrule.set_threads(1)
+    with stopped_at(10), suppress(StoppedError):
+        deep(SHARDED, folder / "two")
+    if rank == 0:
+        shutil.copytree(folder / "two", folder / "sharded")
+    torch.distributed.barrier()
+    networks = {
+        "sharded": deep(SHARDED, folder / "sharded", resume=True),
+        "copies": deep(replace(SHARDED, shard=False), folder / "copies"),
+        "resumed": deep(SHARDED, folder / "one", resume=True),
+    }
+    if rank == 0:
+        for name, network in networks.items():
+            torch.save(network.state_dict(), folder / f"{name}.pt")
 
 
 @pytest.fixture(scope="module")

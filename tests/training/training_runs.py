@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 from dataclasses import replace
@@ -39,6 +40,13 @@ FINE_TUNING = FineTuningConfig(
 )
 SCRATCH = LabelTraining(epochs=3, batch=4, accumulate=2, patience=3, save_every=3, precision="float32")
 QUICK = TrainingConfig(steps=12, batch=4, validate_every=5, save_every=3, precision="float32", compile="no")
+
+
+def forking_context() -> multiprocessing.context.ForkServerContext:
+    """For processes that have imported what takes seconds when they start."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["chainrule.training.run", "torch._dynamo", "pytest"])
+    return context
 
 
 def text(tokens: int = 400, seed: int = 1) -> np.ndarray:

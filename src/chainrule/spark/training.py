@@ -62,9 +62,9 @@ if TYPE_CHECKING:
 RUN_TOKENS = 1 << 21  # that a worker counts at once: some 300 MB for 5-grams
 _RANGES = 4  # of first words, for the tokens of a run: some 10 MB each
 # Of temporary files, for an n-gram of each order at each token: runs and merged counts; with messages and shards.
-_DISK_BYTES, _SHARDS_DISK_BYTES = 24, 40
+_DISK_BYTES, _SHARDS_DISK_BYTES = 12, 40
 _NGRAM_BYTES = 6  # for the same, of counts that come to the driver, since half of them are repeated
-_DRIVER_BYTES = 36  # for an n-gram: its counts, as they come and joined, and its probabilities
+_DRIVER_BYTES = 40  # for an n-gram: its counts, as they come and joined, and its probabilities
 _TASKS = "learning words on Spark", "counting n-grams on Spark"
 
 

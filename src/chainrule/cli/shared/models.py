@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
 from chainrule.cli.shared.screen import note
-from chainrule.errors import OutputError, SettingError
+from chainrule.errors import OutputError, SettingError, prefix_errors
 
 if TYPE_CHECKING:
     from chainrule.api.conditional.caption_model import CaptionModel
@@ -60,7 +60,8 @@ def open_model(
     model = load(path, tokenizer=tokenizer, markers=markers, allow_pickle=allow_pickle, progress=progress)
     for warning in model.record.get("warnings", []) if path.is_file() else []:
         note(warning)
-    return model if kind is None else as_kind(model, kind)
+    with prefix_errors(str(path)):
+        return model if kind is None else as_kind(model, kind)
 
 
 def is_arpa(path: Path) -> bool:
