@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import threading
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -166,10 +167,15 @@ def test_prompts_that_follow_answers_closely_begin_together(
             await asyncio.sleep(0.002 * number)
 
     async def scene() -> None:
-        await asyncio.gather(*map(client, range(4)))
+        gate = threading.Event()
+        scheduler.submit([Call(Ticket(1), gate.wait)])
+        clients = [asyncio.ensure_future(client(number)) for number in range(4)]
+        await asyncio.sleep(0)  # by now, each has asked
+        gate.set()
+        await asyncio.gather(*clients)
 
     run(scene())
-    assert started[-2:] == [4, 4]
+    assert started == [4, 4, 4]
     served.scheduler.close()
 
 
