@@ -181,6 +181,8 @@ def test_prompts_that_follow_answers_closely_begin_together(
 
 def test_what_does_not_fit_is_refused_at_once_and_fits_later(folders: dict[str, Path]) -> None:
     served = served_model(folders["ngram"], waiting_tokens=400)
+    refusal = threading.Event()  # nothing is answered before it, however long this thread is held up
+    served.scheduler.submit([Call(Ticket(1), refusal.wait)])
 
     async def scene() -> None:
         first = CompletionAnswer(served, CompletionBody(prompt="ka", max_tokens=390, min_tokens=390))
@@ -188,6 +190,7 @@ def test_what_does_not_fit_is_refused_at_once_and_fits_later(folders: dict[str, 
             CompletionAnswer(served, CompletionBody(prompt="ka", max_tokens=300, min_tokens=300))
         assert refused.value.status == 429
         assert refused.value.headers() == {"retry-after": "1"}
+        refusal.set()
         await first.record()
         await CompletionAnswer(served, CompletionBody(prompt="ka", max_tokens=3)).record()
 
