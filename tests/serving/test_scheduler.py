@@ -182,9 +182,9 @@ def test_prompts_that_follow_answers_closely_begin_together(
 def test_what_does_not_fit_is_refused_at_once_and_fits_later(folders: dict[str, Path]) -> None:
     served = served_model(folders["ngram"], waiting_tokens=400)
     refusal = threading.Event()  # nothing is answered before it, however long this thread is held up
-    served.scheduler.submit([Call(Ticket(1), refusal.wait)])
 
     async def scene() -> None:
+        served.scheduler.submit([Call(Ticket(1), refusal.wait)])
         first = CompletionAnswer(served, CompletionBody(prompt="ka", max_tokens=390, min_tokens=390))
         with pytest.raises(ApiError) as refused:
             CompletionAnswer(served, CompletionBody(prompt="ka", max_tokens=300, min_tokens=300))
