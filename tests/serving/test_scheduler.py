@@ -167,8 +167,9 @@ def test_prompts_that_follow_answers_closely_begin_together(
             await asyncio.sleep(0.002 * number)
 
     async def scene() -> None:
-        gate = threading.Event()
-        scheduler.submit([Call(Ticket(1), gate.wait)])
+        gate, reached = threading.Event(), threading.Event()
+        scheduler.submit([Call(Ticket(1), lambda: (reached.set(), gate.wait()))])
+        await asyncio.to_thread(reached.wait)  # or it would take the first clients along
         clients = [asyncio.ensure_future(client(number)) for number in range(4)]
         await asyncio.sleep(0)  # by now, each has asked
         gate.set()
