@@ -14,10 +14,10 @@ import numpy as np
 
 from chainrule.api.models.causal_model import CausalModel
 from chainrule.api.opening.load import kind_at, load
-from chainrule.errors import ChainruleError, ModelFormatError, SettingError
+from chainrule.errors import ChainruleError, SettingError
 from chainrule.protocol import UNKNOWN
 from chainrule.serving.api_error import ApiError
-from chainrule.serving.served_model import ServedModel, fingerprint_of, wrong_model
+from chainrule.serving.served_model import CommitPoint, ServedModel, wrong_model
 from chainrule.serving.token_arrays import TokenRows, token_arrays
 from chainrule.serving.token_names import TokenNames
 
@@ -37,7 +37,7 @@ BROKEN = "failed several times in a row"
 class _Entry:
     path: Path
     served: ServedModel | None = None
-    stamp: tuple[int, ...] = ()
+    commit_point: CommitPoint | None = None
     last_used: int = 0
     bytes: int = 0
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -116,15 +116,13 @@ class ModelTable:
     @staticmethod
     def _is_current(entry: _Entry) -> bool:
         """Whether the files are those that were opened, or are gone: then the open model goes on."""
-        try:
-            return fingerprint_of(entry.path)[1] == entry.stamp
-        except (ModelFormatError, OSError):
-            return True
+        return entry.commit_point is not None and entry.commit_point.is_current
 
     async def _open(self, name: str, entry: _Entry) -> None:
         """Raises ApiError."""
         try:
-            fingerprint, stamp = fingerprint_of(entry.path)
+            commit_point = CommitPoint.of(entry.path)
+            fingerprint = commit_point.fingerprint
             size = _bytes_of(entry.path)
             self._make_room(name, size)
             with ThreadPoolExecutor(1) as thread:  # it ends: OpenMP counts the threads that it has started as busy ones
@@ -139,7 +137,7 @@ class ModelTable:
         entry.served = ServedModel(
             name, model, fingerprint, self._limits, on_broken=lambda: self.on_event(BROKEN, name)
         )
-        entry.stamp, entry.bytes = stamp, size
+        entry.commit_point, entry.bytes = commit_point, size
         self.on_event("opened", name)
 
     def _retire(self, name: str, entry: _Entry) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import time
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chainrule.api.models.causal_model import CausalModel
 from chainrule.api.models.model import Model
@@ -21,7 +23,6 @@ from chainrule.storage.config_json import CONFIG, read_config
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from chainrule.api.conditional.caption_model import CaptionModel
     from chainrule.api.conditional.pair_model import TextPairModel
@@ -130,15 +131,36 @@ def wrong_model(name: str, verb: str) -> ApiError:
     return ApiError(400, f"the model {name!r} does not {VERBS[verb]}", param="model", code="wrong_model")
 
 
-def fingerprint_of(path: Path) -> tuple[str, tuple[int, ...]]:
-    """A fingerprint of a model's files, and what changes when they do: of a folder, its commit point.
+class CommitPoint(NamedTuple):
+    """The file that changes when a model does: a model itself, or what a folder's writer writes last; as it was."""
 
-    Raises ModelFormatError where there is no model.
-    """
-    commit_point = path / CONFIG if path.is_dir() else path
-    if not commit_point.exists():
-        read_config(path)  # says what is there instead
-    status = commit_point.stat()
-    stamp = status.st_mtime_ns, status.st_size, status.st_ino
-    content = commit_point.read_bytes() if path.is_dir() else repr((path.name, *stamp)).encode()
-    return "fp_" + hashlib.sha256(content).hexdigest()[:16], stamp
+    file: str
+    stamp: tuple[int, ...]
+
+    @classmethod
+    def of(cls, path: Path) -> CommitPoint:
+        """Raises ModelFormatError where there is no model."""
+        file = path / CONFIG if path.is_dir() else path
+        if not file.exists():
+            read_config(path)  # says what is there instead
+        return cls(str(file), _stamp(str(file)))
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the file is still the same, or gone."""
+        try:
+            return _stamp(self.file) == self.stamp
+        except OSError:
+            return True
+
+    @property
+    def fingerprint(self) -> str:
+        """Of a folder, by what it says of its files. Raises OSError."""
+        file = Path(self.file)
+        content = file.read_bytes() if file.name == CONFIG else repr((file.name, *self.stamp)).encode()
+        return "fp_" + hashlib.sha256(content).hexdigest()[:16]
+
+
+def _stamp(file: str) -> tuple[int, ...]:
+    status = os.stat(file)
+    return status.st_mtime_ns, status.st_size, status.st_ino
