@@ -169,6 +169,14 @@ def test_every_link_leads_to_a_file_and_a_heading(page: str) -> None:
             assert anchor in anchors(linked), target
 
 
+def test_the_table_of_decisions_names_every_section() -> None:
+    text = (ROOT / "docs/decisions.md").read_text(encoding="utf-8")
+    sections = re.findall(r"^## .* \(2026-.*\)$", text, re.MULTILINE)
+    table = text[: text.index("\n## ")]
+    assert len(sections) == len(re.findall(r"^## ", text, re.MULTILINE))
+    assert len(set(re.findall(r"\(#([^)]+)\)", table))) == len(sections)
+
+
 def anchors(page: Path) -> set[str]:
     """What GitHub calls the headings of a page."""
     headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)

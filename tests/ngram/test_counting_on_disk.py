@@ -156,7 +156,7 @@ def test_how_large_the_temporary_files_will_be_is_rather_too_much(folder, small_
     chance = np.random.default_rng(4)
     stream = np.append(np.minimum(chance.zipf(1.3, 100_000), 5000) + 1, END).astype(np.int32)
     stream[::20] = END
-    monkeypatch.setattr(memory_estimate, "_SAMPLE", 20_000)
+    monkeypatch.setattr(memory_estimate, "SAMPLE", 20_000)
     plan = runs.plan_runs(stream, 5002, 4, 2_000_000)
     written: list[int] = []
     for name in ("append", "reserve"):

@@ -52,7 +52,7 @@ def test_a_model_whose_probabilities_take_the_place_of_counts_needs_less(stream,
 
 
 def test_what_is_expected_of_a_sample_is_about_right(stream, monkeypatch) -> None:
-    monkeypatch.setattr(memory, "_SAMPLE", 20_000)
+    monkeypatch.setattr(memory, "SAMPLE", 20_000)
     expected = expected_ngrams(stream, 5002, 4).at(stream.size)
     actual = count_ngrams(stream, 5002, 4).level_sizes
     assert expected[0] == actual[0]

@@ -21,7 +21,7 @@ from chainrule.serving.run_server import ServerSettings, run_server
 from chainrule.serving.server import bind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 KEY = "abcdefgh12345678"
@@ -273,14 +273,9 @@ def test_a_client_that_goes_away_frees_its_rows(folders: dict[str, Path], is_str
         )
         with socket.create_connection(("127.0.0.1", server.port)) as connection:
             connection.sendall(request.encode())
-            deadline = time.monotonic() + 20
-            while rows_in_use(server) < 50 and time.monotonic() < deadline:
-                pass
-            assert rows_in_use(server) == 50
-        deadline = time.monotonic() + 20
-        while rows_in_use(server) and time.monotonic() < deadline:
-            pass
-        assert rows_in_use(server) == 0
+            until(lambda: rows_in_use(server) == 50)
+        until(lambda: rows_in_use(server) == 0)
+        until(lambda: 'route="/v1/completions",status="499"' in server.client.get("/metrics").text or is_stream)
 
 
 def test_running_answers_end_when_the_server_stops(folders: dict[str, Path]) -> None:
@@ -293,6 +288,32 @@ def test_running_answers_end_when_the_server_stops(folders: dict[str, Path]) -> 
             rest = [line for line in lines if line]
         assert rest[-1] == "data: [DONE]"
         assert '"finish_reason":"length"' in rest[-2]
+
+
+def test_a_stopping_server_refuses_requests_and_ends_answers_that_take_too_long(folders: dict[str, Path]) -> None:
+    body = {"prompt": "ka", "max_tokens": 4096, "min_tokens": 4096, "n": 50}
+    limits = {"stopping_seconds": 1, "rows": 100, "running_tokens": 1 << 20}
+    with running({"lm": folders["ngram"]}, **limits) as server, ThreadPoolExecutor(1) as thread:
+        whole = thread.submit(httpx.post, f"{server.url}/v1/completions", json=body, timeout=60)
+        with server.client.stream("POST", "/v1/completions", json={**body, "stream": True}) as stream:
+            lines = stream.iter_lines()
+            next(lines)
+            until(lambda: rows_in_use(server) == 100)
+            server.server.should_exit = True
+            until(lambda: httpx.get(f"{server.url}/health").status_code == 503)
+            refused = httpx.post(f"{server.url}/v1/completions", json=TINY)
+            rest = [line for line in lines if line]
+        answer = whole.result()
+    assert (refused.status_code, refused.headers["retry-after"]) == (503, "5")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "stopping")
+    assert rest[-1] == "data: [DONE]"
+    assert json.loads(rest[-2].removeprefix("data: "))["error"]["code"] == "stopping"
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
 
 
 def test_answers_are_sent_without_delay() -> None:

@@ -139,14 +139,17 @@ async def _unless_disconnected(request: Request, answer: Any, seconds: float) ->
     done, _ = await asyncio.wait({task}, timeout=_BODY_WAIT_SECONDS)
     if not done:
         gone = asyncio.ensure_future(_disconnected(request))
+        is_gone = False
         try:
             await asyncio.wait({task, gone}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            gone.cancel()
+            is_gone = not gone.cancel()
             if not task.done():
                 task.cancel()
                 with suppress(asyncio.CancelledError):
                     await task
+        if task.cancelled() and is_gone:
+            raise ApiError(499, "the client has gone", code="client_disconnected")  # nginx's status, for the metrics
         if task.cancelled():
             raise ApiError(504, f"there was no answer within {seconds:g} seconds", code="timeout")
     result: Json = task.result()

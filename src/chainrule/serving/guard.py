@@ -43,6 +43,11 @@ class Guard:
         self._key = None if key is None else key.encode()
         self.is_stopping = False
 
+    @property
+    def running(self) -> int:
+        """Requests that are being answered."""
+        return self._metrics.running
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
@@ -66,7 +71,10 @@ class Guard:
             if not status:
                 await _send_error(error, send_noting)
         except asyncio.CancelledError:
-            raise
+            if not self.is_stopping:
+                raise
+            if not status:
+                await _send_error(stopping(), send_noting)
         except Exception:
             LOG.exception("request %s failed", request_id)
             if not status:
@@ -90,7 +98,7 @@ class Guard:
         if scope["path"] not in _OPEN_ROUTES and not scope["path"].startswith(_OPEN_FILES):
             self._check_key(headers)
         if self.is_stopping:
-            raise ApiError(503, "the server is stopping", code="stopping", retry_after=5)
+            raise stopping()
         if self._metrics.running > self._limits.requests:
             raise ApiError(429, "too many requests at once; try again later", code="overloaded", retry_after=1)
         length = headers.get(b"content-length", b"0")
@@ -125,6 +133,11 @@ class _Limited:
             if self._size > self._limits.body_bytes:
                 raise _too_large(self._limits)
         return message
+
+
+def stopping() -> ApiError:
+    """What requests are answered while the server stops."""
+    return ApiError(503, "the server is stopping", code="stopping", retry_after=5)
 
 
 def _too_large(limits: ServerLimits) -> ApiError:

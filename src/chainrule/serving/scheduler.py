@@ -53,6 +53,7 @@ class Scheduler:
         self._new: deque[Generation | Scoring | Call] = deque()
         self._cancelled: set[Ticket] = set()
         self._is_closing = False
+        self._abort_error: Exception | None = None
         self._reading: deque[Generation] = deque()
         self._scoring: deque[tuple[Scoring, int]] = deque()  # with the next sequence of each
         self._batch = Batch(model, isolates_errors=True)
@@ -113,6 +114,12 @@ class Scheduler:
             self._is_closing = True
             self._ready.notify()
 
+    def abort(self, error: Exception) -> None:
+        """Ends all work with an error, before the next step, and accepts no more."""
+        with self._ready:
+            self._is_closing, self._abort_error = True, error
+            self._ready.notify()
+
     def _run(self) -> None:
         while True:
             with self._ready:
@@ -128,6 +135,8 @@ class Scheduler:
                 self._work(new, cancelled)
             except Exception as error:
                 self._fail(error)
+            if self._abort_error is not None:
+                self._end_all(self._abort_error)
             wake_all(self._woken)
             self._woken.clear()
 
@@ -194,6 +203,11 @@ class Scheduler:
     def _fail(self, error: Exception) -> None:
         """Fails all work: the state of the batch is unknown."""
         self._failures += 1
+        self._end_all(error)
+        if self._failures == _FAILURES and self._on_broken is not None:
+            self._on_broken()
+
+    def _end_all(self, error: Exception) -> None:
         tickets = {part.ticket for part, _ in self._of_row.values()} | {part.ticket for part, _ in self._scoring}
         tickets |= {part.ticket for part in self._reading}
         with self._ready:
@@ -207,8 +221,6 @@ class Scheduler:
         for ticket in tickets:
             ticket.error = error
         self._woken |= tickets
-        if self._failures == _FAILURES and self._on_broken is not None:
-            self._on_broken()
 
     def _call(self, part: Call) -> None:
         error = None

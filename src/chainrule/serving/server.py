@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
+import time
 from typing import TYPE_CHECKING, Any
 
 import h11
@@ -11,13 +13,13 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from chainrule.errors import SettingError
 from chainrule.serving.app import build_app
-from chainrule.serving.guard import Guard, allowed_hosts
+from chainrule.serving.guard import Guard, allowed_hosts, stopping
+from chainrule.serving.logs import LOG
 from chainrule.serving.metrics import Metrics
 from chainrule.serving.service import Service
 from chainrule.serving.worker_states import WorkerState, WorkerStates
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable
     from pathlib import Path
 
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 
 _IDLE_SECONDS = 75  # that a connection stays open between requests
 _HEADER_BYTES = 1 << 16
+_POLL_SECONDS = 0.05  # while running answers are waited for
+_ABORT_SECONDS = 2.0  # for answers that were cut off to be sent
 
 
 def build_server(
@@ -62,10 +66,10 @@ def build_server(
         server_header=False,
         date_header=False,
         timeout_keep_alive=_IDLE_SECONDS,
-        timeout_graceful_shutdown=max(1, round(limits.stopping_seconds)),
+        timeout_graceful_shutdown=1,  # for connections, once all answers have ended
         h11_max_incomplete_event_size=_HEADER_BYTES,
     )
-    return _Server(config, guard, states, on_start)
+    return _Server(config, guard, table, states, limits.stopping_seconds, on_start)
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -86,10 +90,17 @@ def bind(host: str, port: int) -> socket.socket:
 
 class _Server(uvicorn.Server):
     def __init__(
-        self, config: uvicorn.Config, guard: Guard, states: WorkerStates, on_start: Callable[[], None] | None
+        self,
+        config: uvicorn.Config,
+        guard: Guard,
+        table: ModelTable,
+        states: WorkerStates,
+        stopping_seconds: float,
+        on_start: Callable[[], None] | None,
     ) -> None:
         super().__init__(config)
-        self._guard, self._states, self._on_start = guard, states, on_start
+        self._guard, self._table, self._states, self._on_start = guard, table, states, on_start
+        self._stopping_seconds = stopping_seconds
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
         async with self._states.shown():
@@ -101,9 +112,23 @@ class _Server(uvicorn.Server):
             self._on_start()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """New requests are refused; running ones end, or are cut off after some seconds."""
+        """Running answers end, or after some seconds end with an error; until then, new requests get status 503."""
         self._guard.is_stopping = True
+        await self._until_answered(self._stopping_seconds)
+        if self._guard.running and not self.force_exit:
+            LOG.warning(
+                "%d answers took longer than %g seconds and end now", self._guard.running, self._stopping_seconds
+            )
+            for served in self._table.open_models():
+                served.scheduler.abort(stopping())
+            await self._until_answered(_ABORT_SECONDS)
         await super().shutdown(sockets)
+
+    async def _until_answered(self, seconds: float) -> None:
+        """Waits until no request runs, at most so long; a second signal ends the wait."""
+        until = time.monotonic() + seconds
+        while self._guard.running and not self.force_exit and time.monotonic() < until:
+            await asyncio.sleep(_POLL_SECONDS)
 
 
 def _protocol_with_deadline(seconds: float) -> type[asyncio.Protocol]:

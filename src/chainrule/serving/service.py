@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import math
 import re
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -13,18 +12,21 @@ import numpy as np
 from chainrule.applications.continuation_scores import Pair, split_pairs
 from chainrule.decoding.beam_config import BeamConfig
 from chainrule.errors import SettingError, TextError
-from chainrule.protocol import END
 from chainrule.serving.api_error import ApiError
 from chainrule.serving.chat import ChatAnswer
 from chainrule.serving.completions import CompletionAnswer
 from chainrule.serving.corrections import correction_record
 from chainrule.serving.picture_input import picture_of
 from chainrule.serving.prompts import encode_prompts, encode_text, marker_error
+from chainrule.serving.score_records import score_records
 from chainrule.serving.token_names import finite
 from chainrule.text.vocabulary import MarkerError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from jaxtyping import Int64
+    from numpy import ndarray
 
     from chainrule.serving.limits import ServerLimits
     from chainrule.serving.model_table import ModelTable
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     )
     from chainrule.serving.served_model import ServedModel
     from chainrule.text.tokenizer import Tokenizer
+    from chainrule.text.vocabulary import Encoded
 
     Json = dict[str, Any]
 
@@ -123,10 +126,10 @@ class Service:
         return {"eos_token": "</s>", "bos_token": "<s>", "pad_token": None, "chat_template": None}
 
     async def score(self, body: ScoreBody) -> Json:
-        """log P of each text with its </s>, in nats, as `Model.score` gives it; its tokens and bytes, end included, and
-        without those of what is given.
+        """log P of each text with its </s>, in nats, as `Model.score` gives it; its tokens, and the bytes of its
+        normalised text, end included, and without those of what is given.
 
-        bits_per_byte: what it costs by that.
+        bits_per_byte: as `evaluate` measures them, with the spelling of unknown words; null where a model fills gaps.
         """
         served = await self.table.get(body.model, "score")
         score = served.verb("score")
@@ -137,21 +140,17 @@ class Service:
             raise ApiError(400, f"{message}, or one text for all, not in a list", param="given")
         tokenizer = served.tokenizer
 
-        def scores(first: int, last: int) -> list[tuple[float, int]]:
+        def scores(first: int, last: int) -> list[Json]:
             some, before = texts[first:last], given[first:last] if isinstance(given, list) else given
             try:
-                log_probs = score(some, given=before).tolist()
+                log_probs = score(some, given=before)
             except MarkerError as error:
                 is_input = any(error.marker in text for text in some)
                 raise marker_error(error.marker, "input" if is_input else "given") from None
-            return list(zip(log_probs, _token_counts(tokenizer, some, before), strict=True))
+            return score_records(served.any_model, *_encoded(tokenizer, some, before), log_probs)
 
         scored = await call_in_pieces(served, scores, len(texts), 64)
-        data = []
-        for i, (text, (log_prob, tokens)) in enumerate(zip(texts, scored, strict=True)):
-            size = len(text.encode()) + 1
-            entry = {"index": i, "log_prob": finite(log_prob), "tokens": tokens}
-            data.append({**entry, "bytes": size, "bits_per_byte": finite(log_prob) / -math.log(2) / size})
+        data = [{"index": i, **record} for i, record in enumerate(scored)]
         return {"object": "list", "data": data, "model": served.name, "system_fingerprint": served.fingerprint}
 
     async def complete_words(self, body: CompleteBody) -> Json:
@@ -233,15 +232,15 @@ class Service:
         return texts
 
 
-def _token_counts(tokenizer: Tokenizer, texts: list[str], given: str | list[str] | None) -> list[int]:
-    """The tokens of each text, </s> included; after what is given, where one may begin within a word."""
+def _encoded(
+    tokenizer: Tokenizer, texts: list[str], given: str | list[str] | None
+) -> tuple[Encoded, Int64[ndarray, " texts"]]:
+    """Texts as documents, and how many tokens of each are given: a text may begin within a word."""
     if given is None:
-        encoded, before = tokenizer.encode_texts(texts), [0] * len(texts)
-    else:
-        contexts = [given] * len(texts) if isinstance(given, str) else given
-        encoded, before = split_pairs(list(map(Pair, contexts, texts)), tokenizer)
-    sizes = np.diff(np.flatnonzero(encoded.ids == END), prepend=-1)
-    return (sizes - before).tolist()
+        return tokenizer.encode_texts(texts), np.zeros(len(texts), np.int64)
+    contexts = [given] * len(texts) if isinstance(given, str) else given
+    encoded, before = split_pairs(list(map(Pair, contexts, texts)), tokenizer)
+    return encoded, np.array(before, np.int64)
 
 
 def _sources_at_once(beam: BeamConfig | None) -> int:
