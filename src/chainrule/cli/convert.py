@@ -15,7 +15,7 @@ from chainrule.cli.shared.arguments import (
     WholeNumber,
     normalisation_steps,
 )
-from chainrule.cli.shared.models import check_model_target, is_arpa, open_model, save_or_keep
+from chainrule.cli.shared.models import check_model_target, check_shards_target, is_arpa, open_model, save_or_keep
 from chainrule.cli.shared.screen import note, progress_bar
 
 Form = Literal["hugging-face"]
@@ -98,8 +98,8 @@ def convert(
             )
         _convert_vectors(source, target, overwrite=overwrite)
         return
-    if shards is not None and (compact or is_arpa(target)):
-        raise CycloptsError(msg="--shards is for a folder that is not compact: leave out --compact, or name a folder.")
+    if shards is not None:
+        check_shards_target(target, compact=compact)
     check_model_target(target, overwrite=overwrite, compact=compact)
     with progress_bar() as progress:
         config = tokenizer and TokenizerConfig(kind=tokenizer, normalise=normalisation_steps(normalise))

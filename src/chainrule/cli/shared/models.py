@@ -6,6 +6,8 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
+from cyclopts import CycloptsError
+
 from chainrule.cli.shared.screen import note
 from chainrule.errors import OutputError, SettingError, prefix_errors
 
@@ -126,3 +128,11 @@ def check_model_target(target: Path, *, overwrite: bool, compact: bool = False) 
     if target.is_dir():
         raise OutputError(f"{target}: is a folder; an ARPA model is a file, so choose another name")
     check_new_file(target, overwrite=overwrite)
+
+
+def check_shards_target(target: Path, *, compact: bool) -> None:
+    """Raises CycloptsError unless a model that is cut into shards may be written."""
+    if is_arpa(target):
+        raise CycloptsError(msg=f"--shards makes a folder, and {target} is the name of an ARPA file; name a folder.")
+    if compact:
+        raise CycloptsError(msg="--shards is for a folder that is not compact: leave out --compact.")

@@ -19,7 +19,7 @@ from chainrule.cli.shared.arguments import (
     TokenizerOptions,
     WholeNumber,
 )
-from chainrule.cli.shared.models import check_model_target, is_arpa, save_or_keep
+from chainrule.cli.shared.models import check_model_target, check_shards_target, is_arpa, save_or_keep
 from chainrule.cli.shared.screen import count_of, note, note_plan, print_json, progress_bar
 from chainrule.cli.shared.texts import (
     DEFAULT_READING,
@@ -128,10 +128,8 @@ def ngram(
                 msg="--spark reads plain text, a document a line, and has no options of texts: for others, give "
                 "chainrule.spark.train in Python a data frame of the documents."
             )
-        if shards is not None and (compact or is_arpa(output)):
-            raise CycloptsError(
-                msg="--shards is for a folder that is not compact: leave out --compact, or name a folder."
-            )
+        if shards is not None:
+            check_shards_target(output, compact=compact)
         _train_on_spark(
             spark,
             texts,
