@@ -93,6 +93,12 @@ def test_an_impossible_target_is_an_error_before_the_work(
     assert sorted(tmp_path.rglob("*")) == before
 
 
+def test_shards_are_not_an_arpa_file(chainrule, model: Path, tmp_path: Path) -> None:
+    result = chainrule("convert", model, tmp_path / "big.arpa", "--shards", "2")
+    assert result.status == 2
+    assert f"{tmp_path / 'big.arpa'} is the name of an ARPA file; name a folder." in result.error
+
+
 def test_a_model_without_n_grams_cannot_be_arpa(chainrule, corpus: Path, tmp_path: Path) -> None:
     chainrule("train", "uniform", corpus, "-o", tmp_path / "uniform")
     result = chainrule("convert", tmp_path / "uniform", tmp_path / "uniform.arpa")
