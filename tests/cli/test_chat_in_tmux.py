@@ -83,7 +83,7 @@ def test_an_answer_streams_until_it_is_stopped_and_the_program_goes_on(url: str,
     try:
         terminal.wait_for("Ctrl-C stops an answer")
         terminal.type("hello", "Enter")
-        assert r"tick\x1b[31m tick\x1b[31m" in terminal.wait_for("tick")  # and nothing turns red
+        terminal.wait_for(r"tick\x1b[31m tick\x1b[31m")  # and nothing turns red
         terminal.type("C-c")
         terminal.wait_for("...\n>")
         terminal.type("/temperature 0.5", "Enter")
