@@ -139,7 +139,6 @@ async def _unless_disconnected(request: Request, answer: Any, seconds: float) ->
     done, _ = await asyncio.wait({task}, timeout=_BODY_WAIT_SECONDS)
     if not done:
         gone = asyncio.ensure_future(_disconnected(request))
-        is_gone = False
         try:
             await asyncio.wait({task, gone}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         finally:
