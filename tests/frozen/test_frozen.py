@@ -1,0 +1,22 @@
+"""What users meet is as it was recorded: the quick parts of `make frozen`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from record import QUICK, differences
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_what_users_meet_is_as_recorded(name: str) -> None:
+    lines = differences(name)
+    shown = "\n".join(lines[:60])
+    assert not lines, (
+        f"{shown}\n{name} is not as recorded in tests/frozen/. A change is a decision: if it is meant, run "
+        "make frozen-record, and commit the difference with what makes it."
+    )
