@@ -158,41 +158,50 @@ def _normalised(schema: Any) -> Any:
     return [_normalised(each) for each in schema] if isinstance(schema, list) else schema
 
 
-# Prints what has been imported: by `import chainrule`, by the list of verbs, and, in a copy of the process each, by every
-# verb's help.
+# Prints what `import chainrule` and the list of verbs import, and which heavy packages every verb's help does.
+# A copy of the process shows a verb. While nothing heavy is loaded, that copy goes on with the next verb, so that what
+# all verbs share is loaded once; otherwise it ends, and the process that it was copied from goes on.
 _IMPORTS = """
 import sys
 before = set(sys.modules)
 import chainrule
 def loaded():
     return sorted(set(sys.modules) - before)
-first = {"import chainrule": loaded()}
+first = loaded()
 import contextlib, io, json, os
 from chainrule.cli.main import run
 def show(words):
     with contextlib.redirect_stdout(io.StringIO()):
         assert run([*words, "--help"]) == 0, words
     return loaded()
-first["chainrule --help"] = show([])
-for words in json.loads(sys.argv[1]):
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        with open(writing, "w") as file:
-            json.dump(show(words), file)
-        os._exit(0)
-    os.close(writing)
-    with open(reading) as file:
-        first[" ".join(["chainrule", *words, "--help"])] = json.load(file)
-    os.waitpid(child, 0)
-print(json.dumps(first))
+def tell(name, found):
+    os.write(1, (json.dumps([name, found]) + chr(10)).encode())
+tell("import chainrule", first)
+tell("chainrule --help", show([]))
+verbs, heavy = json.loads(sys.argv[1]), set(json.loads(sys.argv[2]))
+for words in verbs:
+    copy = os.fork()
+    if copy:
+        _, status = os.waitpid(copy, 0)
+        if os.waitstatus_to_exitcode(status) != 3:
+            os._exit(os.waitstatus_to_exitcode(status))
+        continue
+    found = sorted(heavy & set(show(words)))
+    tell(" ".join(["chainrule", *words, "--help"]), found)
+    if found:
+        os._exit(3)
+os._exit(0)
 """
 
 
 def imports(tell: Callable[[str], None] = lambda line: None) -> dict[str, Any]:
     """The packages beside chainrule and the standard library that are loaded; of a verb's help, the heavy ones."""
-    command = [sys.executable, "-c", _IMPORTS, json.dumps([words for words in verbs() if words])]
-    loaded = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    shown = [words for words in verbs() if words]
+    command = [sys.executable, "-c", _IMPORTS, json.dumps(shown), json.dumps(HEAVY)]
+    loaded = dict(
+        json.loads(line)
+        for line in subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+    )
     packages = {name: {each.partition(".")[0] for each in modules} for name, modules in loaded.items()}
     for name in ("import chainrule", "chainrule --help"):
         number = sum(each.partition(".")[0] == "chainrule" for each in loaded[name])

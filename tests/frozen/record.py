@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 HERE = Path(__file__).parent
 os.environ |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "COLUMNS": "200", "NO_COLOR": "1"}
-sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent / "training")]
+sys.path[:0] = [str(HERE), str(HERE.parent), *(str(HERE.parent / name) for name in ("api", "training"))]
 
 if TYPE_CHECKING:
     from collections.abc import Callable
