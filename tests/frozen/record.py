@@ -19,8 +19,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 HERE = Path(__file__).parent
-os.environ |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "COLUMNS": "200", "NO_COLOR": "1"}
-sys.path[:0] = [str(HERE), str(HERE.parent), *(str(HERE.parent / name) for name in ("api", "training"))]
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -108,9 +106,14 @@ def differences(name: str) -> list[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", choices=[[], *PARTS], help="by default all", metavar="PART")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"by default all: {', '.join(PARTS)}")
     parser.add_argument("--record", action="store_true", help="write the records anew")
     arguments = parser.parse_args()
+    # One thread, so that sums have one order; set before torch is imported.
+    os.environ |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    sys.path[:0] = [str(HERE), *(str(HERE.parent / name) for name in ("", "api", "training"))]
+    if unknown := set(arguments.parts) - set(PARTS):
+        parser.error(f"there is no part called {', '.join(sorted(unknown))}; expected some of {', '.join(PARTS)}")
     changed = []
     for name in arguments.parts or PARTS:
         start = time.perf_counter()
