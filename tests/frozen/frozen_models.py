@@ -132,6 +132,10 @@ def _trained_models(home: Path) -> Iterator[tuple[str, Any]]:
     pairs = chainrule.Pairs(SOURCES, TARGETS)
     for name, pair in PAIRS.items():
         yield name, chainrule.train_pairs(pairs, pair, **options)
+    brackets = home / "trees.txt"
+    brackets.write_text("(S she (VP sees (NP dogs)))\n(S he (VP eats (NP bread)))\n" * 20, encoding="utf-8")
+    trees = chainrule.Treebank.of(brackets)
+    yield "tree", chainrule.train(trees, chainrule.TreeConfig(layers=1, width=16), validation=trees, **options)
     write_scenes(home)
     scenes = chainrule.read_captions(home / "captions.jsonl")
     for attention in ("soft", "hard"):
