@@ -125,6 +125,32 @@ def test_long_prompts_in_pieces_and_from_the_cache_give_the_same(
     assert longer == again
 
 
+@pytest.mark.parametrize("family", ["lstm", "transformer"])
+@pytest.mark.parametrize("before", [[], [5, 3, 2]])
+def test_prompts_longer_than_the_context_and_of_several_documents_are_read_in_pieces(
+    folders: dict[str, Path], family: str, before: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one piece, 8,192 tokens held SmolLM2 for a minute and a half, even after their client had gone."""
+    monkeypatch.setattr("chainrule.serving.scheduler._PIECE", 4)
+    served = served_model(folders[family])
+    model: Any = served.scheduler.model
+    prompt = [*before, *[5, 3, 9, 4, 7] * 8]  # 40 tokens; the transformer's context is 16
+    expected = model.next_log_probs(model.start([np.array(prompt, np.int32)]))[0]
+    lengths, read = [], model.read
+
+    def noted_read(sequences: list[Any], state: Any) -> Any:
+        lengths.append(len(sequences[0]))
+        return read(sequences, state)
+
+    monkeypatch.setattr(model, "read", noted_read)
+    body = {"prompt": prompt, "max_tokens": 1, "temperature": 0, "logprobs": 1}
+    [(choices, _)] = run(answers(served, [body], at_once=False))
+    assert choices[0]["logprobs"]["token_logprobs"][0] == pytest.approx(expected.max(), abs=1e-4)
+    assert max(lengths) <= 4
+    assert len(lengths) > 2
+    served.scheduler.close()
+
+
 @pytest.mark.parametrize("family", sorted(["ngram", "mixture", "lstm", "transformer"]))
 def test_the_likeliest_tokens_at_each_position_are_those_of_stepping(folders: dict[str, Path], family: str) -> None:
     model: Any = chainrule.load(folders[family]).language_model

@@ -255,7 +255,7 @@ class Scheduler:
                 budget -= len(part.prompt) + 1
             else:
                 budget -= self._read_piece(part, budget)
-                if part.read < len(part.prompt):
+                if part.read < len(part.to_read):
                     break
                 self._join(part)
             self._reading.popleft()
@@ -288,30 +288,31 @@ class Scheduler:
 
     def _read_piece(self, part: Generation, budget: int) -> int:
         """Reads the next piece of a prompt; how many tokens it has."""
-        tokens, model = part.prompt, self.model
-        rest = tokens[part.read :]
-        whole = part.state is None and not part.is_exact and self._needs_whole(tokens)
-        size = len(rest) if whole else min(len(rest), max(budget, 1))
+        model = self.model
         try:
-            if part.is_exact or part.state is not None:
+            if part.state is None and not part.is_exact and self._needs_window(part.prompt):
+                part.window = model.last_window(part.prompt)  # type: ignore[attr-defined]  # a PromptReader
+            rest = part.to_read[part.read :]
+            size = min(len(rest), max(budget, 1)) if self._reads_prompts else len(rest)
+            if part.is_exact or part.window is not None or part.state is not None:
                 if size:
                     part.state = model.read([rest[:size]], part.state)  # type: ignore[attr-defined]  # a PromptReader
             else:
                 part.state = model.start([rest[:size]])
         except Exception as error:
-            part.read = len(tokens)
+            part.read = len(part.to_read)
             self._finish_all_rows(part, error)
             return 0
         part.read += size
         self.read_tokens += size
-        if self._reads_prompts and part.read == len(tokens):
-            self._cache.add(tokens, part.state, is_exact=part.is_exact)
+        if self._reads_prompts and part.read == len(part.to_read):
+            self._cache.add(part.prompt, part.state, is_exact=part.is_exact)
         return max(size, 1)
 
-    def _needs_whole(self, tokens: np.ndarray) -> bool:
-        """Whether a prompt cannot be read in pieces: it has several documents, or is longer than the context."""
+    def _needs_window(self, tokens: np.ndarray) -> bool:
+        """Whether a network reads less than all of a prompt, since it has several documents or fills the context."""
         is_long = self._context is not None and len(tokens) >= self._context
-        return not self._reads_prompts or is_long or bool((tokens == END).any())
+        return self._reads_prompts and (is_long or bool((tokens == END).any()))
 
     def _finish_all_rows(self, part: Generation, error: Exception) -> None:
         part.ticket.error = error
