@@ -138,7 +138,7 @@ def test_the_pixels_of_all_pictures_of_a_request_have_a_bound() -> None:
     assert pixel_count(base64.b64decode(picture(30, 20)), "it") == 600
     files = [picture(30, 20), f"data:image/png;base64,{picture(10, 10)}"]
     check_pixels(files, 700)
-    with pytest.raises(ApiError, match="have 700 pixels together; expected at most 699. Send fewer") as refused:
+    with pytest.raises(ApiError, match=r"have 700 pixels together; expected at most 699\. Send fewer") as refused:
         check_pixels(files, 699)
     assert (refused.value.status, refused.value.param) == (400, "input")
     with pytest.raises(TextError, match="it: is no JPEG and no PNG picture"):

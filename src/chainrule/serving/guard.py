@@ -32,9 +32,7 @@ if TYPE_CHECKING:
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 _OPEN_ROUTES = {"/health", "/", "/explore"}  # without a key
 _OPEN_FILES = "/explore/"  # the page's own files, which hold no secret
-_HOST = re.compile(
-    r"(\[[0-9A-Fa-f:.]+\]|[\w.~!$&'()*+,;=%-]*)(:\d{0,5})?", re.ASCII
-)  # RFC 9110, 7.2: a name and a port
+_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[\w.~!$&'()*+,;=%-]*)(:\d{0,5})?", re.ASCII)  # RFC 9110, 7.2
 
 
 class Guard:
@@ -153,7 +151,7 @@ def _too_large(limits: ServerLimits) -> ApiError:
 
 
 def _check_framing(headers: dict[bytes, bytes], version: str) -> None:
-    """Refuses a request whose end others may see elsewhere: RFC 9112, 6.1. Raises ApiError, which closes the connection."""
+    """Raises ApiError, which closes the connection, if others may see the request's end elsewhere: RFC 9112, 6.1."""
     if b"transfer-encoding" in headers and (b"content-length" in headers or version != "1.1"):
         beside = "Content-Length" if b"content-length" in headers else f"HTTP {version}"
         message = f"Transfer-Encoding with {beside} leaves open where the request ends; send Content-Length alone"
