@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 _TOOL_FIELDS = ("tools", "tool_choice", "functions", "function_call")  # the last two are OpenAI's older names
-_NO_TOOLS = (None, [], "none")
+_NO_TOOLS: tuple[Any, ...] = (None, [], "none")
 
 
 class ChatAnswer:
