@@ -20,6 +20,7 @@ from chainrule.serving.json_bytes import json_bytes
 from chainrule.serving.limits import ServerLimits
 from chainrule.serving.position_tops import position_tops
 from chainrule.serving.requests import CompletionBody
+from chainrule.serving.scheduler import _next_piece
 from chainrule.serving.served_model import ServedModel
 from chainrule.serving.ticket import Ticket
 from chainrule.serving.work import Call
@@ -149,6 +150,17 @@ def test_prompts_longer_than_the_context_and_of_several_documents_are_read_in_pi
     assert max(lengths) <= 4
     assert len(lengths) > 2
     served.scheduler.close()
+
+
+def test_pieces_of_prompts_are_as_long_as_the_machine_is_quick() -> None:
+    slow, fast, fair = 4.0, 0.01, 0.3
+    assert [_next_piece(256, slow), _next_piece(128, slow), _next_piece(32, slow), _next_piece(4, slow)] == [
+        128,
+        64,
+        32,
+        4,
+    ]
+    assert [_next_piece(32, fast), _next_piece(256, fast), _next_piece(64, fair)] == [64, 256, 64]
 
 
 @pytest.mark.parametrize("family", sorted(["ngram", "mixture", "lstm", "transformer"]))

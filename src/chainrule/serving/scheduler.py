@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from chainrule.protocol import LanguageModel
     from chainrule.serving.limits import ServerLimits
 
-_PIECE = 256  # tokens of prompts that are read between two steps
+_PIECE = 256  # tokens of prompts that are read between two steps, at most
+_LEAST_PIECE = 32
+_READING_SECONDS = 0.5  # for which reading may hold up a step: pieces are halved until they take no longer
 _SCORING_SECONDS = 0.03  # for which scoring may hold up a step
 _FAILURES = 3  # in a row, of the scheduler itself, after which the model counts as broken
 
@@ -60,6 +62,7 @@ class Scheduler:
         self._of_row: dict[Row, tuple[Generation, int]] = {}
         self._cache = PromptCache()
         self._scored_per_second = 1e4
+        self._piece = _PIECE
         self._failures = 0
         self._answered = 0  # requests, by the last step
         self._stepped_at = self._step_seconds = 0.0
@@ -235,7 +238,8 @@ class Scheduler:
         """Reads a piece of the prompts that wait, the first first, while the batch has room."""
         if not self._reading:
             return
-        budget = _PIECE if self._reads_prompts else 1 << 20
+        began = time.perf_counter()
+        budget = self._piece if self._reads_prompts else 1 << 20
         together: list[Generation] = []
         used = sum(len(part.prompt) + row.constraints.max_tokens for row, (part, _) in self._of_row.items())
         rows = len(self._batch.rows)
@@ -263,6 +267,7 @@ class Scheduler:
             rows += len(part.rows)
         if together:
             self._start_together(together)
+        self._piece = _next_piece(self._piece, time.perf_counter() - began)
 
     def _start_together(self, parts: list[Generation]) -> None:
         """Starts short prompts in one call."""
@@ -382,3 +387,10 @@ class Scheduler:
                 self._forget(row)
                 self._finish(part.ticket)
         self._answered = len({ticket for ticket in self._woken if ticket.is_done})
+
+
+def _next_piece(piece: int, seconds: float) -> int:
+    """How many tokens are read at once after a piece that took so long: on a busy machine, fewer."""
+    if seconds > _READING_SECONDS:
+        return max(piece // 2, min(piece, _LEAST_PIECE))
+    return min(2 * piece, _PIECE) if seconds < _READING_SECONDS / 4 else piece
