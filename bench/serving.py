@@ -197,7 +197,8 @@ async def disconnects(url: str, model: str, prompts: list[str]) -> None:
 async def broken_off(url: str, model: str, words: list[str], streams: int, seconds: float, process: int | None) -> None:
     """The next request after many clients have asked a busy model for streams, and broken them off at the same time.
 
-    seconds: after which they do. Each has a prompt of 100 words of its own, the first one of 20,000.
+    seconds: after which they do. Each has a prompt of 100 words of its own; the first one,
+    which has begun, one of 20,000.
     """
     parts = urlsplit(url)
     await Client(url).post("/v1/completions", {"model": model, "prompt": words[0], "max_tokens": 1})  # opens the model
@@ -212,7 +213,9 @@ async def broken_off(url: str, model: str, words: list[str], streams: int, secon
         writer.write(f"{head}Content-Length: {len(data)}\r\n\r\n".encode() + data)
         return writer
 
-    writers = await asyncio.gather(*(begin(number) for number in range(streams)))
+    writers = [await begin(0)]
+    await asyncio.sleep(1)
+    writers += await asyncio.gather(*(begin(number) for number in range(1, streams)))
     await asyncio.sleep(seconds)
     for writer in writers:
         writer.transport.abort()
