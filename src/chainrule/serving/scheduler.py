@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from chainrule.serving.limits import ServerLimits
 
 _PIECE = 256  # tokens of prompts that are read between two steps, at most
-_LEAST_PIECE = 32
-_READING_SECONDS = 0.5  # for which reading may hold up a step: pieces are halved until they take no longer
+_FIRST_PIECE, _LEAST_PIECE = 64, 16
+_READING_SECONDS = 0.5  # for which reading may hold up a step: pieces become shorter where they take longer
 _SCORING_SECONDS = 0.03  # for which scoring may hold up a step
 _FAILURES = 3  # in a row, of the scheduler itself, after which the model counts as broken
 
@@ -62,7 +62,7 @@ class Scheduler:
         self._of_row: dict[Row, tuple[Generation, int]] = {}
         self._cache = PromptCache()
         self._scored_per_second = 1e4
-        self._piece = _PIECE
+        self._piece = min(_FIRST_PIECE, _PIECE)
         self._failures = 0
         self._answered = 0  # requests, by the last step
         self._stepped_at = self._step_seconds = 0.0
@@ -392,5 +392,5 @@ class Scheduler:
 def _next_piece(piece: int, seconds: float) -> int:
     """How many tokens are read at once after a piece that took so long: on a busy machine, fewer."""
     if seconds > _READING_SECONDS:
-        return max(piece // 2, min(piece, _LEAST_PIECE))
-    return min(2 * piece, _PIECE) if seconds < _READING_SECONDS / 4 else piece
+        return max(int(piece * _READING_SECONDS / seconds), min(piece, _LEAST_PIECE))
+    return min(2 * piece, _PIECE) if seconds < _READING_SECONDS / 2 else piece
