@@ -203,19 +203,23 @@ def test_a_lost_connection_can_be_noticed_between_any_two_chunks() -> None:
     assert order[:6] == ["chunk", "turn"] * 3
 
 
-def test_a_request_whose_client_has_gone_is_not_begun(folders: dict[str, Path]) -> None:
+@pytest.mark.parametrize(
+    "received", [[], [(b'{"prompt": "k', True)], [(json.dumps(TINY).encode(), False)]], ids=["nothing", "a part", "all"]
+)
+def test_a_request_whose_client_has_gone_is_not_begun(
+    folders: dict[str, Path], received: list[tuple[bytes, bool]]
+) -> None:
+    """received: parts of its body, each with whether there is more."""
     begun: list[Any] = []
     limits = ServerLimits()
-    table = ModelTable([("lm", folders["ngram"])], limits)
-    service = Service(table, limits)
+    service = Service(ModelTable([("lm", folders["ngram"])], limits), limits)
 
     async def complete(body: Any) -> None:
         begun.append(body)
 
     service.complete = complete  # type: ignore[assignment,method-assign]
     app = build_app(service, WorkerStates(lambda: WorkerState([], []), None, 0))
-    body = json.dumps(TINY).encode()
-    messages = iter([{"type": "http.request", "body": body, "more_body": False}])
+    messages = iter([{"type": "http.request", "body": part, "more_body": is_more} for part, is_more in received])
     statuses: list[int] = []
 
     async def receive() -> Message:

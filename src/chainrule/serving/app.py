@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fastapi import FastAPI, Request
 from fastapi.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from chainrule import __version__
 from chainrule.errors import ChainruleError, SettingError
@@ -130,11 +131,13 @@ async def _record(handled: Awaitable[Any]) -> Json:
 
 
 async def _whole_body(request: Request, service: Service) -> bytes:
-    """Raises ApiError if it does not arrive in time."""
+    """Raises ApiError if it does not arrive in time, or its client goes."""
     try:
         return await asyncio.wait_for(request.body(), service.limits.receipt_seconds)
     except TimeoutError:
         raise ApiError(408, "the request did not arrive in time", code="timeout") from None
+    except ClientDisconnect:
+        raise _gone() from None
 
 
 async def _unless_disconnected(request: Request, answer: Any, seconds: float) -> Json:
