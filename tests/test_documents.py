@@ -219,6 +219,39 @@ def test_every_target_of_make_that_is_mentioned_exists() -> None:
     assert {"demo", "test", "lint"} <= mentioned <= targets
 
 
+def set_up(*variables: str) -> list[str]:
+    """The commands that make would run to set up .venv."""
+    own = {
+        name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "TORCH")
+    }
+    command = ["make", "--dry-run", "--what-if", "pyproject.toml", ".venv/installed", *variables]
+    return subprocess.run(command, cwd=ROOT, env=own, check=True, capture_output=True, text=True).stdout.splitlines()
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
+def test_set_up_says_what_it_downloads_before_it_does() -> None:
+    for variables, pytorch in (
+        ((), "'torch'"),
+        (("TORCH=torch>=2.12",), "'torch>=2.12'"),
+        (("TORCH=a b.whl",), "'a b.whl'"),
+    ):
+        lines = set_up(*variables)
+        installing = [number for number, line in enumerate(lines) if "pip install" in line]
+        saying = [number for number, line in enumerate(lines) if line.startswith("echo") and " GB" in line]
+        assert saying[0] < installing[0]
+        assert lines[installing[0]].endswith(f" {pytorch}")
+        assert any("https://pytorch.org/get-started/locally/" in line for line in lines) is (not variables)
+        assert all("-c .venv/constraints.txt" in lines[number] for number in installing[1:])  # with what is installed
+
+
+def test_no_address_of_a_package_index_stands_here() -> None:
+    files = [ROOT / name for name in (*LINKED, "Makefile", "constraints.txt", "pyproject.toml")]
+    for file in files:
+        assert not re.search(r"index-url|download\.pytorch\.org|pypi\.org/simple", file.read_text(encoding="utf-8")), (
+            file
+        )
+
+
 def test_the_files_and_experiments_that_the_lectures_name_exist() -> None:
     text = GUIDE["docs/lectures.md"]
     files = re.findall(r"`((?:[a-z_]+/)+[a-z_]+\.py)`", text)

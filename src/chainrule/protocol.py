@@ -136,6 +136,12 @@ class PromptReader(LanguageModel[State], Protocol[State]):
         Raises SettingError if a sequence is empty, or sequences that continue a state differ in length.
         """
 
+    def last_window(self, prefix: Int32[ndarray, " T"]) -> Int32[ndarray, " inputs"]:
+        """What `start` reads of a prefix: </s> and the prefix, without what its last token does not reach.
+
+        `read` gives the state of `start` for it, in any number of pieces.
+        """
+
     def position_tops(
         self, sequences: Sequence[Int32[ndarray, " T"]], k: int
     ) -> list[tuple[Float32[ndarray, "T k"], Int32[ndarray, "T k"]]]:

@@ -6,9 +6,10 @@ from dataclasses import fields, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 import torch
-from random_networks import DOCUMENT_NETWORKS, MODERN, STREAM_NETWORKS, random_network, small
+from random_networks import DOCUMENT_NETWORKS, MODERN, STREAM_NETWORKS, random_model, random_network, small
 
 from chainrule.base.settings import help_of
 from chainrule.errors import SettingError
@@ -111,6 +112,19 @@ def test_reading_in_parts_is_reading_at_once(name: str) -> None:
 
 
 BEGUN_BY_END = [name for name, config in NETWORKS.items() if config.begins_with == "</s>"]
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_last_window_read_in_pieces_gives_the_state_after_a_prefix(name: str) -> None:
+    model = random_model(NETWORKS[name])
+    for prefix in ([], [5, 8], [5, 3, 9, 4, 7, 11] * 4, [5, 3, END, 9, 4, 7, END, *[5, 8, 20] * 5]):
+        ids = np.array(prefix, np.int32)
+        expected = model.next_log_probs(model.start([ids]))
+        state = None
+        for piece in np.split(model.last_window(ids), range(3, len(ids) + 1, 3)):
+            state = model.read([piece], state) if len(piece) else state
+        assert state is not None
+        np.testing.assert_allclose(model.next_log_probs(state), expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", [name for name in BEGUN_BY_END if not isinstance(NETWORKS[name], GridConfig)])

@@ -269,7 +269,7 @@ def test_captions_of_pictures_in_the_request_and_of_nothing_else(tmp_path: Path)
     )
     model.save(tmp_path / "captioner")
     files = [base64.b64encode(png(one)).decode() for one in pixels]
-    with running({"captioner": tmp_path / "captioner"}, picture_pixels=100) as server:
+    with running({"captioner": tmp_path / "captioner"}, picture_pixels=100, request_pixels=250) as server:
 
         def post(*pictures: Any, **body: Any) -> Any:
             return server.client.post("/v1/caption", json={"input": list(pictures), "max_tokens": 5, **body}).json()
@@ -294,5 +294,7 @@ def test_captions_of_pictures_in_the_request_and_of_nothing_else(tmp_path: Path)
             assert (error["type"], error["param"]) == ("invalid_request_error", "input")
             assert str(tmp_path) not in error["message"]
             assert message in error["message"]
+        error = post(*files * 2)["error"]  # 72 pixels each
+        assert "have 288 pixels together; expected at most 250" in error["message"]
         assert server.client.get("/v1/models").json()["data"][0]["family"] == "pictures"
         assert server.client.post("/v1/completions", json={"prompt": "a"}).json()["error"]["code"] == "wrong_model"

@@ -20,6 +20,7 @@ from chainrule.serving.json_bytes import json_bytes
 from chainrule.serving.limits import ServerLimits
 from chainrule.serving.position_tops import position_tops
 from chainrule.serving.requests import CompletionBody
+from chainrule.serving.scheduler import _next_piece
 from chainrule.serving.served_model import ServedModel
 from chainrule.serving.ticket import Ticket
 from chainrule.serving.work import Call
@@ -123,6 +124,37 @@ def test_long_prompts_in_pieces_and_from_the_cache_give_the_same(
     fresh = served_model(folders[family])
     [(again, _)] = run(answers(fresh, [{**body, "prompt": prompt + " ka"}], at_once=False))
     assert longer == again
+
+
+@pytest.mark.parametrize("family", ["lstm", "transformer"])
+@pytest.mark.parametrize("before", [[], [5, 3, 2]])
+def test_prompts_longer_than_the_context_and_of_several_documents_are_read_in_pieces(
+    folders: dict[str, Path], family: str, before: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one piece, 8,192 tokens held SmolLM2 for a minute and a half, even after their client had gone."""
+    monkeypatch.setattr("chainrule.serving.scheduler._PIECE", 4)
+    served = served_model(folders[family])
+    model: Any = served.scheduler.model
+    prompt = [*before, *[5, 3, 9, 4, 7] * 8]  # 40 tokens; the transformer's context is 16
+    expected = model.next_log_probs(model.start([np.array(prompt, np.int32)]))[0]
+    lengths, read = [], model.read
+
+    def noted_read(sequences: list[Any], state: Any) -> Any:
+        lengths.append(len(sequences[0]))
+        return read(sequences, state)
+
+    monkeypatch.setattr(model, "read", noted_read)
+    body = {"prompt": prompt, "max_tokens": 1, "temperature": 0, "logprobs": 1}
+    [(choices, _)] = run(answers(served, [body], at_once=False))
+    assert choices[0]["logprobs"]["token_logprobs"][0] == pytest.approx(expected.max(), abs=1e-4)
+    assert max(lengths) <= 4
+    assert len(lengths) > 2
+    served.scheduler.close()
+
+
+def test_pieces_of_prompts_are_as_long_as_the_machine_is_quick() -> None:
+    assert [_next_piece(256, seconds) for seconds in (0.01, 0.3, 1.0, 60.0)] == [256, 256, 128, 16]
+    assert [_next_piece(4, seconds) for seconds in (0.01, 0.3, 1.0, 60.0)] == [8, 4, 4, 4]
 
 
 @pytest.mark.parametrize("family", sorted(["ngram", "mixture", "lstm", "transformer"]))

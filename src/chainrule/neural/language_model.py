@@ -22,7 +22,7 @@ from chainrule.neural.quantising import is_quantised
 from chainrule.neural.scoring_batches import WARM_UP, padded, stride, window_start
 from chainrule.neural.text_scores import documents_of, position_tops, score_rows, top_tokens
 from chainrule.neural.vectors import static_vectors, token_vectors
-from chainrule.protocol import END
+from chainrule.protocol import BEGIN, END
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -123,7 +123,7 @@ class NeuralModel:
         if not prefixes:
             no_rows = torch.zeros(0, self.network.encoder.width, device=self.network.device)
             return Reading(self.network.start(0), _Next(no_rows))
-        rows = [self._last_window(as_tokens(prefix)) for prefix in prefixes]
+        rows = [self.last_window(as_tokens(prefix)) for prefix in prefixes]
         tokens = padded(rows, END, left=True)
         lengths = np.array([len(row) for row in rows])
         starts = None
@@ -250,7 +250,7 @@ class NeuralModel:
 
     def layer_log_probs(self, prefix: Tokens) -> dict[int, Float32[ndarray, " vocab"]]:
         """What each layer would predict after a prefix, in nats, by its number; see `layer_guesses`."""
-        return layer_log_probs(self.network, self._last_window(as_tokens(prefix)))
+        return layer_log_probs(self.network, self.last_window(as_tokens(prefix)))
 
     def vectors(
         self, sequences: Sequence[Tokens], layer: int | None = None, *, bfloat16: bool = False
@@ -312,13 +312,15 @@ class NeuralModel:
             state.next.log_probs = self.network.output.log_probs(state.next.hidden)
         return state.next.log_probs
 
-    def _last_window(self, prefix: Tokens) -> Tokens:
-        """</s> and a prefix, without inputs that are out of reach when its last token is read."""
+    def last_window(self, prefix: Tokens) -> Tokens:
+        """As `PromptReader.last_window`."""
         check_tokens(prefix, self.vocabulary_size)
         inputs = np.concatenate([[END], prefix])
         encoder = self.network.encoder
         if self.network.memory == "document":
             inputs = inputs[np.flatnonzero(inputs == END)[-1] :]
+        if self.network.config.begins_with == "<s>" and not encoder.is_bidirectional:
+            inputs = np.where(inputs == END, BEGIN, inputs)
         if encoder.context is not None:
             return inputs[window_start(len(inputs), encoder.context) :]
         return inputs if encoder.reach is None else inputs[-encoder.reach :]

@@ -41,14 +41,33 @@ def decoded_bytes(data: bytes, name: str, most_pixels: int = MOST_PIXELS) -> UIn
     return _decoded(BytesIO(data), name, lambda file: _as_rgb(_upright(file)), most_pixels)
 
 
+def pixel_count(data: bytes, name: str) -> int:
+    """How many pixels a file says in its header that it has; nothing is decoded. name: what messages call it.
+
+    Raises as `decoded` does.
+    """
+    width, height = _read(BytesIO(data), name, lambda file: file.size)
+    return int(width * height)
+
+
 def decoded_values(path: str | os.PathLike[str]) -> UInt8[ndarray, "H W"]:
     """The values of a PNG file in grey or with a palette, whose colours are left aside. Raises as `decoded` does."""
     return _decoded(path, os.fspath(path), _with_values)
 
 
 def _decoded(
-    source: str | os.PathLike[str] | BytesIO, path: str, read: Callable[[Any], Any], most_pixels: int = MOST_PIXELS
+    source: str | os.PathLike[str] | BytesIO, path: str, decode: Callable[[Any], Any], most_pixels: int = MOST_PIXELS
 ) -> UInt8[ndarray, "H W ..."]:
+    """The pixels of a file. decode: gives them as Pillow has them. Raises as `_read` does."""
+    pixels: UInt8[ndarray, "H W ..."] = _read(
+        source, path, lambda file: np.ascontiguousarray(np.asarray(decode(file), np.uint8)), most_pixels
+    )
+    return pixels
+
+
+def _read(
+    source: str | os.PathLike[str] | BytesIO, path: str, read: Callable[[Any], Any], most_pixels: int = MOST_PIXELS
+) -> Any:
     """What is read of an opened file. path: its name. Raises TextError that names it; SettingError without Pillow."""
     pillow = _pillow()
     try:
@@ -66,7 +85,7 @@ def _decoded(
                         f"{path}: is an animated picture of {file.n_frames} frames; expected a single one: save the "
                         "frame that is meant"
                     )
-                return np.ascontiguousarray(np.asarray(read(file), np.uint8))
+                return read(file)
     except TextError as error:
         raise error if path in str(error) else TextError(f"{path}: {error}") from None
     except pillow.Image.DecompressionBombError as error:

@@ -11,6 +11,7 @@ class ApiError(Exception):
     """An answer that is an error.
 
     param: the field of the request that is wrong. retry_after: seconds after which the same request may succeed.
+    closes: whether the connection ends with it, since what follows on it cannot be trusted.
     """
 
     def __init__(
@@ -21,9 +22,11 @@ class ApiError(Exception):
         param: str | None = None,
         code: str | None = None,
         retry_after: int | None = None,
+        closes: bool = False,
     ) -> None:
         super().__init__(message)
         self.status, self.message, self.param, self.code, self.retry_after = status, message, param, code, retry_after
+        self.closes = closes
 
     def body(self) -> dict[str, Any]:
         """The JSON of the answer."""
@@ -32,6 +35,8 @@ class ApiError(Exception):
 
     def headers(self) -> dict[str, str]:
         """The headers of the answer, which tell clients whether to try again."""
+        if self.closes:
+            return {"connection": "close"}
         if self.retry_after is not None:
             return {"retry-after": str(self.retry_after)}
         return {"x-should-retry": "false"} if self.status >= 500 or self.status in (408, 409, 429) else {}

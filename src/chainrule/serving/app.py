@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fastapi import FastAPI, Request
 from fastapi.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from chainrule import __version__
 from chainrule.errors import ChainruleError, SettingError
@@ -22,6 +23,8 @@ from chainrule.serving.requests import BodyType, parse_body
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
+
+    from starlette.types import Receive, Scope, Send
 
     from chainrule.serving.chat import ChatAnswer
     from chainrule.serving.completions import CompletionAnswer
@@ -59,6 +62,8 @@ def build_app(service: Service, states: WorkerStates) -> FastAPI:
 
         async def route(request: Request) -> Response:
             body = parse_body(await _whole_body(request, service), kind)
+            if await request.is_disconnected():  # many are gone where clients break off faster than the model works
+                raise _gone()
             if getattr(body, "stream", False):
                 return _stream(await handle(body), body.ignored)
             record = await _unless_disconnected(request, _record(handle(body)), service.limits.answer_seconds)
@@ -126,11 +131,13 @@ async def _record(handled: Awaitable[Any]) -> Json:
 
 
 async def _whole_body(request: Request, service: Service) -> bytes:
-    """Raises ApiError if it does not arrive in time."""
+    """Raises ApiError if it does not arrive in time, or its client goes."""
     try:
         return await asyncio.wait_for(request.body(), service.limits.receipt_seconds)
     except TimeoutError:
         raise ApiError(408, "the request did not arrive in time", code="timeout") from None
+    except ClientDisconnect:
+        raise _gone() from None
 
 
 async def _unless_disconnected(request: Request, answer: Any, seconds: float) -> Json:
@@ -148,16 +155,35 @@ async def _unless_disconnected(request: Request, answer: Any, seconds: float) ->
                 with suppress(asyncio.CancelledError):
                     await task
         if task.cancelled() and is_gone:
-            raise ApiError(499, "the client has gone", code="client_disconnected")  # nginx's status, for the metrics
+            raise _gone()
         if task.cancelled():
             raise ApiError(504, f"there was no answer within {seconds:g} seconds", code="timeout")
     result: Json = task.result()
     return result
 
 
+def _gone() -> ApiError:
+    return ApiError(499, "the client has gone", code="client_disconnected")  # nginx's status, for the metrics
+
+
 async def _disconnected(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
+
+
+class _Stream(StreamingResponse):
+    """A response whose work is dropped when it ends, however it ends: a generator would wait until it is collected."""
+
+    def __init__(self, answer: CompletionAnswer | ChatAnswer, events: AsyncIterator[bytes], ignored: list[str]) -> None:
+        headers = {"cache-control": "no-cache", **_ignored_header(ignored)}
+        super().__init__(events, media_type="text/event-stream", headers=headers)
+        self._answer = answer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._answer.abandon()
 
 
 def _stream(answer: CompletionAnswer | ChatAnswer, ignored: list[str]) -> StreamingResponse:
@@ -167,14 +193,13 @@ def _stream(answer: CompletionAnswer | ChatAnswer, ignored: list[str]) -> Stream
         try:
             async for chunk in answer.chunks():
                 yield b"data: " + json_bytes(chunk) + b"\n\n"
+                await asyncio.sleep(0)  # so that a lost connection is noticed before more is written to it
         except (ApiError, ChainruleError, OSError, RuntimeError) as error:
             shown = error if isinstance(error, ApiError) else _as_api_error(error)
             yield b"data: " + json_bytes(shown.body()) + b"\n\n"
         yield b"data: [DONE]\n\n"
 
-    return StreamingResponse(
-        events(), media_type="text/event-stream", headers={"cache-control": "no-cache", **_ignored_header(ignored)}
-    )
+    return _Stream(answer, events(), ignored)
 
 
 def _json(record: Json, ignored: list[str] | None = None, status: int = 200) -> Response:

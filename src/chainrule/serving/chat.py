@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
 
 
+_TOOL_FIELDS = ("tools", "tool_choice", "functions", "function_call")  # the last two are OpenAI's older names
+_NO_TOOLS: tuple[Any, ...] = (None, [], "none")
+
+
 class ChatAnswer:
     """The answer to a request, whose work has been submitted."""
 
@@ -39,8 +43,7 @@ class ChatAnswer:
         """Raises ApiError."""
         if body.chat_template is not None:
             raise ApiError(400, "chat_template: templates of requests are not run; leave it out", param="chat_template")
-        if body.tools:
-            raise ApiError(400, "tools: calling tools is not supported; leave tools out", param="tools")
+        _check_no_tools(body)
         given = body.max_completion_tokens if body.max_completion_tokens is not None else body.max_tokens
         max_tokens = CHAT_LIMITS.max_tokens if given is None else given
         if max_tokens < 1:
@@ -65,7 +68,7 @@ class ChatAnswer:
         try:
             await self._ticket.wait_until_done()
         finally:
-            self._served.abandon(self._ticket)
+            self.abandon()
         entries, used = [], 0
         for index, chunk in enumerate(choice.take() for choice in self._choices):
             used += len(chunk.tokens)
@@ -89,7 +92,11 @@ class ChatAnswer:
             if self._body.wants_usage:
                 yield {**self._head, "choices": [], "usage": token_usage(self._prompt_tokens, used)}
         finally:
-            self._served.abandon(self._ticket)
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Drops what is left of the work."""
+        self._served.abandon(self._ticket)
 
     def _chunk(self, index: int, delta: Json, logprobs: Json | None, reason: str | None) -> Json:
         return {
@@ -117,3 +124,11 @@ class ChatAnswer:
             "logprob": finite(log_prob),
             "bytes": list(text),
         }
+
+
+def _check_no_tools(body: ChatBody) -> None:
+    """Raises ApiError if a request offers tools, or asks for a call of one."""
+    for name in _TOOL_FIELDS:
+        if getattr(body, name) not in _NO_TOOLS:
+            message = f"{name}: calling tools is not supported; leave {name} out"
+            raise ApiError(400, message, param=name, code="unsupported_parameter")

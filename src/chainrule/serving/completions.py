@@ -70,7 +70,7 @@ class CompletionAnswer:
         try:
             await self.ticket.wait_until_done()
         finally:
-            self._served.abandon(self.ticket)
+            self.abandon()
         texts: list[str] = []
         reasons: list[str | None] = []
         rows: list[TokenRows] = []
@@ -111,7 +111,11 @@ class CompletionAnswer:
             if self._body.wants_usage:
                 yield {**self._head, "choices": [], "usage": self._usage(used)}
         finally:
-            self._served.abandon(self.ticket)
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Drops what is left of the work."""
+        self._served.abandon(self.ticket)
 
     def _chunk(self, index: int, text: str, rows: TokenRows | None, reason: str | None) -> Json:
         logprobs = None if rows is None else token_arrays(self._served.names, [rows])[0]

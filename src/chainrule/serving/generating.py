@@ -57,6 +57,9 @@ def text_settings(
     the request leaves out. Raises ApiError.
     """
     limits = served.limits
+    if body.response_format not in (None, {"type": "text"}):
+        message = 'response_format: texts of a given form are not supported; leave it out, or send {"type": "text"}'
+        raise ApiError(400, message, param="response_format", code="unsupported_parameter")
     if max_tokens > limits.max_tokens:
         raise ApiError(400, f"max_tokens is {max_tokens:,}; expected at most {limits.max_tokens:,}", param="max_tokens")
     if (top or 0) > limits.logprobs:

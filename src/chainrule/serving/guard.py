@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
+import re
 import time
 import uuid
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 _OPEN_ROUTES = {"/health", "/", "/explore"}  # without a key
 _OPEN_FILES = "/explore/"  # the page's own files, which hold no secret
+_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[\w.~!$&'()*+,;=%-]*)(:\d{0,5})?", re.ASCII)  # RFC 9110, 7.2
 
 
 class Guard:
@@ -89,11 +91,15 @@ class Guard:
     def _check(self, scope: Scope) -> None:
         """Raises ApiError."""
         headers = dict(scope["headers"])
+        _check_framing(headers, scope["http_version"])
         host = headers.get(b"host", b"").decode("latin-1")
+        if not _HOST.fullmatch(host):
+            message = "the Host header is not a name with perhaps a port; send one such as localhost:8000"
+            raise ApiError(400, message, code="invalid_host")
         if self._hosts is not None and _host_name(host) not in self._hosts:
             raise ApiError(403, "the Host header names another machine", code="wrong_host")
         origin = headers.get(b"origin")
-        if origin is not None and urlsplit(origin.decode("latin-1")).netloc != host:
+        if origin is not None and _host_of(origin.decode("latin-1")) != host:
             raise ApiError(403, "requests from pages of other origins are refused", code="wrong_origin")
         if scope["path"] not in _OPEN_ROUTES and not scope["path"].startswith(_OPEN_FILES):
             self._check_key(headers)
@@ -142,6 +148,22 @@ def stopping() -> ApiError:
 
 def _too_large(limits: ServerLimits) -> ApiError:
     return ApiError(413, f"the body has more than {limits.body_bytes:,} bytes; send less at a time", code="too_large")
+
+
+def _check_framing(headers: dict[bytes, bytes], version: str) -> None:
+    """Raises ApiError, which closes the connection, if others may see the request's end elsewhere: RFC 9112, 6.1."""
+    if b"transfer-encoding" in headers and (b"content-length" in headers or version != "1.1"):
+        beside = "Content-Length" if b"content-length" in headers else f"HTTP {version}"
+        message = f"Transfer-Encoding with {beside} leaves open where the request ends; send Content-Length alone"
+        raise ApiError(400, message, code="invalid_framing", closes=True)
+
+
+def _host_of(origin: str) -> str | None:
+    """The host and port of an origin; None if it has none."""
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return None
 
 
 def _host_name(host: str) -> str:

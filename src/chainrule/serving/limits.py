@@ -13,7 +13,8 @@ class ServerLimits:
 
     body_bytes: of a request. prompts: texts of a request. choices: texts generated for a request, all prompts
     together. max_tokens: the most that a text may ask for. logprobs: alternatives shown for a position. stops: stop
-    strings. picture_pixels: of a picture. running_tokens: of all texts that grow together, prompts and max_tokens.
+    strings. picture_pixels: of a picture. request_pixels: of all
+    pictures of a request. running_tokens: of all texts that grow together, prompts and max_tokens.
     waiting_tokens: of those and all that wait for them. rows: texts that grow together. requests: answered at the same
     time. receipt_seconds: until a request has arrived. answer_seconds: until it is answered. stopping_seconds: for
     running answers when the server stops.
@@ -28,6 +29,7 @@ class ServerLimits:
     logprobs: int = 20
     stops: int = 64
     picture_pixels: int = 1 << 24
+    request_pixels: int = 1 << 25
     running_tokens: int = 1 << 17
     waiting_tokens: int = 1 << 20
     rows: int = 256

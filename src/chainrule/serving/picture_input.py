@@ -5,24 +5,50 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from typing import TYPE_CHECKING
 
 from chainrule.errors import TextError
-from chainrule.pictures.decoding import decoded_bytes
+from chainrule.pictures.decoding import decoded_bytes, pixel_count
 from chainrule.pictures.picture import Picture
 from chainrule.serving.api_error import ApiError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _DATA_ADDRESS = re.compile(r"data:image/(?:png|jpeg);base64,")  # as web pages and OpenAI's clients write pictures
 
 
 def picture_of(data: str, number: int, most_pixels: int) -> Picture:
     """Decodes a picture. number: its place among the request's. Raises ApiError; SettingError without Pillow."""
-    name = f"picture {number}"
-    begin = match.end() if (match := _DATA_ADDRESS.match(data)) else 0
-    try:
-        file = base64.b64decode(data[begin:].encode(), validate=True)
-    except (binascii.Error, ValueError):
-        raise ApiError(400, f"{name}: is not base64; send the data of a PNG or JPEG file", param="input") from None
+    name, file = _name(number), _file_of(data, number)
     try:
         return Picture(decoded_bytes(file, name, most_pixels), name)
     except TextError as error:
         raise ApiError(400, str(error), param="input") from None
+
+
+def check_pixels(pictures: Sequence[str], most_pixels: int) -> None:
+    """Raises ApiError if pictures have more pixels together, by their headers; SettingError without Pillow."""
+    pixels = 0
+    for number, data in enumerate(pictures):
+        try:
+            pixels += pixel_count(_file_of(data, number), _name(number))
+        except TextError as error:
+            raise ApiError(400, str(error), param="input") from None
+    if pixels > most_pixels:
+        message = f"the pictures have {pixels:,} pixels together; expected at most {most_pixels:,}"
+        raise ApiError(400, f"{message}. Send fewer at a time, or make them smaller", param="input", code="too_large")
+
+
+def _file_of(data: str, number: int) -> bytes:
+    """Raises ApiError."""
+    begin = match.end() if (match := _DATA_ADDRESS.match(data)) else 0
+    try:
+        return base64.b64decode(data[begin:].encode(), validate=True)
+    except (binascii.Error, ValueError):
+        message = f"{_name(number)}: is not base64; send the data of a PNG or JPEG file"
+        raise ApiError(400, message, param="input") from None
+
+
+def _name(number: int) -> str:
+    return f"picture {number}"

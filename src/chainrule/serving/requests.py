@@ -65,6 +65,7 @@ class SamplingBody(Body):
     stop: Texts | None = None
     min_tokens: Whole | None = Field(None, ge=0, le=_MOST)
     n: Whole | None = Field(None, ge=1, le=_MOST)
+    response_format: Any = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
 
@@ -95,6 +96,9 @@ class ChatBody(SamplingBody):
     top_logprobs: Whole | None = Field(None, ge=0, le=_MOST)
     chat_template: Any = None
     tools: Any = None
+    tool_choice: Any = None
+    functions: Any = None
+    function_call: Any = None
 
 
 class EmbeddingBody(Body):

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from chainrule.protocol import LanguageModel
     from chainrule.serving.limits import ServerLimits
 
-_PIECE = 256  # tokens of prompts that are read between two steps
+_PIECE = 256  # tokens of prompts that are read between two steps, at most
+_FIRST_PIECE, _LEAST_PIECE = 64, 16
+_READING_SECONDS = 0.5  # for which reading may hold up a step: pieces become shorter where they take longer
 _SCORING_SECONDS = 0.03  # for which scoring may hold up a step
 _FAILURES = 3  # in a row, of the scheduler itself, after which the model counts as broken
 
@@ -60,6 +62,7 @@ class Scheduler:
         self._of_row: dict[Row, tuple[Generation, int]] = {}
         self._cache = PromptCache()
         self._scored_per_second = 1e4
+        self._piece = min(_FIRST_PIECE, _PIECE)
         self._failures = 0
         self._answered = 0  # requests, by the last step
         self._stepped_at = self._step_seconds = 0.0
@@ -235,7 +238,8 @@ class Scheduler:
         """Reads a piece of the prompts that wait, the first first, while the batch has room."""
         if not self._reading:
             return
-        budget = _PIECE if self._reads_prompts else 1 << 20
+        began = time.perf_counter()
+        budget = self._piece if self._reads_prompts else 1 << 20
         together: list[Generation] = []
         used = sum(len(part.prompt) + row.constraints.max_tokens for row, (part, _) in self._of_row.items())
         rows = len(self._batch.rows)
@@ -255,7 +259,7 @@ class Scheduler:
                 budget -= len(part.prompt) + 1
             else:
                 budget -= self._read_piece(part, budget)
-                if part.read < len(part.prompt):
+                if part.read < len(part.to_read):
                     break
                 self._join(part)
             self._reading.popleft()
@@ -263,6 +267,7 @@ class Scheduler:
             rows += len(part.rows)
         if together:
             self._start_together(together)
+        self._piece = _next_piece(self._piece, time.perf_counter() - began)
 
     def _start_together(self, parts: list[Generation]) -> None:
         """Starts short prompts in one call."""
@@ -288,30 +293,31 @@ class Scheduler:
 
     def _read_piece(self, part: Generation, budget: int) -> int:
         """Reads the next piece of a prompt; how many tokens it has."""
-        tokens, model = part.prompt, self.model
-        rest = tokens[part.read :]
-        whole = part.state is None and not part.is_exact and self._needs_whole(tokens)
-        size = len(rest) if whole else min(len(rest), max(budget, 1))
+        model = self.model
         try:
-            if part.is_exact or part.state is not None:
+            if part.state is None and not part.is_exact and self._needs_window(part.prompt):
+                part.window = model.last_window(part.prompt)  # type: ignore[attr-defined]  # a PromptReader
+            rest = part.to_read[part.read :]
+            size = min(len(rest), max(budget, 1)) if self._reads_prompts else len(rest)
+            if part.is_exact or part.window is not None or part.state is not None:
                 if size:
                     part.state = model.read([rest[:size]], part.state)  # type: ignore[attr-defined]  # a PromptReader
             else:
                 part.state = model.start([rest[:size]])
         except Exception as error:
-            part.read = len(tokens)
+            part.read = len(part.to_read)
             self._finish_all_rows(part, error)
             return 0
         part.read += size
         self.read_tokens += size
-        if self._reads_prompts and part.read == len(tokens):
-            self._cache.add(tokens, part.state, is_exact=part.is_exact)
+        if self._reads_prompts and part.read == len(part.to_read):
+            self._cache.add(part.prompt, part.state, is_exact=part.is_exact)
         return max(size, 1)
 
-    def _needs_whole(self, tokens: np.ndarray) -> bool:
-        """Whether a prompt cannot be read in pieces: it has several documents, or is longer than the context."""
+    def _needs_window(self, tokens: np.ndarray) -> bool:
+        """Whether a network reads less than all of a prompt, since it has several documents or fills the context."""
         is_long = self._context is not None and len(tokens) >= self._context
-        return not self._reads_prompts or is_long or bool((tokens == END).any())
+        return self._reads_prompts and (is_long or bool((tokens == END).any()))
 
     def _finish_all_rows(self, part: Generation, error: Exception) -> None:
         part.ticket.error = error
@@ -381,3 +387,10 @@ class Scheduler:
                 self._forget(row)
                 self._finish(part.ticket)
         self._answered = len({ticket for ticket in self._woken if ticket.is_done})
+
+
+def _next_piece(piece: int, seconds: float) -> int:
+    """How many tokens are read at once after a piece that took so long: on a busy machine, fewer."""
+    if seconds > _READING_SECONDS:
+        return max(int(piece * _READING_SECONDS / seconds), min(piece, _LEAST_PIECE))
+    return min(2 * piece, _PIECE) if seconds < _READING_SECONDS / 2 else piece

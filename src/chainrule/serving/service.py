@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import re
 from functools import partial
@@ -16,7 +17,7 @@ from chainrule.serving.api_error import ApiError
 from chainrule.serving.chat import ChatAnswer
 from chainrule.serving.completions import CompletionAnswer
 from chainrule.serving.corrections import correction_record
-from chainrule.serving.picture_input import picture_of
+from chainrule.serving.picture_input import check_pixels, picture_of
 from chainrule.serving.prompts import encode_prompts, encode_text, marker_error
 from chainrule.serving.score_records import score_records
 from chainrule.serving.token_names import finite
@@ -196,6 +197,7 @@ class Service:
         caption = served.verb("caption")
         files, beam, most_pixels = self._texts(body.input), self._checked_beam(body), self.limits.picture_pixels
         limit = {} if body.max_tokens is None else {"max_tokens": body.max_tokens}
+        await asyncio.to_thread(check_pixels, files, self.limits.request_pixels)
 
         def captions(first: int, last: int) -> list[Any]:
             pictures = [picture_of(files[i], i, most_pixels) for i in range(first, last)]

@@ -39,7 +39,13 @@ class Generation:
     sinks: Sequence[TokenSink]
     is_exact: bool = False
     state: Any = None  # after the part of the prompt that was read
-    read: int = 0  # tokens of the prompt
+    read: int = 0  # tokens of the prompt, or of its window
+    window: Tokens | None = None  # what is read exactly in place of the prompt, where that is longer than the context
+
+    @property
+    def to_read(self) -> Tokens:
+        """All tokens that the model reads before the texts grow."""
+        return self.prompt if self.window is None else self.window
 
     @property
     def cost(self) -> int:
