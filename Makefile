@@ -55,7 +55,8 @@ bench: .venv/installed ## needs a text: make bench TEXT=train.txt HELDOUT=test.t
 	@test -n "$(TEXT)" -a -n "$(HELDOUT)" || { echo "say which texts: make bench TEXT=train.txt HELDOUT=test.txt"; exit 1; }
 	$(BIN)/python bench/ngram.py $(TEXT) $(HELDOUT)
 
-fuzz: .venv/installed .fuzz/installed ## breaks model files for SECONDS (findings are kept in fuzz-findings/), kills KILLS saves, sends REQUESTS requests
+fuzz: .venv/installed .fuzz/installed ## draws other examples than make test, breaks model files for SECONDS (findings are kept in fuzz-findings/), kills KILLS saves, sends REQUESTS requests
+	$(PYTEST) -m hypothesis --hypothesis-profile fresh --hypothesis-seed $(or $(SEED),$(shell date +%s))
 	$(BIN)/python tests/fuzz/campaign.py $(or $(SECONDS),600) $(SEED)
 	$(BIN)/python tests/fuzz/kills.py $(or $(KILLS),100) $(SEED)
 	SCHEMATHESIS=$(CURDIR)/.fuzz/bin/schemathesis $(BIN)/python tests/fuzz/served_requests.py $(or $(REQUESTS),20000) $(SEED)
