@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import gc
 import os
+import random
+import secrets
 import signal
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -53,6 +56,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--reversed", action="store_true", help="run the last test first: none may need what others left")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """What a test draws from the common generators does not depend on the tests before it."""
+    random.seed(0)
+    np.random.seed(0)  # noqa: NPY002  # libraries draw from it
+    if torch := sys.modules.get("torch"):
+        torch.manual_seed(0)
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("--reversed"):
@@ -77,6 +89,15 @@ def quick_disk() -> Iterator[None]:
     """A process that is killed loses nothing that it has written, synced or not: tests need not wait for the disk."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def seeds() -> Iterator[None]:
+    """Where no seed is given, it comes from the generator that `pytest_runtest_setup` seeds."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(secrets, "randbits", random.getrandbits)
+        patch.setattr(secrets, "randbelow", random.randrange)
         yield
 
 
