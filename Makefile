@@ -6,7 +6,8 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 # bits everywhere (tests/neural/test_products.py), and are compiled only once so.
 OLD_PROCESSOR := ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=default
 ON_OLD_PROCESSOR := tests/neural tests/training \
-	$(patsubst %,--ignore tests/training/test_%.py,several_processes sharding minutes eager_optimisers) \
+	$(patsubst %,--ignore tests/training/test_%.py,several_processes sharding minutes eager_optimisers batches) \
+	$(patsubst %,--ignore tests/neural/test_%.py,products layer_guesses) \
 	tests/test_contract.py::test_score_equals_stepping tests/test_contract.py::test_a_beam_of_one_equals_greedy \
 	tests/test_contract.py::test_rows_sum_to_one_and_the_begin_is_never_predicted
 
