@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import gc
 import os
+import random
+import secrets
 import signal
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 from chainrule.text.corpus import Corpus
 from chainrule.text.tokenizer import Tokenizer
@@ -22,8 +26,17 @@ gc.disable()  # until all tests are imported, which leaves no garbage
 
 FIXTURES = Path(__file__).parent / "fixtures"
 
-# The first example of a test may compile kernels, so that a deadline would say nothing.
-settings.register_profile("chainrule", deadline=None, max_examples=50)
+# The same examples on every machine and in every run (`make fuzz` draws others, with the profile `fresh`). How long one
+# takes says nothing: the first may compile kernels, and the machine may be busy.
+settings.register_profile(
+    "chainrule",
+    derandomize=True,
+    database=None,
+    deadline=None,
+    max_examples=50,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+settings.register_profile("fresh", settings.get_profile("chainrule"), derandomize=False)
 settings.load_profile("chainrule")
 
 # A shell that starts the tests in the background makes them, and all that they start, deaf to Ctrl-C.
@@ -37,6 +50,25 @@ class Encoded(NamedTuple):
     tokenizer: Tokenizer
     train: np.ndarray
     heldout: np.ndarray
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--reversed", action="store_true", help="run the last test first: none may need what others left")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """What a test draws from the common generators does not depend on the tests before it."""
+    random.seed(0)
+    np.random.seed(0)  # noqa: NPY002  # libraries draw from it
+    if torch := sys.modules.get("torch"):
+        torch.manual_seed(0)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--reversed"):
+        items.reverse()
 
 
 def pytest_collection_finish() -> None:
@@ -57,6 +89,24 @@ def quick_disk() -> Iterator[None]:
     """A process that is killed loses nothing that it has written, synced or not: tests need not wait for the disk."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def seeds() -> Iterator[None]:
+    """Where no seed is given, it comes from the generator that `pytest_runtest_setup` seeds."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(secrets, "randbits", random.getrandbits)
+        patch.setattr(secrets, "randbelow", random.randrange)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_constants_of_ours() -> Iterator[None]:
+    """Hypothesis also draws constants from the modules of ours that are imported by then: other tests would decide."""
+    with pytest.MonkeyPatch.context() as patch:
+        if settings().derandomize:
+            patch.setattr(providers, "_get_local_constants", lambda: providers._local_constants)
         yield
 
 

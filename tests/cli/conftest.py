@@ -149,7 +149,7 @@ def process() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **settings}
         command = [sys.executable, "-m", "chainrule", *map(str, arguments)]
         started = subprocess.Popen(command, env={**environment, "PYTHONWARNINGS": "error"}, **pipes)
-        watches.append(threading.Timer(60, started.kill))
+        watches.append(threading.Timer(300, started.kill))
         watches[-1].start()
         return started
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from command_line import strict_json
+from prompt_toolkit import PromptSession
 from prompt_toolkit.application import create_app_session
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
@@ -55,10 +56,13 @@ def test_what_cannot_be_completed_is_an_error(
     assert message in result.error
 
 
-def test_a_prompt_takes_lines_until_it_is_closed(model: Path) -> None:
+def test_a_prompt_takes_lines_until_it_is_closed(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines, prompt = [], PromptSession.prompt
+    monkeypatch.setattr(PromptSession, "prompt", lambda *arguments: lines.append(prompt(*arguments)))
     with create_pipe_input() as keys, create_app_session(input=keys, output=DummyOutput()):
-        keys.send_text("ka v\rka\t\r\x04")
+        keys.send_text("ka v\rka\r\x04never read\r")
         talk(library.load(model).completer, 4)
+    assert lines == ["ka v", "ka"]
 
 
 def test_a_menu_shows_completions_and_errors_below(model: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 import sys
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,6 +15,7 @@ from chainrule.cli.main import run
 from chainrule.cli.shared import screen
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -29,6 +31,11 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "100")
     return fake
+
+
+def clock_says(monkeypatch: pytest.MonkeyPatch, monotonic: Callable[[], float]) -> None:
+    """To the screen alone: a server in this process whose clock jumped would sleep for hours."""
+    monkeypatch.setattr(screen, "time", SimpleNamespace(monotonic=monotonic))
 
 
 def test_a_terminal_is_shown_the_task_and_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,7 +55,7 @@ def test_a_terminal_is_shown_the_task_and_how_far_it_is(monkeypatch: pytest.Monk
 def test_nothing_is_shown_to_a_terminal_before_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     shown_on = terminal(monkeypatch)
     clock = itertools.count()  # a second passes with each look
-    monkeypatch.setattr(screen.time, "monotonic", lambda: float(next(clock)))
+    clock_says(monkeypatch, lambda: float(next(clock)))
     monkeypatch.setattr(screen, "PATIENCE", 3.0)
     with screen.progress_bar() as progress:
         progress("reading", 1, 10)
@@ -66,7 +73,7 @@ def test_slow_work_is_shown_after_two_seconds_even_without_a_report(
     timers: list[screen.threading.Timer] = []
     monkeypatch.setattr(screen.threading.Timer, "start", lambda timer: timers.append(timer))
     now = [0.0]
-    monkeypatch.setattr(screen.time, "monotonic", lambda: now[0])
+    clock_says(monkeypatch, lambda: now[0])
     with screen.progress_bar() as progress:
         progress("evaluating", 0, 10)
         progress("evaluating", 1, 10)
@@ -83,7 +90,7 @@ def test_work_that_is_over_when_patience_ends_is_not_shown(monkeypatch: pytest.M
     timers: list[screen.threading.Timer] = []
     monkeypatch.setattr(screen.threading.Timer, "start", lambda timer: timers.append(timer))
     now = [0.0]
-    monkeypatch.setattr(screen.time, "monotonic", lambda: now[0])
+    clock_says(monkeypatch, lambda: now[0])
     with screen.progress_bar() as progress:
         progress("opening", 0, 10)
         progress("opening", 10, 10)

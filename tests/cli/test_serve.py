@@ -27,10 +27,10 @@ def test_it_says_where_answers_and_stops(
     assert line.startswith("serving one, two on http://127.0.0.1:")
     assert line.endswith("/v1; Ctrl-C stops\n")
     url = line.split()[4].removesuffix("/v1;")
-    with urllib.request.urlopen(f"{url}/v1/models", timeout=20) as answer:
+    with urllib.request.urlopen(f"{url}/v1/models", timeout=60) as answer:
         assert [entry["id"] for entry in json.load(answer)["data"]] == ["one", "two"]
     server.send_signal(sent)
-    _, log = server.communicate(timeout=20)
+    _, log = server.communicate(timeout=60)
     assert server.returncode == (0 if sent == signal.SIGINT else -sent)
     assert b"GET /v1/models 200" in log
     assert b"Traceback" not in log

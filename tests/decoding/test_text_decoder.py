@@ -159,8 +159,14 @@ def test_limits_that_cannot_be_are_errors_that_say_why(
 
 
 @pytest.mark.parametrize("stop", [" ", "a k", "ka vi", "vi ", " vi", "i n"])
-def test_stop_strings_that_the_tokenizer_can_write_are_accepted(words: Model, stop: str) -> None:
-    words.generate("ka", limits=Limits(stop=[stop]), seed=1)
+def test_stop_strings_that_the_tokenizer_can_write_end_the_text(words: Model, stop: str) -> None:
+    cut = 0
+    for seed in range(100):
+        [whole] = words.generate(seed=seed)
+        first, found, _ = whole.partition(stop)
+        assert words.generate(limits=Limits(stop=[stop]), seed=seed) == [first]
+        cut += bool(found)
+    assert cut > 0
 
 
 def test_a_tree_names_its_tokens(words: Model) -> None:

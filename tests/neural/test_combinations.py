@@ -22,7 +22,7 @@ from chainrule.neural.two_sided_model import MASK, TwoSidedModel
 from chainrule.protocol import END
 
 if TYPE_CHECKING:
-    from hypothesis.strategies import SearchStrategy
+    from collections.abc import Sequence
 
     from chainrule.protocol import LanguageModel
 
@@ -46,28 +46,46 @@ SMALL: dict[str, list[object]] = {  # what the settings that are numbers may be
 LONG = 24  # tokens: more than most networks above can reach back
 
 
-def combinations(config: type[Any]) -> SearchStrategy[Any]:
-    """Configurations with random settings; dropout and what else concerns training alone stay as they are."""
-    choices: dict[str, SearchStrategy[Any]] = {}
+@st.composite
+def combinations(draw: st.DrawFn, config: type[Any]) -> Any:
+    """Configurations with random settings; dropout and what else concerns training alone stay as they are.
+
+    One setting after the other gets another value, and keeps its own where the other does not suit those before it.
+    """
+    choices = _choices(config)
+    drawn = {name: values[0] for name, values in choices.items() if name in SMALL}
+    if "input_feeding" in choices:
+        drawn["input_feeding"] = False  # which suits every other setting, and so can be decided after them
+    for name, values in choices.items():
+        changed = {**drawn, name: draw(st.sampled_from(values))}
+        if _is_possible(config, changed):
+            drawn = changed
+    return config(**drawn)
+
+
+def _choices(config: type[Any]) -> dict[str, Sequence[Any]]:
+    """What each setting may be, by itself."""
+    choices: dict[str, Sequence[Any]] = {}
     for name, hint in get_type_hints(config).items():
         if name in SMALL:
-            choices[name] = st.sampled_from([value for value in SMALL[name] if value is not None or _may_be_none(hint)])
+            choices[name] = [value for value in SMALL[name] if value is not None or _may_be_none(hint)]
         elif get_origin(hint) is Literal:
-            choices[name] = st.sampled_from(get_args(hint))
+            choices[name] = get_args(hint)
         elif hint is bool:
-            choices[name] = st.booleans()
-    return st.fixed_dictionaries(choices).map(lambda drawn: _possible(config, drawn)).filter(bool)
+            choices[name] = [False, True]
+    return choices
 
 
 def _may_be_none(hint: Any) -> bool:
     return type(None) in get_args(hint)
 
 
-def _possible(config: type[Any], drawn: dict[str, Any]) -> Any:
+def _is_possible(config: type[Any], drawn: dict[str, Any]) -> bool:
     try:
-        return config(**drawn)
+        config(**drawn)
     except SettingError:
-        return None
+        return False
+    return True
 
 
 def tokens(seed: int, length: int) -> np.ndarray:

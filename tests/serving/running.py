@@ -47,11 +47,11 @@ def running(
     server = build_server(table, own_limits, host=host, key=key, on_start=is_ready.set)
     thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listening])), daemon=True)
     thread.start()
-    assert is_ready.wait(30)
+    assert is_ready.wait(60)
     port = listening.getsockname()[1]
     with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
         yield Running(server, table, port, client)
     server.should_exit = True
-    thread.join(30)
+    thread.join(60)
     listening.close()
     assert not thread.is_alive()

@@ -52,14 +52,14 @@ def test_a_file_name_that_is_no_utf8_can_be_recorded(tmp_path: Path) -> None:
 
 
 def test_missing_parent_folders_are_created(tmp_path: Path) -> None:
-    save(tmp_path / "a" / "b" / "lm")
-    verify_model(tmp_path / "a" / "b" / "lm")
+    save(tmp_path / "a" / "b" / "lm", value=1)
+    assert verify_model(tmp_path / "a" / "b" / "lm").record == {"value": 1}
 
 
 def test_an_empty_folder_may_be_used(tmp_path: Path) -> None:
     (tmp_path / "lm").mkdir()
-    save(tmp_path / "lm")
-    verify_model(tmp_path / "lm")
+    save(tmp_path / "lm", value=1)
+    assert verify_model(tmp_path / "lm").record == {"value": 1}
 
 
 def test_a_model_is_not_replaced_without_overwrite(folder: Path) -> None:

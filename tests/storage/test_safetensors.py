@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import safetensors.numpy
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
 
@@ -22,7 +22,7 @@ names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8
 some_arrays = st.sampled_from(DTYPES).flatmap(
     lambda dtype: arrays_of.arrays(dtype, arrays_of.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=4))
 )
-fast = settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+fast = settings(deadline=None, max_examples=100)
 
 
 def assert_same(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> None:

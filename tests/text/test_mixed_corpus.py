@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import chainrule
@@ -21,7 +21,7 @@ from chainrule.text.mix import Ingredient, Mix
 from chainrule.text.mix_kernels import choose
 from chainrule.text.reading import Reading
 
-fast = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+fast = settings(max_examples=40)
 
 
 def text_of(name: str, documents: int, size: int = 20) -> bytes:

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow
 import pyarrow.parquet
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chainrule.errors import TextError
@@ -18,7 +18,7 @@ from chainrule.text.block import Block
 from chainrule.text.corpus import Corpus
 from chainrule.text.reading import Reading
 
-fast = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+fast = settings(max_examples=40)
 
 
 def written(path: Path, values: Any, name: str = "text", **options: Any) -> Path:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chainrule.errors import TextError
@@ -20,7 +20,7 @@ from chainrule.text.reading import Reading
 from chainrule.text.tokenizer import Tokenizer
 from chainrule.text.vocabulary import MarkerError
 
-fast = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+fast = settings(max_examples=60)
 texts = st.text(st.characters(exclude_categories=["Cs"]))
 
 

@@ -119,9 +119,13 @@ def numbers(size: int, block: int) -> Source:
     return Numbers()
 
 
-@given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=40, max_size=60, unique=True), st.data())
+@given(
+    st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=2), min_size=40, max_size=60, unique=True),
+    st.data(),
+)
 def test_records_go_where_their_content_says_whatever_else_there_is(texts: list[str], data: st.DataObject) -> None:
     shares = {"train": "0.6", "test": "0.4"}
+    texts = ["", "a", "\n", *texts]
     parts = split(Records(texts), shares)
     of = {text: name for name, part in parts.items() for text in lines_of(part)}
     assert of.keys() == set(texts)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chainrule.errors import OutputError, TextError
@@ -12,7 +12,7 @@ from chainrule.text.corpus import Corpus, Lines
 from chainrule.text.reading import COMPRESSIONS
 from chainrule.text.writing import check_format, document_file
 
-fast = settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+fast = settings(max_examples=30)
 texts = st.lists(st.text(st.characters(exclude_categories=["Cs"])).map(lambda s: s.replace("\r\n", "")), min_size=1)
 
 
