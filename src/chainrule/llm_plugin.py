@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import llm
 from pydantic import Field
 
+from chainrule.base.files import read_file
 from chainrule.decoding.limits import Limits
 from chainrule.decoding.sampling_config import SamplingConfig
 from chainrule.errors import ChainruleError, SettingError
@@ -54,7 +55,7 @@ def _named() -> list[str]:
 
 def _used_paths() -> list[str]:
     try:
-        return (llm.user_dir() / _USED).read_text(encoding="utf-8").splitlines()
+        return read_file(llm.user_dir() / _USED).decode().splitlines()
     except (OSError, UnicodeDecodeError):
         return []
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
-from chainrule.base.files import replace_file
+from chainrule.base.files import open_regular, replace_file
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import ModelFormatError
 from chainrule.vectors.subwords import Ngrams
@@ -56,7 +56,7 @@ def is_fasttext(path: str | os.PathLike[str]) -> bool:
     if not Path(path).is_file():
         return False
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             return file.read(4) == struct.pack("<i", MAGIC)
     except OSError:
         return False
@@ -135,7 +135,7 @@ def read_fasttext(path: str | os.PathLike[str]) -> FastText:
     """Matrices are mapped. Raises ModelFormatError."""
     name = str(path)
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             reader = _Reader(name, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     except (OSError, ValueError) as error:
         raise ModelFormatError(f"{name}: cannot be read: {error}") from error
