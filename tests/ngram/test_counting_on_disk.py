@@ -202,7 +202,10 @@ def test_too_small_a_disk_is_refused_before_anything_is_counted(small_parts, fol
     usage = shutil.disk_usage(folder)._replace(free=30_000)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
     tasks: list[str] = []
-    with pytest.raises(OutputError, match=r"tokens needs about 0.0 GB for temporary files, and 0.0 GB are free; name"):
+    with pytest.raises(
+        OutputError,
+        match=r"tokens needs about [1-9][0-9.,]* [kM]B for temporary files, and [0-9.,]+ (bytes|kB|MB) are free; name",
+    ):
         chainrule.train(LINES, memory=60_000, progress=lambda task, done, total: tasks.append(task))
     assert "counting n-grams" not in tasks
 

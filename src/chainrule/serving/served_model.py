@@ -9,9 +9,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from chainrule.base.files import read_file
 from chainrule.api.models.causal_model import CausalModel
 from chainrule.api.models.model import Model
+from chainrule.base.files import read_file
 from chainrule.families.table import FAMILIES
 from chainrule.protocol import UNKNOWN
 from chainrule.serving.api_error import ApiError

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from chainrule.base.files import open_regular
 from chainrule.base.bfloat16 import BFLOAT16
+from chainrule.base.files import open_regular
 from chainrule.base.progress import Progress, silent
 from chainrule.base.scratch import release_pages
 from chainrule.errors import ModelFormatError

@@ -48,7 +48,9 @@ def read_unlabelled(name: str | os.PathLike[str]) -> list[Tree]:
     """The trees of a file, whether they have labels or not. Raises TextError, also where there is no tree."""
     name = os.fspath(name)
     missing = f"{name}: there is no tree in it; at least one is needed"
-    return collect(trees_of(name, "unlabelled", raise_error), lambda placed: _checked(placed, name), raise_error, missing)
+    return collect(
+        trees_of(name, "unlabelled", raise_error), lambda placed: _checked(placed, name), raise_error, missing
+    )
 
 
 def _checked(placed: PlacedTree, name: str) -> Tree:

@@ -5,6 +5,7 @@ Little-endian throughout. The input matrix has a row a word, then a row a bucket
 
 from __future__ import annotations
 
+import math
 import mmap
 import struct
 from dataclasses import dataclass
@@ -145,6 +146,11 @@ def read_fasttext(path: str | os.PathLike[str]) -> FastText:
     width, window, epochs, _, negatives, _, loss, kind, buckets, shortest, longest, _, sample = reader.unpack(
         _ARGUMENTS, "its arguments"
     )
+    if min(width, window, epochs, negatives) < 0 or not 0 <= sample < math.inf:  # NaN, too
+        raise ModelFormatError(
+            f"{name}: its window is {window}, its epochs {epochs}, its negatives {negatives} and its sample {sample}; "
+            "expected numbers that are not below 0: it is damaged"
+        )
     size, words, labels, _, pruned = (int(number) for number in reader.unpack(_SIZES, "its dictionary"))
     if not (0 < words <= size < _MOST and words + labels == size and 0 <= buckets < _MOST):
         raise ModelFormatError(f"{name}: its dictionary has {size:,} entries, {words:,} of them words; it is damaged")

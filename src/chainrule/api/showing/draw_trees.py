@@ -100,9 +100,7 @@ def _labelled(model: Model, tree: Tree) -> TreeDrawing:
     """The likeliest label of each node."""
     classifier: Any = model.engine
     config = classifier.config
-    [own] = encoded(
-        model.tokenizer, [tree], [range(len(tree))], ["the tree"], config.binarise, config.most_children
-    )
+    [own] = encoded(model.tokenizer, [tree], [range(len(tree))], ["the tree"], config.binarise, config.most_children)
     [log_probs] = classifier.log_probs([own])
     gates = classifier.body.forget_gates(own)
     nodes = []
