@@ -334,6 +334,6 @@ def test_a_damaged_map_of_characters_is_refused_before_the_library_panics(
         "normalizer": {"type": "Sequence", "normalizers": [normaliser]},
         "model": {"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0.0], ["a", -1.0]], "byte_fallback": False},
     }
-    with pytest.raises(ModelFormatError, match="x.json: its map of characters .* is cut off or damaged"):
+    with pytest.raises(ModelFormatError, match=r"x.json: its map of characters .* is cut off or damaged"):
         Subword(json.dumps(definition).encode(), "x.json")
     assert "panicked" not in capfd.readouterr().err
