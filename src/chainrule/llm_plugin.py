@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import llm
 from pydantic import Field
 
-from chainrule.base.files import read_file
 from chainrule.decoding.limits import Limits
 from chainrule.decoding.sampling_config import SamplingConfig
 from chainrule.errors import ChainruleError, SettingError
@@ -55,7 +54,7 @@ def _named() -> list[str]:
 
 def _used_paths() -> list[str]:
     try:
-        return read_file(llm.user_dir() / _USED).decode().splitlines()
+        return (llm.user_dir() / _USED).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
         return []
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from chainrule.structures.tree import LabelledTree, Tree
     from chainrule.text.tokenizer import Tokenizer
 
+    Nodes = Int64[ndarray, " nodes"]
+
 
 Binarise = Literal["left", "right", "head"]
 
@@ -71,8 +73,9 @@ def encoded(
         if most_children is not None:
             _check_children(tree, children, most_children, place)
         added = np.full(len(children) - len(tree), -1, np.int64)
-        wiring = _wiring(children, tree.root)
-        found.append(TreeTokens(np.concatenate([tokens, added]), *wiring, np.array(nodes, np.int64)))
+        parents, depths, ranks = _wiring(children, tree.root)
+        words = np.concatenate([tokens, added])
+        found.append(TreeTokens(words, parents, depths, ranks, np.array(nodes, np.int64)))
     return found
 
 
@@ -164,7 +167,7 @@ def _check_children(tree: Tree, children: Sequence[Sequence[int]], most: int, pl
         )
 
 
-def _wiring(children: Sequence[Sequence[int]], root: int) -> tuple[Int64[ndarray, " nodes"], ...]:
+def _wiring(children: Sequence[Sequence[int]], root: int) -> tuple[Nodes, Nodes, Nodes]:
     """The parent, depth and rank of each node."""
     parents, depths, ranks = np.full(len(children), -1, np.int64), *np.zeros((2, len(children)), np.int64)
     level, depth = [root], 0
