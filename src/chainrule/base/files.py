@@ -77,15 +77,8 @@ def open_regular(path: str | os.PathLike[str], *, pipes: bool = False) -> Binary
 
     Raises OSError, also for folders, sockets and devices, and for pipes, without waiting for a writer.
     """
-    _check_regular(os.stat(path).st_mode, path, pipes=pipes)  # before opening, which may do something to a device
-    waits = 0 if pipes else getattr(os, "O_NONBLOCK", 0)  # there may be another file by now
-    file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | waits))  # noqa: SIM115
-    try:
-        _check_regular(os.fstat(file.fileno()).st_mode, path, pipes=pipes)
-    except OSError:
-        file.close()
-        raise
-    return file
+    _check_regular(os.stat(path).st_mode, path, pipes=pipes)  # before opening, which waits at a pipe
+    return Path(path).open("rb")
 
 
 def _check_regular(mode: int, path: str | os.PathLike[str], *, pipes: bool) -> None:

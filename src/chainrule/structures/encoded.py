@@ -162,8 +162,8 @@ def _check_children(tree: Tree, children: Sequence[Sequence[int]], most: int, pl
         shown = words if len(words) <= 60 else words[:57] + "..."
         raise TextError(
             f"{place}: node {node + 1}, {shown!r}, has "
-            f"{len(children[node])} children, and the network reads {most} at most: train it with binarise='left', "
-            "'right' or 'head', or with cell='child-sum', which reads any number"
+            f"{len(children[node])} children, and the network reads {most} at most: train it with binarise='left' (or "
+            "right, or head), or with cell='child-sum', which reads any number"
         )
 
 
