@@ -137,6 +137,6 @@ def parts_released(array: ndarray[Any, Any], size: int = _PART) -> Iterator[ndar
 
 def _no_room(size: int, error: OSError) -> OutputError:
     return OutputError(
-        f"{scratch_folder()}: there is no room for a temporary file of {size / 1e9:,.1f} GB: {error.strerror}; "
+        f"{scratch_folder()}: there is no room for a temporary file of {bytes_shown(size)}: {error.strerror}; "
         "name another folder in TMPDIR"
     )
