@@ -215,7 +215,9 @@ def test_a_disk_that_gets_full_is_an_error_that_leaves_nothing(small_parts, fold
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "posix_fallocate", full)
-    with pytest.raises(OutputError, match=r"no room for a temporary file of [1-9]\S* (bytes|kB|MB): No space left on device"):
+    with pytest.raises(
+        OutputError, match=r"no room for a temporary file of [1-9]\S* (bytes|kB|MB): No space left on device"
+    ):
         chainrule.train(LINES, memory=60_000)
     assert not list(folder.iterdir())
 
