@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 import chainrule
 from chainrule.errors import ModelFormatError
-from chainrule.vectors.fasttext import FastText, is_fasttext, write_fasttext
+from chainrule.vectors.fasttext import FastText, is_fasttext, read_fasttext, write_fasttext
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -81,3 +82,34 @@ def test_damaged_n_grams_and_numbers_are_refused(tmp_path) -> None:
     spoilt = {**vectors.arrays, "vectors": np.full_like(vectors.vectors, np.nan)}
     with pytest.raises(ModelFormatError, match="not finite"):
         chainrule.WordVectors(vectors.tokenizer, spoilt, {}, vectors.record, vectors.ngrams).nearest("a")
+
+
+def file_of_fasttext(path: Path, **changes: Any) -> None:
+    """A small model with other numbers."""
+    lines = chainrule.Lines(["a b c d"] * 5)
+    config = chainrule.VectorsConfig(epochs=1, subwords="2-2", buckets=5, dimensions=2)
+    chainrule.train_vectors(lines, config, tokenizer="whitespace", progress=False).save(path)
+    model = read_fasttext(path)
+    write_fasttext(path, replace(model, inputs=model.inputs.copy(), outputs=model.outputs.copy(), **changes))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("number", [np.nan, np.inf, 1e38])
+def test_a_damaged_number_in_a_file_of_fasttext_is_refused_before_anything_is_computed(
+    tmp_path: Path, number: float
+) -> None:
+    """`odd` printed NumPy's warning of an overflow, and nan."""
+    file_of_fasttext(tmp_path / "words.bin")
+    model = read_fasttext(tmp_path / "words.bin")
+    inputs = model.inputs.copy()
+    inputs[1] = number
+    write_fasttext(tmp_path / "odd.bin", replace(model, inputs=inputs))
+    with pytest.raises(ModelFormatError, match=r"odd.bin: the vector of '.' has numbers that no training gives"):
+        chainrule.load_vectors(tmp_path / "odd.bin")
+
+
+def test_a_damaged_setting_in_a_file_of_fasttext_is_refused(tmp_path: Path) -> None:
+    """`info` showed a sample of nan."""
+    file_of_fasttext(tmp_path / "words.bin", sample=float("nan"))
+    with pytest.raises(ModelFormatError, match="its sample nan; expected numbers that are not below 0"):
+        chainrule.load_vectors(tmp_path / "words.bin")

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import json
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chainrule.errors import SettingError
+import chainrule
+from chainrule.errors import SettingError, TextError
 from chainrule.neural.config.labelling import TreeLabelling
 from chainrule.neural.labelling.trees import TreeBody
-from chainrule.structures.encoded import TreeTokens
+from chainrule.structures.encoded import Binarise, TreeTokens, binarised
+from chainrule.structures.read_trees import read_trees
 from chainrule.structures.tree import Tree
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 WIDTH, INPUT, VOCABULARY = 5, 4, 20
 sigmoid, tanh = torch.sigmoid, torch.tanh
@@ -134,7 +142,7 @@ def test_a_deep_tree_is_read_and_learnt_from_without_recursion() -> None:
 
 
 def test_a_network_of_two_children_refuses_three() -> None:
-    with pytest.raises(SettingError, match="has 3 children, and this network reads 2 at most; take cell='child-sum'"):
+    with pytest.raises(SettingError, match=r"has 3 children, and .* reads 2 at most; train with binarise='left'"):
         body("binary").check(tokens_of([3, 3, 3, -1]))
 
 
@@ -158,3 +166,86 @@ def test_forget_gates_are_those_of_the_formula() -> None:
     binary = body("binary").forget_gates(tokens_of([2, 2, -1]))
     assert binary is not None
     assert ((binary[:2] > 0) & (binary[:2] < 1)).all()
+
+
+def shape(tree: Tree, children: list[list[int]], node: int) -> object:
+    """The words of a binarised tree; an inner node's own word comes first."""
+    below = [shape(tree, children, child) for child in children[node]]
+    word = tree.words[node] if node < len(tree) else None
+    return word if not below else ((word, *below) if word is not None else tuple(below))
+
+
+@pytest.mark.parametrize(
+    ("binarise", "expected"),
+    [
+        ("left", ((("a", "b"), "c"), ".")),
+        ("right", ("a", ("b", ("c", ".")))),
+        ("head", ("a", ("b", ("c", ".")))),  # c is the head: with what is right of it, then b, then a
+    ],
+)
+def test_constituents_are_binarised_as_the_setting_says(binarise: Binarise, expected: object) -> None:
+    tree = Tree(("a", "b", "c", ".", None), (None,) * 5, (4, 4, 4, 4, -1))
+    assert shape(tree, binarised(tree, binarise), tree.root) == expected
+
+
+def test_around_a_first_head_the_children_after_it_are_taken_up_from_the_left() -> None:
+    tree = Tree(("a", "!", "?", ".", None), (None,) * 5, (4, 4, 4, 4, -1))
+    assert shape(tree, binarised(tree, "head"), tree.root) == ((("a", "!"), "?"), ".")
+
+
+def test_dependents_are_binarised_on_either_side_of_their_head() -> None:
+    """Of the head H with a, b before it and c, d after it; and where all dependents are on one side."""
+    tree = Tree(("a", "b", "H", "c", "d"), (None,) * 5, (2, 2, -1, 2, 2))
+    assert shape(tree, binarised(tree, "head"), 2) == ("H", ("a", "b"), ("c", "d"))
+    after = Tree(("H", "a", "b", "c"), (None,) * 4, (-1, 0, 0, 0))
+    assert shape(after, binarised(after, "head"), 0) == ("H", ("a", "b"), "c")
+    before = Tree(("a", "b", "c", "H"), (None,) * 4, (3, 3, 3, -1))
+    assert shape(before, binarised(before, "head"), 3) == ("H", "a", ("b", "c"))
+
+
+@given(st.lists(st.integers(0, 10**6), min_size=1, max_size=30), st.sampled_from(["left", "right", "head"]))
+def test_a_binarised_tree_keeps_its_words_in_order_and_has_two_children_at_most(
+    draws: list[int], binarise: Binarise
+) -> None:
+    parents = [-1, *(draw % (i + 1) for i, draw in enumerate(draws))]
+    words = tuple(None if node in parents else str(node) for node in range(len(parents)))
+    tree = Tree(words, (None,) * len(parents), tuple(parents))
+    children = binarised(tree, binarise)
+
+    def leaves(below: list[list[int]], node: int) -> list[int]:
+        return [leaf for child in below[node] for leaf in leaves(below, child)] if below[node] else [node]
+
+    assert max(map(len, children)) <= 2
+    assert leaves(children, tree.root) == leaves(tree.children, tree.root)
+    assert all(len(own) == 2 for own in children[len(tree) :])
+
+
+@pytest.fixture
+def wide_trees(tmp_path: Path) -> Path:
+    """A line of two children, then one of three, as `data trees` writes them."""
+    file = tmp_path / "wide.jsonl"
+    two = {"words": ["MAX", "2", "9"], "parents": [-1, 0, 0], "label": "9"}
+    three = {"words": ["MIN", "2", "9", "4"], "parents": [-1, 0, 0, 0], "label": "2"}
+    file.write_text("".join(json.dumps(tree) + "\n" for tree in [two, three] * 10))
+    return file
+
+
+@pytest.mark.parametrize("cell", ["binary", "recursive"])
+def test_training_on_wider_nodes_is_refused_with_the_place_and_what_to_do(wide_trees: Path, cell: str) -> None:
+    config = TreeLabelling(cell=cell, width=4, embedding_width=4)  # type: ignore[arg-type]
+    with pytest.raises(TextError, match=r"wide.jsonl, line 2: node 1, .* has 3 children, .* binarise='left'"):
+        chainrule.train_classifier(read_trees(wide_trees), config, training=chainrule.LabelTraining(epochs=1))
+
+
+@pytest.mark.parametrize("cell", ["binary", "recursive"])
+def test_a_model_binarises_what_it_labels_as_it_did_in_training(wide_trees: Path, tmp_path: Path, cell: str) -> None:
+    examples = read_trees(wide_trees)
+    config = TreeLabelling(cell=cell, binarise="right", width=4, embedding_width=4, dropout=0.0)  # type: ignore[arg-type]
+    model = chainrule.train_classifier(examples, config, training=chainrule.LabelTraining(epochs=1))
+    model.save(tmp_path / "model")
+    again = chainrule.load(tmp_path / "model")
+    assert again.engine.config.binarise == "right"  # type: ignore[union-attr]
+    by_hand = Tree(("MIN", "2", "9", "4", None), (None,) * 5, (-1, 0, 4, 4, 0))  # (MIN 2 (9 4))
+    wide, narrow = again.classify([examples[1].input, by_hand])  # type: ignore[union-attr]
+    assert wide.best == narrow.best
+    assert wide.units == ("MIN 2 9 4",) or list(wide.units) == ["MIN 2 9 4"]

@@ -251,8 +251,10 @@ def test_the_earliest_messages_are_left_out_the_system_message_never(chatml: Tal
     chatml.ours.chat(talk, limits=chainrule.Limits(max_tokens=2), seed=1, warn=warnings.append)
     assert len(warnings) == 1
     assert "messages were left out" in warnings[0]
-    with pytest.raises(SettingError, match=r"last message have 4\d\d tokens; the model reads 200, of which 20"):
+    with pytest.raises(SettingError, match=r"and the last message have 4\d\d tokens; the model reads 200, of which 20"):
         chatml.ours.chat_model.prompt([SYSTEM, {"role": "user", "content": "§" * 200}], 20)
+    with pytest.raises(SettingError, match=r"the last message has \d+ tokens; the model reads 200, of which 20"):
+        chatml.ours.chat_model.prompt([{"role": "user", "content": "§" * 200}], 20)
 
 
 def test_the_next_turn_reads_only_what_is_new_and_says_the_same(

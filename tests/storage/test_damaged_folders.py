@@ -13,7 +13,9 @@ from saved_folders import ARRAYS, a_copy_of, rewrite_config, with_texts
 
 import chainrule
 from chainrule.errors import ModelFormatError
+from chainrule.storage.hugging_face import open_folder
 from chainrule.storage.model_folder import open_model, verify_model
+from chainrule.storage.safetensors import write_tensors
 
 fast = settings(deadline=None, max_examples=100)
 
@@ -203,3 +205,32 @@ def test_a_pipe_or_a_device_is_an_error_that_says_so(tmp_path: Path) -> None:
     for path in (tmp_path / "pipe", Path("/dev/zero")):
         with pytest.raises(ModelFormatError, match="is a pipe or a device; expected a model"):
             chainrule.load(path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
+@pytest.mark.parametrize("file", ["config.json", "arrays"])
+def test_a_pipe_or_a_device_in_a_folder_is_refused_and_not_read(folder: Path, file: str) -> None:
+    """config.json was waited for, or read without bound."""
+    path = folder / file if file == "config.json" else next(folder.glob("arrays-*"))
+    for kind in ("pipe", "device"):
+        path.unlink()
+        if kind == "pipe":
+            os.mkfifo(path)
+        else:
+            path.symlink_to("/dev/zero")
+        for opened in (chainrule.load, chainrule.info, chainrule.verify):
+            with pytest.raises(ModelFormatError, match=f"it is a {kind}|has 0 bytes, expected"):
+                opened(folder)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
+@pytest.mark.parametrize(
+    "file", ["tokenizer.json", "generation_config.json", "model.safetensors", "chat_template.jinja"]
+)
+def test_a_pipe_in_a_folder_of_hugging_face_is_refused(tmp_path: Path, file: str) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "gpt2"}')
+    write_tensors(tmp_path / "model.safetensors", ARRAYS)
+    (tmp_path / file).unlink(missing_ok=True)
+    os.mkfifo(tmp_path / file)
+    with pytest.raises(ModelFormatError, match=f"{file}: .* it is a pipe; expected a regular file"):
+        open_folder(tmp_path)

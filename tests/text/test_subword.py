@@ -1,5 +1,6 @@
 """Subword tokenizers: learned by us, and brought along as tokenizer.json."""
 
+import base64
 import json
 import re
 import sys
@@ -313,3 +314,26 @@ def test_the_parts_of_a_file_are_as_the_library_writes_the_whole(name: str) -> N
         assert understood["model"].get(setting) == whole["model"].get(setting)
     assert bool(understood["model"].get("byte_fallback")) == bool(whole["model"].get("byte_fallback"))
     assert not understood["model"].keys() & {"vocab", "merges"}
+
+
+@pytest.mark.parametrize(
+    "characters",
+    [
+        b"abc",  # shorter than its size
+        b"\xff\xff\xff\xff",  # a trie of 4 GB, which is not there
+        bytes([4, 0, 0, 0, 0, 0, 0, 0]) + b"\xff\xff",  # replacements that are not UTF-8
+        bytes([8, 0, 0, 0, 0, 0, 1, 0]) + b"\xff\xff\xff\0ab",  # a root that leads out of the trie
+    ],
+)
+def test_a_damaged_map_of_characters_is_refused_before_the_library_panics(
+    characters: bytes, capfd: pytest.CaptureFixture[str]
+) -> None:
+    normaliser = {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(characters).decode()}
+    definition = {
+        "added_tokens": [],
+        "normalizer": {"type": "Sequence", "normalizers": [normaliser]},
+        "model": {"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0.0], ["a", -1.0]], "byte_fallback": False},
+    }
+    with pytest.raises(ModelFormatError, match=r"x.json: its map of characters .* is cut off or damaged"):
+        Subword(json.dumps(definition).encode(), "x.json")
+    assert "panicked" not in capfd.readouterr().err

@@ -127,7 +127,8 @@ def _check_trees(examples: Iterable[Any], unit: str) -> list[LabelledTree]:
 
 def _present_trees(classifier: Any, tokenizer: Tokenizer, trees: Sequence[Tree]) -> Presented:
     nodes = [[tree.root] if classifier.unit == "tree" else list(range(len(tree))) for tree in trees]
-    inputs = encoded(tokenizer, trees, nodes, [f"tree {i}" for i in range(1, len(trees) + 1)])
+    places, config = [f"tree {i}" for i in range(1, len(trees) + 1)], classifier.config
+    inputs = encoded(tokenizer, trees, nodes, places, config.binarise, config.most_children)
     shown = [[tree.text(node) for node in own] for tree, own in zip(trees, nodes, strict=True)]
     return list(inputs), shown
 
@@ -174,7 +175,9 @@ INPUTS: dict[str, InputKind] = {
         check=_check_trees,
         inputs=lambda name, config, progress: read_unlabelled(name),
         texts=lambda trees: [tree.text() for tree in trees],
-        encode=lambda tokenizer, examples, unit, config: encoded_trees(tokenizer, examples, unit),
+        encode=lambda tokenizer, examples, unit, config: encoded_trees(
+            tokenizer, examples, unit, config.binarise, config.most_children
+        ),
         present=_present_trees,
     ),
     "picture": InputKind(

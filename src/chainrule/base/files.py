@@ -1,15 +1,17 @@
 """Atomic replacement of files: a failure or a kill at any moment leaves the old file or the new one.
 
-Also compression, checks that a path can be written, and locking and syncing of folders.
+Also reading small files, compression, checks that a path can be written, and locking and syncing of folders.
 """
 
 from __future__ import annotations
 
 import bz2
+import errno
 import gzip
 import lzma
 import os
 import secrets
+import stat
 import sys
 import zlib
 from contextlib import contextmanager, suppress
@@ -42,6 +44,50 @@ _COMPRESSORS: dict[str, Callable[..., Any]] = {
     ".xz": partial(lzma.LZMAFile, mode="wb"),
     ".bz2": partial(bz2.BZ2File, mode="wb"),
 }
+
+
+MOST_READ = 1 << 28  # bytes of a file that is read whole: a tokenizer of a million tokens has a tenth of that
+
+
+def read_file(path: str | os.PathLike[str], most: int = MOST_READ, *, pipes: bool = False) -> bytes:
+    """The bytes of a small file, such as one of JSON, a tokenizer, a template or a list. most: how many it may have.
+
+    pipes: whether a pipe will do, too, as for the key of a server. Raises OSError, whose strerror says what to do.
+
+    good:  read_file(folder / "config.json")
+    bad:   Path(name).read_bytes()     # waits at a pipe for ever, and reads a device until memory is full
+    """
+    with open_regular(path, pipes=pipes) as file:
+        content = file.read(most + 1)
+        if len(content) > most:
+            size = max(os.fstat(file.fileno()).st_size, len(content))
+            raise OSError(errno.EFBIG, f"it has {size:,} bytes or more; expected at most {most:,}", os.fspath(path))
+    return content
+
+
+def check_small(path: str | os.PathLike[str], most: int = MOST_READ) -> None:
+    """Raises OSError as `read_file` would, where another function reads the file, perhaps through a decompressor."""
+    with open_regular(path) as file:
+        if (size := os.fstat(file.fileno()).st_size) > most:
+            raise OSError(errno.EFBIG, f"it has {size:,} bytes; expected at most {most:,}", os.fspath(path))
+
+
+def open_regular(path: str | os.PathLike[str], *, pipes: bool = False) -> BinaryIO:
+    """A regular file, after following links, to read. pipes: whether a pipe will do, too.
+
+    Raises OSError, also for folders, sockets and devices, and for pipes, without waiting for a writer.
+    """
+    _check_regular(os.stat(path).st_mode, path, pipes=pipes)  # before opening, which waits at a pipe
+    return Path(path).open("rb")
+
+
+def _check_regular(mode: int, path: str | os.PathLike[str], *, pipes: bool) -> None:
+    """Raises OSError."""
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+    if not stat.S_ISREG(mode) and not (pipes and stat.S_ISFIFO(mode)):
+        what = "a pipe" if stat.S_ISFIFO(mode) else "a socket" if stat.S_ISSOCK(mode) else "a device"
+        raise OSError(errno.EINVAL, f"it is {what}; expected a regular file: copy it to one", os.fspath(path))
 
 
 def describe_duplicate(names: Sequence[str]) -> str | None:

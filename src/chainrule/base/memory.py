@@ -21,7 +21,7 @@ def check_fits(size: int, work: str, advice: str = "") -> None:
     available = available_memory()
     if available is not None and size > available:
         raise EstimationError(
-            f"{work} needs about {_gigabytes(size)} of memory, and {_gigabytes(available)} are free; "
+            f"{work} needs about {bytes_shown(size)} of memory, and {bytes_shown(available)} are free; "
             f"{advice}{'; ' if advice else ''}{MEMORY_HINT}"
         )
 
@@ -68,8 +68,15 @@ def _limit(path: str) -> int | None:
         return None
 
 
-def _gigabytes(size: int) -> str:
-    return f"{size / 1e9:,.1f} GB"
+def bytes_shown(size: float) -> str:
+    """A number of bytes for people, never as zero where there are some.
+
+    good:  bytes_shown(2_345_000_000) == "2.3 GB", bytes_shown(40_000_000) == "40.0 MB", bytes_shown(12) == "12 bytes"
+    """
+    for unit, own in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if size >= own / (10 if unit == "GB" else 1):
+            return f"{size / own:,.1f} {unit}"
+    return f"{size:,.0f} bytes"
 
 
 def peak_memory() -> int | None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chainrule.base.memory import _gigabytes, available_memory
+from chainrule.base.memory import available_memory, bytes_shown
 from chainrule.errors import OutputError, SettingError
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def check_disk_room(size: int, work: str) -> None:
     free = shutil.disk_usage(scratch_folder()).free
     if size > free:
         raise OutputError(
-            f"{scratch_folder()}: {work} needs about {_gigabytes(size)} for temporary files, and {_gigabytes(free)} "
+            f"{scratch_folder()}: {work} needs about {bytes_shown(size)} for temporary files, and {bytes_shown(free)} "
             "are free; name another folder in TMPDIR"
         )
 
@@ -137,6 +137,6 @@ def parts_released(array: ndarray[Any, Any], size: int = _PART) -> Iterator[ndar
 
 def _no_room(size: int, error: OSError) -> OutputError:
     return OutputError(
-        f"{scratch_folder()}: there is no room for a temporary file of {size / 1e9:,.1f} GB: {error.strerror}; "
+        f"{scratch_folder()}: there is no room for a temporary file of {bytes_shown(size)}: {error.strerror}; "
         "name another folder in TMPDIR"
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 from cyclopts import CycloptsError, Parameter
 
+from chainrule.base.files import read_file
 from chainrule.base.plain_tables import printable_lines
 from chainrule.cli.shared.arguments import Json, Seed, WholeNumber, draw_seed
 from chainrule.cli.shared.decoding_options import SamplingOptions
@@ -100,7 +101,7 @@ def _open(model: Path, template: Path | None) -> Answering:
 def _text_of(template: Path) -> str:
     """Raises CycloptsError, TextError."""
     try:
-        return template.read_text(encoding="utf-8")
+        return read_file(template).decode()
     except UnicodeDecodeError as error:
         raise TextError(f"{template}: not UTF-8 ({error.reason}); convert it first") from error
     except OSError as error:

@@ -174,10 +174,11 @@ def _fallback(given: tuple[float, ...]) -> tuple[float, float, float]:
 
 def _bytes_of(path: Path) -> bytes:
     """Raises TextError."""
+    from chainrule.base.files import read_file
     from chainrule.errors import TextError
 
     try:
-        return path.read_bytes()
+        return read_file(path)
     except OSError as error:
         raise TextError(f"{path}: cannot be read: {error.strerror}") from error
 

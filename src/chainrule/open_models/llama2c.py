@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from chainrule.base.files import open_regular, read_file
 from chainrule.errors import ModelFormatError
 from chainrule.open_models.gguf import halves_together
 from chainrule.open_models.sentencepiece import SPACE, definition_of_scored
@@ -88,7 +89,7 @@ def describe_wrong_size(path: Path) -> str | None:
 
 def _header(path: Path) -> _Header | None:
     """The first seven numbers; None where no model has such. Raises OSError."""
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         data = file.read(_HEADER.size)
     if len(data) < _HEADER.size:
         return None
@@ -147,7 +148,7 @@ def _definition(path: Path, tokens: int) -> bytes:
     """A tokenizer.json. Raises ModelFormatError."""
     cut_off = f"{path}: ends before its {tokens:,} tokens do; it was cut off, or is of another model"
     try:
-        data = path.read_bytes()
+        data = read_file(path)
         pieces, scores, position = [], [], 4
         for _ in range(tokens):
             score, length = struct.unpack_from("<fi", data, position)

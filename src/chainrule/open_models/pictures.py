@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from chainrule.base.files import read_file
 from chainrule.errors import ModelFormatError
 from chainrule.neural.config.labelling import labelling_settings
 from chainrule.neural.config.pictures import RESNET_BLOCKS, EfficientNetLabelling, ResNetLabelling
@@ -116,7 +117,7 @@ def _labels(path: Path, count: int) -> list[str]:
     if not beside.exists():
         return [str(i) for i in range(count)]
     try:
-        labels = beside.read_text("utf-8").splitlines()
+        labels = read_file(beside).decode().splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ModelFormatError(f"{beside}: cannot be read as text: {error}") from error
     if len(labels) != count or len(set(labels)) != count or not all(label.strip() for label in labels):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chainrule.api.models.causal_model import CausalModel
 from chainrule.api.models.model import Model
+from chainrule.base.files import read_file
 from chainrule.families.table import FAMILIES
 from chainrule.protocol import UNKNOWN
 from chainrule.serving.api_error import ApiError
@@ -157,7 +158,7 @@ class CommitPoint(NamedTuple):
     def fingerprint(self) -> str:
         """Of a folder, by what it says of its files. Raises OSError."""
         file = Path(self.file)
-        content = file.read_bytes() if file.name == CONFIG else repr((file.name, *self.stamp)).encode()
+        content = read_file(file) if file.name == CONFIG else repr((file.name, *self.stamp)).encode()
         return "fp_" + hashlib.sha256(content).hexdigest()[:16]
 
 

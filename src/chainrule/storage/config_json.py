@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from chainrule.base.files import read_file
 from chainrule.errors import ModelFormatError
 
 if TYPE_CHECKING:
@@ -75,10 +76,12 @@ def read_config(folder: Path) -> ModelEntry:
             "Nothing is fetched from the network"
         )
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_file(path).decode()
     except FileNotFoundError as error:
         raise ModelFormatError(f"{folder}: {_why_no_model(folder)}") from error
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise ModelFormatError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
         raise ModelFormatError(f"{path}: cannot be read: {error}") from error
     try:
         return ModelEntry.model_validate_json(text)
@@ -104,7 +107,10 @@ def _why_no_model(folder: Path) -> str:
 
 def check_unedited(folder: Path, entry: ModelEntry) -> None:
     """Raises ModelFormatError if config.json, from which `entry` was read, has changed since it was written."""
-    data = (folder / CONFIG).read_bytes()
+    try:
+        data = read_file(folder / CONFIG)
+    except OSError as error:
+        raise ModelFormatError(f"{folder / CONFIG}: cannot be read: {error.strerror}") from error
     blank = data.replace(f'"{entry.checksum}"'.encode("utf-8", "replace"), b'""', 1)
     checksum = hashlib.sha256(blank).hexdigest()
     if checksum != entry.checksum:

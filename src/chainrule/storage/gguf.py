@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from chainrule.base.files import open_regular
 from chainrule.errors import ModelFormatError
 from chainrule.storage.gguf_blocks import BLOCK_TYPES, BlockType, dequantise
 
@@ -71,7 +72,7 @@ def is_gguf(path: Path) -> bool:
     if not path.is_file():
         return False
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             return file.read(4) == MAGIC
     except OSError:
         return False
@@ -80,7 +81,7 @@ def is_gguf(path: Path) -> bool:
 def open_gguf(path: Path) -> Gguf:
     """Opens a file, mapped into memory; sizes in its header are checked before use. Raises ModelFormatError."""
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
     except (OSError, ValueError) as error:
         raise ModelFormatError(f"{path}: cannot be opened: {getattr(error, 'strerror', None) or error}") from error

@@ -20,7 +20,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from chainrule.base.files import check_writable, sync_folder
+from chainrule.base.files import check_writable, read_file, sync_folder
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import ModelFormatError, OutputError
 from chainrule.storage.config_json import CONFIG
@@ -43,7 +43,6 @@ _SIDES = (SOURCE_PIECES, TARGET_PIECES, VOCABULARY, TARGET_VOCABULARY)
 MODULES, READ_TEXTS, PROMPTS = "modules.json", "sentence_bert_config.json", "config_sentence_transformers.json"
 _PICKLE, _PICKLE_INDEX = "pytorch_model.bin", "pytorch_model.bin.index.json"
 _OF_OLD = ("architectures", "num_hidden_layers", "n_layer")  # what a config.json without model_type has
-_MOST_JSON = 1 << 28  # bytes of a file of JSON: a tokenizer of a million tokens has a tenth of that
 
 
 class Checkpoint(NamedTuple):
@@ -64,10 +63,8 @@ class Checkpoint(NamedTuple):
 def is_hugging_face(folder: Path) -> bool:
     """Whether a folder's config.json names an architecture, or layers as old ones do without that; ours never does."""
     path = folder / CONFIG
-    if not path.is_file() or os.path.getsize(path) > _MOST_JSON:
-        return False
     try:
-        config = json.loads(path.read_bytes())
+        config = json.loads(read_file(path))
     except (ValueError, RecursionError, OSError):
         return False  # it is read again as one of ours, and refused as that
     return isinstance(config, dict) and bool({"model_type", *_OF_OLD} & config.keys()) and "family" not in config
@@ -154,9 +151,7 @@ def _optional_json(path: Path) -> Json:
 def _bytes_of(path: Path) -> bytes:
     """Raises ModelFormatError."""
     try:
-        if (size := os.path.getsize(path)) > _MOST_JSON:
-            raise ModelFormatError(f"{path}: has {size:,} bytes; expected at most {_MOST_JSON:,}")
-        return path.read_bytes()
+        return read_file(path)
     except OSError as error:
         raise ModelFormatError(f"{path}: cannot be read: {error.strerror}") from error
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chainrule.base.distributions import check_savable
-from chainrule.base.files import check_writable, lock_folder, sync_folder
+from chainrule.base.files import check_writable, lock_folder, read_file, sync_folder
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import ModelFormatError, OutputError
 from chainrule.storage.config_json import (
@@ -256,7 +256,11 @@ def _data_file(folder: Path, entry: ModelEntry, name: str) -> Path:
 def _read_checked(folder: Path, entry: ModelEntry, name: str) -> bytes:
     """The contents of a data file that is small enough to be checked every time. Raises ModelFormatError."""
     _check_data(folder, entry, name, silent)
-    return _data_file(folder, entry, name).read_bytes()
+    path = _data_file(folder, entry, name)
+    try:
+        return read_file(path)
+    except OSError as error:
+        raise ModelFormatError(f"{path}: cannot be read: {error.strerror}") from error
 
 
 def _check_data(folder: Path, entry: ModelEntry, name: str, progress: Progress) -> None:
@@ -324,7 +328,7 @@ def _undo_on_failure(folder: Path) -> Iterator[Callable[[str], Path]]:
 def _is_foreign(config: Path) -> bool:
     """Whether this is JSON that chainrule did not write, such as a config.json of Hugging Face."""
     try:
-        return "family" not in json.loads(config.read_bytes())
+        return "family" not in json.loads(read_file(config))
     except (ValueError, TypeError, RecursionError):
         return False  # damaged, so it may have been ours
 
@@ -340,7 +344,7 @@ def _content_name(name: str, digest: str) -> str:
 
 def _read_if_present(path: Path) -> bytes | None:
     try:
-        return path.read_bytes()
+        return read_file(path)
     except OSError:
         return None
 

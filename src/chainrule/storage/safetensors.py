@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from chainrule.base.bfloat16 import BFLOAT16
+from chainrule.base.files import open_regular
 from chainrule.base.progress import Progress, silent
 from chainrule.base.scratch import release_pages
 from chainrule.errors import ModelFormatError
@@ -105,7 +106,7 @@ def open_tensors(path: Path) -> dict[str, ndarray]:
     Raises ModelFormatError.
     """
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             size = os.fstat(file.fileno()).st_size
             length = int.from_bytes(file.read(8), "little")
             if size < 8 or length > min(size - 8, _MAX_HEADER):
@@ -172,7 +173,7 @@ def file_digest(path: Path, progress: Progress = silent) -> str:
     """The SHA-256 of a file. Raises OSError."""
     digest = hashlib.sha256()
     size, done = os.path.getsize(path), 0
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         while data := file.read(_CHUNK):
             digest.update(data)
             done += len(data)

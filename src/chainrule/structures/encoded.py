@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from chainrule.text.tokenizer import documents_of
 from chainrule.text.vocabulary import MarkerError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from jaxtyping import Int64
     from numpy import ndarray
@@ -19,10 +19,15 @@ if TYPE_CHECKING:
     from chainrule.structures.tree import LabelledTree, Tree
     from chainrule.text.tokenizer import Tokenizer
 
+    Nodes = Int64[ndarray, " nodes"]
+
+
+Binarise = Literal["left", "right", "head"]
+
 
 class TreeTokens(NamedTuple):
     """A tree's nodes: the token of each (-1: none), its parent (-1: none), its depth, its rank among its siblings, and
-    which nodes are labelled units.
+    which nodes are labelled units. Nodes that binarising adds come last.
     """
 
     tokens: Int64[ndarray, " nodes"]
@@ -32,28 +37,149 @@ class TreeTokens(NamedTuple):
     units: Int64[ndarray, " units"]
 
 
-def encoded_trees(tokenizer: Tokenizer, examples: Sequence[LabelledTree], unit: str) -> list[TreeTokens]:
-    """The labelled nodes of trees are their units. Raises TextError where a word is no token by itself."""
+def encoded_trees(
+    tokenizer: Tokenizer,
+    examples: Sequence[LabelledTree],
+    unit: str,
+    binarise: Binarise | None = None,
+    most_children: int | None = None,
+) -> list[TreeTokens]:
+    """The labelled nodes of trees are their units. Else as `encoded`."""
     nodes = [
         [each.input.root] if unit == "tree" else [i for i, label in enumerate(each.input.labels) if label is not None]
         for each in examples
     ]
-    return encoded(tokenizer, [each.input for each in examples], nodes, [each.place for each in examples])
+    places = [each.place for each in examples]
+    return encoded(tokenizer, [each.input for each in examples], nodes, places, binarise, most_children)
 
 
 def encoded(
-    tokenizer: Tokenizer, trees: Sequence[Tree], units: Sequence[Sequence[int]], places: Sequence[str]
+    tokenizer: Tokenizer,
+    trees: Sequence[Tree],
+    units: Sequence[Sequence[int]],
+    places: Sequence[str],
+    binarise: Binarise | None = None,
+    most_children: int | None = None,
 ) -> list[TreeTokens]:
-    """units: the labelled nodes of each tree. places: of each, for messages. Raises TextError."""
+    """units: the labelled nodes of each tree. places: of each, for messages. binarise: as of `binarised`, or not.
+
+    most_children: of a node, that the network can read. Raises TextError where a node has more, or a word is no token
+    by itself.
+    """
     found = []
     rows = tokens_of_nodes(tokenizer, [tree.words for tree in trees], places)
-    for tree, tokens, nodes in zip(trees, rows, units, strict=True):
-        ranks = np.zeros(len(tree), np.int64)
-        for children in tree.children:
-            ranks[children] = range(len(children))
-        parents, depths = np.array(tree.parents, np.int64), tree.depths.astype(np.int64)
-        found.append(TreeTokens(tokens, parents, depths, ranks, np.array(nodes, np.int64)))
+    for tree, tokens, nodes, place in zip(trees, rows, units, places, strict=True):
+        children = tree.children if binarise is None else binarised(tree, binarise)
+        if most_children is not None:
+            _check_children(tree, children, most_children, place)
+        added = np.full(len(children) - len(tree), -1, np.int64)
+        parents, depths, ranks = _wiring(children, tree.root)
+        words = np.concatenate([tokens, added])
+        found.append(TreeTokens(words, parents, depths, ranks, np.array(nodes, np.int64)))
     return found
+
+
+def binarised(tree: Tree, binarise: Binarise) -> list[list[int]]:
+    """The children of each node where no node has more than two: nodes are added, without a word, after all others.
+
+    left: (a b c) becomes ((a b) c). right: (a (b c)). head: outwards from the head, first to the right, then to the
+    left, as Klein and Manning (2003) markovise. The head is the node's own word, where it has one: then the children
+    before it become one node and those after it another, the nearest to the head deepest. Of constituents, it is the
+    right-most child that is not punctuation alone. Rules by label (Collins 1999) are not used: the labels of trees are
+    what a classifier predicts, and it has to read the same tree where they are not known.
+    """
+    children = [list(own) for own in tree.children]
+
+    def join(first: int, second: int) -> int:
+        children.append([first, second])
+        return len(children) - 1
+
+    for node in range(len(tree)):
+        own = children[node]
+        if len(own) <= 2:
+            continue
+        if binarise == "left":
+            children[node] = _from_left(own, join)
+        elif binarise == "right":
+            children[node] = _from_right(own, join)
+        elif tree.words[node] is None:
+            children[node] = _around(own, _head_among(tree, own), join)
+        else:
+            before, after = [child for child in own if child < node], [child for child in own if child > node]
+            if not before:
+                children[node] = _from_left(after, join)
+            elif not after:
+                children[node] = _from_right(before, join)
+            else:
+                pairs = _from_right(before, join), _from_left(after, join)
+                children[node] = [pair[0] if len(pair) == 1 else join(*pair) for pair in pairs]
+    return children
+
+
+def _from_left(own: list[int], join: Callable[[int, int], int]) -> list[int]:
+    """(a b c d) as (((a b) c) d); one or two children as they are."""
+    whole = own[0]
+    for child in own[1:-1]:
+        whole = join(whole, child)
+    return [whole, *own[1:][-1:]]
+
+
+def _from_right(own: list[int], join: Callable[[int, int], int]) -> list[int]:
+    """(a b c d) as (a (b (c d))); one or two children as they are."""
+    whole = own[-1]
+    for child in reversed(own[1:-1]):
+        whole = join(child, whole)
+    return [*own[:-1][:1], whole]
+
+
+def _around(own: list[int], head: int, join: Callable[[int, int], int]) -> list[int]:
+    """(a b H d) as (a (b (H d))). head: its index among more than two children."""
+    whole = own[head]
+    for child in own[head + 1 : -1] if head == 0 else own[head + 1 :]:
+        whole = join(whole, child)
+    if head == 0:
+        return [whole, own[-1]]
+    for child in reversed(own[1:head]):
+        whole = join(child, whole)
+    return [own[0], whole]
+
+
+def _head_among(tree: Tree, own: list[int]) -> int:
+    """The index of the right-most child that is not punctuation alone; of the right-most where all are."""
+
+    def is_punctuation(child: int) -> bool:
+        word = tree.words[child]
+        return not tree.children[child] and word is not None and not any(sign.isalnum() for sign in word)
+
+    return next((i for i in reversed(range(len(own))) if not is_punctuation(own[i])), len(own) - 1)
+
+
+def _check_children(tree: Tree, children: Sequence[Sequence[int]], most: int, place: str) -> None:
+    """Raises TextError where a node has more than `most` children."""
+    node = next((i for i, own in enumerate(children) if len(own) > most), None)
+    if node is not None:
+        words = tree.text(node)
+        shown = words if len(words) <= 60 else words[:57] + "..."
+        raise TextError(
+            f"{place}: node {node + 1}, {shown!r}, has "
+            f"{len(children[node])} children, and the network reads {most} at most: train it with binarise='left' (or "
+            "right, or head), or with cell='child-sum', which reads any number"
+        )
+
+
+def _wiring(children: Sequence[Sequence[int]], root: int) -> tuple[Nodes, Nodes, Nodes]:
+    """The parent, depth and rank of each node."""
+    parents, depths, ranks = np.full(len(children), -1, np.int64), *np.zeros((2, len(children)), np.int64)
+    level, depth = [root], 0
+    while level:
+        depths[level] = depth
+        below: list[int] = []
+        for node in level:
+            own = children[node]
+            parents[own], ranks[own] = node, range(len(own))
+            below += own
+        level, depth = below, depth + 1
+    return parents, depths, ranks
 
 
 def tokens_of_nodes(

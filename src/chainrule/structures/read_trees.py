@@ -14,7 +14,7 @@ from chainrule.errors import TextError
 from chainrule.structures.brackets import PlacedTree, trees_in_brackets
 from chainrule.structures.collect import collect
 from chainrule.structures.conllu import dependency_trees
-from chainrule.structures.tree import LabelledTree, Tree, labelled
+from chainrule.structures.tree import LabelledTree, Tree, check_depth, labelled
 from chainrule.text.plain_text import lines_of
 from chainrule.text.reading import FORMATS, text_suffix
 from chainrule.text.records import as_written, json_objects, raise_error, read_field
@@ -38,7 +38,7 @@ def read_trees(name: str | os.PathLike[str], unit: str = "tree", on_bad: OnBad =
     name = os.fspath(name)
     return collect(
         trees_of(name, unit, on_bad),
-        lambda placed: labelled(placed.tree, unit, f"{name}, line {placed.line}"),
+        lambda placed: labelled(_checked(placed, name), unit, f"{name}, line {placed.line}"),
         on_bad,
         f"{name}: there is no labelled tree in it; at least one is needed",
     )
@@ -48,7 +48,14 @@ def read_unlabelled(name: str | os.PathLike[str]) -> list[Tree]:
     """The trees of a file, whether they have labels or not. Raises TextError, also where there is no tree."""
     name = os.fspath(name)
     missing = f"{name}: there is no tree in it; at least one is needed"
-    return collect(trees_of(name, "unlabelled", raise_error), lambda placed: placed.tree, raise_error, missing)
+    return collect(
+        trees_of(name, "unlabelled", raise_error), lambda placed: _checked(placed, name), raise_error, missing
+    )
+
+
+def _checked(placed: PlacedTree, name: str) -> Tree:
+    """Raises TextError where the tree is too deep."""
+    return check_depth(placed.tree, f"{name}, line {placed.line}")
 
 
 def trees_of(name: str, unit: str, on_bad: OnBad) -> Iterator[PlacedTree | TextError]:

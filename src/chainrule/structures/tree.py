@@ -98,6 +98,20 @@ class Tree:
         return Tree(self.words, labels, self.parents)
 
 
+DEEPEST = 10_000  # networks read a tree level by level, each after the one before: a second or more of such a tree
+
+
+def check_depth(tree: Tree, place: str) -> Tree:
+    """The tree. place: file and line, for messages. Raises TextError where it is deeper than networks read."""
+    depth = int(tree.depths.max())
+    if depth > DEEPEST:
+        raise TextError(
+            f"{place}: this tree is {depth:,} nodes deep; at most {DEEPEST:,} are read, since a network goes from one "
+            "to the next: leave it out, or cut it into parts"
+        )
+    return tree
+
+
 class LabelledTree(NamedTuple):
     """A tree, and the labels of its labelled units: of its root, or of each node that has one."""
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from chainrule.base.files import check_small, read_file
 from chainrule.base.progress import Progress, silent
 from chainrule.base.scratch import parts_released
 from chainrule.errors import SettingError, TextError
@@ -71,10 +72,10 @@ def splitter_of(kind: str) -> Splitter:
     from chainrule.text.subword import Subword
 
     try:
-        with open(kind, "rb") as file:
-            return Subword(file.read(), kind)
+        definition = read_file(kind)
     except OSError as error:
         raise SettingError(f"{kind}: cannot be read: {error.strerror}") from error
+    return Subword(definition, kind)
 
 
 class Tokenized(NamedTuple):
@@ -146,6 +147,11 @@ def _is_read_once(name: str) -> bool:
 
 def listed_tokens(path: str | os.PathLike[str], normaliser: Normaliser) -> list[bytes]:
     """The tokens of a file, one a line, without empty lines, markers and duplicates. Raises TextError."""
+    try:
+        if os.path.exists(path) and not os.path.isdir(path):  # else Corpus says what is wrong, or reads a whole folder
+            check_small(path)
+    except OSError as error:
+        raise TextError(f"{os.fspath(path)}: cannot be read: {error.strerror}") from error
     tokens: dict[bytes, None] = {}
     for block in Corpus.of(path).blocks():
         text = normaliser(block.text, LINE_FEED).tobytes()

@@ -8,6 +8,7 @@ post-processor would add. Special tokens in a text are treated as text.
 
 from __future__ import annotations
 
+import base64
 import itertools
 import json
 from contextlib import contextmanager
@@ -211,6 +212,7 @@ def _clean_definition(definition: bytes, source: str) -> tuple[str, dict[str, An
         raise ModelFormatError(f"{source}: is not a tokenizer.json: {error}") from error
     if not isinstance(described, dict) or not isinstance(described.get("model"), dict):
         raise ModelFormatError(f"{source}: is not a tokenizer.json: it has no model")
+    _check_character_maps(described.get("normalizer"), source)
     model = described["model"]
     vocabulary = model.get("vocab")
     numbered = vocabulary.values() if isinstance(vocabulary, dict) else ()
@@ -222,6 +224,55 @@ def _clean_definition(definition: bytes, source: str) -> tuple[str, dict[str, An
         cleaned = {**model, "dropout": None} if "dropout" in model else model
         text = json.dumps({**described, "truncation": None, "padding": None, "model": cleaned}, ensure_ascii=False)
     return text, {name: value for name, value in model.items() if name not in ("vocab", "merges")}
+
+
+def _check_character_maps(normaliser: Any, source: str) -> None:
+    """Raises ModelFormatError where a map of characters is damaged: the library would panic, and say so on screen."""
+    if not isinstance(normaliser, dict):
+        return
+    nested = normaliser.get("normalizers")
+    for part in nested if isinstance(nested, list) else []:
+        _check_character_maps(part, source)
+    coded = normaliser.get("precompiled_charsmap")
+    if normaliser.get("type") == "Precompiled" and isinstance(coded, str):
+        try:
+            is_sound = _is_sound_map(base64.b64decode(coded, validate=True))
+        except ValueError:
+            is_sound = False
+        if not is_sound:
+            raise ModelFormatError(f"{source}: its map of characters (precompiled_charsmap) is cut off or damaged")
+
+
+def _is_sound_map(data: bytes) -> bool:
+    """Whether no look-up in a map of characters leads out of it.
+
+    The size of a trie; the trie, a double array of units of 32 bits, as darts-clone writes it; the replacements, each
+    up to a zero byte. Every state that is reached from the root is followed by all 256 bytes.
+    """
+    size = int.from_bytes(data[:4], "little")
+    units, replacements = np.frombuffer(data[4 : 4 + size // 4 * 4], "<u4").astype(np.int64), data[4 + size :]
+    if len(data) < 4 or size % 4 or not size or len(units) * 4 != size:
+        return False
+    replacements.decode()  # a UnicodeDecodeError is a ValueError
+    offsets = (units >> 10) << ((units & (1 << 9)) >> 6)
+    begins = np.array([(byte & 0xC0) != 0x80 for byte in replacements] + [True])  # characters, and the end
+    states, seen = offsets[:1], np.zeros(len(units), np.bool_)
+    while len(states):
+        if states.max() | 255 >= len(units):
+            return False
+        seen[states] = True
+        places = (states[:, None] ^ np.arange(1, 256)).ravel()
+        labels = np.tile(np.arange(1, 256), len(states))
+        places = places[(units[places] & (1 << 31 | 255)) == labels]
+        after = places ^ offsets[places]
+        if len(after) and after.max() >= len(units):
+            return False
+        values = units[after[(units[places] >> 8) & 1 == 1]] & ((1 << 31) - 1)
+        if len(values) and (values.max() >= len(begins) or not begins[values].all()):
+            return False
+        after = np.unique(after)
+        states = after[~seen[after]]
+    return True
 
 
 def _with_defaults(tokenizer: Any, model: dict[str, Any]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from chainrule.base.files import lock_folder, replace_file, sync_folder
+from chainrule.base.files import lock_folder, read_file, replace_file, sync_folder
 from chainrule.errors import ModelFormatError, OutputError
 from chainrule.storage.safetensors import file_digest, write_tensors
 
@@ -222,7 +222,7 @@ class Checkpoints:
     def open(self) -> OpenedCheckpoint:
         """Raises ModelFormatError if the best arrays are damaged, or the last ones are and there are no best."""
         try:
-            entry = Checkpoint.model_validate_json(self.index.read_bytes())
+            entry = Checkpoint.model_validate_json(read_file(self.index))
         except OSError as error:
             raise ModelFormatError(f"{self.index}: cannot be read: {error.strerror}") from error
         except ValidationError as error:

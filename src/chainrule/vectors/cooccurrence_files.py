@@ -5,10 +5,12 @@ Pairs may come in any order; counts of the same pair are added up. Files are not
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from chainrule.base.files import read_file
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import TextError
 from chainrule.text.streams import file_size, open_stream
@@ -153,8 +155,12 @@ def _read_vocabulary(path: Path, records: Path) -> tuple[list[bytes], list[int]]
         raise TextError(
             f"{records}: its words are expected in {path}, as counting writes them; put GloVe's vocab.txt there"
         )
+    try:
+        lines = read_file(path).splitlines()
+    except OSError as error:
+        raise TextError(f"{path}: cannot be read: {error.strerror}") from error
     words, occurrences = [], []
-    for number, line in enumerate(path.read_bytes().splitlines(), 1):
+    for number, line in enumerate(lines, 1):
         parts = line.split()
         if len(parts) != 2 or not parts[1].isdigit():
             raise TextError(
@@ -163,7 +169,7 @@ def _read_vocabulary(path: Path, records: Path) -> tuple[list[bytes], list[int]]
         words.append(parts[0])
         occurrences.append(int(parts[1]))
     if len(set(words)) < len(words):
-        repeated = next(word for word in words if words.count(word) > 1)
+        repeated = Counter(words).most_common(1)[0][0]
         raise TextError(f"{path}: {repeated.decode(errors='replace')!r} has two lines; expected one for each word")
     _check_words(str(path), words)
     return words, occurrences

@@ -5,6 +5,7 @@ Little-endian throughout. The input matrix has a row a word, then a row a bucket
 
 from __future__ import annotations
 
+import math
 import mmap
 import struct
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
-from chainrule.base.files import replace_file
+from chainrule.base.files import open_regular, replace_file
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import ModelFormatError
 from chainrule.vectors.subwords import Ngrams
@@ -56,7 +57,7 @@ def is_fasttext(path: str | os.PathLike[str]) -> bool:
     if not Path(path).is_file():
         return False
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             return file.read(4) == struct.pack("<i", MAGIC)
     except OSError:
         return False
@@ -135,7 +136,7 @@ def read_fasttext(path: str | os.PathLike[str]) -> FastText:
     """Matrices are mapped. Raises ModelFormatError."""
     name = str(path)
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             reader = _Reader(name, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     except (OSError, ValueError) as error:
         raise ModelFormatError(f"{name}: cannot be read: {error}") from error
@@ -145,6 +146,11 @@ def read_fasttext(path: str | os.PathLike[str]) -> FastText:
     width, window, epochs, _, negatives, _, loss, kind, buckets, shortest, longest, _, sample = reader.unpack(
         _ARGUMENTS, "its arguments"
     )
+    if min(width, window, epochs, negatives) < 0 or not 0 <= sample < math.inf:  # NaN, too
+        raise ModelFormatError(
+            f"{name}: its window is {window}, its epochs {epochs}, its negatives {negatives} and its sample {sample}; "
+            "expected numbers that are not below 0: it is damaged"
+        )
     size, words, labels, _, pruned = (int(number) for number in reader.unpack(_SIZES, "its dictionary"))
     if not (0 < words <= size < _MOST and words + labels == size and 0 <= buckets < _MOST):
         raise ModelFormatError(f"{name}: its dictionary has {size:,} entries, {words:,} of them words; it is damaged")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule.api.models.classifier_model import ClassifierModel
-from chainrule.base.files import replace_file
+from chainrule.base.files import open_regular, replace_file
 from chainrule.base.memory import check_fits
 from chainrule.errors import ModelFormatError, SettingError, TextError
 from chainrule.neural.config.labelling import LABELLING, labelling_name, labelling_settings
@@ -180,6 +180,7 @@ def _of_classifier(model: ClassifierModel, name: str) -> PictureEncoder:
 def read_vectors(name: str) -> Float32[ndarray, "N rows columns F"]:
     """The vectors of pictures in a file .npy: N x L x F, or N x rows x columns x F. Raises TextError."""
     try:
+        open_regular(name).close()
         array = np.load(name, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError as error:
         raise TextError(f"{name}: there is no such file") from error

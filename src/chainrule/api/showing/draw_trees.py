@@ -99,7 +99,8 @@ def _trees(text: str) -> list[Tree]:
 def _labelled(model: Model, tree: Tree) -> TreeDrawing:
     """The likeliest label of each node."""
     classifier: Any = model.engine
-    [own] = encoded(model.tokenizer, [tree], [range(len(tree))], ["the tree"])
+    config = classifier.config
+    [own] = encoded(model.tokenizer, [tree], [range(len(tree))], ["the tree"], config.binarise, config.most_children)
     [log_probs] = classifier.log_probs([own])
     gates = classifier.body.forget_gates(own)
     nodes = []

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
 
+_MOST = 1e15  # of a number of a vector; the squares of such still have a sum
+
+
 def is_vectors_folder(path: str | os.PathLike[str]) -> bool:
     """Whether a path is a model folder of word vectors. Raises ModelFormatError."""
     return saved_family(Path(path)) == FAMILY
@@ -100,7 +103,12 @@ def _of_fasttext(model: FastText, name: str) -> WordVectors:
     if model.ngrams is not None:
         units = units_of(model.words, model.ngrams)
         rows = np.concatenate([np.arange(words), words + units.seen])[units.rows]
-        arrays["vectors"] = means_of(units, model.inputs, rows)
+        with np.errstate(all="ignore"):  # of damaged numbers, which are refused below
+            arrays["vectors"] = means_of(units, model.inputs, rows)
         arrays |= {"centres": model.inputs[:words], "ngrams": model.inputs[words:], "buckets": model.seen}
         settings["ngrams"] = list(model.ngrams)
+    largest = np.abs(arrays["vectors"]).max(axis=1)
+    if not (is_sound := largest < _MOST).all():  # NaN, too
+        word = model.words[int(np.argmin(is_sound))].decode(errors="replace")
+        raise ModelFormatError(f"{name}: the vector of {word!r} has numbers that no training gives; it is damaged")
     return _of_file(model.words, arrays, name, settings, model.ngrams)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from chainrule.base.files import replace_file
+from chainrule.base.files import read_file, replace_file
 from chainrule.base.lanes import padded
 from chainrule.errors import ModelFormatError, OutputError, SettingError
 from chainrule.storage.safetensors import file_digest, open_tensors, write_tensors
@@ -77,11 +77,11 @@ def open_checkpoint(folder: Path, run: dict[str, Any]) -> VectorsCheckpoint | No
     if not index.exists():
         return None
     try:
-        read = json.loads(index.read_text(encoding="utf-8"))
+        read = json.loads(read_file(index))
         kind, settings, text = read["kind"], dict(read["run"]["settings"]), read["run"]["text"]
         name = str(read["file"])
         state, digest = _state_of(**read["state"]), read["sha256"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ModelFormatError(f"{index}: is not a checkpoint of word vectors; {START_OVER}") from error
     differing = differences(settings, run["settings"]) + (["the text differs"] if text != run["text"] else [])
     if kind != _KIND or differing:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from chainrule.base.files import replace_file
+from chainrule.base.files import read_file, replace_file
 from chainrule.errors import ModelFormatError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def write_object(path: Path, kind: str, content: dict[str, Any]) -> None:
 def read_object(path: Path, kind: str, expected: str) -> dict[str, Any]:
     """expected: what the file should be, for messages. Raises ModelFormatError, which names the file."""
     try:
-        content = json.loads(path.read_bytes())
+        content = json.loads(read_file(path))
     except OSError as error:
         raise ModelFormatError(f"{path}: cannot be read: {error.strerror}; expected {expected}") from error
     except (ValueError, RecursionError) as error:

@@ -119,7 +119,8 @@ class ChatModel:
         rendered = self.format.encode([*system, *rest[begin:]])
         if len(rendered.tokens) > room:
             raise SettingError(
-                f"the {'system message and the ' if system else ''}last message have {len(rendered.tokens):,} tokens; "
+                f"the {'system message and the last message have' if system else 'last message has'} "
+                f"{len(rendered.tokens):,} tokens; "
                 f"the model reads {self.context:,}, of which {self.context - room:,} are for the answer; shorten it"
             )
         return ChatPrompt(rendered.text, rendered.tokens, begin)

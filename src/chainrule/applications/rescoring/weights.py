@@ -11,7 +11,7 @@ import numpy as np
 
 from chainrule import __version__
 from chainrule.applications.rescoring.features import WORDS
-from chainrule.base.files import replace_file
+from chainrule.base.files import read_file, replace_file
 from chainrule.errors import SettingError, TextError
 
 if TYPE_CHECKING:
@@ -72,8 +72,7 @@ class Weights:
 def load_weights(path: Path) -> Weights:
     """Reads what `save` wrote. Raises TextError."""
     try:
-        with open(path, "rb") as file:
-            content: Any = json.loads(file.read(_LARGEST))
+        content: Any = json.loads(read_file(path, _LARGEST))
         values = content["weights"] if content["kind"] == _KIND else None
         if not isinstance(values, dict) or not all(type(value) in (int, float) for value in values.values()):
             raise ValueError("no weights")

@@ -6,16 +6,20 @@ from typing import TYPE_CHECKING
 
 from cyclopts import CycloptsError
 
+from chainrule.base.files import read_file
 from chainrule.errors import TextError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
+_LARGEST = 1 << 16  # bytes of a file
+
+
 def key_in(file: Path, *, shortest: int = 1) -> str:
     """shortest: characters that a key must have. Raises TextError, CycloptsError."""
     try:
-        key = file.read_text(encoding="utf-8").strip()
+        key = read_file(file, _LARGEST, pipes=True).decode().strip()
     except UnicodeDecodeError as error:
         raise TextError(f"{file}: not UTF-8 ({error.reason}); expected one line, the key") from error
     except OSError as error:

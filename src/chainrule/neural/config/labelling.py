@@ -28,6 +28,7 @@ Pooling = Literal["last", "mean", "max"]
 TreeCell = Literal["child-sum", "binary", "recursive"]
 GraphCell = Literal["gated", "lstm"]
 Directions = Literal["forward", "both"]
+Binarise = Literal["left", "right", "head"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,6 +121,18 @@ class TreeLabelling(WordsConfig):
         "child-sum: a Tree-LSTM of any number of children in any order; binary: of two in order; recursive: the simple "
         "network of two in order",
     )
+    binarise: Binarise | None = setting(
+        None,
+        "of a tree, how nodes of more than two children are read: left: (a b c) as ((a b) c); right: as (a (b c)); "
+        "head: outwards from the node's own word or, without one, from the right-most child that is no punctuation; "
+        "by default as they are, which binary and recursive refuse",
+        is_later=True,
+    )
+
+    @property
+    def most_children(self) -> int | None:
+        """Of a node of a tree as the network is to read it; None: any number."""
+        return None if self.cell == "child-sum" else 2
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -225,7 +225,7 @@ class TreeBody(nn.Module):
         if most is not None and int(item.ranks.max()) >= most:
             raise SettingError(
                 f"a node of a tree has {int(item.ranks.max()) + 1} children, and this network reads {most} at most; "
-                "take cell='child-sum'"
+                "train with binarise='left' (or right, or head), or with cell='child-sum'"
             )
 
     def size(self, item: TreeTokens) -> int:

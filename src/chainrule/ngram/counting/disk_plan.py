@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from chainrule.base.memory import _gigabytes
+from chainrule.base.memory import bytes_shown
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class DiskPlan:
         runs = -(-self.tokens // self.run_tokens)
         return (
             f"counting {self.tokens:,} tokens in {runs:,} run{'s' * (runs != 1)} on disk, with about "
-            f"{_gigabytes(self.bytes)} of temporary files in {self.folder}"
+            f"{bytes_shown(self.bytes)} of temporary files in {self.folder}"
         )
 
 

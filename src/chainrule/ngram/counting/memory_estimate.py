@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from chainrule.base.memory import MEMORY_HINT, _gigabytes, available_memory
+from chainrule.base.memory import MEMORY_HINT, available_memory, bytes_shown
 from chainrule.errors import EstimationError
 from chainrule.ngram.counting.count import count_ngrams
 from chainrule.protocol import END
@@ -38,8 +38,8 @@ def check_memory(
     fitting = [n for n in range(1, order) if needed(ngrams[:n]) <= available]
     advice = f"take order={fitting[-1]}, or a shorter text" if fitting else "take a shorter text"
     raise EstimationError(
-        f"counting {order}-grams of {stream.size:,} tokens needs about {_gigabytes(needed(ngrams))} "
-        f"of memory, and {_gigabytes(available)} are free; {advice}, or a smaller vocabulary; "
+        f"counting {order}-grams of {stream.size:,} tokens needs about {bytes_shown(needed(ngrams))} "
+        f"of memory, and {bytes_shown(available)} are free; {advice}, or a smaller vocabulary; "
         f"{MEMORY_HINT}"
     )
 
@@ -64,8 +64,8 @@ def check_text_fits(tokens: int, token_bytes: int) -> None:
     available = available_memory()
     if available is not None and tokens * token_bytes > available:
         raise EstimationError(
-            f"training on about {tokens:,} tokens needs at least {_gigabytes(tokens * token_bytes)} of memory, and "
-            f"{_gigabytes(available)} are free; take a shorter text, such as a part of it (chainrule split); "
+            f"training on about {tokens:,} tokens needs at least {bytes_shown(tokens * token_bytes)} of memory, and "
+            f"{bytes_shown(available)} are free; take a shorter text, such as a part of it (chainrule split); "
             f"{MEMORY_HINT}"
         )
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
+from chainrule.base.files import open_regular
 from chainrule.errors import ModelFormatError
 from chainrule.ngram.arpa.reading_kernels import MAX_BACKOFF, MIN_BACKOFF
 from chainrule.ngram.config import MAX_ORDER
@@ -82,7 +83,7 @@ class Binary:
 
 def is_binary(path: str | os.PathLike[str]) -> bool:
     """Whether a file is a KenLM binary, of any version, by its first bytes. Raises OSError."""
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         return file.read(len(_ANY_MAGIC)) == _ANY_MAGIC
 
 
@@ -90,7 +91,7 @@ def open_binary(path: str | os.PathLike[str]) -> Binary:
     """Maps a file and checks its header. Raises ModelFormatError."""
     name = os.fspath(path)
     try:
-        with open(name, "rb") as file:
+        with open_regular(name) as file:
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
     except (OSError, ValueError) as error:  # an empty file cannot be mapped
         raise ModelFormatError(f"{name}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
