@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 else:
     FineTuningFlags = flags_of(FineTuningConfig)
 
-DEFAULT_TRAINING = FineTuningFlags()
+DEFAULT_FINE_TUNING = FineTuningFlags()
 _CONFUSED = 10  # pairs of labels shown
 _UNSEEN = 5  # labels named
 _LABELS = 30  # with more, only --json reports each
@@ -67,7 +67,7 @@ def finetune(
         Parameter(negative=(), help="Label pairs of sentences: first, tab, second, tab, label; or .jsonl with these."),
     ] = False,
     resume: Resume = False,
-    training: FineTuningFlags = DEFAULT_TRAINING,
+    training: FineTuningFlags = DEFAULT_FINE_TUNING,
     markers: ModelMarkerRule = None,
     overwrite: Overwrite = False,
     json: Json = False,
