@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from chainrule.api.conditional.pair_generator import PairGenerator
     from chainrule.decoding.limits import Limits
-    from chainrule.decoding.sampling import SamplingConfig
+    from chainrule.decoding.sampling_config import SamplingConfig
 
 _NOTHING = np.empty(0, np.int32)
 

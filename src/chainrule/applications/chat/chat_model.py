@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from chainrule.applications.chat.rendering import ChatFormat
     from chainrule.decoding.batch import Ending
-    from chainrule.decoding.sampling import SamplingConfig
+    from chainrule.decoding.sampling_config import SamplingConfig
     from chainrule.decoding.text_decoder import Piece, TextDecoder
 
     Tokens = Int32[ndarray, " T"]

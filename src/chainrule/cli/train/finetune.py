@@ -19,7 +19,7 @@ from chainrule.cli.train.neural import Resume
 from chainrule.cli.train.training_screen import TrainingScreen
 from chainrule.errors import OutputError
 from chainrule.training.finetuning_config import FineTuningConfig
-from chainrule.training.resume_check import differences
+from chainrule.training.settings_differences import differences
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
