@@ -24,7 +24,8 @@ import chainrule
 from chainrule.decoding.beam import search
 from chainrule.decoding.beam_config import BeamConfig
 from chainrule.decoding.constraints import Constraints
-from chainrule.decoding.sampling import GREEDY, SamplingConfig, sample
+from chainrule.decoding.sampling import sample
+from chainrule.decoding.sampling_config import GREEDY, SamplingConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable

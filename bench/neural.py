@@ -33,7 +33,8 @@ from machine import circumstances
 import chainrule
 from chainrule import RecurrentConfig, TrainingConfig, TransformerConfig
 from chainrule.decoding.constraints import Constraints
-from chainrule.decoding.sampling import SamplingConfig, sample
+from chainrule.decoding.sampling import sample
+from chainrule.decoding.sampling_config import SamplingConfig
 from chainrule.neural.build_network import build
 from chainrule.neural.config import gpt2
 from chainrule.neural.language_model import NeuralModel

@@ -24,7 +24,8 @@ from machine import circumstances
 
 import chainrule
 from chainrule.decoding.constraints import Constraints
-from chainrule.decoding.sampling import GREEDY, sample
+from chainrule.decoding.sampling import sample
+from chainrule.decoding.sampling_config import GREEDY
 from chainrule.open_models.vocabulary import Numbering
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What every network that labels promises, whatever its inputs: see `Body` of chainrule.neural.labelling.classifier."""
+"""What every network that labels promises, whatever its inputs: see `Body` in neural/labelling/classifier.py."""
 
 from __future__ import annotations
 

@@ -15,7 +15,8 @@ from chainrule.base.distributions import unknown_log_probs_of
 from chainrule.decoding.beam import search
 from chainrule.decoding.beam_config import BeamConfig
 from chainrule.decoding.constraints import Constraints
-from chainrule.decoding.sampling import GREEDY, SamplingConfig, sample
+from chainrule.decoding.sampling import sample
+from chainrule.decoding.sampling_config import GREEDY, SamplingConfig
 from chainrule.errors import SettingError
 from chainrule.ngram.models.stream_scorer import StreamScorer
 

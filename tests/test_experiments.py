@@ -32,7 +32,7 @@ from chainrule.experiments.heads import draw_reflexive, habits, heads
 from chainrule.experiments.memory import A, B, accuracy, draw, memory
 from chainrule.experiments.names import Name
 from chainrule.experiments.order import moved_probability, order
-from chainrule.experiments.paths import KINDS as KINDS_OF_PATHS
+from chainrule.experiments.paths import WIRINGS as KINDS_OF_PATHS
 from chainrule.experiments.paths import paths, sequential_steps
 from chainrule.experiments.positions import in_groups, losses_by_position, positions
 from chainrule.experiments.radius import radius, spectral

@@ -104,7 +104,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.comparison.smoothing_table import SmoothingTable as SmoothingTable
     from chainrule.decoding.beam_config import BeamConfig as BeamConfig
     from chainrule.decoding.limits import Limits as Limits
-    from chainrule.decoding.sampling import SamplingConfig as SamplingConfig
+    from chainrule.decoding.sampling_config import SamplingConfig as SamplingConfig
     from chainrule.errors import (
         ChainruleError as ChainruleError,
         EstimationError as EstimationError,
@@ -257,7 +257,7 @@ _HOMES = {
     "Reading": "text.reading",
     "RecurrentConfig": "neural.config",
     "Rescored": "api.texts.rescore",
-    "SamplingConfig": "decoding.sampling",
+    "SamplingConfig": "decoding.sampling_config",
     "Scorer": "protocol",
     "ScoringModel": "api.models.scoring_model",
     "ServerLimits": "serving.limits",

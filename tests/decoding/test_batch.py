@@ -13,7 +13,7 @@ from sampled_texts import FOUR_FREE, NOTHING, PROBS, Fixed, all_drawn, chi_squar
 
 from chainrule.decoding.batch import Batch, Row
 from chainrule.decoding.constraints import Constraints
-from chainrule.decoding.sampling import SamplingConfig
+from chainrule.decoding.sampling_config import SamplingConfig
 from chainrule.errors import SettingError
 from chainrule.ngram.models.ngram_model import NGramModel
 

@@ -13,7 +13,8 @@ from oracles import BEGIN, END, UNKNOWN, random_backoff_grams, table_of
 from chainrule.decoding.beam import search
 from chainrule.decoding.beam_config import BeamConfig
 from chainrule.decoding.constraints import Constraints
-from chainrule.decoding.sampling import GREEDY, sample
+from chainrule.decoding.sampling import sample
+from chainrule.decoding.sampling_config import GREEDY
 from chainrule.decoding.search_tree import with_greedy
 from chainrule.errors import SettingError
 from chainrule.ngram.models.ngram_model import NGramModel

@@ -13,7 +13,8 @@ from chainrule.base.token_checks import as_tokens
 from chainrule.decoding.beam import search
 from chainrule.decoding.beam_config import BeamConfig
 from chainrule.decoding.constraints import Constraints
-from chainrule.decoding.sampling import GREEDY, sample
+from chainrule.decoding.sampling import sample
+from chainrule.decoding.sampling_config import GREEDY
 from chainrule.protocol import BEGIN, END
 
 NOTHING = np.empty(0, np.int32)

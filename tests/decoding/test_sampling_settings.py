@@ -13,7 +13,8 @@ from sampled_texts import NOTHING, PROBS, Fixed, chi_square, sampled, samples
 
 from chainrule.decoding.candidates import History, Rules, all_candidates
 from chainrule.decoding.constraints import Constraints
-from chainrule.decoding.sampling import GREEDY, SamplingConfig, sample
+from chainrule.decoding.sampling import sample
+from chainrule.decoding.sampling_config import GREEDY, SamplingConfig
 from chainrule.errors import SettingError
 
 if TYPE_CHECKING:

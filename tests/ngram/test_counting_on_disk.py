@@ -224,7 +224,7 @@ def test_a_disk_that_gets_full_is_an_error_that_leaves_nothing(small_parts, fold
 
 def test_an_interrupt_leaves_nothing(small_parts, folder) -> None:
     def interrupt(task: str, done: float, total: float | None) -> None:
-        if task == merge.TASK and done > 1:
+        if task == merge.MERGING and done > 1:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

@@ -21,10 +21,10 @@ from chainrule.training import run as run_module
 from chainrule.training import trainer as trainer_module
 from chainrule.training.batches import blocks, lanes
 from chainrule.training.checkpoint import Checkpoints
+from chainrule.training.heldout_text import Validation
 from chainrule.training.masked import BothSides
 from chainrule.training.next_token import NextToken
 from chainrule.training.plan import batch_choices, choose_rows
-from chainrule.training.validation import Validation
 
 if TYPE_CHECKING:
     from collections.abc import Callable

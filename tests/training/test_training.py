@@ -26,8 +26,8 @@ from chainrule.protocol import END
 from chainrule.training import machine, next_token
 from chainrule.training.config import TrainingConfig
 from chainrule.training.defaults import with_pair_defaults, with_stream_defaults
+from chainrule.training.heldout_text import Validation
 from chainrule.training.trainer import Trainer
-from chainrule.training.validation import Validation
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -19,12 +19,13 @@ from chainrule.text.document_units import UnitTokens
 from chainrule.training.config import TrainingConfig
 from chainrule.training.finetuning import finetune_network
 from chainrule.training.finetuning_config import FineTuningConfig
+from chainrule.training.heldout_text import Validation
 from chainrule.training.label_config import LabelTraining
 from chainrule.training.labelling import train_from_scratch
 from chainrule.training.labels import Example, split
-from chainrule.training.options import StreamOptions, TrainingRun
+from chainrule.training.options import TrainingRun
 from chainrule.training.run import train_network
-from chainrule.training.validation import Validation
+from chainrule.training.stream_options import StreamOptions
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,8 @@ import numpy as np
 
 from chainrule.errors import TextError
 from chainrule.structures.encoded_graphs import edge_types, encoded_graphs
-from chainrule.structures.graph import LabelledGraph, labelled
+from chainrule.structures.graph import LabelledGraph
+from chainrule.structures.graph import labelled as labelled_graphs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -34,7 +35,7 @@ def check_graphs(examples: Iterable[Any], unit: str) -> list[LabelledGraph]:
             f"{other.place}: nodes hold {other.input.numbers or 'no'} numbers each, and in {first.place} "
             f"{first.input.numbers or 'none'}; expected words in all graphs, or as many numbers"
         )
-    return [labelled(each.input, unit, each.place) for each in examples]
+    return [labelled_graphs(each.input, unit, each.place) for each in examples]
 
 
 def settle(network: Any, graphs: Sequence[Graph]) -> Any:
@@ -56,7 +57,9 @@ def encode_graphs(
         [0] if unit == "graph" else [i for i, label in enumerate(each.input.labels) if label is not None]
         for each in examples
     ]
-    return _encoded(network, tokenizer, [each.input for each in examples], units, [each.place for each in examples])
+    return _encode_graphs(
+        network, tokenizer, [each.input for each in examples], units, [each.place for each in examples]
+    )
 
 
 def present_graphs(
@@ -66,7 +69,7 @@ def present_graphs(
     is_whole = classifier.unit == "graph"
     units = [[0] if is_whole else list(range(len(graph))) for graph in graphs]
     places = [f"graph {i}" for i in range(1, len(graphs) + 1)]
-    inputs = _encoded(classifier.config, tokenizer, graphs, units, places)
+    inputs = _encode_graphs(classifier.config, tokenizer, graphs, units, places)
     shown = [
         [graph.text() or place] if is_whole else [graph.shown(node) for node in range(len(graph))]
         for graph, place in zip(graphs, places, strict=True)
@@ -74,7 +77,7 @@ def present_graphs(
     return inputs, shown
 
 
-def _encoded(
+def _encode_graphs(
     network: Any, tokenizer: Tokenizer, graphs: Sequence[Graph], units: Sequence[list[int]], places: Sequence[str]
 ) -> list[GraphArrays]:
     return encoded_graphs(tokenizer, graphs, units, places, types=network.edge_types, numbers=len(network.means))

@@ -39,7 +39,8 @@ from chainrule.structures.encoded import encoded, encoded_trees
 from chainrule.structures.graph import UNITS as GRAPH_UNITS
 from chainrule.structures.read_graphs import read_graphs, read_unlabelled_graphs
 from chainrule.structures.read_trees import UNITS, read_trees, read_unlabelled
-from chainrule.structures.tree import LabelledTree, Tree, labelled
+from chainrule.structures.tree import LabelledTree, Tree
+from chainrule.structures.tree import labelled as labelled_trees
 from chainrule.text.labelled import Labelled, check_labelled, read_labelled
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ def _check_trees(examples: Iterable[Any], unit: str) -> list[LabelledTree]:
         raise TypeError(f"this takes labelled trees, as read_trees gives them; found {odd!r}")
     if not examples:
         raise TextError("there are no labelled trees; at least one is needed")
-    return [labelled(each.input, unit, each.place) for each in examples]
+    return [labelled_trees(each.input, unit, each.place) for each in examples]
 
 
 def _present_trees(classifier: Any, tokenizer: Tokenizer, trees: Sequence[Tree]) -> Presented:

@@ -120,7 +120,7 @@ def _count_together(
 ) -> None:
     from chainrule.api.vectors.cooccurrence_matrix import files_of
     from chainrule.api.vectors.cooccurrences import count_together
-    from chainrule.api.vectors.train_vectors import WORDS
+    from chainrule.api.vectors.read_words import WORDS
 
     files = files_of(output)
     for path in files:

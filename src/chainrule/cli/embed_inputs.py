@@ -44,10 +44,10 @@ def embed_inputs(
             if output is not None:
                 check_text_target(output, None, overwrite=overwrite)
             found = embedder.embed_units(kind.inputs(name, config_of(embedder.classifier), progress))
-        _write(found, output, is_whole=embedder.classifier.unit == kind.units[0])
+        _write_units(found, output, is_whole=embedder.classifier.unit == kind.units[0])
 
 
-def _write(found: Sequence[UnitVectors], output: Path | None, *, is_whole: bool) -> None:
+def _write_units(found: Sequence[UnitVectors], output: Path | None, *, is_whole: bool) -> None:
     """Raises OutputError."""
     from chainrule.applications.embedding import write_rows
     from chainrule.base.files import replace_file

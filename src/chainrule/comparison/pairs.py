@@ -86,11 +86,11 @@ class PairComparison:
 
     def to_records(self) -> list[dict[str, Any]]:
         """A row for each model, of numbers, strings and None: for pandas.DataFrame."""
-        return [{**_about(row), **row.measurement.to_dict()} for row in self.rows]
+        return [{**_about_pairs(row), **row.measurement.to_dict()} for row in self.rows]
 
     def as_json(self) -> list[dict[str, Any]]:
         """A row for each model for JSON."""
-        return [{**_about(row), **row.measurement.as_json()} for row in self.rows]
+        return [{**_about_pairs(row), **row.measurement.as_json()} for row in self.rows]
 
 
 @shows_progress
@@ -153,7 +153,7 @@ def _opened(models: Mapping[str, AnyPairModel] | Iterable[AnyPairModel]) -> Iter
         yield name, one if isinstance(one, TextPairModel) else load_pairs(Path(one))
 
 
-def _about(row: PairRow) -> dict[str, Any]:
+def _about_pairs(row: PairRow) -> dict[str, Any]:
     return {
         "model": row.name,
         "p_value": row.p_value,

@@ -43,7 +43,7 @@ def compare_models(models: Iterable[tuple[str, Model]], source: Source, progress
     contenders = []
     for name, model in models:
         with prefix_errors(name):
-            contenders.append(_contender(name, model, source, progress))
+            contenders.append(_saved_contender(name, model, source, progress))
     return Comparison(contenders)
 
 
@@ -65,7 +65,7 @@ def size_of(model: Model) -> int | None:
     return sum(array.nbytes for array in arrays.values())
 
 
-def _contender(name: str, model: Model, source: Source, progress: Progress) -> Contender:
+def _saved_contender(name: str, model: Model, source: Source, progress: Progress) -> Contender:
     return Contender(
         name=name,
         measurement=as_kind(model, CausalModel).evaluate(source, progress),

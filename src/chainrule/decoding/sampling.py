@@ -13,8 +13,7 @@ from chainrule.base.token_checks import as_tokens
 from chainrule.decoding.batch import Batch, Ending, Row
 from chainrule.decoding.choose_tokens import MAX_PROBS, needs_rows
 from chainrule.decoding.constraints import Constraints
-from chainrule.decoding.sampling_config import GREEDY as GREEDY
-from chainrule.decoding.sampling_config import SamplingConfig as SamplingConfig
+from chainrule.decoding.sampling_config import SamplingConfig
 from chainrule.errors import SettingError
 
 if TYPE_CHECKING:

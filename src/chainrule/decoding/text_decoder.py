@@ -14,7 +14,7 @@ from chainrule.decoding.beam import Hypothesis, search
 from chainrule.decoding.beam_config import BeamConfig
 from chainrule.decoding.growing_text import GrowingText, first_stop
 from chainrule.decoding.limits import Limits, constraints_for
-from chainrule.decoding.sampling import Sample, SamplingConfig, Step, sample, steps, steps_from
+from chainrule.decoding.sampling import Sample, Step, sample, steps, steps_from
 from chainrule.decoding.search_tree import SearchTree, with_greedy
 from chainrule.errors import SettingError
 from chainrule.protocol import UNKNOWN
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.decoding.batch import Ending
+    from chainrule.decoding.sampling_config import SamplingConfig
     from chainrule.protocol import LanguageModel
     from chainrule.text.tokenizer import Tokenizer
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float64, Int64
     from numpy import ndarray
 
-ORDER = 6
+CHARACTER_ORDER = 6
 BETA = 2
 
 
@@ -37,11 +37,11 @@ class Chrf:
 
     def statistics(self, texts: Sequence[str], references: Sequence[str]) -> Int64[ndarray, "texts 18"]:
         """N-grams of the text, of the reference, and in both, for each order; none where one side has none."""
-        rows = np.zeros((len(texts), ORDER, 3), np.int64)
+        rows = np.zeros((len(texts), CHARACTER_ORDER, 3), np.int64)
         for row, *sides in zip(rows, texts, references, strict=True):
             ours, theirs = ("".join(side.split()) for side in sides)
-            for order in range(1, ORDER + 1):
-                counts, expected = _ngrams(ours, order), _ngrams(theirs, order)
+            for order in range(1, CHARACTER_ORDER + 1):
+                counts, expected = _character_ngrams(ours, order), _character_ngrams(theirs, order)
                 # sacreBLEU leaves the text's n-grams out where the reference is too short to have any
                 row[order - 1] = counts.total() if expected else 0, expected.total(), (counts & expected).total()
         return rows.reshape(len(texts), -1)
@@ -49,7 +49,7 @@ class Chrf:
     def value(self, sums: Float64[ndarray, "*several 18"]) -> Float64[ndarray, "*several"]:
         """F with beta 2 of the mean precision and the mean recall over the orders that both sides have."""
         sums = np.asarray(sums, np.float64)
-        ours, theirs, both = np.moveaxis(sums.reshape(*sums.shape[:-1], ORDER, 3), -1, 0)
+        ours, theirs, both = np.moveaxis(sums.reshape(*sums.shape[:-1], CHARACTER_ORDER, 3), -1, 0)
         counted = (ours > 0) & (theirs > 0)
         orders = np.maximum(counted.sum(axis=-1), 1)
         precision = (counted * both / np.maximum(ours, 1)).sum(axis=-1) / orders
@@ -58,5 +58,5 @@ class Chrf:
         return 100 * (1 + BETA**2) * precision * recall / np.where(weighted > 0, weighted, 1.0)
 
 
-def _ngrams(text: str, order: int) -> Counter[str]:
+def _character_ngrams(text: str, order: int) -> Counter[str]:
     return Counter(text[i : i + order] for i in range(len(text) - order + 1))

@@ -34,7 +34,7 @@ def gleu_statistics(
         source, result, reference = (side.split() for side in sides)
         row[:2] = len(result), len(reference)
         for order in range(1, _ORDER + 1):
-            ours, meant, wrong = (_ngrams(words, order) for words in (result, reference, source))
+            ours, meant, wrong = (_word_ngrams(words, order) for words in (result, reference, source))
             credit = sum(
                 min(count, meant[ngram]) if ngram in meant else -min(count, wrong[ngram])
                 for ngram, count in ours.items()
@@ -75,5 +75,5 @@ def _drawn(references: int, texts: int, draw: int) -> Int64[ndarray, " texts"]:
     return np.array([rng.randint(0, references - 1) for _ in range(texts)], np.int64)
 
 
-def _ngrams(words: list[str], order: int) -> Counter[tuple[str, ...]]:
+def _word_ngrams(words: list[str], order: int) -> Counter[tuple[str, ...]]:
     return Counter(zip(*(words[i:] for i in range(order)), strict=False))

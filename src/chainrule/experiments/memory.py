@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from chainrule.protocol import LanguageModel
 
 A, B = 3, 4
-_VOCABULARY = 5
+_REMEMBERED_VOCABULARY = 5
 _RELIABLE = 0.99  # share of right choices
 _SMALL: dict[str, Any] = {"width": 32, "context": 64, "memory": "document"}
 
@@ -73,7 +73,7 @@ def memory(
     lines = []
     for i, (label, config) in enumerate(compared.items()):
         progress(f"memory: {label}", i, len(compared))
-        model = train_small(documents, _VOCABULARY, config, by_adamw(steps, seed))
+        model = train_small(documents, _REMEMBERED_VOCABULARY, config, by_adamw(steps, seed))
         lines.append(
             Line(label=label, x=list(lengths), y=[accuracy(model, strings_of_length) for strings_of_length in tests])
         )

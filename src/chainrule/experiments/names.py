@@ -23,3 +23,24 @@ Name = Literal[
     "extrapolation",
     "scaling",
 ]
+
+# The module of each, in this room; its function has the name of the experiment.
+HOMES: dict[Name, str] = {
+    "memory": "memory",
+    "cost": "cost",
+    "gradients": "gradients",
+    "positions": "positions",
+    "saturation": "saturation",
+    "radius": "radius",
+    "paths": "paths",
+    "order": "order",
+    "balance": "balance",
+    "retrieval": "retrieval",
+    "agreement": "agreement",
+    "shots": "shots",
+    "bottleneck": "bottleneck",
+    "attention": "attention",
+    "heads": "heads",
+    "extrapolation": "extrapolation",
+    "scaling": "scaling",
+}

@@ -23,7 +23,7 @@ from chainrule.experiments.findings import Findings
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-_WINDOW, _KERNEL = 8, 3
+_PATH_WINDOW, _PATH_KERNEL = 8, 3
 
 
 class Node(NamedTuple):
@@ -31,7 +31,7 @@ class Node(NamedTuple):
     position: int
 
 
-class Kind(NamedTuple):
+class Wiring(NamedTuple):
     """reads: the nodes that a node reads, of the layer below or of its own. steps, path: the formulas."""
 
     reads: Callable[[Node], Iterable[Node]]
@@ -44,8 +44,8 @@ def paths(
 ) -> Findings:
     """The longest path by length, for four kinds of layers, stacked until the last position sees the first."""
     lines, says = [], []
-    for i, (label, kind) in enumerate(KINDS.items()):
-        progress(f"paths: {label}", i, len(KINDS))
+    for i, (label, kind) in enumerate(WIRINGS.items()):
+        progress(f"paths: {label}", i, len(WIRINGS))
         lines.append(Line(label=label, x=list(lengths), y=[longest_path(kind.reads, n) for n in lengths]))
         n = lengths[-1]
         says.append(
@@ -89,30 +89,30 @@ def sequential_steps(reads: Callable[[Node], Iterable[Node]], length: int) -> in
     return max(chain.values())
 
 
-def _attention(node: Node) -> Iterable[Node]:
+def _attention_reads(node: Node) -> Iterable[Node]:
     return (Node(node.layer - 1, position) for position in range(node.position + 1))
 
 
 def _window(node: Node) -> Iterable[Node]:
-    first = max(0, node.position - _WINDOW + 1)
+    first = max(0, node.position - _PATH_WINDOW + 1)
     return (Node(node.layer - 1, position) for position in range(first, node.position + 1))
 
 
-def _recurrence(node: Node) -> Iterable[Node]:
+def _recurrence_reads(node: Node) -> Iterable[Node]:
     yield Node(node.layer - 1, node.position)
     if node.position:
         yield Node(node.layer, node.position - 1)
 
 
-def _convolution(node: Node) -> Iterable[Node]:
-    dilation = _KERNEL ** (node.layer - 1)
-    positions = (node.position - i * dilation for i in range(_KERNEL))
+def _convolution_reads(node: Node) -> Iterable[Node]:
+    dilation = _PATH_KERNEL ** (node.layer - 1)
+    positions = (node.position - i * dilation for i in range(_PATH_KERNEL))
     return (Node(node.layer - 1, position) for position in positions if position >= 0)
 
 
-KINDS = {
-    "self-attention": Kind(_attention, "1", "1"),
-    f"attention in a window of {_WINDOW}": Kind(_window, "1", "n / r"),
-    "recurrence": Kind(_recurrence, "n", "n"),
-    f"dilated convolution of {_KERNEL}": Kind(_convolution, "1", "log_k n"),
+WIRINGS = {
+    "self-attention": Wiring(_attention_reads, "1", "1"),
+    f"attention in a window of {_PATH_WINDOW}": Wiring(_window, "1", "n / r"),
+    "recurrence": Wiring(_recurrence_reads, "n", "n"),
+    f"dilated convolution of {_PATH_KERNEL}": Wiring(_convolution_reads, "1", "log_k n"),
 }

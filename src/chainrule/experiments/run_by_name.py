@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, get_args
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.errors import SettingError
 from chainrule.experiments.enlarged import enlarged
-from chainrule.experiments.names import Name
+from chainrule.experiments.names import HOMES, Name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,6 +44,6 @@ def experiment(name: Name, *, seed: int = 0, minutes: float | None = None, progr
 
 
 def function_of(name: Name) -> Callable[..., Findings]:
-    """The function of an experiment, in the module of the same name; only that one is imported."""
-    function: Callable[..., Findings] = getattr(import_module(f"chainrule.experiments.{name}"), name)
+    """The function of an experiment; only its module is imported."""
+    function: Callable[..., Findings] = getattr(import_module(f"chainrule.experiments.{HOMES[name]}"), name)
     return function

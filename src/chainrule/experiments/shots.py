@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 LETTERS = 4
 _VOCABULARY = FIRST_WORD + 2 * LETTERS
-_SMALL: dict[str, Any] = {"width": 64, "context": 64, "memory": "document"}
+_FEW_SHOT: dict[str, Any] = {"width": 64, "context": 64, "memory": "document"}
 
-COMPARED: dict[str, DataclassInstance] = {
+FEW_SHOT_NETWORKS: dict[str, DataclassInstance] = {
     "3-gram": NGramConfig(order=3, smoothing="witten-bell"),
-    "LSTM": RecurrentConfig(layers=1, **_SMALL),
-    "Transformer": TransformerConfig(layers=2, heads=4, **_SMALL),
+    "LSTM": RecurrentConfig(layers=1, **_FEW_SHOT),
+    "Transformer": TransformerConfig(layers=2, heads=4, **_FEW_SHOT),
 }
 
 
@@ -44,7 +44,7 @@ def shots(
     *,
     seed: int = 0,
     progress: Progress = silent,
-    compared: dict[str, DataclassInstance] = COMPARED,
+    compared: dict[str, DataclassInstance] = FEW_SHOT_NETWORKS,
     examples: int = 12,
     documents: int = 6000,
     tested: int = 500,

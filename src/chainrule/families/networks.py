@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from chainrule.neural.language_model import NeuralModel
     from chainrule.neural.model_of_network import Engine
     from chainrule.neural.tree_model import TreeModel
-    from chainrule.training.options import StreamOptions, TrainingRun
+    from chainrule.training.options import TrainingRun
+    from chainrule.training.stream_options import StreamOptions
 
 
 def _train(
@@ -111,8 +112,9 @@ def _train_tree(
     run: TrainingRun | None = None,
 ) -> tuple[TreeModel, Json]:
     from chainrule.neural.tree_model import TreeModel
-    from chainrule.training.options import StreamOptions, TrainingRun
+    from chainrule.training.options import TrainingRun
     from chainrule.training.run import run_job
+    from chainrule.training.stream_options import StreamOptions
     from chainrule.training.trees import tree_job
 
     network, record = run_job(

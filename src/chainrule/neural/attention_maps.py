@@ -33,7 +33,7 @@ _OfNetworks = NeuralModel | TwoSidedModel | TextEncoder
 Sides = Literal["text", "own past", "source", "target", "target on source"]
 
 
-class Weights(NamedTuple):
+class LayerWeights(NamedTuple):
     """The attention weights of one layer."""
 
     sides: Sides  # what attends to what
@@ -42,7 +42,7 @@ class Weights(NamedTuple):
 
 
 @torch.inference_mode()
-def maps_of_text(model: Scorer | Embedder, tokens: Tokens) -> tuple[Int64[ndarray, " read"], list[Weights]]:
+def maps_of_text(model: Scorer | Embedder, tokens: Tokens) -> tuple[Int64[ndarray, " read"], list[LayerWeights]]:
     """The tokens that the network reads for a text, </s> included, and its attention maps over them.
 
     Raises SettingError if the network has no attention, or the text is longer than its context.
@@ -69,7 +69,7 @@ def maps_of_text(model: Scorer | Embedder, tokens: Tokens) -> tuple[Int64[ndarra
 
 
 @torch.inference_mode()
-def maps_of_pair(model: ConditionalModel, source: Tokens, target: Tokens) -> list[Weights]:
+def maps_of_pair(model: ConditionalModel, source: Tokens, target: Tokens) -> list[LayerWeights]:
     """The maps of a source, with its </s>, and of a target, after </s>. Raises SettingError without attention."""
     network = model.network
     if network.config.attention == "none":
@@ -97,5 +97,5 @@ def _by_layer(recorded: list[Tensor], layers: int) -> list[list[Tensor]]:
     return [recorded[layer::layers] for layer in range(layers)]
 
 
-def _numbered(sides: Sides, maps: list[Tensor]) -> list[Weights]:
-    return [Weights(sides, layer, weights[0].float().cpu().numpy()) for layer, weights in enumerate(maps, 1)]
+def _numbered(sides: Sides, maps: list[Tensor]) -> list[LayerWeights]:
+    return [LayerWeights(sides, layer, weights[0].float().cpu().numpy()) for layer, weights in enumerate(maps, 1)]

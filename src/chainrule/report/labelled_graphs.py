@@ -35,11 +35,11 @@ def labelled_graphs_page(title: str, graphs: Sequence[DrawnGraph]) -> str:
     """HTML in one piece. A label has the same colour in all graphs; a graph of many nodes is not drawn."""
     labels = dict.fromkeys(label for graph in graphs for label, _ in graph.labels)
     colours = {label: _PALETTE[i % len(_PALETTE)] for i, label in enumerate(labels)}
-    drawn = [_drawn(graph, colours) for graph in graphs]
+    drawn = [_graph_values(graph, colours) for graph in graphs]
     return render("labelled_graphs.html.j2", title=title, legend=list(colours.items()), graphs=drawn, palette=_PALETTE)
 
 
-def _drawn(graph: DrawnGraph, colours: dict[str, str]) -> dict[str, Any]:
+def _graph_values(graph: DrawnGraph, colours: dict[str, str]) -> dict[str, Any]:
     """The values that the template needs for a graph."""
     nodes = len(graph.names)
     if nodes > MOST:

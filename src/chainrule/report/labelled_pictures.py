@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
 _PALETTE = [name for name in COLOURS if name.startswith("line-")]
-_SHOWN, _LARGEST = 400, 8  # pixels of the longer side, about; the most that a pixel is magnified
+_SHOWN, _LARGEST_PICTURE = 400, 8  # pixels of the longer side, about; the most that a pixel is magnified
 _TINT = 0.65  # of a label's colour, laid on the picture
-_LEAST = 5e-4  # a share that is shown
+_LEAST_SHARE = 5e-4  # a share that is shown
 
 
 class DrawnPicture(NamedTuple):
@@ -42,11 +42,13 @@ def labelled_pictures_page(title: str, names: Sequence[str], pictures: Sequence[
         "labelled_pictures.html.j2",
         title=title,
         legend=[(name, COLOURS[key].light) for name, key in keys],
-        pictures=[_drawn(picture, names, colours) for picture in pictures],
+        pictures=[_picture_values(picture, names, colours) for picture in pictures],
     )
 
 
-def _drawn(picture: DrawnPicture, names: Sequence[str], colours: Float[ndarray, "labels 3"]) -> dict[str, object]:
+def _picture_values(
+    picture: DrawnPicture, names: Sequence[str], colours: Float[ndarray, "labels 3"]
+) -> dict[str, object]:
     """The values that the template needs for a picture."""
     height, width, _ = picture.pixels.shape
     probabilities = np.exp(picture.log_probs.astype(np.float64))
@@ -60,14 +62,14 @@ def _drawn(picture: DrawnPicture, names: Sequence[str], colours: Float[ndarray, 
         shares = np.bincount(labels.ravel(), minlength=len(names)) / labels.size
     else:
         shares = probabilities[0]
-    magnified = max(1, min(_LARGEST, _SHOWN // max(height, width)))
+    magnified = max(1, min(_LARGEST_PICTURE, _SHOWN // max(height, width)))
     found = sorted(zip(names, shares.tolist(), strict=True), key=lambda pair: -pair[1])
     return {
         "name": picture.name,
         "width": magnified * width,
         "height": magnified * height,
         "maps": maps,
-        "shares": ", ".join(f"{name} {share:.1%}" for name, share in found if share >= _LEAST),
+        "shares": ", ".join(f"{name} {share:.1%}" for name, share in found if share >= _LEAST_SHARE),
     }
 
 

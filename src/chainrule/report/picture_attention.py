@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy import ndarray
 
-_DARK = 0.2  # share of the brightness that is left where nothing is attended to
+_DARKNESS = 0.2  # share of the brightness that is left where nothing is attended to
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +84,7 @@ def lit(picture: UInt8[ndarray, "H W 3"], weights: Float32[ndarray, "rows column
     height, width = picture.shape[:2]
     shares = np.clip(weights / max(float(weights.max()), 1e-9), 0, 1)
     smooth = resized((255 * shares).round().astype(np.uint8)[..., None], height, width) / 255.0
-    return np.asarray(picture * (_DARK + (1 - _DARK) * smooth)).round().astype(np.uint8)
+    return np.asarray(picture * (_DARKNESS + (1 - _DARKNESS) * smooth)).round().astype(np.uint8)
 
 
 def _panels(picture: UInt8[ndarray, "H W 3"], caption: AttendedCaption) -> list[Panel]:

@@ -46,24 +46,26 @@ class TreeDrawing:
 
 def trees_page(heading: str, drawings: Sequence[TreeDrawing], legend: str = "") -> str:
     """A self-contained HTML page without scripts."""
-    return render("trees.html.j2", title=heading, legend=legend, drawings=[_drawn(drawing) for drawing in drawings])
+    return render(
+        "trees.html.j2", title=heading, legend=legend, drawings=[_tree_values(drawing) for drawing in drawings]
+    )
 
 
 def trees_svg(heading: str, drawings: Sequence[TreeDrawing], legend: str = "") -> str:
     """The same trees as one SVG, one below the other."""
     drawn, top = [], float(HEAD)
     for drawing in drawings:
-        own = _drawn(drawing)
+        own = _tree_values(drawing)
         drawn.append({**own, "top": top})
         top += own["height"]
     width = max([480.0, 2 * MARGIN + LETTER * max(len(heading), len(legend)), *(own["width"] for own in drawn)])
     return render("trees.svg.j2", title=heading, legend=legend, width=width, height=top + MARGIN, drawings=drawn)
 
 
-def _drawn(drawing: TreeDrawing) -> dict[str, Any]:
+def _tree_values(drawing: TreeDrawing) -> dict[str, Any]:
     """The values that the template needs: boxes and lines, from the corner of the drawing."""
     tree, nodes = drawing.tree, drawing.nodes
-    texts = [_short(legible(word)) if word is not None else "" for word in tree.words]
+    texts = [_short_label(legible(word)) if word is not None else "" for word in tree.words]
     widths = [
         max(LETTER * (max(cell_len(text), 0.85 * cell_len(node.note)) + 2), 34.0)
         for text, node in zip(texts, nodes, strict=True)
@@ -138,5 +140,5 @@ def _extra_room(tree: Tree, widths: Sequence[float]) -> list[float]:
     return room
 
 
-def _short(text: str) -> str:
+def _short_label(text: str) -> str:
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from chainrule.neural.encoders.directions import SeparateDirections
     from chainrule.neural.network import Network
     from chainrule.training.job import Setup, TrainingJob
-    from chainrule.training.options import StreamOptions
+    from chainrule.training.stream_options import StreamOptions
 
 _SPAN_END, _LONGEST_SPAN = 0.2, 10  # words: lengths are geometric, as in Joshi 2020
 _MEAN_SPAN = (1 - (1 - _SPAN_END) ** _LONGEST_SPAN) / _SPAN_END

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from chainrule.neural.network import Network
     from chainrule.neural.sentence_pairs import NextSentence
     from chainrule.training.job import Setup, TrainingJob
-    from chainrule.training.options import StreamOptions
+    from chainrule.training.stream_options import StreamOptions
 
 _VALIDATION, _TRAINING = 0, 1  # the uses of random numbers
 _BATCH_TOKENS = 1 << 13

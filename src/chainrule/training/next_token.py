@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
     from chainrule.neural.config import NetworkConfig
     from chainrule.neural.network import Network
+    from chainrule.training.heldout_text import Validation
     from chainrule.training.job import Setup, TrainingJob
     from chainrule.training.objective import ValidationResult
-    from chainrule.training.options import StreamOptions
-    from chainrule.training.validation import Validation
+    from chainrule.training.stream_options import StreamOptions
 
 _RESET_CHANCE = 1 / 64  # that a row starts from a fresh state at a step
 

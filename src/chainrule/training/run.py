@@ -23,12 +23,13 @@ from chainrule.training.machine import Machine, explain_out_of_memory, machine_f
 from chainrule.training.masked import two_sided_job
 from chainrule.training.next_sentence import next_sentence_job
 from chainrule.training.next_token import next_token_job
-from chainrule.training.options import StreamOptions, TrainingRun
+from chainrule.training.options import TrainingRun
 from chainrule.training.processes import Processes, join_processes, leave_processes
 from chainrule.training.recomputing import keep_activations, recompute_activations
 from chainrule.training.reports import Log, Report
 from chainrule.training.resume_check import check_same, open_checkpoint
 from chainrule.training.run_record import run_record, validate_finally
+from chainrule.training.stream_options import StreamOptions
 from chainrule.training.timetable import Timetable
 from chainrule.training.trainer import Trainer
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from chainrule.neural.encoders.transformer import Transformer
     from chainrule.training.job import Setup
     from chainrule.training.objective import Objective
-    from chainrule.training.options import StreamOptions
+    from chainrule.training.stream_options import StreamOptions
 
 _CHUNK = 1 << 22  # tokens
 _SHORT = 4  # documents are short if more of them fit into a context

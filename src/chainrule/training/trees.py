@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
     from chainrule.neural.config.tree import TreeConfig
     from chainrule.structures.tree_text import TreeSteps
+    from chainrule.training.heldout_text import Validation
     from chainrule.training.job import Setup
-    from chainrule.training.options import StreamOptions
-    from chainrule.training.validation import Validation
+    from chainrule.training.stream_options import StreamOptions
 
 _BATCH, _RATE, _WARM_UP = 32, 3e-3, 100
 _MAX_TOKENS = 1 << 14  # that the network reads at once

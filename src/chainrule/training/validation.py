@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,19 +22,6 @@ if TYPE_CHECKING:
 
 _BATCH_TOKENS = 1 << 13
 _SAMPLE_BLOCKS = 2  # at least, in each row of a sample with a carried state
-
-
-@dataclass(frozen=True, kw_only=True)
-class Validation:
-    """A text to validate on. spelling: the cost of spelling its unknown tokens, which only bits per byte include."""
-
-    stream: Int32[ndarray, " tokens"]
-    bytes: int
-    spelling: float = 0.0  # nats
-
-    def bits_per_byte(self, loss: float) -> float:
-        """loss: nats per token."""
-        return (loss * self.stream.size + self.spelling) / math.log(2) / max(1, self.bytes)
 
 
 @torch.no_grad()

@@ -11,7 +11,7 @@ from chainrule.base.jit import kernel
 
 Array = NDArray[Any]
 
-_START, _FACTOR = np.uint32(2166136261), np.uint32(16777619)  # FNV-1a's
+_START, _FNV_FACTOR = np.uint32(2166136261), np.uint32(16777619)  # FNV-1a's
 _SIGN, _UPPER = np.uint32(0x80), np.uint32(0xFFFFFF00)
 
 
@@ -30,7 +30,7 @@ def ngram_buckets(text: Array, start: int, stop: int, shortest: int, longest: in
         while j < stop and length <= longest:
             while True:
                 byte = np.uint32(text[j])
-                hashed = np.uint32(hashed ^ (byte | _UPPER if byte & _SIGN else byte)) * _FACTOR
+                hashed = np.uint32(hashed ^ (byte | _UPPER if byte & _SIGN else byte)) * _FNV_FACTOR
                 j += 1
                 if j == stop or text[j] & 0xC0 != 0x80:
                     break

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from chainrule.applications.chat.chat_model import CHAT_LIMITS, CHAT_SAMPLING, Answer
+from chainrule.applications.chat.chat_model import CHAT_LIMITS, Answer
 from chainrule.applications.chat.messages import Message, as_messages, exchanges, split_system
+from chainrule.applications.chat_config import CHAT_SAMPLING
 from chainrule.decoding.text_decoder import TextDecoder
 from chainrule.errors import SettingError
 from chainrule.text.turns import source_of_turns
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from chainrule.api.conditional.pair_generator import PairGenerator
     from chainrule.decoding.limits import Limits
-    from chainrule.decoding.sampling import SamplingConfig
+    from chainrule.decoding.sampling_config import SamplingConfig
 
 _NOTHING = np.empty(0, np.int32)
 

@@ -10,7 +10,7 @@ from chainrule.api.conditional.search_sources import BATCH, search_sources
 from chainrule.decoding.beam import Hypothesis, search
 from chainrule.decoding.beam_config import BeamConfig
 from chainrule.decoding.limits import Limits, constraints_for
-from chainrule.decoding.sampling import Sample, SamplingConfig, sample
+from chainrule.decoding.sampling import Sample, sample
 from chainrule.decoding.search_tree import SearchTree, with_greedy
 from chainrule.errors import SettingError
 from chainrule.text.long_sources import Shortened, shorten
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from chainrule.base.progress import Progress
     from chainrule.decoding.batch import Ending
     from chainrule.decoding.constraints import Constraints
+    from chainrule.decoding.sampling_config import SamplingConfig
     from chainrule.neural.conditional_model import ConditionalModel
     from chainrule.text.tokenizer import Tokenizer
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from chainrule.applications.prompting.choices import ChoiceScores, choice_log_probs, filled_log_probs
 from chainrule.decoding.limits import Limits, possible_stops
-from chainrule.decoding.sampling import GREEDY
+from chainrule.decoding.sampling_config import GREEDY
 from chainrule.decoding.text_decoder import TextDecoder
 from chainrule.families.table import FAMILIES
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from chainrule.applications.chat.chat_model import ChatModel
     from chainrule.decoding.beam_config import BeamConfig
     from chainrule.decoding.limits import Limits
-    from chainrule.decoding.sampling import SamplingConfig
+    from chainrule.decoding.sampling_config import SamplingConfig
     from chainrule.decoding.search_tree import SearchTree
     from chainrule.evaluation.measurement import Measurement
     from chainrule.text.corpus import Paths, Source

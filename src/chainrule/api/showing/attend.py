@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Mapping, Sequence
 
-    from chainrule.neural.attention_maps import Weights
+    from chainrule.neural.attention_maps import LayerWeights
 
 _DRAWN = {".html": attention_page, ".svg": attention_svg}
 
@@ -112,7 +112,7 @@ def _of_text(model: Model, text: str) -> AttentionMaps:
     return AttentionMaps(text, _titled(maps, {"text": (tokens, tokens), "own past": (tokens, tokens)}))
 
 
-def _titled(maps: list[Weights], sides: Mapping[str, tuple[Sequence[str], Sequence[str]]]) -> list[AttentionMap]:
+def _titled(maps: list[LayerWeights], sides: Mapping[str, tuple[Sequence[str], Sequence[str]]]) -> list[AttentionMap]:
     return [
         AttentionMap(
             title=f"{layer.sides}, layer {layer.layer}",

@@ -34,7 +34,8 @@ from chainrule.text.tokenizer import encoded_stream
 from chainrule.text.tokenizer_config import TokenizerConfig, as_config
 from chainrule.text.words import begins_word
 from chainrule.training.config import TrainingConfig
-from chainrule.training.options import StreamOptions, vectors_name
+from chainrule.training.options import vectors_name
+from chainrule.training.stream_options import StreamOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from chainrule.training.pairs import TokenPairs
 
 DISCRIMINATOR = "discriminator"  # of checkpoints, in the folder of the run
-_RATE = 3e-4  # of AdamW: a tenth of the first phase's
+_ADVERSARIAL_RATE = 3e-4  # of AdamW: a tenth of the first phase's
 
 
 def check_discriminator(config: CaptionConfig, weight: float) -> None:
@@ -47,7 +47,12 @@ def train_judged(
     from chainrule.training.run import run_job
 
     settled = replace(
-        training, valid_share=0, optimiser="adamw", learning_rate=_RATE, matrix_learning_rate=None, **quarter(training)
+        training,
+        valid_share=0,
+        optimiser="adamw",
+        learning_rate=_ADVERSARIAL_RATE,
+        matrix_learning_rate=None,
+        **quarter(training),
     )
     job = adversarial_job(lambda: copy.deepcopy(network), pairs, settled, origin, weight=weight)
     folder = None if run.folder is None else run.folder / DISCRIMINATOR

@@ -10,7 +10,7 @@ import numpy as np
 from chainrule.api.ids_file import ids_file
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.vectors.cooccurrence_matrix import Together
-from chainrule.api.vectors.train_vectors import WORDS, read_words
+from chainrule.api.vectors.read_words import WORDS, read_words
 from chainrule.text.corpus import source_of
 from chainrule.text.tokenizer_config import TokenizerConfig, as_config
 from chainrule.text.vocabulary_kernels import FIRST_ORDINARY

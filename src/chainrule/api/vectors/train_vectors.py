@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -13,9 +12,9 @@ import numpy as np
 
 from chainrule.api.ids_file import ids_file
 from chainrule.api.progress_line import ProgressLine, ProgressOption, callback, shows_progress
-from chainrule.api.tokenizers import tokenized
 from chainrule.api.training_record import circumstances
 from chainrule.api.vectors.cooccurrence_matrix import Together
+from chainrule.api.vectors.read_words import WORDS, count_words, read_words
 from chainrule.api.vectors.vectors_checkpoint import VectorsCheckpoint, open_checkpoint, save_checkpoint
 from chainrule.api.vectors.word_vectors import FAMILY, WordVectors
 from chainrule.base.memory import check_fits
@@ -25,7 +24,7 @@ from chainrule.text.corpus import source_of
 from chainrule.text.prepare_tokenizer import keep_tokens
 from chainrule.text.splitters import splitter_named
 from chainrule.text.tokenizer import Tokenizer
-from chainrule.text.tokenizer_config import LEARNED, TokenizerConfig, as_config
+from chainrule.text.tokenizer_config import TokenizerConfig, as_config
 from chainrule.text.vocabulary import Vocabulary
 from chainrule.text.vocabulary_kernels import FIRST_ORDINARY
 from chainrule.training.interruptions import interruptions
@@ -36,9 +35,10 @@ from chainrule.vectors.training import VectorsTraining, ngrams_of, training_on_c
 from chainrule.vectors.training_text import TrainingText
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable
 
-    from jaxtyping import Int32, Int64
+    from jaxtyping import Int64
     from numpy import ndarray
 
     from chainrule.base.progress import Progress
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from chainrule.vectors.cooccurrences import Cooccurrences
     from chainrule.vectors.training import VectorsReport
 
-WORDS = TokenizerConfig(kind="word", min_count=5)  # word2vec.c's least count
 _CHECKPOINT_SECONDS = 120.0  # seconds between checkpoints
 
 
@@ -109,22 +108,6 @@ def remove_finished(folder: Path) -> None:
     remove_checkpoints(folder)
 
 
-def read_words(
-    source: Source, tokenizer: TokenizerConfig, markers: Markers, progress: Progress, file: Any = None
-) -> tuple[Tokenizer, Int32[ndarray, " tokens"]]:
-    """Encodes a text as ids of words, numbered from the most frequent on. Raises TextError, SettingError."""
-    if os.fspath(tokenizer.kind) in LEARNED:
-        raise SettingError(
-            f"{tokenizer.kind} splits words into pieces, but vectors are of whole words; choose word or whitespace"
-        )
-    learner, stream, _ = tokenized(source, tokenizer, markers, progress, file=file)
-    tokens = learner.vocabulary.tokens()
-    counts = _counts(stream, len(tokens))
-    order = FIRST_ORDINARY + np.argsort(-counts[FIRST_ORDINARY:], kind="stable")
-    ordered = keep_tokens([tokens[token] for token in order.tolist()], learner, stream)
-    return ordered.tokenizer, ordered.stream
-
-
 class _Material(NamedTuple):
     """Training data. counts: how often each word occurs. record: of the data, for the model's record."""
 
@@ -158,7 +141,7 @@ def _counted(together: Together, config: VectorsConfig, tokenizer: TokenizerConf
 def _read(source: Source, tokenizer: TokenizerConfig, markers: Markers, progress: Progress, file: Any) -> _Material:
     """A text as training data. Raises TextError, SettingError."""
     learner, stream = read_words(source, tokenizer, markers, progress, file)
-    counts = _counts(stream, len(learner.vocabulary))
+    counts = count_words(stream, len(learner.vocabulary))
     words = learner.vocabulary.tokens()[FIRST_ORDINARY:]
     seen = counts[FIRST_ORDINARY:] > 0  # a vocabulary that was given may have words that do not occur
     words, own = words[: int(seen.sum())], counts[FIRST_ORDINARY:][: int(seen.sum())]
@@ -173,14 +156,6 @@ def _read(source: Source, tokenizer: TokenizerConfig, markers: Markers, progress
         "unknown_tokens": unknown,
     }
     return _Material(learner, own, text, _digest(text), record)
-
-
-def _counts(stream: Int32[ndarray, " tokens"], size: int) -> ndarray:
-    """How often each token occurs."""
-    counts = np.zeros(size, np.int64)
-    for start in range(0, stream.size, 1 << 22):  # np.bincount copies its input
-        counts += np.bincount(stream[start : start + (1 << 22)], minlength=size)
-    return counts
 
 
 def _digest(text: TrainingText) -> str:

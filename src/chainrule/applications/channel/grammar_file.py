@@ -11,8 +11,8 @@ from chainrule.errors import ModelFormatError, SettingError
 if TYPE_CHECKING:
     from pathlib import Path
 
-_KIND = "chainrule_grammar"
-_EXPECTED = "a channel written by chainrule train channel --grammar"
+_GRAMMAR_KIND = "chainrule_grammar"
+_EXPECTED_GRAMMAR = "a channel written by chainrule train channel --grammar"
 
 
 def write_grammar(channel: GrammarChannel, path: Path, record: dict[str, Any]) -> None:
@@ -24,26 +24,26 @@ def write_grammar(channel: GrammarChannel, path: Path, record: dict[str, Any]) -
         "uncapitalised": channel.uncapitalised,
         "rules": [list(rule) for rule in channel.rules],
     }
-    write_object(path, _KIND, content)
+    write_object(path, _GRAMMAR_KIND, content)
 
 
 def read_grammar(path: Path) -> GrammarChannel:
     """Raises ModelFormatError, which names the file and the rule."""
-    content = read_object(path, _KIND, _EXPECTED)
+    content = read_object(path, _GRAMMAR_KIND, _EXPECTED_GRAMMAR)
     rules, shares = content.get("rules"), [content.get("inflected"), content.get("uncapitalised")]
     if not isinstance(rules, list) or not all(type(share) in (int, float) for share in shares):
-        raise ModelFormatError(f"{path}: rules, inflected or uncapitalised are missing; expected {_EXPECTED}")
+        raise ModelFormatError(f"{path}: rules, inflected or uncapitalised are missing; expected {_EXPECTED_GRAMMAR}")
     try:
         return GrammarChannel(
             str(content.get("name")),
-            tuple(_rule(rule, path, i) for i, rule in enumerate(rules)),
+            tuple(_word_rule(rule, path, i) for i, rule in enumerate(rules)),
             *(float(share) for share in shares if share is not None),
         )
     except (SettingError, OverflowError) as error:
         raise ModelFormatError(f"{path}: {error}") from None
 
 
-def _rule(rule: Any, path: Path, i: int) -> WordRule:
+def _word_rule(rule: Any, path: Path, i: int) -> WordRule:
     match rule:
         case [str(meant), str(written), float(prob)]:
             return WordRule(meant, written, prob)

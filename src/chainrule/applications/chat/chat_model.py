@@ -10,9 +10,9 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from chainrule.applications.chat.messages import Message, as_messages, exchanges, split_system
+from chainrule.applications.chat_config import CHAT_SAMPLING
 from chainrule.applications.last_prompt import LastPrompt
 from chainrule.decoding.limits import Limits
-from chainrule.decoding.sampling import SamplingConfig
 from chainrule.errors import SettingError
 
 if TYPE_CHECKING:
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
     from chainrule.applications.chat.rendering import ChatFormat
     from chainrule.decoding.batch import Ending
+    from chainrule.decoding.sampling_config import SamplingConfig
     from chainrule.decoding.text_decoder import Piece, TextDecoder
 
     Tokens = Int32[ndarray, " T"]
 
-CHAT_SAMPLING = SamplingConfig(temperature=0.7, top_p=0.9)
 CHAT_LIMITS = Limits(max_tokens=512)
 _DROPPED_TOGETHER = 4  # exchanges, so that a conversation longer than the context is not read anew at every turn
 

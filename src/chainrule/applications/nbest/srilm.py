@@ -56,7 +56,7 @@ def read_srilm_list(name: str, progress: Progress) -> NBestList:
         raise TextError(f"{name}: the list has no hypothesis; remove the file, or give it one")
     rows = [_bytelog_row(line) if is_bytelog else _log10_row(line) for line in lines]
     scores = {score: tuple(row[1][score] for row in rows) for score in rows[0][1]}
-    return NBestList(_id(name), tuple(row[0] for row in rows), scores, name)
+    return NBestList(_srilm_id(name), tuple(row[0] for row in rows), scores, name)
 
 
 def write_srilm_list(
@@ -107,7 +107,7 @@ def _words(words: list[str]) -> str:
     return " ".join(word for word in words if word not in _NOT_WORDS)
 
 
-def _id(name: str) -> str:
+def _srilm_id(name: str) -> str:
     path = Path(name)
     while path.suffix in (*COMPRESSIONS, ".nbest", ".score", ".txt"):
         path = path.with_suffix("")

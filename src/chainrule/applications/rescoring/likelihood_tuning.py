@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 VARIANCE = 100.0  # of the prior, for features divided by their standard deviation
 _STEPS = 100
-_LEAST_GAIN = 1e-10  # nats for each list
+_LEAST_LIKELIHOOD_GAIN = 1e-10  # nats for each list
 
 
 def most_likely(
@@ -47,7 +47,7 @@ def most_likely(
         weights = weights + rate * direction
         gain, here = there - here, there
         progress("tuning", step + 1, None)
-        if gain < _LEAST_GAIN * oracles.size:
+        if gain < _LEAST_LIKELIHOOD_GAIN * oracles.size:
             break
     return weights / spreads
 

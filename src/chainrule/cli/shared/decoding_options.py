@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from chainrule.decoding.beam_config import BeamConfig
     from chainrule.decoding.limits import Limits
-    from chainrule.decoding.sampling import SamplingConfig
+    from chainrule.decoding.sampling_config import SamplingConfig
 
 _LIMITS = Group("Limits", sort_key=1)
 _SAMPLING = Group("Sampling", sort_key=2)
@@ -85,7 +85,7 @@ class SamplingOptions:
 
     def config(self) -> SamplingConfig:
         """Raises SettingError."""
-        from chainrule.decoding.sampling import SamplingConfig
+        from chainrule.decoding.sampling_config import SamplingConfig
 
         return SamplingConfig(**_given(self))
 

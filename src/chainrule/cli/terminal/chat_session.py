@@ -6,10 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from chainrule.applications.chat.chat_model import CHAT_SAMPLING
 from chainrule.applications.chat.messages import Message
+from chainrule.applications.chat_config import CHAT_SAMPLING
 from chainrule.cli.shared.screen import count_of
-from chainrule.decoding.sampling import SamplingConfig
+from chainrule.decoding.sampling_config import SamplingConfig
 from chainrule.errors import SettingError
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from chainrule.cli.train.training_screen import TrainingScreen, note_untrained, 
 from chainrule.neural.config import settings_of
 from chainrule.neural.config.conditional import Reads  # a flag
 from chainrule.training.config import TrainingConfig
-from chainrule.training.resume_check import differences
+from chainrule.training.settings_differences import differences
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -19,7 +19,7 @@ from chainrule.cli.train.neural import Resume
 from chainrule.cli.train.training_screen import TrainingScreen
 from chainrule.errors import OutputError
 from chainrule.training.finetuning_config import FineTuningConfig
-from chainrule.training.resume_check import differences
+from chainrule.training.settings_differences import differences
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 else:
     FineTuningFlags = flags_of(FineTuningConfig)
 
-DEFAULT_TRAINING = FineTuningFlags()
+DEFAULT_FINE_TUNING = FineTuningFlags()
 _CONFUSED = 10  # pairs of labels shown
 _UNSEEN = 5  # labels named
 _LABELS = 30  # with more, only --json reports each
@@ -67,7 +67,7 @@ def finetune(
         Parameter(negative=(), help="Label pairs of sentences: first, tab, second, tab, label; or .jsonl with these."),
     ] = False,
     resume: Resume = False,
-    training: FineTuningFlags = DEFAULT_TRAINING,
+    training: FineTuningFlags = DEFAULT_FINE_TUNING,
     markers: ModelMarkerRule = None,
     overwrite: Overwrite = False,
     json: Json = False,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from chainrule.cli.shared.screen import count_of, note, print_json, progress_bar
 from chainrule.errors import SettingError
-from chainrule.training.resume_check import differences
+from chainrule.training.settings_differences import differences
 
 if TYPE_CHECKING:
     from collections.abc import Callable

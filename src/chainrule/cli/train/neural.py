@@ -44,7 +44,7 @@ from chainrule.neural.config import preset as preset_named
 from chainrule.neural.config.tree import TreeConfig
 from chainrule.training.config import TrainingConfig
 from chainrule.training.options import vectors_name
-from chainrule.training.resume_check import differences
+from chainrule.training.settings_differences import differences
 
 if TYPE_CHECKING:
     from collections.abc import Callable

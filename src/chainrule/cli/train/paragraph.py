@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 else:
     ParagraphFlags = flags_of_any([CaptionConfig], without=("decoder",))
 
-DEFAULT_NETWORK = ParagraphFlags()
+DEFAULT_PARAGRAPH = ParagraphFlags()
 
 
 def paragraph(
@@ -65,7 +65,7 @@ def paragraph(
     output: Output,
     resume: Resume = False,
     training: TrainingFlags = DEFAULT_TRAINING,
-    network: ParagraphFlags = DEFAULT_NETWORK,
+    network: ParagraphFlags = DEFAULT_PARAGRAPH,
     tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
     markers: MarkerRule = "error",
     overwrite: Overwrite = False,

@@ -32,7 +32,7 @@ from chainrule.cli.shared.texts import (
 from chainrule.cli.train.finished_run import continues_run, data_differences, report_finished_run, text_differences
 from chainrule.cli.train.flags import flags_of, given_settings
 from chainrule.cli.train.training_screen import TrainingScreen
-from chainrule.training.resume_check import differences
+from chainrule.training.settings_differences import differences
 from chainrule.vectors.config import VectorsConfig
 
 if TYPE_CHECKING:
@@ -79,7 +79,8 @@ def vectors(
     co-occurrences that were counted before.
     """
     from chainrule.api.vectors.cooccurrence_matrix import Together, read_together
-    from chainrule.api.vectors.train_vectors import WORDS, remove_finished, train_vectors
+    from chainrule.api.vectors.read_words import WORDS
+    from chainrule.api.vectors.train_vectors import remove_finished, train_vectors
     from chainrule.storage.model_folder import check_target
 
     given = given_settings(settings)
@@ -125,7 +126,7 @@ def _report_finished(
 ) -> None:
     """Prints that a run has ended. source: a text, or a file of co-occurrences. Raises SettingError if it differs."""
     from chainrule.api.vectors.cooccurrence_matrix import read_together
-    from chainrule.api.vectors.train_vectors import WORDS
+    from chainrule.api.vectors.read_words import WORDS
     from chainrule.api.vectors.word_vectors import FAMILY
 
     def changes(before: dict[str, Any]) -> list[str]:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from chainrule.neural.encoders.recurrent import LayerState
 
 
-class _State(NamedTuple):
+class _ParagraphState(NamedTuple):
     """sentences: of the sentence network. topic: of the current sentence, (B, D). words: of the word network."""
 
     sentences: tuple[LayerState, ...]
@@ -62,11 +62,11 @@ class HierarchicalDecoder(nn.Module):
         """As `Decoder.keys_and_values`."""
         return self.words.keys_and_values(memory)
 
-    def start(self, source: Source) -> _State:
+    def start(self, source: Source) -> _ParagraphState:
         """As `Decoder.start`."""
         words = self.words.start(source)
         topic = source.memory.new_zeros(len(source.rows), self.width)
-        return _State(self.sentences.start(len(source.rows)), topic, tuple(words))
+        return _ParagraphState(self.sentences.start(len(source.rows)), topic, tuple(words))
 
     def forward(
         self, x: Float[Tensor, "B T D+1"], state: State, starts: Bool[Tensor, "B T"] | None, source: Source
@@ -74,7 +74,7 @@ class HierarchicalDecoder(nn.Module):
         """As `Decoder`; from the start, without a state, there is none afterwards."""
         if state is None and starts is None and not self.words.feeds and source.weights_out is None:
             return self._read_by_sentence(x, source), None
-        current = self.start(source) if state is None else _State(*cast("tuple", state))  # type: ignore[type-arg]
+        current = self.start(source) if state is None else _ParagraphState(*cast("tuple", state))  # type: ignore[type-arg]
         steps = []
         for time in range(x.shape[1]):
             if starts is not None:
@@ -113,7 +113,7 @@ class HierarchicalDecoder(nn.Module):
         assert hidden is not None
         return hidden
 
-    def _next_sentence(self, state: _State, source: Source) -> _State:
+    def _next_sentence(self, state: _ParagraphState, source: Source) -> _ParagraphState:
         """The state of all rows, if each began a sentence now."""
         layers, *others = cast("tuple[tuple[LayerState, ...], Tensor, Tensor]", state.words)
         read = torch.cat((source.summary[source.rows], layers[-1][0]), 1)
@@ -121,10 +121,10 @@ class HierarchicalDecoder(nn.Module):
         topic = torch.tanh(self.topic(hidden[:, 0]))
         vectors = iter(torch.tanh(self.first(topic)).chunk(self.first.out_features // self.width, 1))
         first = tuple(tuple(next(vectors) for _ in layer) for layer in layers)
-        return _State(sentences, topic, (first, *others))
+        return _ParagraphState(sentences, topic, (first, *others))
 
 
-def _chosen(rows: Bool[Tensor, " B"], new: _State, old: _State) -> _State:
+def _chosen(rows: Bool[Tensor, " B"], new: _ParagraphState, old: _ParagraphState) -> _ParagraphState:
     """The old state with some rows of the new one."""
 
     def chosen(one: State, other: State) -> State:
@@ -134,4 +134,4 @@ def _chosen(rows: Bool[Tensor, " B"], new: _State, old: _State) -> _State:
         pairs = zip(cast("tuple[State, ...]", one), cast("tuple[State, ...]", other), strict=True)
         return tuple(chosen(*pair) for pair in pairs)
 
-    return _State(*cast("tuple", chosen(tuple(new), tuple(old))))  # type: ignore[type-arg]
+    return _ParagraphState(*cast("tuple", chosen(tuple(new), tuple(old))))  # type: ignore[type-arg]

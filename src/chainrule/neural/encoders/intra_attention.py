@@ -14,7 +14,7 @@ from torch import Tensor, nn
 if TYPE_CHECKING:
     from jaxtyping import Float
 
-    State = tuple[Tensor, Tensor, Tensor, Tensor]
+    IntraAttentionState = tuple[Tensor, Tensor, Tensor, Tensor]
 
 
 class IntraAttentionLSTM(nn.Module):
@@ -45,7 +45,7 @@ class IntraAttentionLSTM(nn.Module):
         for weight in self.parameters():
             nn.init.uniform_(weight, -1 / math.sqrt(width), 1 / math.sqrt(width))
 
-    def start(self, rows: int) -> State:
+    def start(self, rows: int) -> IntraAttentionState:
         """The summary, the kept hidden states and cells, and how many of them there are: nothing, as zeros."""
         zeros = self.score.new_zeros
         kept = self.span * self.width
@@ -54,10 +54,10 @@ class IntraAttentionLSTM(nn.Module):
     def forward(
         self,
         x: Float[Tensor, "B T E"],
-        state: State,
+        state: IntraAttentionState,
         weights_out: list[Tensor] | None = None,
         gates_out: list[dict[str, Tensor]] | None = None,
-    ) -> tuple[Float[Tensor, "B T D"], State]:
+    ) -> tuple[Float[Tensor, "B T D"], IntraAttentionState]:
         """The hidden states, and the state after them.
 
         weights_out: where to put the attention of each step, (B, S), the latest state last. gates_out: where to put

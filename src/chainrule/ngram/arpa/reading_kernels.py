@@ -13,7 +13,15 @@ from numpy.typing import NDArray
 
 from chainrule.base.intrinsics import eight_bytes, trailing_zeros
 from chainrule.base.jit import kernel
-from chainrule.ngram.arpa.number_kernels import is_inside_word, number_from
+from chainrule.ngram.arpa.number_kernels import (
+    _NEWLINE,
+    _RETURN,
+    _SPACE,
+    _TAB,
+    _TOP_BITS,
+    is_inside_word,
+    number_from,
+)
 from chainrule.protocol import BEGIN, UNKNOWN
 from chainrule.text.vocabulary_kernels import HASH_FACTOR, HASH_START, find_token, mixed
 
@@ -26,7 +34,6 @@ MAX_BACKOFF, MIN_BACKOFF = 38.0, -1e30
 
 _LOG_10 = math.log(10)
 _LOG10_OF_ZERO = -99.0  # SRILM's convention
-_NEWLINE, _RETURN, _TAB, _SPACE = 10, 13, 9, 32
 
 # A cache of the ids of words of at most _SHORT bytes; its keys are these bytes, with the length in the top byte.
 _SHORT, CACHE_BITS = 7, 13
@@ -35,7 +42,7 @@ _LENGTH_SHIFT, _SPREAD, _CACHE_SHIFT = (
     np.uint64(0x9E3779B97F4A7C15),
     np.uint64(64 - CACHE_BITS),
 )
-_ONES, _TOP_BITS = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
+_ONES = np.uint64(0x0101010101010101)
 _ABOVE_SPACES = _ONES * np.uint64(_SPACE + 1)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chainrule.base.jit import allocating_kernel, kernel
-from chainrule.ngram.compact.bits_kernels import SAMPLE_SHIFT, read_bits, read_inside, read_pair, width_of
+from chainrule.ngram.compact.bits_kernels import _SHIFT32, SAMPLE_SHIFT, read_bits, read_inside, read_pair, width_of
 from chainrule.ngram.trie.query_kernels import NO_NODE
 from chainrule.protocol import BEGIN, END
 
@@ -43,7 +43,6 @@ _SCALE_STEP, _LARGEST_SCALE = 2.0**-18, 2.0
 _BLOCK = 1 << 10  # tokens that go through one order before the next
 _BEGIN_NODE = 1 + BEGIN
 _LOW32 = np.uint64(0xFFFFFFFF)
-_SHIFT32 = np.uint64(32)
 
 
 @kernel

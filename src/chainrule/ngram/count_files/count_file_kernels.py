@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from chainrule.base.jit import allocating_kernel, kernel
 from chainrule.ngram.trie.sorting_kernels import POSITION_BITS
 from chainrule.protocol import BEGIN, END, UNKNOWN
 
-Array = NDArray[Any]
+if TYPE_CHECKING:
+    from chainrule.ngram.trie.assembly_kernels import Array
 
 # The status that parse_counts returns first; an error is about the line that begins at the index it returns last.
 OK, NO_COUNT, NEGATIVE, TOO_LARGE, NO_WORDS, TOO_MANY_WORDS, MISPLACED = range(7)

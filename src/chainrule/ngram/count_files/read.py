@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from jaxtyping import Int, Int32, Int64, UInt8
     from numpy import ndarray
 
-TASK = "reading counts"
+READING = "reading counts"
 SORTING = "sorting counts"
 BLOCK_BYTES = 1 << 22  # also the longest possible line
 _MAX_SUM = 1 << 62
@@ -136,7 +136,7 @@ def _blocks(names: Sequence[str], digests: dict[str, str], progress: Progress) -
                 buffer = np.empty(len(rest) + BLOCK_BYTES, np.uint8)
                 buffer[: len(rest)] = np.frombuffer(rest, np.uint8)
                 size = stream.fill(buffer[len(rest) :])
-                progress(TASK, before + stream.position, total or None)
+                progress(READING, before + stream.position, total or None)
                 filled = buffer[: len(rest) + size]
                 data = filled.tobytes()
                 cut = data.rfind(b"\n") + 1 if size else len(data)

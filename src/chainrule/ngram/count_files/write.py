@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from chainrule.ngram.counting.counts import Counts
     from chainrule.text.vocabulary import Vocabulary
 
-TASK = "writing counts"
+WRITING = "writing counts"
 _BATCH = 1 << 16  # n-grams that a thread writes at once
 _MIN_BUFFER = 1 << 20
 
@@ -55,11 +55,11 @@ def write_counts_file(
             for parts in map_in_order(
                 write_batch, itertools.pairwise([*range(level.start, level.stop, _BATCH), level.stop])
             ):
-                progress(TASK, done, total)
+                progress(WRITING, done, total)
                 file.writelines(parts)
                 done += _BATCH
                 release_pages()
-    progress(TASK, total, total)
+    progress(WRITING, total, total)
     return sum(int(np.count_nonzero(part)) for part in parts_released(node_counts[1:]))
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from jaxtyping import Int, Int32, Int64, Shaped
     from numpy import ndarray
 
-TASK = "merging counts"
+MERGING = "merging counts"
 _CHUNK_BYTES = 1000  # of memory for an n-gram of a chunk, since several are merged or wait to be written
 _MIN_CHUNK = 1 << 12  # n-grams
 _MAX_CONTEXTS = 1 << 30  # of a chunk, whose keys have 31 bits for a context
@@ -99,7 +99,7 @@ class _Merge:
             release_pages()
             release_freed_memory()
             share = (stop - contexts.start) / (contexts.stop - contexts.start)
-            progress(TASK, order - 2 + share, self.runs[0].order - 1)
+            progress(MERGING, order - 2 + share, self.runs[0].order - 1)
         self.level_sizes.append(self.nodes.size - before)
         self.merged = [array.finish() for array in following]
 

@@ -6,14 +6,14 @@ as the n-grams of a level do.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from chainrule.base.jit import kernel
 
-Array = NDArray[Any]
+if TYPE_CHECKING:
+    from chainrule.ngram.trie.assembly_kernels import Array
 
 WORD_BITS = 32
 

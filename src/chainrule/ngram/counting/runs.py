@@ -15,7 +15,8 @@ from chainrule.base.ownership import Owned
 from chainrule.base.progress import Progress, silent
 from chainrule.base.scratch import GrowingArray, check_disk_room, release_pages, scratch_folder
 from chainrule.errors import EstimationError
-from chainrule.ngram.counting.count import TASK, count_ngrams
+from chainrule.ngram.counting.count import TASK as COUNTING
+from chainrule.ngram.counting.count import count_ngrams
 from chainrule.ngram.counting.counts import Counts
 from chainrule.ngram.counting.disk_plan import DiskPlan
 from chainrule.ngram.counting.memory_estimate import ExpectedNgrams, expected_ngrams
@@ -80,18 +81,18 @@ def count_in_runs(
     runs = []
     release_freed_memory()
     for start, stop in _run_edges(stream, plan.run_tokens):
-        progress(TASK, start, stream.size)
+        progress(COUNTING, start, stream.size)
         part, _ = padded(stream[start:stop].copy(), extra_begins)
         owned = Owned(part)
         del part
 
         def report(task: str, done: float, total: float | None, start: int = start, size: int = stop - start) -> None:
-            progress(TASK, start + size * done / (total or 1), stream.size)
+            progress(COUNTING, start + size * done / (total or 1), stream.size)
 
         runs.append(_on_disk(count_ngrams(owned, vocabulary_size, order, report), index, count_type))
         release_pages()
         release_freed_memory()
-    progress(TASK, stream.size, stream.size)
+    progress(COUNTING, stream.size, stream.size)
     return merge_counts(runs, max(plan.memory - BASE_BYTES, plan.memory // 4), progress)
 
 

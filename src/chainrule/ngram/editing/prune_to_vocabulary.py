@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from chainrule.base.progress import Progress
     from chainrule.ngram.trie.table import Table
 
-TASK = "pruning to a vocabulary"
+PRUNING_TO_VOCABULARY = "pruning to a vocabulary"
 
 
 def to_words(table: Table, remaining: Bool[ndarray, " vocab"], progress: Progress) -> Table:
@@ -38,7 +38,7 @@ def to_words(table: Table, remaining: Bool[ndarray, " vocab"], progress: Progres
     """
     if not remaining[[UNKNOWN, BEGIN, END]].all():
         raise SettingError("<unk>, <s> and </s> belong to every vocabulary and cannot be removed")
-    progress(TASK, 0, table.order)
+    progress(PRUNING_TO_VOCABULARY, 0, table.order)
     table, suffixes = with_suffixes(table)
     new_ids = np.cumsum(remaining, dtype=np.int32) - 1
     kept, shares, gains = _kept_and_shares(table, suffixes, remaining)
@@ -50,7 +50,7 @@ def to_words(table: Table, remaining: Bool[ndarray, " vocab"], progress: Progres
     moved = np.zeros(table.words.size, trie.index)  # the new nodes of kept ones
     moved[unigrams] = 1 + np.arange(unigrams.size)
     for order in range(2, table.order + 1):
-        progress(TASK, order - 1, table.order)
+        progress(PRUNING_TO_VOCABULARY, order - 1, table.order)
         contexts, level = table.level(order - 1), table.level(order)
         children = np.diff(table.begin[contexts.start : contexts.stop + 1])
         parents = np.repeat(np.arange(contexts.start, contexts.stop), children)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from chainrule.base.intrinsics import array_at
 from chainrule.base.jit import allocating_kernel, kernel
+from chainrule.ngram.kenlm.trie_kernels import _ONE
 from chainrule.protocol import BEGIN
 
 Array = NDArray[Any]
@@ -29,7 +30,7 @@ LONGEST_WIDTH = 3
 RECORD_SIZE = TABLES + 2 * 24
 
 _CONTEXT, _WORD = np.uint64(8978948897894561157), np.uint64(17894857484156487943)
-_ONE, _UPPER = np.uint64(1), np.uint64(32)
+_UPPER = np.uint64(32)
 _SIGN = np.uint32(0x80000000)
 
 

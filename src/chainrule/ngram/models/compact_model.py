@@ -13,7 +13,9 @@ import numpy as np
 
 from chainrule.base.distributions import check_log_probs
 from chainrule.ngram.compact.building import unpack_table
-from chainrule.ngram.compact.query_kernels import OPEN, SIZE, advance, open_rows, score_stream, spell_out
+from chainrule.ngram.compact.query_kernels import OPEN, SIZE, open_rows, spell_out
+from chainrule.ngram.compact.query_kernels import advance as advance_compact
+from chainrule.ngram.compact.query_kernels import score_stream as score_compact_stream
 from chainrule.ngram.models.stream_scorer import run_pieces
 from chainrule.ngram.models.trie_model import TrieModel
 from chainrule.ngram.trie.query_kernels import NO_NODE
@@ -65,14 +67,14 @@ class CompactNGramModel(TrieModel):
     ) -> tuple[Float32[ndarray, " tokens"], Int[ndarray, " tokens"]]:
         stream = self._checked(stream)
         scores, lengths = np.empty(stream.size, np.float32), np.empty(stream.size, np.uint8)
-        run_pieces(score_stream, (*self.compact.parts, self.compact.layout, token, stream), (scores, lengths))
+        run_pieces(score_compact_stream, (*self.compact.parts, self.compact.layout, token, stream), (scores, lengths))
         check_log_probs(scores)
         return scores, lengths
 
     def advance(self, state: Contexts, tokens: Int32[ndarray, " rows"]) -> Contexts:
         """As `LanguageModel.advance`."""
         tokens = self._checked_for(state, tokens)
-        return advance(self.compact.bits, self.compact.layout, self.vocabulary_size, state, tokens)
+        return advance_compact(self.compact.bits, self.compact.layout, self.vocabulary_size, state, tokens)
 
     def _tries(self, state: Contexts) -> Iterator[tuple[slice, Trie, Contexts]]:
         bits, layout = self.compact.bits, self.compact.layout

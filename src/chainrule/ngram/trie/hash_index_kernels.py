@@ -18,7 +18,7 @@ Array = NDArray[Any]
 
 LONG_RUN = 16  # binary search among more children takes longer than two cache misses
 MAX_PROBES = 1 << 10  # slots between a node's hash and its slot, at most
-_BLOCK = 256  # nodes whose slots are prefetched before the first one is read
+_INDEX_BLOCK = 256  # nodes whose slots are prefetched before the first one is read
 
 # The constants of xxHash64, whose low and high halves are well mixed.
 _PRIME_1, _PRIME_2 = np.uint64(0x9E3779B185EBCA87), np.uint64(0xC2B2AE3D27D4EB4F)
@@ -46,12 +46,12 @@ def count_in_long_runs(begin: Array, start: int, stop: int) -> int:
 @allocating_kernel
 def fill_slots(words: Array, begin: Array, slots: Array) -> bool:
     """Puts the children in long runs into empty slots; False if one would be MAX_PROBES away from its hash."""
-    first_slots = np.empty(_BLOCK, np.int64)
+    first_slots = np.empty(_INDEX_BLOCK, np.int64)
     for context in range(1, begin.size - 1):
         if begin[context + 1] - begin[context] <= LONG_RUN:
             continue
-        for first in range(begin[context], begin[context + 1], _BLOCK):
-            count = min(_BLOCK, begin[context + 1] - first)
+        for first in range(begin[context], begin[context + 1], _INDEX_BLOCK):
+            count = min(_INDEX_BLOCK, begin[context + 1] - first)
             for i in range(count):
                 first_slots[i] = slot_of(context, words[first + i], slots.size)
                 prefetch(slots, first_slots[i])
