@@ -16,9 +16,9 @@ from machine import circumstances
 from matplotlib.figure import Figure
 
 import chainrule
+from chainrule.base.tables import markdown_table
 from chainrule.drawing.colours import GRID, INK, LINES, PAPER, QUIET
 from chainrule.drawing.plots import write_plot
-from chainrule.report.tables import markdown_table
 
 if TYPE_CHECKING:
     from chainrule.evaluation.comparison import Comparison

@@ -205,7 +205,7 @@ def measure_batching(options: argparse.Namespace) -> None:
     import torch
 
     from chainrule.neural.labelling.graphs import GraphBody
-    from chainrule.structures.encoded_graphs import GraphArrays
+    from chainrule.structures.arrays import GraphArrays
 
     torch.set_num_threads(1)
     chance = np.random.default_rng(0)
@@ -299,7 +299,7 @@ def scenes(folder: Path, part: str, count: int) -> list[tuple[Any, Any]]:
     import json
     import zipfile
 
-    from chainrule.pictures.decoding import decoded
+    from chainrule.pictures.codec import decoded
 
     found: list[tuple[Any, Any]] = []
     with gzip.open(folder / f"{part}.jsonl.gz", "rt") as lines, zipfile.ZipFile(folder / f"{part}.zip") as archive:

@@ -24,7 +24,7 @@ import chainrule
 from chainrule.neural.config.grid import GridLabelling
 from chainrule.neural.config.pictures import LeNetLabelling
 from chainrule.neural.grids import GridLayer, wire_grids
-from chainrule.pictures.pixel_labels import read_pixel_labels
+from chainrule.pictures.labelled import read_pixel_labels
 from chainrule.training.label_config import LabelTraining
 
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ from typing import Any
 
 from machine import circumstances
 
+from chainrule.base.tables import text_table
 from chainrule.evaluation.error_rates import WordErrors
-from chainrule.report.tables import text_table
 
 COLUMNS = ("observed", "before", "equal weights", "tuned", "95 %", "oracle")
 

@@ -32,11 +32,11 @@ from chainrule.neural.config.labelling import (
     TransformerLabelling,
     TreeLabelling,
 )
-from chainrule.structures.encoded import encoded_trees
+from chainrule.structures.arrays import encoded_trees
+from chainrule.structures.linearized import CLOSE, HEAD, OPEN, tree_text
 from chainrule.structures.listops import as_binary, as_tokens, listops
-from chainrule.structures.read_trees import read_unlabelled
 from chainrule.structures.tree import Tree, labelled
-from chainrule.structures.tree_text import CLOSE, HEAD, OPEN, tree_text
+from chainrule.structures.tree_files import read_unlabelled
 
 if TYPE_CHECKING:
     from chainrule.evaluation.classification import Classification

@@ -39,11 +39,11 @@ from neural import print_report
 import chainrule
 from chainrule import NGramConfig, TokenizerConfig, TrainingConfig
 from chainrule.api.training.finetune import finetune
+from chainrule.base.tables import markdown_table
 from chainrule.neural.build_network import build
 from chainrule.neural.config import NETWORKS, TWO_SIDED, MaskedConfig, RecurrentConfig, TransformerConfig
 from chainrule.neural.vectors import token_vectors
 from chainrule.protocol import END
-from chainrule.report.tables import markdown_table
 from chainrule.storage.config_json import CONFIG
 from chainrule.text.labelled import Labelled
 from chainrule.text.sample import sample_docstrings, sample_lines

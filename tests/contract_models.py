@@ -70,8 +70,7 @@ def mixed(
 
 def with_a_stream(kind: str) -> LanguageModel[Any]:
     from chainrule.mixture.components import Components
-    from chainrule.mixture.linear import LinearMixture
-    from chainrule.mixture.log_linear import LogLinearMixture
+    from chainrule.mixture.interpolation import LinearMixture, LogLinearMixture
     from chainrule.uniform import UniformModel
 
     network = random_model(next(iter(STREAM_NETWORKS.values())))
@@ -82,7 +81,7 @@ def with_a_stream(kind: str) -> LanguageModel[Any]:
 
 
 def fewer_unseen(make: Callable[[Path], LanguageModel[Any]]) -> Callable[[Path], LanguageModel[Any]]:
-    from chainrule.mixture.unseen_words import FewerUnseen
+    from chainrule.mixture.components import FewerUnseen
 
     return lambda text: FewerUnseen(make(text), 7.5)
 

@@ -15,8 +15,8 @@ from chainrule.neural.config.labelling import LABELLING
 from chainrule.neural.config.pictures import PictureLabelling
 from chainrule.pictures.picture import LabelledPicture, Picture
 from chainrule.structures import graph
-from chainrule.structures.brackets import trees_in_brackets
 from chainrule.structures.tree import labelled
+from chainrule.structures.tree_files import trees_in_brackets
 from chainrule.text.labelled import Labelled
 from chainrule.training.label_config import LabelTraining
 

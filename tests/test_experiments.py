@@ -14,7 +14,7 @@ import torch
 import chainrule
 from chainrule.applications.retrieval.query_likelihood import DocumentIndex, RankConfig
 from chainrule.base.progress import silent
-from chainrule.datasets.chance import Chance
+from chainrule.datasets.random import Chance
 from chainrule.drawing.plots import Axis
 from chainrule.errors import SettingError, TextError
 from chainrule.experiments.agreement import AGREEING, agreement, draw_sentence

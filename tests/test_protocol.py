@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chainrule.base.arguments import check_tokens
 from chainrule.base.distributions import check_log_probs, top_of
-from chainrule.base.token_checks import check_tokens
 from chainrule.errors import ModelFormatError, SettingError
 
 FEW_VALUES = st.sampled_from([-np.inf, -3.0, -1.0, -0.5])  # so that many are equal

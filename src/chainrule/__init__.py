@@ -151,20 +151,17 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
         Picture as Picture,
         as_picture as as_picture,
     )
-    from chainrule.pictures.pixel_labels import read_pixel_labels as read_pixel_labels
-    from chainrule.pictures.read_boxes import read_boxes as read_boxes
-    from chainrule.pictures.read_captions import (
-        CaptionedPicture as CaptionedPicture,
-        read_captions as read_captions,
-    )
-    from chainrule.pictures.read_pictures import read_pictures as read_pictures
+    from chainrule.pictures.labelled import read_pixel_labels as read_pixel_labels
+    from chainrule.pictures.boxes import read_boxes as read_boxes
+    from chainrule.pictures.captions import CaptionedPicture as CaptionedPicture, read_captions as read_captions
+    from chainrule.pictures.labelled import read_pictures as read_pictures
     from chainrule.serving.limits import ServerLimits as ServerLimits
     from chainrule.serving.serve import serve as serve
     from chainrule.structures.graph import Edge as Edge, Graph as Graph, LabelledGraph as LabelledGraph
-    from chainrule.structures.read_graphs import read_graphs as read_graphs
-    from chainrule.structures.read_trees import read_trees as read_trees
+    from chainrule.structures.graph_files import read_graphs as read_graphs
+    from chainrule.structures.tree_files import read_trees as read_trees
     from chainrule.structures.tree import LabelledTree as LabelledTree, Tree as Tree
-    from chainrule.structures.treebank import Treebank as Treebank
+    from chainrule.structures.linearized import Treebank as Treebank
     from chainrule.text.corpus import Corpus as Corpus, Lines as Lines
     from chainrule.text.unit_labels import UnitLabels as UnitLabels
     from chainrule.text.labelled import Labelled as Labelled, read_labelled as read_labelled
@@ -198,7 +195,7 @@ _HOMES = {
     "Caption": "api.conditional.caption_model",
     "CaptionConfig": "neural.config.caption",
     "CaptionModel": "api.conditional.caption_model",
-    "CaptionedPicture": "pictures.read_captions",
+    "CaptionedPicture": "pictures.captions",
     "CausalModel": "api.models.causal_model",
     "CausalNetwork": "api.models.causal_model",
     "ChainruleError": "errors",
@@ -275,7 +272,7 @@ _HOMES = {
     "Tree": "structures.tree",
     "TreeConfig": "neural.config.tree",
     "TreeDrawings": "api.showing.draw_trees",
-    "Treebank": "structures.treebank",
+    "Treebank": "structures.linearized",
     "TrainingConfig": "training.config",
     "TrainingRun": "training.options",
     "TunedCorrection": "api.texts.tune_correction",
@@ -335,12 +332,12 @@ _HOMES = {
     "prune_by_entropy": "api.editing.prune",
     "prune_to_text": "api.editing.prune",
     "prune_to_vocabulary": "api.editing.prune",
-    "read_boxes": "pictures.read_boxes",
-    "read_captions": "pictures.read_captions",
-    "read_pictures": "pictures.read_pictures",
-    "read_graphs": "structures.read_graphs",
-    "read_pixel_labels": "pictures.pixel_labels",
-    "read_trees": "structures.read_trees",
+    "read_boxes": "pictures.boxes",
+    "read_captions": "pictures.captions",
+    "read_pictures": "pictures.labelled",
+    "read_graphs": "structures.graph_files",
+    "read_pixel_labels": "pictures.labelled",
+    "read_trees": "structures.tree_files",
     "read_labelled": "text.labelled",
     "read_labelled_pairs": "applications.labelled_pairs",
     "read_together": "api.vectors.cooccurrence_matrix",

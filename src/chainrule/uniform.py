@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from chainrule.base.arguments import as_tokens, check_prefixes, check_tokens
 from chainrule.base.distributions import ByDistributions
-from chainrule.base.token_checks import as_tokens, check_prefixes, check_tokens
 from chainrule.errors import SettingError
 from chainrule.protocol import BEGIN, END
 

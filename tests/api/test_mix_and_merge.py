@@ -18,8 +18,8 @@ from chainrule.errors import EstimationError, ModelFormatError, SettingError
 from chainrule.evaluation.token_costs import score_tokens
 from chainrule.families.table import FAMILIES
 from chainrule.mixture.cache import UnigramCache
+from chainrule.mixture.components import FewerUnseen
 from chainrule.mixture.tuning import classes_of_tokens, linear_weights
-from chainrule.mixture.unseen_words import FewerUnseen
 from chainrule.ngram.editing.merge import scale_unknown
 from chainrule.ngram.models.ngram_model import NGramModel
 from chainrule.ngram.spelling.mixed_speller import speller_from_arrays

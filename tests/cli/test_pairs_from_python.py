@@ -10,7 +10,7 @@ from tiny_pairs import SOURCES, TARGETS
 
 import chainrule as package
 from chainrule.mixture.components import Components
-from chainrule.mixture.linear import LinearMixture
+from chainrule.mixture.interpolation import LinearMixture
 from chainrule.uniform import UniformModel
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import chainrule as library
-from chainrule.pictures.decoding import encoded_png
+from chainrule.pictures.codec import encoded_png
 
 if TYPE_CHECKING:
     from collections.abc import Callable

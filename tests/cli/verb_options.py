@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from chainrule.base.settings import is_rare
+from chainrule.base.options import is_rare
 from chainrule.neural.config import NETWORKS, TWO_SIDED
 from chainrule.neural.config.caption import CaptionConfig
 from chainrule.neural.config.conditional import ConditionalConfig

@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 
 import chainrule
-from chainrule.datasets.chance import Chance
 from chainrule.datasets.make import DATASETS, make_data
-from chainrule.datasets.reviews import BAD, GOOD
-from chainrule.datasets.scenes import COLOURS, GROUND, PLACES
-from chainrule.datasets.shapes import SHAPES, shape
+from chainrule.datasets.random import Chance
+from chainrule.datasets.scenes import COLOURS, GROUND, PLACES, SHAPES, shape
+from chainrule.datasets.sentences import BAD, GOOD
 from chainrule.errors import OutputError, SettingError
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from chainrule.base.arguments import as_tokens
 from chainrule.base.distributions import draw_of, top_of
-from chainrule.base.token_checks import as_tokens
 from chainrule.decoding.beam import search
 from chainrule.decoding.beam_config import BeamConfig
 from chainrule.decoding.constraints import Constraints

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from chainrule.drawing.picture_panels import Panel, panels_figure
+from chainrule.drawing.charts import Panel, panels_figure
 
 
 def test_long_names_are_broken_into_lines() -> None:

@@ -6,7 +6,7 @@ from importlib.resources import files
 
 import pytest
 
-from chainrule.drawing.rendering import html_table, html_tables, render
+from chainrule.drawing.pages import html_table, html_tables, render
 
 NAMES = sorted(file.name for file in files("chainrule.drawing").joinpath("templates").iterdir())
 

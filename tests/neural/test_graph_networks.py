@@ -19,7 +19,7 @@ from chainrule.errors import SettingError, TextError
 from chainrule.neural.config.labelling import GraphLabelling
 from chainrule.neural.labelling.graph_layers import Links, levels_of
 from chainrule.neural.labelling.graphs import GraphBody
-from chainrule.structures.encoded_graphs import GraphArrays
+from chainrule.structures.arrays import GraphArrays
 from chainrule.structures.graph import Graph, labelled
 from chainrule.training.label_config import LabelTraining
 

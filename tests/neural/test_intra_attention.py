@@ -10,7 +10,7 @@ import random_networks  # noqa: F401  (one thread)
 import torch
 
 import chainrule as library
-from chainrule.base.settings import config_from_json
+from chainrule.base.options import config_from_json
 from chainrule.neural.attention_maps import maps_of_text
 from chainrule.neural.config import RecurrentConfig, settings_of
 from chainrule.neural.encoders.intra_attention import IntraAttentionLSTM

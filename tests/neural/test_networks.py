@@ -11,7 +11,7 @@ import pytest
 import torch
 from random_networks import DOCUMENT_NETWORKS, MODERN, STREAM_NETWORKS, random_model, random_network, small
 
-from chainrule.base.settings import help_of
+from chainrule.base.options import help_of
 from chainrule.errors import SettingError
 from chainrule.neural import encoder_states
 from chainrule.neural.build_network import build

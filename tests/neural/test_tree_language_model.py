@@ -15,7 +15,7 @@ from chainrule.errors import SettingError
 from chainrule.neural.config.tree import TreeConfig
 from chainrule.neural.tree_model import TreeModel
 from chainrule.neural.tree_network import TreeNetwork
-from chainrule.structures.tree_text import Brackets, Turn, tree_steps
+from chainrule.structures.linearized import Brackets, Turn, tree_steps
 
 OPEN, CLOSE, A, B = 3, 4, 5, 6
 BRACKETS = Brackets(OPEN, CLOSE)

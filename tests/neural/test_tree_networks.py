@@ -15,9 +15,9 @@ import chainrule
 from chainrule.errors import SettingError, TextError
 from chainrule.neural.config.labelling import TreeLabelling
 from chainrule.neural.labelling.trees import TreeBody
-from chainrule.structures.encoded import Binarise, TreeTokens, binarised
-from chainrule.structures.read_trees import read_trees
+from chainrule.structures.arrays import Binarise, TreeTokens, binarised
 from chainrule.structures.tree import Tree
+from chainrule.structures.tree_files import read_trees
 
 if TYPE_CHECKING:
     from pathlib import Path

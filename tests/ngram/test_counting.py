@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from oracles import BEGIN, END, naive_counts, random_documents, stream_of
 
 from chainrule.base import threads as base_threads
-from chainrule.base.ownership import Owned
+from chainrule.base.memory import Owned
 from chainrule.ngram.counting import count as counting
 from chainrule.ngram.counting.count import count_ngrams
 from chainrule.ngram.counting.counting_kernels import number_ngrams

@@ -17,8 +17,7 @@ import chainrule
 from chainrule import ModelFormatError
 from chainrule.base.bfloat16 import widened
 from chainrule.open_models.vocabulary import Numbering
-from chainrule.storage.gguf import open_gguf
-from chainrule.storage.gguf_blocks import BLOCK_TYPES, dequantise
+from chainrule.storage.gguf import BLOCK_TYPES, dequantise, open_gguf
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,9 +14,9 @@ import pytest
 from PIL import Image
 
 from chainrule.errors import EstimationError, TextError
-from chainrule.pictures.decoding import decoded, encoded_png
+from chainrule.pictures.codec import decoded, encoded_png
+from chainrule.pictures.labelled import check_pictures, read_pictures, read_unlabelled
 from chainrule.pictures.picture import Frame, LabelledPicture, Picture, as_picture, framed
-from chainrule.pictures.read_pictures import check_pictures, read_pictures, read_unlabelled
 
 if TYPE_CHECKING:
     from pathlib import Path

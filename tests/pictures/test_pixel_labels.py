@@ -15,8 +15,8 @@ from chainrule.errors import SettingError, TextError
 from chainrule.neural.config.grid import GridLabelling
 from chainrule.neural.config.pictures import LeNetLabelling
 from chainrule.neural.labelling.build import build_classifier
+from chainrule.pictures.labelled import read_pixel_labels
 from chainrule.pictures.picture import LabelledPicture, Picture
-from chainrule.pictures.pixel_labels import read_pixel_labels
 from chainrule.text.unit_labels import UnitLabels, distinct_labels, label_indices
 from chainrule.training.label_config import LabelTraining
 

@@ -17,7 +17,7 @@ from chainrule.evaluation.breakdown import GROUPS, Breakdown
 from chainrule.evaluation.comparison import Comparison
 from chainrule.evaluation.contender import Contender
 from chainrule.evaluation.plots import PLOT_NAMES
-from chainrule.report.page import report_page
+from chainrule.report.comparison import report_page
 
 if TYPE_CHECKING:
     from pathlib import Path

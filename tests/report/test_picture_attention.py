@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from chainrule.report.picture_attention import lit
+from chainrule.report.attention import lit
 
 
 def test_a_place_of_attention_is_bright() -> None:

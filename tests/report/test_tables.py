@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chainrule.report.tables import markdown_code, markdown_table, printable, text_table
+from chainrule.base.tables import markdown_code, markdown_table, printable, text_table
 
 # Markdown as GitHub reads it: a bar that no backslash hides ends a cell, and a backslash hides any punctuation.
 BAR = re.compile(r"(?<!\\)\|")

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from chainrule.errors import TextError
-from chainrule.pictures.decoding import encoded_png, pixel_count
+from chainrule.pictures.codec import encoded_png, pixel_count
 from chainrule.serving.api_error import ApiError
 from chainrule.serving.app import _stream, build_app
 from chainrule.serving.limits import ServerLimits

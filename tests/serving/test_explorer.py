@@ -18,7 +18,7 @@ from chainrule.explorer.page import page_files
 from chainrule.explorer.pictures import attention
 from chainrule.explorer.surprisals import surprisals
 from chainrule.neural.config.pictures import ResNetLabelling
-from chainrule.pictures.decoding import encoded_png
+from chainrule.pictures.codec import encoded_png
 
 if TYPE_CHECKING:
     from running import Running

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 import chainrule
 from chainrule.errors import TextError
-from chainrule.structures.encoded_graphs import encoded_graphs
+from chainrule.structures.arrays import encoded_graphs
 from chainrule.structures.graph import Edge, Graph, graph_of_tree
-from chainrule.structures.read_graphs import read_unlabelled_graphs
+from chainrule.structures.graph_files import read_unlabelled_graphs
 from chainrule.structures.tree import Tree
 from chainrule.text.tokenizer import Tokenizer
 

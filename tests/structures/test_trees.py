@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import chainrule
 from chainrule.errors import TextError
-from chainrule.structures.brackets import in_brackets, trees_in_brackets
+from chainrule.structures.tree_files import in_brackets, trees_in_brackets
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -92,8 +92,8 @@ def test_trees_are_drawn_with_the_bits_of_each_node(treebank: chainrule.Treebank
 
 
 def test_trees_are_drawn_with_labels_and_gates() -> None:
-    from chainrule.structures.brackets import trees_in_brackets
     from chainrule.structures.tree import labelled
+    from chainrule.structures.tree_files import trees_in_brackets
 
     lines = ["(good (bad not) (bad <bad>))", "(bad (bad not) (good good))"] * 4
     trees = [labelled(placed.tree, "node") for placed in trees_in_brackets(lines) if not isinstance(placed, TextError)]

@@ -9,10 +9,9 @@ import numpy as np
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError, TextError
 from chainrule.evaluation.boxes import BoxMeasurement, measure_boxes
-from chainrule.pictures.boxes import boxes_in_picture
+from chainrule.pictures.boxes import boxes_framed, boxes_in_picture
+from chainrule.pictures.labelled import check_pictures
 from chainrule.pictures.picture import as_picture, framed
-from chainrule.pictures.read_boxes import boxes_framed
-from chainrule.pictures.read_pictures import check_pictures
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule.errors import TextError
-from chainrule.structures.encoded_graphs import edge_types, encoded_graphs
+from chainrule.structures.arrays import edge_types, encoded_graphs
 from chainrule.structures.graph import LabelledGraph
 from chainrule.structures.graph import labelled as labelled_graphs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from chainrule.structures.encoded_graphs import GraphArrays
+    from chainrule.structures.arrays import GraphArrays
     from chainrule.structures.graph import Graph
     from chainrule.text.tokenizer import Tokenizer
 

@@ -29,18 +29,17 @@ from chainrule.applications.labelling import (
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError, TextError
 from chainrule.evaluation.ratings import RatingMeasurement, means_of, measure_ratings, ratings_of
+from chainrule.pictures.boxes import read_boxes
+from chainrule.pictures.labelled import check_framed, check_pictures, read_pictures, read_pixel_labels
+from chainrule.pictures.labelled import read_unlabelled as read_unlabelled_pictures
 from chainrule.pictures.picture import UNITS as PICTURE_UNITS
 from chainrule.pictures.picture import as_picture, framed
-from chainrule.pictures.pixel_labels import check_framed, read_pixel_labels
-from chainrule.pictures.read_boxes import read_boxes
-from chainrule.pictures.read_pictures import check_pictures, read_pictures
-from chainrule.pictures.read_pictures import read_unlabelled as read_unlabelled_pictures
-from chainrule.structures.encoded import encoded, encoded_trees
+from chainrule.structures.arrays import encoded, encoded_trees
 from chainrule.structures.graph import UNITS as GRAPH_UNITS
-from chainrule.structures.read_graphs import read_graphs, read_unlabelled_graphs
-from chainrule.structures.read_trees import UNITS, read_trees, read_unlabelled
+from chainrule.structures.graph_files import read_graphs, read_unlabelled_graphs
 from chainrule.structures.tree import LabelledTree, Tree
 from chainrule.structures.tree import labelled as labelled_trees
+from chainrule.structures.tree_files import UNITS, read_trees, read_unlabelled
 from chainrule.text.labelled import Labelled, check_labelled, read_labelled
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ import os
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from chainrule.errors import TextError
-from chainrule.structures.brackets import trees_in_brackets
-from chainrule.structures.read_trees import tree_of_record
+from chainrule.structures.tree_files import tree_of_record, trees_in_brackets
 from chainrule.text.plain_text import line_blocks
 from chainrule.text.reading import FORMATS, text_suffix
 from chainrule.text.records import as_written, json_objects, raise_error

@@ -1,12 +1,24 @@
-"""Checks of the arguments that several methods take."""
+"""Checks of arguments, token ids and prefixes.
+
+Checks of the arguments that several methods take.
+
+Checks of token ids and prefixes, shared by all models.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from chainrule.errors import SettingError
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from jaxtyping import Int32
+    from numpy import ndarray
 
 
 def as_texts(texts: Iterable[str]) -> Sequence[str]:
@@ -20,3 +32,24 @@ def as_texts(texts: Iterable[str]) -> Sequence[str]:
     if odd:
         raise TypeError(f"this takes texts, each a str; found {odd[0]!r}")
     return texts
+
+
+def check_prefixes(sequences: int, prefixes: Sequence[Int32[ndarray, " prefix"]] | None) -> None:
+    """Raises SettingError if there are not as many prefixes as sequences."""
+    if prefixes is not None and len(prefixes) != sequences:
+        raise SettingError(f"{len(prefixes)} prefixes for {sequences} sequences; give one for each sequence")
+
+
+def check_tokens(tokens: Int32[ndarray, " T"], vocabulary_size: int) -> None:
+    """Raises SettingError if an id is not an integer, or outside the vocabulary."""
+    if tokens.size and tokens.dtype.kind not in "iu":
+        raise SettingError(f"tokens are {tokens.dtype.name}; expected the integers that a tokenizer gives")
+    if tokens.size and not (tokens.min() >= 0 and tokens.max() < vocabulary_size):
+        worst = tokens.min() if tokens.min() < 0 else tokens.max()
+        raise SettingError(f"there is no token {worst}: ids run from 0 to {vocabulary_size - 1}")
+
+
+def as_tokens(sequence: Sequence[int] | Int32[ndarray, " T"]) -> Int32[ndarray, " T"]:
+    """A sequence of ids as an array, of integers even if it is empty."""
+    array = np.asarray(sequence)
+    return array if array.size else array.astype(np.int32)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Generic
 
 import numpy as np
 
+from chainrule.base.arguments import as_tokens, check_prefixes, check_tokens
 from chainrule.base.bfloat16 import has_nan
 from chainrule.base.scratch import parts_released
-from chainrule.base.token_checks import as_tokens, check_prefixes, check_tokens
 from chainrule.errors import EstimationError, ModelFormatError, SettingError
 from chainrule.protocol import UNKNOWN, LanguageModel, State
 

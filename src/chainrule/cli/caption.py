@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from cyclopts import Parameter
 
+from chainrule.base.tables import printable
 from chainrule.cli.shared.arguments import Json, Overwrite, WholeNumber
 from chainrule.cli.shared.decoding_options import TreeFile, check_tree
 from chainrule.cli.shared.screen import finite, note, print_json, progress_bar
 from chainrule.errors import SettingError
-from chainrule.report.tables import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -114,8 +114,8 @@ def caption(
 def _chunks(captioner: CaptionModel, pictures: str, progress: Progress) -> Iterator[list[tuple[str, Any]]]:
     """Pictures, or their vectors, with their names, some at a time. Raises TextError, SettingError."""
     from chainrule.api.conditional.picture_encoder import read_vectors
+    from chainrule.pictures.labelled import picture_paths
     from chainrule.pictures.picture import as_picture
-    from chainrule.pictures.read_pictures import picture_paths
 
     if pictures == "-":
         for line in sys.stdin:
@@ -138,8 +138,8 @@ def _chunks(captioner: CaptionModel, pictures: str, progress: Progress) -> Itera
 
 def _with_boxes(pictures: str, progress: Progress) -> Iterator[list[tuple[str, Any]]]:
     """Pictures of a file whose lines have boxes, some at a time. Raises TextError, SettingError."""
-    from chainrule.pictures.read_boxes import read_boxes
-    from chainrule.pictures.read_captions import CaptionedPicture
+    from chainrule.pictures.boxes import read_boxes
+    from chainrule.pictures.captions import CaptionedPicture
 
     if not pictures.endswith(".jsonl"):
         raise SettingError(f"{pictures}: this model needs the boxes of each picture; name JSON lines with image, boxes")

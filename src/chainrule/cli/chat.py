@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 from cyclopts import CycloptsError, Parameter
 
 from chainrule.base.files import read_file
-from chainrule.base.plain_tables import printable_lines
+from chainrule.base.tables import printable_lines
 from chainrule.cli.shared.arguments import Json, Seed, WholeNumber, draw_seed
 from chainrule.cli.shared.decoding_options import SamplingOptions
 from chainrule.cli.shared.models import open_model

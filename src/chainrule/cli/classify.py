@@ -136,8 +136,8 @@ def show_accuracy(model: Path, data: str, markers: Markers | None, *, strict: bo
 
 def _print_boxes(detector: ClassifierModel, name: str, progress: Progress, *, json: bool) -> None:
     """The boxes in a picture, or in each of a folder or file of them, a few pictures at a time."""
+    from chainrule.pictures.labelled import picture_paths
     from chainrule.pictures.picture import as_picture
-    from chainrule.pictures.read_pictures import picture_paths
 
     paths = picture_paths(name)
     for first in range(0, len(paths), _AT_ONCE):

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from cyclopts import CycloptsError
 
+from chainrule.base.tables import markdown_code, markdown_table
 from chainrule.cli.explore import explorer_of
 from chainrule.cli.shared.screen import note, print_json
 from chainrule.drawing.plots import has_matplotlib, svg_of
 from chainrule.errors import OutputError
 from chainrule.evaluation.plots import PLOT_NAMES
-from chainrule.report.page import report_page
-from chainrule.report.tables import markdown_code, markdown_table
+from chainrule.report.comparison import report_page
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

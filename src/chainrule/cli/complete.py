@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 from cyclopts import CycloptsError, Parameter
 
+from chainrule.base.tables import printable
 from chainrule.cli.shared.arguments import Json, ModelMarkerRule, ModelTokenizerName, WholeNumber
 from chainrule.cli.shared.models import open_model
 from chainrule.cli.shared.screen import finite, print_json, progress_bar
 from chainrule.cli.shared.server_options import ModelOrName, ServerOptions
 from chainrule.cli.shared.typing_options import TypingOptions
 from chainrule.errors import TextError
-from chainrule.report.tables import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

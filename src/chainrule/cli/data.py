@@ -7,10 +7,10 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from chainrule.base.tables import text_table
 from chainrule.cli.shared.arguments import Json, Overwrite, WholeNumber
 from chainrule.cli.shared.screen import print_json
-from chainrule.datasets.names import Name
-from chainrule.report.tables import text_table
+from chainrule.datasets import Name
 
 # What to do with each set next; {0} is the folder.
 _NEXT: dict[str, str] = {

@@ -125,8 +125,8 @@ def _texts(model: Path, reading: TextOptions, text: str, progress: Progress) -> 
 
 def _quiz(people: list[str], machines: list[str], number: int, seed: int) -> str:
     """Raises SettingError if there are not enough texts."""
+    from chainrule.api.texts.detect import quiz_page
     from chainrule.errors import SettingError
-    from chainrule.report.detection import quiz_page
 
     if number < 1 or number > min(len(people), len(machines)):
         raise SettingError(
@@ -137,7 +137,7 @@ def _quiz(people: list[str], machines: list[str], number: int, seed: int) -> str
 
 
 def _page(found: list[DetectedText]) -> str:
-    from chainrule.report.detection import ShownText, ShownToken, ranks_page
+    from chainrule.api.texts.detect import ShownText, ShownToken, ranks_page
 
     texts = []
     for each in found:
@@ -176,8 +176,8 @@ def _figures(found: DetectedText) -> str:
 
 
 def _print_texts(found: list[DetectedText], *, json: bool) -> None:
+    from chainrule.base.tables import printable
     from chainrule.cli.shared.screen import finite, on_one_line
-    from chainrule.report.tables import printable
 
     for each in found:
         if json:
@@ -202,7 +202,7 @@ def _print_coloured(found: DetectedText) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    from chainrule.report.tables import printable
+    from chainrule.base.tables import printable
 
     line = Text()
     for piece, group in zip(found.ranked.pieces, found.ranked.groups.tolist(), strict=True):
@@ -213,7 +213,7 @@ def _print_coloured(found: DetectedText) -> None:
 
 
 def _print_measurement(measured: DetectionMeasurement, *, json: bool) -> None:
-    from chainrule.report.tables import text_table
+    from chainrule.base.tables import text_table
 
     if json:
         for row in measured.to_records():

@@ -161,8 +161,8 @@ def _judge_pairs(
 ) -> None:
     """Prints the accuracy on the pairs."""
     from chainrule.api.models.scoring_model import ScoringModel
+    from chainrule.base.tables import text_table
     from chainrule.evaluation.acceptability import RULES
-    from chainrule.report.tables import text_table
 
     with progress_bar() as progress:
         judge = open_model(model, tokenizer, markers, progress, kind=ScoringModel)

@@ -12,7 +12,7 @@ from cyclopts import CycloptsError, Parameter
 from chainrule.cli.serve import check_port, name_models, note_event
 from chainrule.cli.shared.arguments import WholeNumber
 from chainrule.cli.shared.screen import note
-from chainrule.report.page import Explorer
+from chainrule.report.comparison import Explorer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

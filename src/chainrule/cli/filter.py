@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import CycloptsError, Parameter
 
+from chainrule.base.tables import bars
 from chainrule.cli.shared.arguments import Json, ModelMarkerRule, ModelTokenizerName, Overwrite, TextFiles
 from chainrule.cli.shared.models import open_model
 from chainrule.cli.shared.screen import finite, print_json, progress_bar
@@ -21,7 +22,6 @@ from chainrule.cli.shared.texts import (
     text_for,
 )
 from chainrule.errors import prefix_errors
-from chainrule.report.tables import bars
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import CycloptsError, Parameter
 
+from chainrule.base.tables import printable
 from chainrule.cli.shared.arguments import (
     Json,
     ModelMarkerRule,
@@ -27,7 +28,6 @@ from chainrule.cli.shared.decoding_options import (
 )
 from chainrule.cli.shared.models import open_model
 from chainrule.cli.shared.screen import finite, note, print_json, progress_bar
-from chainrule.report.tables import printable
 
 if TYPE_CHECKING:
     from chainrule.api.models.model import Model

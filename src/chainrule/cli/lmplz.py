@@ -94,7 +94,7 @@ def lmplz(
     """
     from chainrule.api.tokenizers import tokenized
     from chainrule.base.files import replace_file
-    from chainrule.base.ownership import Owned
+    from chainrule.base.memory import Owned
     from chainrule.ngram.arpa.write import arpa_parts
     from chainrule.ngram.lmplz import NoDiscountsError, lmplz_table
     from chainrule.protocol import END, UNKNOWN

@@ -147,7 +147,7 @@ def _fail(message: str, status: int, debug: bool) -> int:
         _discard_output()
     if debug:
         raise
-    from chainrule.report.tables import printable
+    from chainrule.base.tables import printable
 
     print(f"chainrule: {printable(message)}", file=sys.stderr)
     return status

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import CycloptsError, Parameter
 
+from chainrule.base.tables import text_table
 from chainrule.cli.shared.arguments import (
     Json,
     ModelMarkerRule,
@@ -22,7 +23,6 @@ from chainrule.cli.shared.screen import note, print_json, progress_bar
 from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, note_repairs, text_for
 from chainrule.errors import SettingError
 from chainrule.mixture.config import CacheConfig, Kind, MixtureConfig
-from chainrule.report.tables import text_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,11 +7,11 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from chainrule.base.tables import text_table
 from chainrule.cli.shared.arguments import Json, ModelMarkerRule, ModelPath, ModelTokenizerName, WholeNumber
 from chainrule.cli.shared.models import open_model
 from chainrule.cli.shared.screen import print_json, progress_bar
-from chainrule.drawing.glyphs import legible
-from chainrule.report.tables import text_table
+from chainrule.drawing.pages import legible
 
 
 def next_tokens(

@@ -149,7 +149,7 @@ def _unescaped(text: str) -> str:
 
 
 def _print_table(results: Sequence[PromptResult]) -> None:
-    from chainrule.report.tables import text_table
+    from chainrule.base.tables import text_table
 
     single = all(len(result.runs) == 1 for result in results)
     chooses = bool(results[0].config.choices)

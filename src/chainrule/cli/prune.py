@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import CycloptsError, Parameter
 
+from chainrule.base.tables import text_table
 from chainrule.cli.shared.arguments import (
     Json,
     ModelMarkerRule,
@@ -20,7 +21,6 @@ from chainrule.cli.shared.arguments import (
 from chainrule.cli.shared.models import check_model_target, open_model, save_or_keep
 from chainrule.cli.shared.screen import note, print_json, progress_bar
 from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, note_repairs, text_for
-from chainrule.report.tables import text_table
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -97,7 +97,7 @@ def _print_units(model: Model, block: Block, by: By, block_progress: BlockProgre
 
 def _print_sentences(model: ScoringModel, block: Block, block_progress: BlockProgress, *, json: bool) -> None:
     from chainrule.base.threads import map_in_order
-    from chainrule.report.sentence_lines import sentence_lines, sentences_as_json
+    from chainrule.report.score_lines import sentence_lines, sentences_as_json
 
     if json:
         for sentence in sentences_as_json(model.sentence_scores(block), block):

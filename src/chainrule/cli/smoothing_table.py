@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from cyclopts import CycloptsError
 
+from chainrule.base.tables import markdown_code, markdown_table
 from chainrule.ngram.config import SMOOTHINGS
-from chainrule.report.tables import markdown_code, markdown_table
 
 if TYPE_CHECKING:
     from chainrule.base.progress import Progress

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from chainrule.base.tables import text_table
 from chainrule.cli.shared.arguments import Json, Overwrite, TextFiles
 from chainrule.cli.shared.screen import print_json, progress_bar
 from chainrule.cli.shared.texts import (
@@ -18,7 +19,6 @@ from chainrule.cli.shared.texts import (
     note_repairs,
     with_shares,
 )
-from chainrule.report.tables import text_table
 
 
 def split(

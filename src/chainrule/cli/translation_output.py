@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from chainrule.base.tables import printable
 from chainrule.cli.shared.screen import count_of, finite, note, print_json
 from chainrule.errors import TextError
-from chainrule.report.tables import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

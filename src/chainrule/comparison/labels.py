@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.training.train_classifier import train_classifier
-from chainrule.base.plain_tables import text_table
 from chainrule.base.progress import silent
-from chainrule.drawing.rendering import html_table
+from chainrule.base.tables import text_table
+from chainrule.drawing.pages import html_table
 from chainrule.errors import SettingError
 from chainrule.neural.config.labelling import LABELLING
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from chainrule.api.conditional.pair_measurement import PairMeasurement, measure_pairs
 from chainrule.api.conditional.pair_model import TextPairModel, load_pairs
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
-from chainrule.base.plain_tables import text_table
-from chainrule.drawing.rendering import html_table
+from chainrule.base.tables import text_table
+from chainrule.drawing.pages import html_table
 from chainrule.errors import SettingError, prefix_errors
 from chainrule.evaluation.bleu import Bleu
 from chainrule.evaluation.resampling import p_value_of_sums

@@ -12,9 +12,9 @@ from chainrule.api.models.causal_model import CausalModel
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.tokenizers import tokenized
 from chainrule.api.training.train_speller import train_speller
-from chainrule.base.plain_tables import text_table
+from chainrule.base.tables import text_table
 from chainrule.comparison.ladder import check_overlap
-from chainrule.drawing.rendering import html_tables
+from chainrule.drawing.pages import html_tables
 from chainrule.errors import SettingError
 from chainrule.evaluation.measurement import NO_DISTRIBUTION
 from chainrule.ngram.config import SMOOTHINGS, NGramConfig

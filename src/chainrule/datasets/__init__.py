@@ -1,1 +1,10 @@
-"""Small data sets made by rule, the same on every machine, so that every command can be tried without a download."""
+"""Small data sets made by rule, the same on every machine, so that every command can be tried without a download.
+
+The names of the data sets, apart, so that the command line can show them at once.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+Name = Literal["text", "pairs", "labels", "trees", "pictures", "captions", "minimal-pairs", "dates", "conversations"]

@@ -6,22 +6,18 @@ import json
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from chainrule.datasets import minimal_pairs as acceptability
-from chainrule.datasets.chance import Chance
-from chainrule.datasets.conversations import conversation
-from chainrule.datasets.dates import written_date
-from chainrule.datasets.grammar import sentence
-from chainrule.datasets.reviews import review
-from chainrule.datasets.scenes import Scene, caption, drawn, paragraph, scene
-from chainrule.datasets.shapes import SHAPES, shape
+from chainrule.datasets import sentences as acceptability
+from chainrule.datasets.random import Chance
+from chainrule.datasets.scenes import SHAPES, Scene, caption, drawn, paragraph, scene, shape
+from chainrule.datasets.sentences import conversation, review, sentence, written_date
 from chainrule.errors import SettingError
-from chainrule.pictures.decoding import encoded_png
+from chainrule.pictures.codec import encoded_png
 from chainrule.text.sample import sample_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from chainrule.datasets.names import Name
+    from chainrule.datasets import Name
 
 T = TypeVar("T")
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
+from chainrule.base.arguments import as_tokens
 from chainrule.base.progress import Progress, silent
-from chainrule.base.token_checks import as_tokens
 from chainrule.decoding.beam_config import BeamConfig
 from chainrule.decoding.candidates import Candidates, History, best_candidates
 from chainrule.decoding.constraints import Constraints

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chainrule.base.token_checks import check_tokens
+from chainrule.base.arguments import check_tokens
 from chainrule.decoding.candidates import Rules
 from chainrule.errors import SettingError
 from chainrule.protocol import BEGIN

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from chainrule.base.arguments import as_tokens
 from chainrule.base.progress import Progress, silent
-from chainrule.base.token_checks import as_tokens
 from chainrule.decoding.batch import Batch, Ending, Row
 from chainrule.decoding.choose_tokens import MAX_PROBS, needs_rows
 from chainrule.decoding.constraints import Constraints

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from rich.cells import cell_len
 
-from chainrule.drawing.rendering import render
+from chainrule.drawing.pages import render
 
 WIDTH, HEIGHT, GAP = 264.0, 42.0, 24.0  # of a box, and between boxes
 _MARGIN, _HEAD, _LETTER = 24.0, 70.0, 7.2

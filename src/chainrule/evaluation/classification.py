@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chainrule.drawing.rendering import html_table
+from chainrule.drawing.pages import html_table
 from chainrule.evaluation.acceptability import Accuracy
 from chainrule.text.document_units import split_words
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from chainrule.base.plain_tables import text_table
-from chainrule.drawing.rendering import html_table
+from chainrule.base.tables import text_table
+from chainrule.drawing.pages import html_table
 from chainrule.errors import SettingError
 from chainrule.evaluation.measurement import NO_DISTRIBUTION
 from chainrule.evaluation.plots import plots_of

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from chainrule.drawing.rendering import html_table
+from chainrule.drawing.pages import html_table
 from chainrule.evaluation.resampling import Documents, interval
 
 if TYPE_CHECKING:

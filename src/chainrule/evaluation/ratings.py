@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from chainrule.base.correlation import correlation, interval, rank_correlation
-from chainrule.drawing.rendering import html_table
+from chainrule.drawing.pages import html_table
 from chainrule.errors import TextError
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chainrule.base.plain_tables import text_table
+from chainrule.base.tables import text_table
 from chainrule.errors import TextError
 from chainrule.evaluation.bleu import ORDER, Bleu
 from chainrule.evaluation.caption_bleu import caption_bleu, caption_bleu_statistics

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from chainrule.base.plain_tables import text_table
+from chainrule.base.tables import text_table
+from chainrule.drawing.pages import html_table
 from chainrule.drawing.plots import Axis, Line, has_matplotlib, line_plot, svg_of
-from chainrule.drawing.rendering import html_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

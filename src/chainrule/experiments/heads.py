@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from chainrule.base.progress import Progress, silent
-from chainrule.datasets.chance import Chance
-from chainrule.datasets.minimal_pairs import LEARNED, agreement_at_a_distance
+from chainrule.datasets.random import Chance
+from chainrule.datasets.sentences import LEARNED, agreement_at_a_distance
 from chainrule.drawing.plots import Axis, Line
 from chainrule.experiments.findings import Findings
 from chainrule.experiments.train_small import FIRST_WORD, train_small

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chainrule.base.json_numbers import finite
+from chainrule.base.json import finite
 from chainrule.ngram.config import BACKING_OFF
 from chainrule.ngram.estimation.counts_from_probs import counts_from_shares
 from chainrule.ngram.models.padded_model import PaddedModel

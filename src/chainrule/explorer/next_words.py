@@ -19,8 +19,7 @@ from chainrule.decoding.warpers import normalised
 from chainrule.errors import SettingError
 from chainrule.explorer.backoff_chains import backoff_chain, shown_tokens
 from chainrule.explorer.given import LONGEST
-from chainrule.mixture.linear import LinearMixture
-from chainrule.mixture.log_linear import LogLinearMixture
+from chainrule.mixture.interpolation import LinearMixture, LogLinearMixture
 from chainrule.protocol import BEGIN, END, UNKNOWN
 
 if TYPE_CHECKING:

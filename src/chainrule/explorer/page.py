@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from importlib.resources import files
 
-from chainrule.drawing.rendering import render
+from chainrule.drawing.pages import render
 
 # Nothing on the page comes from elsewhere, and no text can become a script. Drawings are `data:` addresses.
 CONTENT_SECURITY_POLICY = (

@@ -18,8 +18,8 @@ from chainrule.decoding.beam_config import BeamConfig
 from chainrule.decoding.limits import Limits
 from chainrule.errors import SettingError
 from chainrule.explorer.given import LONGEST, chosen
+from chainrule.report.attention import panel_records
 from chainrule.report.beam_tree import compare_with_greedy, tree_json, tree_svg
-from chainrule.report.picture_attention import panel_records
 
 if TYPE_CHECKING:
     from chainrule.api.models.beam_tree import BeamTree

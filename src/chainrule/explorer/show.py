@@ -11,8 +11,7 @@ from chainrule.api.conditional.caption_model import CaptionModel
 from chainrule.api.conditional.pair_model import TextPairModel
 from chainrule.api.models.model import Model, check_model
 from chainrule.base.files import check_new_file, replace_file
-from chainrule.drawing.glyphs import legible
-from chainrule.drawing.rendering import render
+from chainrule.drawing.pages import legible, render
 from chainrule.errors import SettingError
 from chainrule.evaluation.surprisal import By
 from chainrule.explorer.given import text_model

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from jaxtyping import Int32
     from numpy import ndarray
 
-    from chainrule.base.ownership import MaybeOwned
+    from chainrule.base.memory import MaybeOwned
     from chainrule.base.progress import Progress
     from chainrule.evaluation.likelihood import StreamScoring
     from chainrule.families.family import Arrays, Json
@@ -57,12 +57,12 @@ def mixture_family(families: Mapping[str, Family]) -> Family:
     """The family of mixtures of models of these families, mixtures among them."""
 
     def take_apart(model: Any) -> tuple[Json, Arrays]:
-        from chainrule.mixture import saving
+        from chainrule.mixture import interpolation as saving
 
         return saving.take_apart(model, lambda family, component: families[family].take_apart(component))
 
     def put_together(settings: Json, arrays: Arrays, vocabulary_size: int) -> LanguageModel[Any]:
-        from chainrule.mixture import saving
+        from chainrule.mixture import interpolation as saving
 
         continuing = {name: family.put_together for name, family in families.items() if family.job == "continue"}
         return saving.put_together(settings, arrays, vocabulary_size, continuing)
@@ -78,7 +78,7 @@ def mixture_family(families: Mapping[str, Family]) -> Family:
     def stream_scoring(model: Any) -> StreamScoring | None:
         """Scores a text in one stream if any component does."""
         from chainrule.evaluation.likelihood import StreamScoring
-        from chainrule.mixture.unseen_words import FewerUnseen
+        from chainrule.mixture.components import FewerUnseen
 
         parts = [
             families[name].stream_scoring(component.model if isinstance(component, FewerUnseen) else component)

@@ -1,16 +1,26 @@
-"""The families of networks. No engine is loaded before a function here is called."""
+"""Families of networks, seq2seq and classifiers.
+
+The families of networks. No engine is loaded before a function here is called.
+
+The family of classifiers: each rests on a model of another family, or on a network of its own.
+
+The families of models that need a source: no language models by themselves.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from chainrule.errors import SettingError
-from chainrule.families.family import Compaction, Family, refuse
+from chainrule.errors import ModelFormatError, SettingError
+from chainrule.families.family import Compaction, Family, name_of_family, refuse
 from chainrule.neural.config import NETWORKS, TWO_SIDED, TextEncoderConfig
+from chainrule.neural.config.caption import CaptionConfig
+from chainrule.neural.config.conditional import ConditionalConfig
 from chainrule.neural.config.tree import TreeConfig
+from chainrule.training.finetuning_config import FineTuningConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from jaxtyping import Int32
     from numpy import ndarray
@@ -18,7 +28,10 @@ if TYPE_CHECKING:
     from chainrule.base.progress import Progress
     from chainrule.evaluation.likelihood import StreamScoring
     from chainrule.families.family import Arrays, Job, Json
+    from chainrule.neural.classifier import Classifier
     from chainrule.neural.config import NetworkConfig
+    from chainrule.neural.labelling.boxes import BoxDetector
+    from chainrule.neural.labelling.classifier import ScratchClassifier
     from chainrule.neural.language_model import NeuralModel
     from chainrule.neural.model_of_network import Engine
     from chainrule.neural.tree_model import TreeModel
@@ -159,4 +172,67 @@ TEXT_ENCODER = Family(
     put_together=_putting_together(TextEncoderConfig),
     embeds=True,
     job="embed",
+)
+
+
+def classifier_family(families: Mapping[str, Family]) -> Family:
+    """The family of classifiers that rest on models of these families."""
+
+    def take_apart(model: Classifier | ScratchClassifier) -> tuple[Json, Arrays]:
+        from chainrule.neural import classifier_saving
+
+        return classifier_saving.take_apart(model, lambda config: name_of_family(config, families))
+
+    def put_together(
+        settings: Json, arrays: Arrays, vocabulary_size: int
+    ) -> Classifier | ScratchClassifier | BoxDetector:
+        from chainrule.neural import classifier_saving
+
+        bases = {name: family.config for name, family in families.items() if family.embeds}
+        return classifier_saving.put_together(settings, arrays, vocabulary_size, bases)
+
+    return Family(
+        FineTuningConfig,
+        token_bytes=4,
+        train=refuse(
+            SettingError, "a classifier learns from labelled inputs: chainrule train classifier, or chainrule finetune"
+        ),
+        take_apart=take_apart,
+        put_together=put_together,
+        job="classify",
+    )
+
+
+# A language model only once it is given a source: chainrule.api.conditional.pair_model trains, saves and opens it.
+CONDITIONAL = Family(
+    ConditionalConfig,
+    token_bytes=0,
+    train=refuse(
+        SettingError,
+        "a conditional model learns from pairs: chainrule train translation, or chainrule.train_pairs",
+    ),
+    take_apart=refuse(
+        SettingError, "a conditional model is not saved together with its source; save the model of pairs itself"
+    ),
+    put_together=refuse(
+        ModelFormatError,
+        "is a model of pairs and needs a source: chainrule translate, or chainrule.load(path).write",
+    ),
+    trains_in_steps=True,
+)
+# The same, once it is given a picture: chainrule.api.conditional.caption_model.
+CAPTION = Family(
+    CaptionConfig,
+    token_bytes=0,
+    train=refuse(
+        SettingError, "a captioner learns from pictures: chainrule train caption, or chainrule.train_captions"
+    ),
+    take_apart=refuse(
+        SettingError, "a captioner is not saved together with its picture; save the caption model itself"
+    ),
+    put_together=refuse(
+        ModelFormatError,
+        "is a model of captions, not of texts: it needs pictures (chainrule caption, or chainrule.load(path).caption)",
+    ),
+    trains_in_steps=True,
 )

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from jaxtyping import Int32
     from numpy import ndarray
 
-    from chainrule.base.ownership import MaybeOwned
+    from chainrule.base.memory import MaybeOwned
     from chainrule.base.progress import Progress
     from chainrule.families.family import Arrays, Json
     from chainrule.ngram.model_class import AnyNGram

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from chainrule.families.classifiers import classifier_family
-from chainrule.families.conditional import CAPTION, CONDITIONAL
 from chainrule.families.family import name_of_family
 from chainrule.families.mixtures import CACHE, UNIFORM, mixture_family
-from chainrule.families.networks import LANGUAGE_MODELS, MASKED, TEXT_ENCODER, TREE
+from chainrule.families.networks import (
+    CAPTION,
+    CONDITIONAL,
+    LANGUAGE_MODELS,
+    MASKED,
+    TEXT_ENCODER,
+    TREE,
+    classifier_family,
+)
 from chainrule.families.ngram import NGRAM
 
 if TYPE_CHECKING:

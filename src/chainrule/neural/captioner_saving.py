@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from torch import nn
 
-from chainrule.base.settings import config_from_json
+from chainrule.base.options import config_from_json
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.neural.conditional import build_conditional
 from chainrule.neural.conditional_model import ConditionalModel

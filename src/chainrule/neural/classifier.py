@@ -14,8 +14,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
+from chainrule.base.arguments import check_tokens
 from chainrule.base.progress import Progress, silent
-from chainrule.base.token_checks import check_tokens
 from chainrule.neural.document_boundaries import framed, padding_starts
 from chainrule.neural.dropout import dropped
 from chainrule.neural.scoring_batches import batched, padded, rounded_up

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from chainrule.base.settings import config_from_json
+from chainrule.base.options import config_from_json
 from chainrule.errors import ModelFormatError
 from chainrule.neural.build_network import build
 from chainrule.neural.classifier import Classifier, layer_widths

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from chainrule.base.arguments import as_tokens, check_prefixes, check_tokens
 from chainrule.base.distributions import check_log_probs
-from chainrule.base.token_checks import as_tokens, check_prefixes, check_tokens
 from chainrule.errors import SettingError
 from chainrule.neural.encoded_source import WeightLists
 from chainrule.neural.language_model import NeuralModel, Reading

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from chainrule.base.arguments import as_tokens, check_prefixes, check_tokens
 from chainrule.base.distributions import NAN_MESSAGE, NOTHING_TO_DRAW_MESSAGE, check_draw, check_log_probs
-from chainrule.base.token_checks import as_tokens, check_prefixes, check_tokens
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.neural import encoder_states
 from chainrule.neural.layer_guesses import layer_log_probs

@@ -15,7 +15,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from chainrule.base.bfloat16 import BFLOAT16, widened
-from chainrule.base.settings import config_from_json
+from chainrule.base.options import config_from_json
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.neural.build_network import build
 from chainrule.neural.conditional import build_conditional

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from chainrule.base.token_checks import as_tokens
+from chainrule.base.arguments import as_tokens
 from chainrule.neural.scoring_batches import padded
 from chainrule.protocol import END
 

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from chainrule.base.arguments import as_tokens, check_tokens
 from chainrule.base.distributions import NAN_MESSAGE, check_log_probs, top_of
-from chainrule.base.token_checks import as_tokens, check_tokens
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.neural.scoring_batches import TOGETHER, TOGETHER_ON_PROCESSORS, batches_of, padded, pieces_of
 from chainrule.protocol import END, UNKNOWN

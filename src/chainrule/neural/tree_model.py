@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import torch
 
+from chainrule.base.arguments import as_tokens, check_prefixes, check_tokens
 from chainrule.base.distributions import ByDistributions, check_log_probs
-from chainrule.base.token_checks import as_tokens, check_prefixes, check_tokens
 from chainrule.errors import SettingError
 from chainrule.neural.scoring_batches import batched
 from chainrule.protocol import END
-from chainrule.structures.tree_text import Place, step, tree_steps
+from chainrule.structures.linearized import Place, step, tree_steps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

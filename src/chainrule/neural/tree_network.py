@@ -21,7 +21,7 @@ from chainrule.neural.cross_entropy import blocks, cross_entropy
 from chainrule.neural.dropout import dropped
 from chainrule.neural.layers import Embedding
 from chainrule.protocol import BEGIN, END, UNKNOWN
-from chainrule.structures.tree_text import CLOSE, OPEN, Brackets, Turn
+from chainrule.structures.linearized import CLOSE, OPEN, Brackets, Turn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Float32, Int64
 
     from chainrule.neural.config.tree import TreeConfig
-    from chainrule.structures.tree_text import TreeSteps
+    from chainrule.structures.linearized import TreeSteps
     from chainrule.text.tokenizer import Tokenizer
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from chainrule.base.settings import config_from_json
+from chainrule.base.options import config_from_json
 from chainrule.errors import ModelFormatError
 from chainrule.neural.config.network import settings_of
 from chainrule.neural.config.tree import TreeConfig

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import torch
 
+from chainrule.base.arguments import as_tokens, check_prefixes, check_tokens
 from chainrule.base.distributions import check_log_probs
-from chainrule.base.token_checks import as_tokens, check_prefixes, check_tokens
 from chainrule.errors import SettingError
 from chainrule.neural.document_boundaries import framed, padding_starts
 from chainrule.neural.encoders.directions import SeparateDirections

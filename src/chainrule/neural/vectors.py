@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from chainrule.base.token_checks import check_tokens
+from chainrule.base.arguments import check_tokens
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.neural.document_boundaries import framed, padding_starts
 from chainrule.neural.scoring_batches import batches_of, padded, pieces_of

@@ -8,8 +8,8 @@ from typing import Literal, get_args
 from chainrule.errors import SettingError
 
 MAX_ORDER = 24
-FAST, COMPACT = "fast", "compact"  # the layouts of a table; see trie/table.py and compact/table.py
-SHARDS = "shards"  # fast tables that share out the n-grams; see shards/cutting.py
+FAST, COMPACT = "fast", "compact"  # the layouts of a table; see ngram/trie/table.py and ngram/compact/table.py
+SHARDS = "shards"  # fast tables that share out the n-grams; see ngram/shards/cutting.py
 
 Smoothing = Literal[
     "maximum-likelihood",

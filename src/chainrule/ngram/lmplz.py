@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Int32
     from numpy import ndarray
 
-    from chainrule.base.ownership import MaybeOwned
+    from chainrule.base.memory import MaybeOwned
     from chainrule.ngram.config import NGramConfig
     from chainrule.ngram.counting.counts import Counts
     from chainrule.ngram.trie.table import Table

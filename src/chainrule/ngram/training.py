@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chainrule.base.memory import available_memory
-from chainrule.base.ownership import Owned, unwrap
+from chainrule.base.memory import Owned, available_memory, unwrap
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError
 from chainrule.ngram.config import BACKING_OFF, check_limitable, check_tunable
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from jaxtyping import Int32
     from numpy import ndarray
 
-    from chainrule.base.ownership import MaybeOwned
+    from chainrule.base.memory import MaybeOwned
     from chainrule.ngram.config import NGramConfig
     from chainrule.ngram.counting.counts import Counts
     from chainrule.ngram.estimation.estimates import Discounts

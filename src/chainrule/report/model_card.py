@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from chainrule import __version__
-from chainrule.report.tables import markdown_cell, markdown_value
+from chainrule.base.tables import markdown_cell, markdown_value
 from chainrule.training.config import BUDGETS, DEFAULT_MINUTES
 
 if TYPE_CHECKING:

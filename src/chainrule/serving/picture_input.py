@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING
 
 from chainrule.errors import TextError
-from chainrule.pictures.decoding import decoded_bytes, pixel_count
+from chainrule.pictures.codec import decoded_bytes, pixel_count
 from chainrule.pictures.picture import Picture
 from chainrule.serving.api_error import ApiError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from chainrule.base.settings import check_settings, setting
+from chainrule.base.options import check_settings, setting
 from chainrule.errors import SettingError
 from chainrule.training.config import DEVICE_HELP, PRECISION_HELP, Precision, TrainingConfig
 

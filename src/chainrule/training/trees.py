@@ -13,7 +13,7 @@ from chainrule.neural.config.network import settings_of
 from chainrule.neural.scoring_batches import batched
 from chainrule.neural.tree_network import TreeNetwork
 from chainrule.protocol import END
-from chainrule.structures.tree_text import Brackets, check_is_tree, tree_steps
+from chainrule.structures.linearized import Brackets, check_is_tree, tree_steps
 from chainrule.text.tokenizer import documents_of
 from chainrule.training.defaults import Recipe, refuse_rows, with_budget
 from chainrule.training.initial_vectors import coverage_of, set_rows
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from chainrule.neural.config.tree import TreeConfig
-    from chainrule.structures.tree_text import TreeSteps
+    from chainrule.structures.linearized import TreeSteps
     from chainrule.training.heldout_text import Validation
     from chainrule.training.job import Setup
     from chainrule.training.stream_options import StreamOptions

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from chainrule.base.settings import check_settings, setting
+from chainrule.base.options import check_settings, setting
 from chainrule.errors import SettingError
 
 Method = Literal["skipgram", "cbow", "glove"]

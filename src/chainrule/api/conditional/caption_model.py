@@ -28,8 +28,8 @@ from chainrule.errors import ModelFormatError, SettingError
 from chainrule.evaluation.text_scores import measure_captions
 from chainrule.neural.config import settings_of
 from chainrule.neural.config.labelling import labelling_settings
+from chainrule.pictures.captions import CaptionedPicture, check_captions
 from chainrule.pictures.picture import as_picture, framed
-from chainrule.pictures.read_captions import CaptionedPicture, check_captions
 from chainrule.report.model_card import model_card
 from chainrule.storage.model_folder import TOKENIZER, VOCABULARY_ARRAYS, open_model, save_model, saved_family
 from chainrule.text.tokenizer import documents_of

@@ -18,14 +18,14 @@ from chainrule.decoding.limits import Limits, constraints_for
 from chainrule.errors import SettingError
 from chainrule.pictures.boxes import (
     BoxLabels,
+    boxes_framed,
     boxes_in_picture,
     check_boxes,
     in_reading_order,
     suppress_overlapping,
 )
+from chainrule.pictures.captions import CaptionedPicture
 from chainrule.pictures.picture import as_picture, framed
-from chainrule.pictures.read_boxes import boxes_framed
-from chainrule.pictures.read_captions import CaptionedPicture
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

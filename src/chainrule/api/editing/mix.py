@@ -14,12 +14,10 @@ from chainrule.api.models.model import Model, as_kind
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.errors import EstimationError, SettingError, prefix_errors
 from chainrule.mixture.cache import UnigramCache
-from chainrule.mixture.components import Components
+from chainrule.mixture.components import Components, FewerUnseen
 from chainrule.mixture.config import MixtureConfig
-from chainrule.mixture.linear import LinearMixture
-from chainrule.mixture.log_linear import LogLinearMixture
+from chainrule.mixture.interpolation import LinearMixture, LogLinearMixture
 from chainrule.mixture.tuning import MAX_PROBS, classes_of_tokens, linear_weights, log_linear_weights
-from chainrule.mixture.unseen_words import FewerUnseen
 from chainrule.ngram.spelling.mixed_speller import mixed_speller
 from chainrule.protocol import BEGIN, END, UNKNOWN
 from chainrule.text.corpus import source_of

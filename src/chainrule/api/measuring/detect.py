@@ -14,8 +14,8 @@ from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.applications.detection.detectgpt import PERTURBATIONS, curvatures
 from chainrule.applications.detection.token_ranks import BOUNDS, RankedText, rank_texts
 from chainrule.base.arguments import as_texts
+from chainrule.drawing.pages import html_table
 from chainrule.drawing.plots import Axis, Line, Plot
-from chainrule.drawing.rendering import html_table
 from chainrule.errors import SettingError
 from chainrule.evaluation.roc import Roc, roc
 

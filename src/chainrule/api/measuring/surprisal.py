@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from chainrule.base.json_numbers import finite
+from chainrule.base.json import finite
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

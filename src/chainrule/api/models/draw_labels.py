@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from chainrule.base.files import check_new_file, replace_file
 from chainrule.errors import SettingError
 from chainrule.pictures.picture import as_picture
-from chainrule.report.labelled_graphs import DrawnGraph, labelled_graphs_page
-from chainrule.report.labelled_pictures import DrawnPicture, labelled_pictures_page
+from chainrule.report.labels import DrawnGraph, DrawnPicture, labelled_graphs_page, labelled_pictures_page
 
 if TYPE_CHECKING:
     import os

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from chainrule.base.plain_tables import printable
-from chainrule.drawing.rendering import html_table
+from chainrule.base.tables import printable
+from chainrule.drawing.pages import html_table
 from chainrule.evaluation.likelihood import model_signature, token_signature
 from chainrule.families.table import FAMILIES
 from chainrule.report.model_card import model_rows

@@ -14,9 +14,9 @@ from chainrule.api.conditional.sentence_ends import sentence_slices
 from chainrule.base.files import check_new_file, replace_file
 from chainrule.drawing.plots import check_matplotlib, svg_of, write_plot
 from chainrule.errors import SettingError
+from chainrule.pictures.captions import CaptionedPicture
 from chainrule.pictures.picture import as_picture, framed
-from chainrule.pictures.read_captions import CaptionedPicture
-from chainrule.report.picture_attention import AttendedCaption, picture_attention_figure, picture_attention_page
+from chainrule.report.attention import AttendedCaption, picture_attention_figure, picture_attention_page
 
 if TYPE_CHECKING:
     import os

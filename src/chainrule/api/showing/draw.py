@@ -12,9 +12,8 @@ from chainrule.api.models.model import Model, check_model
 from chainrule.api.opening.info import info
 from chainrule.api.showing.network_diagrams import network_diagram
 from chainrule.base.files import check_new_file, replace_file
-from chainrule.drawing.bars import bar_chart
+from chainrule.drawing.charts import bar_chart, heat_map_with_line
 from chainrule.drawing.diagram import Diagram
-from chainrule.drawing.heat_map import heat_map_with_line
 from chainrule.drawing.plots import check_plot_name, svg_of, write_plot
 from chainrule.errors import SettingError
 

@@ -13,11 +13,10 @@ import numpy as np
 from chainrule.api.models.classifier_model import ClassifierModel
 from chainrule.base.files import check_new_file, replace_file
 from chainrule.errors import SettingError, TextError
-from chainrule.report.tree_drawing import DrawnNode, TreeDrawing, trees_page, trees_svg
-from chainrule.structures.brackets import trees_in_brackets
-from chainrule.structures.encoded import encoded
-from chainrule.structures.read_trees import read_unlabelled
-from chainrule.structures.tree_text import tree_text, tree_tokens
+from chainrule.report.labels import DrawnNode, TreeDrawing, trees_page, trees_svg
+from chainrule.structures.arrays import encoded
+from chainrule.structures.linearized import tree_text, tree_tokens
+from chainrule.structures.tree_files import read_unlabelled, trees_in_brackets
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,9 +14,9 @@ from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.showing.inspect_text import TextInspection, inspect_text
 from chainrule.base.files import check_new_file, replace_file
 from chainrule.errors import SettingError
-from chainrule.pictures.decoding import encoded_png, resized
+from chainrule.pictures.codec import encoded_png, resized
 from chainrule.pictures.picture import as_picture, framed
-from chainrule.report.inside_pictures import Image, ShownLayer, ShownUnit, inside_page
+from chainrule.report.inspection import Image, ShownLayer, ShownUnit, inside_page
 
 if TYPE_CHECKING:
     import os

@@ -11,7 +11,7 @@ import numpy as np
 
 from chainrule.base.files import check_new_file, replace_file
 from chainrule.errors import SettingError
-from chainrule.report.inside_texts import InsideLayer, inside_text_page
+from chainrule.report.inspection import InsideLayer, inside_text_page
 
 if TYPE_CHECKING:
     import os

@@ -12,7 +12,7 @@ from chainrule.errors import OutputError
 if TYPE_CHECKING:
     import os
 
-    from chainrule.datasets.names import Name
+    from chainrule.datasets import Name
 
 
 def data(

@@ -8,10 +8,9 @@ from pathlib import Path
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.base.files import check_new_file, replace_file
 from chainrule.errors import SettingError, TextError
-from chainrule.pictures.as_text import check_levels, line_of, pixels_of, side_by_side
-from chainrule.pictures.decoding import encoded_png
-from chainrule.pictures.picture import Frame
-from chainrule.pictures.read_pictures import read_unlabelled
+from chainrule.pictures.codec import encoded_png
+from chainrule.pictures.labelled import read_unlabelled
+from chainrule.pictures.picture import Frame, check_levels, line_of, pixels_of, side_by_side
 from chainrule.text.plain_text import lines_of
 
 

@@ -13,7 +13,7 @@ from chainrule.api.models.scoring_model import ScoringModel
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.applications.continuation_scores import score_continuations
 from chainrule.applications.retrieval.query_likelihood import DocumentIndex, RankConfig
-from chainrule.drawing.rendering import html_table
+from chainrule.drawing.pages import html_table
 from chainrule.errors import SettingError, TextError
 from chainrule.evaluation.ranking import DEPTH, RankingFigures, measure_rankings
 from chainrule.protocol import UNKNOWN

@@ -19,9 +19,9 @@ from chainrule.applications.rescoring.features import IMPOSSIBLE, SpelledScorer
 from chainrule.applications.rescoring.rescoring import STAGES, Chooser, Judge, TuningData, scored
 from chainrule.applications.rescoring.tuning import TuningConfig
 from chainrule.applications.rescoring.weights import Weights
-from chainrule.base.plain_tables import text_table
 from chainrule.base.progress import Progress, silent
-from chainrule.drawing.rendering import html_table
+from chainrule.base.tables import text_table
+from chainrule.drawing.pages import html_table
 from chainrule.errors import TextError
 from chainrule.evaluation.bleu import Bleu, has_bleu
 from chainrule.evaluation.error_rates import CharacterErrors, WordErrors

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Unpack
 from chainrule.api.conditional.pair_model import FAMILY
 from chainrule.api.models.load_model import load
 from chainrule.api.training.train import train
-from chainrule.base.settings import config_from_json
+from chainrule.base.options import config_from_json
 from chainrule.errors import SettingError
 from chainrule.families.table import FAMILIES
 from chainrule.neural.config import NETWORKS, TWO_SIDED

@@ -14,8 +14,7 @@ from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.tokenizers import tokenized
 from chainrule.api.training.train_speller import speller_of_counts
 from chainrule.api.training_record import circumstances
-from chainrule.base.memory import as_bytes
-from chainrule.base.ownership import Owned
+from chainrule.base.memory import Owned, as_bytes
 from chainrule.errors import SettingError, TextError
 from chainrule.families.table import FAMILIES
 from chainrule.ngram.config import NGramConfig, check_tunable

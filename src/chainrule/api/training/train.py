@@ -20,8 +20,7 @@ from chainrule.api.training.train_speller import speller_of_counts, token_counts
 from chainrule.api.training.validation_text import read_validation, split_off_validation
 from chainrule.api.training_record import circumstances
 from chainrule.api.vectors.token_vectors import check_fixed, initial_vectors
-from chainrule.base.memory import as_bytes
-from chainrule.base.ownership import Owned
+from chainrule.base.memory import Owned, as_bytes
 from chainrule.base.threads import start_in_thread
 from chainrule.errors import SettingError
 from chainrule.families.table import FAMILIES, family_of

@@ -21,8 +21,8 @@ from chainrule.api.training.train_phrases import check_phrases, check_regions, o
 from chainrule.api.training_record import circumstances
 from chainrule.errors import SettingError, TextError
 from chainrule.neural.config.caption import CaptionConfig
+from chainrule.pictures.captions import CaptionedPicture, check_captions, digest_of_captions
 from chainrule.pictures.picture import framed
-from chainrule.pictures.read_captions import CaptionedPicture, check_captions, digest_of_captions
 from chainrule.protocol import UNKNOWN
 from chainrule.text.corpus import Lines
 from chainrule.text.tokenizer import documents_of

@@ -18,7 +18,7 @@ from chainrule.errors import SettingError
 from chainrule.evaluation.ratings import ratings_of, scale_of, shares_of
 from chainrule.neural.config.labelling import LABELLING, labelling_name
 from chainrule.neural.config.labelling_base import LabellingConfig
-from chainrule.pictures.read_boxes import box_rows
+from chainrule.pictures.boxes import box_rows
 from chainrule.text.corpus import Lines
 from chainrule.text.labelled import classes_of
 from chainrule.text.tokenizer import Tokenizer

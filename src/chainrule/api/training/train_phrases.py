@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from chainrule.api.conditional.regions import RegionReader
 from chainrule.errors import SettingError, TextError
 from chainrule.neural.config.caption import CaptionConfig
-from chainrule.pictures.read_captions import digest_of_captions
+from chainrule.pictures.captions import digest_of_captions
 from chainrule.text.tokenizer import documents_of
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from chainrule.api.conditional.picture_encoder import PictureEncoder
     from chainrule.api.conditional.regions import Regions
-    from chainrule.pictures.read_captions import CaptionedPicture
+    from chainrule.pictures.captions import CaptionedPicture
     from chainrule.text.tokenizer import Tokenizer
     from chainrule.training.config import TrainingConfig
     from chainrule.training.options import TrainingRun
@@ -113,7 +113,7 @@ def train_phrases(
 
 def _kept(reader: RegionReader, item: CaptionedPicture) -> Sequence[str]:
     """The phrases of the boxes that the frame does not cut off."""
-    from chainrule.pictures.read_boxes import boxes_framed
+    from chainrule.pictures.boxes import boxes_framed
 
     assert item.picture is not None
     assert item.boxes is not None

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
-from chainrule.base.plain_tables import text_table
-from chainrule.drawing.rendering import html_table
+from chainrule.base.tables import text_table
+from chainrule.drawing.pages import html_table
 from chainrule.errors import SettingError
 from chainrule.vectors.analogies import Accuracy, Rule, accuracies, read_analogies, summed
 from chainrule.vectors.similarity import Agreement, Unknown, agreement, read_sets

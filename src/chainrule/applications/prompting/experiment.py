@@ -22,7 +22,7 @@ from chainrule.applications.prompting.choices import (
 from chainrule.applications.prompting.free_answers import Match, agrees
 from chainrule.applications.prompting.shots import FewShotPrompt, Shots, few_shot_prompt
 from chainrule.applications.prompting.template import Template
-from chainrule.drawing.rendering import html_table
+from chainrule.drawing.pages import html_table
 from chainrule.errors import SettingError, TextError
 from chainrule.evaluation.acceptability import Accuracy
 from chainrule.evaluation.classification import measure_classification

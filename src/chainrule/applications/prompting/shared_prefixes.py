@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chainrule.base.token_checks import as_tokens, check_prefixes
+from chainrule.base.arguments import as_tokens, check_prefixes
 from chainrule.protocol import END, UNKNOWN
 
 if TYPE_CHECKING:

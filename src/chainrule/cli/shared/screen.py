@@ -9,8 +9,8 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from chainrule.base.json_numbers import finite as finite
-from chainrule.report.tables import printable
+from chainrule.base.json import finite as finite
+from chainrule.base.tables import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from chainrule.structures.treebank import Treebank
+    from chainrule.structures.linearized import Treebank
     from chainrule.text.corpus import Corpus, Source
 
 
@@ -64,7 +64,7 @@ class TextOptions:
     def source(self, *texts: str) -> Corpus | Treebank:
         """As `corpus`, or trees."""
         if self.document == "tree":
-            from chainrule.structures.treebank import Treebank
+            from chainrule.structures.linearized import Treebank
 
             check_read_once(*texts)
             return Treebank.of(texts)
@@ -188,7 +188,7 @@ def with_shares(option: str, values: tuple[str, ...]) -> list[tuple[str, str]]:
 
 def note_lost_fields(source: Corpus | Treebank) -> None:
     """Notes, after writing, that only the text of records was written."""
-    from chainrule.structures.treebank import Treebank
+    from chainrule.structures.linearized import Treebank
 
     if isinstance(source, Treebank):
         return

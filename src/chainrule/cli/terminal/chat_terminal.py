@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from prompt_toolkit import PromptSession
 
-from chainrule.base.plain_tables import printable_lines
+from chainrule.base.tables import printable_lines
 from chainrule.cli.shared.screen import note
 from chainrule.errors import ChainruleError
 

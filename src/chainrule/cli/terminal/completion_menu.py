@@ -13,8 +13,8 @@ from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import Completer as Menu
 from prompt_toolkit.completion import Completion as MenuEntry
 
+from chainrule.base.tables import printable
 from chainrule.errors import ServerError, TextError
-from chainrule.report.tables import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

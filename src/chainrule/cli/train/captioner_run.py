@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from chainrule.api.conditional.picture_encoder import EncoderLike, PictureEncoder
     from chainrule.cli.shared.screen import Bar
     from chainrule.neural.config.caption import CaptionConfig
-    from chainrule.pictures.read_captions import CaptionedPicture
+    from chainrule.pictures.captions import CaptionedPicture
     from chainrule.text.tokenizer_config import TokenizerConfig
     from chainrule.text.vocabulary import Markers
 
@@ -107,7 +107,7 @@ def train_captioner(run: CaptionerRun) -> None:
 
 
 def _read(run: CaptionerRun, path: str, encoder: PictureEncoder, progress: Bar) -> Sequence[CaptionedPicture]:
-    from chainrule.pictures.read_captions import read_captions
+    from chainrule.pictures.captions import read_captions
 
     return read_captions(
         path,
@@ -155,7 +155,7 @@ def _report_finished(run: CaptionerRun, encoder: PictureEncoder, pictures: Seque
     """Raises SettingError where the run that has ended was another one."""
     from chainrule.api.conditional.caption_model import FAMILY
     from chainrule.api.training.train_captions import settled_config
-    from chainrule.pictures.read_captions import digest_of_captions
+    from chainrule.pictures.captions import digest_of_captions
     from chainrule.storage.config_json import read_config
 
     def other_changes(before: dict[str, Any]) -> list[str]:

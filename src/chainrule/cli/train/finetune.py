@@ -256,7 +256,7 @@ def describe(result: Classification | RatingMeasurement | BoxMeasurement) -> str
 
     if isinstance(result, RatingMeasurement | BoxMeasurement):
         return str(result)
-    from chainrule.report.tables import text_table
+    from chainrule.base.tables import text_table
 
     low, high = result.accuracy.interval
     of_labels = result.confusion.sum(1)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin,
 
 from cyclopts import Parameter
 
-from chainrule.base.settings import is_rare, own_fields_first
+from chainrule.base.options import is_rare, own_fields_first
 from chainrule.cli.shared.arguments import WholeNumber
 
 if TYPE_CHECKING:

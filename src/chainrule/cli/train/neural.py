@@ -239,7 +239,7 @@ def adapt(
     continues after Ctrl-C, or after the process was killed.
     """
     from chainrule.api.training.adapt import network_config_of
-    from chainrule.structures.treebank import Treebank
+    from chainrule.structures.linearized import Treebank
 
     config = network_config_of(model)
     names = texts or tuple(name for name, _ in with_shares("--mix", run.mixing.mix))

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from chainrule.base.tables import text_table
 from chainrule.cli.shared.arguments import WholeNumber
 from chainrule.ngram.config import Begins, NGramConfig, Smoothing, WeightsBy
-from chainrule.report.tables import text_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

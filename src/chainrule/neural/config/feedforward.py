@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from chainrule.base.settings import setting
+from chainrule.base.options import setting
 from chainrule.errors import SettingError
 from chainrule.neural.config.network import (
     CONTEXT,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import ClassVar, Literal
 
-from chainrule.base.settings import setting
+from chainrule.base.options import setting
 from chainrule.errors import SettingError
 from chainrule.neural.config.grid import GridLabelling
 from chainrule.neural.config.labelling_base import LabellingConfig, WordsConfig

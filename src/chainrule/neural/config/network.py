@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Literal
 
-from chainrule.base.settings import check_settings, is_omitted, setting
+from chainrule.base.options import check_settings, is_omitted, setting
 from chainrule.errors import SettingError
 
 if TYPE_CHECKING:

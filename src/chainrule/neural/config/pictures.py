@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from chainrule.base.settings import setting
+from chainrule.base.options import setting
 from chainrule.errors import SettingError
 from chainrule.neural.config.labelling_base import LabellingConfig
 from chainrule.neural.config.network import LAYERS, MAX_LAYERS, MAX_WIDTH

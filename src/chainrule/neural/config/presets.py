@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
-from chainrule.base.settings import help_of
+from chainrule.base.options import help_of
 from chainrule.errors import SettingError
 from chainrule.neural.config.transformer import TransformerConfig, gpt2, llama, modern, palm, vaswani
 from chainrule.neural.config.two_sided import bert

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from chainrule.base.settings import check_settings, setting
+from chainrule.base.options import check_settings, setting
 from chainrule.errors import SettingError
 from chainrule.neural.config.network import LAYERS, MAX_LAYERS, MAX_WIDTH
 

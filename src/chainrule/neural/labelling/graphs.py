@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from chainrule.base.token_checks import check_tokens
+from chainrule.base.arguments import check_tokens
 from chainrule.errors import SettingError
 from chainrule.neural.dropout import dropped
 from chainrule.neural.labelling.graph_layers import GatedLayers, GraphLSTMLayers, Links
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.neural.config.labelling import GraphLabelling
-    from chainrule.structures.encoded_graphs import GraphArrays
+    from chainrule.structures.arrays import GraphArrays
 
 _STEPS = {"gated": 5, "lstm": 2}
 

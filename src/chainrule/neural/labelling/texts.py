@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from chainrule.base.token_checks import check_tokens
+from chainrule.base.arguments import check_tokens
 from chainrule.neural.dropout import dropped
 from chainrule.neural.layers import Embedding
 from chainrule.neural.scoring_batches import padded

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from chainrule.base.token_checks import check_tokens
+from chainrule.base.arguments import check_tokens
 from chainrule.errors import SettingError
 from chainrule.neural.dropout import dropped
 from chainrule.neural.labelling.texts import word_vectors
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Float32, Int64
 
     from chainrule.neural.config.labelling import TreeLabelling
-    from chainrule.structures.encoded import TreeTokens
+    from chainrule.structures.arrays import TreeTokens
 
 
 class Depth(NamedTuple):

@@ -1,4 +1,4 @@
-"""The compact n-gram table: the trie of `trie/table.py`, with the same node numbers, in a fifth of the memory.
+"""The compact n-gram table: the trie of `ngram/trie/table.py`, with the same node numbers, in a fifth of the memory.
 
     words          each child as its rank among the children of its context's suffix (Pibiri and Venturini 2017): a
     search for the child of "a b" has already found the child of "b", and a suffix with few children needs few bits to
@@ -8,7 +8,7 @@
     probabilities imply the backoff. Otherwise stored before the run, with a scale for the quantised probabilities that
     restores their sum.
 
-The suffix of every n-gram must be in the table; `trie/suffixes.py` adds missing ones.
+The suffix of every n-gram must be in the table; `ngram/trie/suffixes.py` adds missing ones.
 """
 
 from __future__ import annotations

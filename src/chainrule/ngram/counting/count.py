@@ -1,4 +1,4 @@
-"""Counts the n-grams of all orders into a trie, laid out as `trie/table.py` describes.
+"""Counts the n-grams of all orders into a trie, laid out as `ngram/trie/table.py` describes.
 
 A node's children are sorted by word, and the nodes of a level by (context, last word). So the sorted occurrences of one
 order are already grouped by the contexts of the next order; only the words after each context remain to be sorted.
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from chainrule.base.ownership import unwrap
+from chainrule.base.memory import unwrap
 from chainrule.base.progress import Progress, silent
 from chainrule.base.threads import run, run_all, thread_count
 from chainrule.ngram.counting.counting_kernels import (
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from jaxtyping import Int, Int32
     from numpy import ndarray
 
-    from chainrule.base.ownership import MaybeOwned
+    from chainrule.base.memory import MaybeOwned
 
 SHARDS = 64  # parts of the work, for threads and progress; the counts do not depend on their number
 TASK = "counting n-grams"

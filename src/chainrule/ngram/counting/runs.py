@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chainrule.base.memory import MEMORY_HINT, release_freed_memory
-from chainrule.base.ownership import Owned
+from chainrule.base.memory import MEMORY_HINT, Owned, release_freed_memory
 from chainrule.base.progress import Progress, silent
 from chainrule.base.scratch import GrowingArray, check_disk_room, release_pages, scratch_folder
 from chainrule.errors import EstimationError

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from chainrule.base.arguments import check_tokens
 from chainrule.base.threads import run, run_all
-from chainrule.base.token_checks import check_tokens
 from chainrule.ngram.editing.pruning_kernels import add_to_suffixes, chain, count_occurrences, recover_counts
 from chainrule.ngram.trie.node_ranges import parts_of
 from chainrule.ngram.trie.records import ROOT, narrowest

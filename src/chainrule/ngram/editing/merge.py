@@ -83,7 +83,7 @@ def renumber(table: Table, new_ids: Int32[ndarray, " vocab"], vocabulary_size: i
 
 
 def scale_unknown(table: Table, ratio: float) -> Table:
-    """The table with the odds of <unk> multiplied by `ratio` after every context; see `mixture/unseen_words.py`.
+    """The table with the odds of <unk> multiplied by `ratio` after every context; see `mixture/components.py`.
 
     Probabilities after h are divided by Z(h), and its backoff is multiplied by Z(h') / Z(h), where h' is its suffix.
     """

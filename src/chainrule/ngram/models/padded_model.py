@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chainrule.base.token_checks import as_tokens, check_prefixes, check_tokens
+from chainrule.base.arguments import as_tokens, check_prefixes, check_tokens
 from chainrule.ngram.counting.padding import padded
 from chainrule.ngram.models.ngram_model import NGramModel
 from chainrule.protocol import BEGIN, END, StreamScores

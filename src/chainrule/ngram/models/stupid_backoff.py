@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from chainrule.base.token_checks import as_tokens
+from chainrule.base.arguments import as_tokens
 from chainrule.errors import SettingError
 from chainrule.ngram.counting.padding import history_lengths
 from chainrule.protocol import END, UNKNOWN, StreamScores

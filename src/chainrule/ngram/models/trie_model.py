@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from chainrule.base.arguments import check_tokens
 from chainrule.base.distributions import NAN_MESSAGE, NOTHING_TO_DRAW_MESSAGE, check_draw, check_log_probs
-from chainrule.base.token_checks import check_tokens
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.ngram.models.stream_scorer import StreamScorer
 from chainrule.ngram.trie.choosing_kernels import best_words, draw_words

@@ -13,9 +13,8 @@ import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chainrule.errors import TextError
-from chainrule.structures.collect import collect
 from chainrule.structures.graph import Edge, Graph, LabelledGraph, graph_of_tree, labelled
-from chainrule.structures.read_trees import trees_of
+from chainrule.structures.tree_files import collect, trees_of
 from chainrule.text.reading import FORMATS, text_suffix
 from chainrule.text.records import as_written, json_objects, raise_error, read_field
 

@@ -1,18 +1,48 @@
-"""Renders pages and drawings from the templates in the folder `templates`; all values but markup are escaped."""
+"""Pages and drawings from templates; white space, markup and small pictures in them.
+
+Shows white space in tokens by symbols that every font has.
+
+Text for SVG and HTML, without characters that they cannot contain. The templates escape it.
+
+Renders pages and drawings from the templates in the folder `templates`; all values but markup are escaped.
+
+Small pictures of colours inside pages and drawings.
+"""
 
 from __future__ import annotations
 
+import base64
+import struct
+import zlib
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from chainrule.base.plain_tables import printable
+from chainrule.base.tables import printable
 from chainrule.drawing.colours import COLOURS
-from chainrule.drawing.markup import xml_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from jaxtyping import UInt8
     from jinja2 import Environment
+    from numpy import ndarray
+
+# The character tokenizer writes white space as control pictures, which many fonts lack.
+_SYMBOLS = str.maketrans({"␠": "·", "␊": "¶", "␉": "→", "␍": "←", "␀": "\\0"})
+
+
+def legible(text: str) -> str:
+    """The text with · for a space, ¶ for a line end, → for a tab: for display only."""
+    return text.translate(_SYMBOLS)
+
+
+def xml_text(text: str) -> str:
+    """The text, `legible`, with U+FFFD for control characters (line ends, too) and all else that XML cannot contain."""
+    return "".join(c if _is_allowed(c) else "�" for c in legible(text))
+
+
+def _is_allowed(c: str) -> bool:
+    return c >= " " and not "\ud800" <= c <= "\udfff" and c not in "\x7f\ufffe\uffff"
 
 
 def render(template: str, **values: Any) -> str:
@@ -59,3 +89,16 @@ def _finalize(value: object) -> object:
 def _pixels(length: float) -> str:
     """A length or position in pixels, rounded to a tenth."""
     return f"{length:.1f}".removesuffix(".0")
+
+
+def png_address(pixels: UInt8[ndarray, "rows columns 3"]) -> str:
+    """A PNG as a data URL."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    rows, columns, _ = pixels.shape
+    header = struct.pack(">IIBBBBB", columns, rows, 8, 2, 0, 0, 0)  # eight bits, RGB
+    lines = b"".join(b"\0" + row.tobytes() for row in pixels)  # no filter
+    data = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(lines, 9)) + chunk(b"IEND", b"")
+    return "data:image/png;base64," + base64.b64encode(data).decode()

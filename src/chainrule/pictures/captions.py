@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import TextError
-from chainrule.pictures.boxes import BoxLabels, check_boxes
+from chainrule.pictures.boxes import BoxLabels, boxes_framed, boxes_of_record, check_boxes
 from chainrule.pictures.picture import Picture, as_picture, framed
-from chainrule.pictures.read_boxes import boxes_framed, boxes_of_record
 from chainrule.text.records import json_objects, raise_error
 
 if TYPE_CHECKING:

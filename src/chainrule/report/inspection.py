@@ -1,20 +1,72 @@
-"""A page of what a recurrent network computes at each token: heat maps of its gates, single units along the text."""
+"""Pages of networks from the inside.
+
+A page that shows a network that reads pictures from the inside; it opens without a network connection.
+
+A page of what a recurrent network computes at each token: heat maps of its gates, single units along the text.
+"""
 
 from __future__ import annotations
 
+import base64
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from chainrule.drawing.png import png_address
-from chainrule.drawing.rendering import render
+from chainrule.drawing.pages import png_address, render
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from jaxtyping import Float32, Float64, UInt8
     from numpy import ndarray
+
+
+@dataclass(frozen=True, kw_only=True)
+class Image:
+    """A PNG file, its size in pixels, and what it shows."""
+
+    png: bytes
+    height: int
+    width: int
+    hint: str = ""
+
+    @property
+    def address(self) -> str:
+        """The picture itself, as an address in a page."""
+        return "data:image/png;base64," + base64.b64encode(self.png).decode()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownUnit:
+    """A channel of a layer: its map of the shown picture, and the patches that excite it most."""
+
+    number: int
+    map: Image
+    patches: Sequence[Image]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownLayer:
+    """box: what the strongest unit sees of the shown picture, at its strongest place: top, left, bottom, right."""
+
+    name: str
+    channels: int
+    height: int
+    width: int
+    strongest: int
+    box: tuple[int, int, int, int]
+    units: Sequence[ShownUnit]
+
+
+def inside_page(
+    heading: str, picture: Image, pictures: int, filters: Sequence[Image], layers: Sequence[ShownLayer]
+) -> str:
+    """A self-contained HTML page without scripts. pictures: how many were looked at for patches."""
+    return render(
+        "inside_pictures.html.j2", title=heading, picture=picture, pictures=pictures, filters=filters, layers=layers
+    )
+
 
 NAMES = {
     "i": "input gate i",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chainrule.drawing.rendering import render
+from chainrule.drawing.pages import render
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

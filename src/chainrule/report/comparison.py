@@ -9,7 +9,7 @@ import shlex
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chainrule import __version__
-from chainrule.drawing.rendering import render
+from chainrule.drawing.pages import render
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chainrule.report.sentence_line_kernels import LARGEST, NUMBERS_ROOM, write_sentences
+from chainrule.report.score_line_kernels import LARGEST, NUMBERS_ROOM, write_sentences
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,7 +1,0 @@
-"""The names of the data sets, apart, so that the command line can show them at once."""
-
-from __future__ import annotations
-
-from typing import Literal
-
-Name = Literal["text", "pairs", "labels", "trees", "pictures", "captions", "minimal-pairs", "dates", "conversations"]
