@@ -37,7 +37,7 @@ from chainrule import BeamConfig, ConditionalConfig, TokenizerConfig, TrainingCo
 from chainrule.decoding.beam import search
 from chainrule.decoding.constraints import Constraints
 from chainrule.drawing.plots import Axis, Line, line_plot, write_plot
-from chainrule.text.pairs import Pairs, pairs_of
+from chainrule.text.parallel import Pairs, pairs_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

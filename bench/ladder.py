@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from chainrule.neural.config import NetworkConfig
-    from chainrule.text.corpus import Source
+    from chainrule.text.corpus.corpus import Source
 
     Recipe = tuple[NetworkConfig, TrainingConfig]
 

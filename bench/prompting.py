@@ -25,7 +25,7 @@ from machine import circumstances
 
 import chainrule
 from chainrule.applications.continuation_scores import Pair, continuation_log_probs
-from chainrule.text.tokenizer import documents_of
+from chainrule.text.tokenization.tokenizer import documents_of
 
 if TYPE_CHECKING:
     from torch import Tensor

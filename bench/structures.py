@@ -140,7 +140,7 @@ def measure_batching(options: argparse.Namespace) -> None:
     import torch
 
     from chainrule.neural.labelling.build import build_classifier
-    from chainrule.text.tokenizer import Tokenizer
+    from chainrule.text.tokenization.tokenizer import Tokenizer
 
     train, _ = sst(options.sst, binary=False)
     tokenizer = Tokenizer.untrained("whitespace")

@@ -31,8 +31,8 @@ import chainrule
 from chainrule import ConditionalConfig, Limits, SamplingConfig, TokenizerConfig, TrainingConfig
 from chainrule.api.conditional.pair_measurement import measure_pairs
 from chainrule.evaluation.text_scores import measure_summaries, measure_translations
-from chainrule.text.pairs import Pairs
-from chainrule.text.sample import sample_docstrings
+from chainrule.text.corpus.sample import sample_docstrings
+from chainrule.text.parallel import Pairs
 
 if TYPE_CHECKING:
     from collections.abc import Callable

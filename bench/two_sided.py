@@ -45,8 +45,8 @@ from chainrule.neural.config import NETWORKS, TWO_SIDED, MaskedConfig, Recurrent
 from chainrule.neural.vectors import token_vectors
 from chainrule.protocol import END
 from chainrule.storage.config_json import CONFIG
+from chainrule.text.corpus.sample import sample_docstrings, sample_lines
 from chainrule.text.labelled import Labelled
-from chainrule.text.sample import sample_docstrings, sample_lines
 from chainrule.training.finetuning_config import FineTuningConfig
 from chainrule.training.run_folder import remove_checkpoints
 

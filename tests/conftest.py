@@ -16,8 +16,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
-from chainrule.text.corpus import Corpus
-from chainrule.text.tokenizer import Tokenizer
+from chainrule.text.corpus.corpus import Corpus
+from chainrule.text.tokenization.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -219,9 +219,9 @@ def test_a_planted_circle_is_found() -> None:
     [
         ("chainrule.ngram.trie.table", "from chainrule.neural.layers import Norm", "imports chainrule.neural.layers"),
         ("chainrule.neural.layers", "import chainrule.ngram.trie.table", "imports chainrule.ngram.trie.table"),
-        ("chainrule.text.corpus", "def f():\n    from chainrule.ngram import table", "imports chainrule.ngram"),
-        ("chainrule.text.corpus", "from ..ngram import table", "imports chainrule.ngram"),
-        ("chainrule.text.corpus", "from .. import ngram", "imports chainrule.ngram"),
+        ("chainrule.text.corpus.corpus", "def f():\n    from chainrule.ngram import table", "imports chainrule.ngram"),
+        ("chainrule.text.corpus.corpus", "from ..ngram import table", "imports chainrule.ngram"),
+        ("chainrule.text.corpus.corpus", "from .. import ngram", "imports chainrule.ngram"),
         (
             "chainrule.ngram.trie.table",
             "from chainrule.ngram.counting import count",
@@ -240,7 +240,11 @@ def test_a_planted_circle_is_found() -> None:
         ),
         ("chainrule.evaluation.x", "from chainrule.families.table import FAMILIES", "imports chainrule.families"),
         ("chainrule.evaluation.x", "from chainrule.decoding.sampling import sample", "chainrule.decoding.sampling"),
-        ("chainrule.protocol", "from chainrule.text.corpus import Lines", "imports chainrule.text.corpus"),
+        (
+            "chainrule.protocol",
+            "from chainrule.text.corpus.corpus import Lines",
+            "imports chainrule.text.corpus.corpus",
+        ),
         ("chainrule.errors", "import chainrule.base.progress as p", "imports chainrule.base.progress"),
         ("chainrule.families", "from chainrule.api.models.model import Model", "imports chainrule.api.models.model"),
         ("chainrule.api.models.model", "from chainrule.cli.main import main", "imports chainrule.cli.main"),

@@ -14,7 +14,7 @@ from labelled_inputs import INPUTS_OF, QUICK, log_probs, small, texts
 import chainrule
 from chainrule.applications.labelled_pairs import LabelledPair, Pair
 from chainrule.errors import SettingError, TextError
-from chainrule.text.document_units import UnitTokens
+from chainrule.text.units import UnitTokens
 
 if TYPE_CHECKING:
     from pathlib import Path

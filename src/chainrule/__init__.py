@@ -162,15 +162,15 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.structures.tree_files import read_trees as read_trees
     from chainrule.structures.tree import LabelledTree as LabelledTree, Tree as Tree
     from chainrule.structures.linearized import Treebank as Treebank
-    from chainrule.text.corpus import Corpus as Corpus, Lines as Lines
-    from chainrule.text.unit_labels import UnitLabels as UnitLabels
+    from chainrule.text.corpus.corpus import Corpus as Corpus, Lines as Lines
+    from chainrule.text.labelled import UnitLabels as UnitLabels
     from chainrule.text.labelled import Labelled as Labelled, read_labelled as read_labelled
-    from chainrule.text.mix import Mix as Mix
-    from chainrule.text.pairs import Pairs as Pairs, parallel as parallel
-    from chainrule.text.reading import Reading as Reading
-    from chainrule.text.sample import sample_lines as sample_lines
-    from chainrule.text.splits import split as split
-    from chainrule.text.tokenizer_config import TokenizerConfig as TokenizerConfig
+    from chainrule.text.corpus.mix import Mix as Mix
+    from chainrule.text.parallel import Pairs as Pairs, parallel as parallel
+    from chainrule.text.corpus.reading import Reading as Reading
+    from chainrule.text.corpus.sample import sample_lines as sample_lines
+    from chainrule.text.corpus.splits import split as split
+    from chainrule.text.tokenization.config import TokenizerConfig as TokenizerConfig
     from chainrule.serving.shard_client import ShardClient as ShardClient
     from chainrule.training.config import TrainingConfig as TrainingConfig
     from chainrule.training.finetuning_config import FineTuningConfig as FineTuningConfig
@@ -205,7 +205,7 @@ _HOMES = {
     "ConditionalConfig": "neural.config.conditional",
     "ConvolutionConfig": "neural.config",
     "CooccurrenceConfig": "vectors.cooccurrence_config",
-    "Corpus": "text.corpus",
+    "Corpus": "text.corpus.corpus",
     "CorrectionConfig": "applications.correction.corrector",
     "CorrectionSettings": "applications.correction.settings",
     "DetectedText": "api.measuring.detect",
@@ -233,12 +233,12 @@ _HOMES = {
     "LabelledTree": "structures.tree",
     "LanguageModel": "protocol",
     "Limits": "decoding.limits",
-    "Lines": "text.corpus",
+    "Lines": "text.corpus.corpus",
     "MaskedConfig": "neural.config",
     "MaskedRecurrentConfig": "neural.config",
     "MaskedModel": "api.models.masked_model",
     "Measurement": "evaluation.measurement",
-    "Mix": "text.mix",
+    "Mix": "text.corpus.mix",
     "MixtureConfig": "mixture.config",
     "Model": "api.models.model",
     "ModelFormatError": "errors",
@@ -247,11 +247,11 @@ _HOMES = {
     "Neighbour": "api.texts.nearest",
     "OutputError": "errors",
     "Pair": "applications.labelled_pairs",
-    "Pairs": "text.pairs",
+    "Pairs": "text.parallel",
     "PairComparison": "comparison.pairs",
     "Picture": "pictures.picture",
     "PictureAttention": "api.showing.attend_pictures",
-    "Reading": "text.reading",
+    "Reading": "text.corpus.reading",
     "RecurrentConfig": "neural.config",
     "Rescored": "api.texts.rescore",
     "SamplingConfig": "decoding.sampling_config",
@@ -268,7 +268,7 @@ _HOMES = {
     "TextPairModel": "api.conditional.pair_model",
     "TextScores": "evaluation.text_scores",
     "Together": "api.vectors.cooccurrence_matrix",
-    "TokenizerConfig": "text.tokenizer_config",
+    "TokenizerConfig": "text.tokenization.config",
     "Tree": "structures.tree",
     "TreeConfig": "neural.config.tree",
     "TreeDrawings": "api.showing.draw_trees",
@@ -279,7 +279,7 @@ _HOMES = {
     "TransformerConfig": "neural.config",
     "TwoSidedConfig": "neural.config",
     "UniformConfig": "uniform",
-    "UnitLabels": "text.unit_labels",
+    "UnitLabels": "text.labelled",
     "VectorsConfig": "vectors.config",
     "VectorsMeasurement": "api.vectors.evaluate_vectors",
     "WordVectors": "api.vectors.word_vectors",
@@ -324,7 +324,7 @@ _HOMES = {
     "mix": "api.editing.mix",
     "nearest": "api.texts.nearest",
     "noise": "api.texts.noise",
-    "parallel": "text.pairs",
+    "parallel": "text.parallel",
     "preset": "neural.config",
     "prompt": "api.measuring.prompt",
     "rank": "api.texts.rank",
@@ -342,11 +342,11 @@ _HOMES = {
     "read_labelled_pairs": "applications.labelled_pairs",
     "read_together": "api.vectors.cooccurrence_matrix",
     "rescore": "api.texts.rescore",
-    "sample_lines": "text.sample",
+    "sample_lines": "text.corpus.sample",
     "serve": "serving.serve",
     "set_threads": "base.threads",
     "show": "explorer.show",
-    "split": "text.splits",
+    "split": "text.corpus.splits",
     "train": "api.training.train",
     "train_channel": "api.training.train_channel",
     "train_captions": "api.training.train_captions",

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from chainrule.protocol import LanguageModel as Engine
     from chainrule.protocol import Scorer
-    from chainrule.text.vocabulary import Vocabulary
+    from chainrule.text.tokenization.vocabulary import Vocabulary
 
 __all__ = ["ARPALoadComplain", "Config", "FullScoreReturn", "LanguageModel", "LoadMethod", "Model", "State", "install"]
 

@@ -23,7 +23,7 @@ from chainrule.neural.config import NETWORKS, TWO_SIDED
 from chainrule.neural.language_model import NeuralModel
 from chainrule.neural.two_sided_model import TwoSidedModel
 from chainrule.text.labelled import Labelled
-from chainrule.text.tokenizer import Tokenizer
+from chainrule.text.tokenization.tokenizer import Tokenizer
 from chainrule.training.finetuning_config import FineTuningConfig
 from chainrule.training.labels import Example, split
 

@@ -19,7 +19,7 @@ from chainrule.applications.channel.lexicon import Lexicon, prior_of
 from chainrule.applications.channel.proposals import ProposalConfig, Proposer
 from chainrule.errors import SettingError
 from chainrule.ngram.config import NGramConfig
-from chainrule.text.corpus import Lines
+from chainrule.text.corpus.corpus import Lines
 
 TOY = Channel(
     "toy",

@@ -14,7 +14,7 @@ from chainrule.api.models.causal_model import CausalNetwork
 from chainrule.applications.embedding import cosines, nearest, vector_of_marked, write_rows
 from chainrule.applications.embedding_config import EmbeddingConfig
 from chainrule.errors import SettingError
-from chainrule.text.tokenizer import Tokenizer
+from chainrule.text.tokenization.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from chainrule.applications.embedding_config import Pooling

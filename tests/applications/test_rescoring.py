@@ -31,7 +31,7 @@ from chainrule.errors import SettingError
 from chainrule.evaluation.error_rates import CharacterErrors, WordErrors
 from chainrule.evaluation.sentence_scores import score_sentences
 from chainrule.ngram.config import NGramConfig
-from chainrule.text.corpus import Lines
+from chainrule.text.corpus.corpus import Lines
 from chainrule.uniform import UniformModel
 
 

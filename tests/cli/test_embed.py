@@ -11,8 +11,8 @@ from random_networks import MODERN, random_model
 
 from chainrule.api.models.causal_model import CausalNetwork
 from chainrule.applications.embedding_config import EmbeddingConfig
-from chainrule.text.tokenizer import Tokenizer
-from chainrule.text.vectors import read_vectors
+from chainrule.text.tokenization.tokenizer import Tokenizer
+from chainrule.text.vector_files import read_vectors
 
 if TYPE_CHECKING:
     from pathlib import Path

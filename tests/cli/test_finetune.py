@@ -12,7 +12,7 @@ from random_networks import random_network
 from chainrule.api.models.model import Model
 from chainrule.neural.config import BagConfig
 from chainrule.neural.language_model import NeuralModel
-from chainrule.text.tokenizer import Tokenizer
+from chainrule.text.tokenization.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from pathlib import Path

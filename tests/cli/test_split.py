@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from chainrule.text.corpus import Corpus
-from chainrule.text.splits import train_and_heldout
+from chainrule.text.corpus.corpus import Corpus
+from chainrule.text.corpus.splits import train_and_heldout
 
 if TYPE_CHECKING:
     from pathlib import Path

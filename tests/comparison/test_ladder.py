@@ -10,7 +10,7 @@ import chainrule
 from chainrule.comparison.ladder import LARGE_VOCABULARY, Networks, climb, networks_for
 from chainrule.errors import SettingError, TextError
 from chainrule.neural.config import NETWORKS
-from chainrule.text.corpus import Corpus, Lines
+from chainrule.text.corpus.corpus import Corpus, Lines
 
 if TYPE_CHECKING:
     from pathlib import Path

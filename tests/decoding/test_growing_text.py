@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chainrule.decoding.growing_text import GrowingText, first_stop
-from chainrule.text.tokenizer import Tokenizer
+from chainrule.text.tokenization.tokenizer import Tokenizer
 
 CHARACTERS = st.text(alphabet="ab ,.(é漢🙂", max_size=30)
 

@@ -17,10 +17,10 @@ from chainrule.ngram.config import NGramConfig
 from chainrule.ngram.models import stream_scorer as streams
 from chainrule.ngram.training import train_ngram
 from chainrule.protocol import END, UNKNOWN
-from chainrule.text import plain_text
-from chainrule.text.corpus import Corpus, Lines
-from chainrule.text.reading import Reading
-from chainrule.text.tokenizer import Tokenizer
+from chainrule.text.corpus import plain_text
+from chainrule.text.corpus.corpus import Corpus, Lines
+from chainrule.text.corpus.reading import Reading
+from chainrule.text.tokenization.tokenizer import Tokenizer
 from chainrule.uniform import UniformModel
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from chainrule.evaluation.measurement import Measurement
-    from chainrule.text.vocabulary import Markers
+    from chainrule.text.tokenization.vocabulary import Markers
 
 
 def tokenizer_of(text: str, name: str = "whitespace") -> Tokenizer:

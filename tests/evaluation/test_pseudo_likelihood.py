@@ -10,7 +10,7 @@ from chainrule.api.models.model import Model
 from chainrule.evaluation.pseudo_likelihood import pseudo_log_likelihoods
 from chainrule.neural.config import MaskedConfig, TwoSidedConfig
 from chainrule.neural.two_sided_model import TwoSidedModel
-from chainrule.text.tokenizer import Tokenizer
+from chainrule.text.tokenization.tokenizer import Tokenizer
 
 TEXTS = ["the dog bit", "a zebra saw the dog", "dog", "zebra gnu"]
 

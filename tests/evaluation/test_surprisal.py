@@ -13,8 +13,8 @@ import chainrule
 from chainrule.evaluation.surprisal import By, Units, units
 from chainrule.evaluation.token_costs import TokenLogProbs, score_tokens
 from chainrule.protocol import END
-from chainrule.text.detokenize import Alignment
-from chainrule.text.vocabulary import byte_array
+from chainrule.text.tokenization.detokenizer import Alignment
+from chainrule.text.tokenization.vocabulary import byte_array
 
 UNKNOWN_AT = 2
 

@@ -13,7 +13,7 @@ import chainrule
 from chainrule.evaluation.token_costs import score_tokens
 from chainrule.ngram.spelling.speller import Speller
 from chainrule.protocol import END, UNKNOWN
-from chainrule.text.vocabulary import Encoded, Vocabulary, byte_array
+from chainrule.text.tokenization.vocabulary import Encoded, Vocabulary, byte_array
 
 if TYPE_CHECKING:
     from chainrule.api.models.model import Model

@@ -9,7 +9,7 @@ import pytest
 
 import chainrule
 from chainrule.evaluation.word_ends import word_end_corrections
-from chainrule.text.words import words_of
+from chainrule.text.units import words_of
 
 LINES = ["ab a ab b", "a abb ba", "b ab a", "ba b a"]
 

@@ -12,7 +12,7 @@ from chainrule.neural.classifier import Classifier, layer_widths
 from chainrule.neural.config import NETWORKS, TWO_SIDED
 from chainrule.neural.document_boundaries import framed
 from chainrule.neural.two_sided_model import TwoSidedModel
-from chainrule.text.document_units import UnitTokens
+from chainrule.text.units import UnitTokens
 
 
 def test_a_unit_is_the_mean_of_its_tokens_and_companions_change_nothing() -> None:

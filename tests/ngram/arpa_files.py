@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from chainrule.ngram.trie.table import Table
-    from chainrule.text.vocabulary import Vocabulary
+    from chainrule.text.tokenization.vocabulary import Vocabulary
 
 # Log10 by hand: p(a) = 10^-0.5, p(b|a) = 10^-0.25, p(b|<s>) = back-off(<s>) + p(b) = 10^-(0.125 + 1).
 SMALL = r"""\data\

@@ -24,8 +24,8 @@ from chainrule.ngram.arpa.read import read_arpa
 from chainrule.ngram.arpa.write import write_arpa
 from chainrule.ngram.models.ngram_model import NGramModel
 from chainrule.protocol import BEGIN, END, UNKNOWN
-from chainrule.text.splitters import splitter_named
-from chainrule.text.tokenizer import Tokenizer, documents_of
+from chainrule.text.tokenization.splitters import splitter_named
+from chainrule.text.tokenization.tokenizer import Tokenizer, documents_of
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 KENLM_FILES = sorted(path.name for path in FIXTURES.glob("*.arpa.gz"))

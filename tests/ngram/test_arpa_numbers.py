@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from chainrule.ngram.arpa.number_kernels import number_from, parse_number
 from chainrule.ngram.arpa.writing_kernels import MAX_NUMBER_BYTES, write_number
-from chainrule.text.block import byte_array
+from chainrule.text.corpus.block import byte_array
 
 
 def number_text(value: np.float32, unit: float = 1.0) -> str:

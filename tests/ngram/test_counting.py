@@ -15,7 +15,7 @@ from chainrule.ngram.counting import count as counting
 from chainrule.ngram.counting.count import count_ngrams
 from chainrule.ngram.counting.counting_kernels import number_ngrams
 from chainrule.ngram.trie.sorting_kernels import POSITION_BITS, sort_keys
-from chainrule.text.tokenizer import documents_of
+from chainrule.text.tokenization.tokenizer import documents_of
 
 if TYPE_CHECKING:
     from chainrule.ngram.counting.counts import Counts

@@ -17,13 +17,13 @@ from chainrule.errors import EstimationError, SettingError, TextError
 from chainrule.ngram.count_files import read as counts_reading
 from chainrule.ngram.count_files import write as counts_writing
 from chainrule.ngram.count_files.read import read_counts
-from chainrule.text.corpus import Lines
+from chainrule.text.corpus.corpus import Lines
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from chainrule.ngram.counting.counts import Counts
-    from chainrule.text.vocabulary import Vocabulary
+    from chainrule.text.tokenization.vocabulary import Vocabulary
 
 
 def lines_of(path: Path) -> Counter[str]:

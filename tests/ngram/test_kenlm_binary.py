@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from chainrule.ngram.trie.table import Table
-    from chainrule.text.vocabulary import Vocabulary
+    from chainrule.text.tokenization.vocabulary import Vocabulary
 
 ORDER, MULTIPLIER, KIND, HAS_WORDS, VERSION, COUNTS = 88, 92, 96, 100, 104, 108  # offsets in the header
 

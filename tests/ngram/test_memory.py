@@ -17,7 +17,7 @@ from chainrule.errors import EstimationError, SettingError
 from chainrule.ngram.counting import memory_estimate as memory
 from chainrule.ngram.counting.count import count_ngrams
 from chainrule.ngram.counting.memory_estimate import check_memory, expected_ngrams
-from chainrule.text import plain_text
+from chainrule.text.corpus import plain_text
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import pytest
 
 import chainrule
 from chainrule.ngram.config import NGramConfig
-from chainrule.text.corpus import Lines
+from chainrule.text.corpus.corpus import Lines
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,7 +13,7 @@ from oracles import grams_of, parsed_arpa
 from chainrule.ngram.config import NGramConfig
 from chainrule.ngram.training import train_ngram
 from chainrule.protocol import UNKNOWN
-from chainrule.text.tokenizer import documents_of
+from chainrule.text.tokenization.tokenizer import documents_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,7 +18,7 @@ from chainrule.ngram.spelling import speller as speller_module
 from chainrule.ngram.spelling.alphabet import FIRST, Alphabet
 from chainrule.ngram.spelling.speller import Speller, rare_spellings, unseen_types
 from chainrule.protocol import END, UNKNOWN
-from chainrule.text.vocabulary import Vocabulary
+from chainrule.text.tokenization.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,7 +16,7 @@ from chainrule.applications.labelled_pairs import LabelledPair, Pair
 from chainrule.neural.classifier import Classifier
 from chainrule.neural.sentence_pairs import join_sentences
 from chainrule.open_models.vocabulary import Numbering
-from chainrule.text.document_units import UnitTokens
+from chainrule.text.units import UnitTokens
 from chainrule.training.defaults import Recipe
 from chainrule.training.job import Setup
 from chainrule.training.machine import machine_on

@@ -17,7 +17,7 @@ from chainrule.neural.config.pictures import LeNetLabelling
 from chainrule.neural.labelling.build import build_classifier
 from chainrule.pictures.labelled import read_pixel_labels
 from chainrule.pictures.picture import LabelledPicture, Picture
-from chainrule.text.unit_labels import UnitLabels, distinct_labels, label_indices
+from chainrule.text.labelled import UnitLabels, distinct_labels, label_indices
 from chainrule.training.label_config import LabelTraining
 
 if TYPE_CHECKING:

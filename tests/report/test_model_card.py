@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from chainrule.report.model_card import model_card, model_rows
-from chainrule.text.corpus import Lines
+from chainrule.text.corpus.corpus import Lines
 
 RECORD = {
     "settings": {"order": 2, "prune": [0], "kenlm_compatible": False},

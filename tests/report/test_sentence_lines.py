@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from chainrule.evaluation.sentence_scores import SentenceScores
 from chainrule.report.score_lines import sentence_lines
-from chainrule.text.block import NEVER_IN_UTF8, Block, byte_array
+from chainrule.text.corpus.block import NEVER_IN_UTF8, Block, byte_array
 
 numbers = st.floats(-1e9, 1e9) | st.sampled_from([0.0, -0.0, -1e-7, -4e-7, -0.999_999_9, -1.000_000_1, -123.456])
 texts = st.text(st.characters(exclude_characters="\n\r", exclude_categories=["Cs"]), max_size=20)

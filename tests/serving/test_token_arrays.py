@@ -12,9 +12,9 @@ import pytest
 from chainrule.serving.json_bytes import json_bytes
 from chainrule.serving.token_arrays import TokenRows, token_arrays
 from chainrule.serving.token_names import TokenNames
-from chainrule.text.splitters import splitter_named
-from chainrule.text.tokenizer import Tokenizer
-from chainrule.text.vocabulary import Vocabulary
+from chainrule.text.tokenization.splitters import splitter_named
+from chainrule.text.tokenization.tokenizer import Tokenizer
+from chainrule.text.tokenization.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -21,8 +21,8 @@ from chainrule.spark.rows import ROW_BYTES, batches_of, rows_of
 from chainrule.spark.sections import Section, joined, sections
 from chainrule.spark.training import _check_memory, _Text
 from chainrule.spark.workers import TokenizerParts, count_sections, learn_words, merged_parts
-from chainrule.text.tokenizer import Tokenizer
-from chainrule.text.vocabulary import Vocabulary
+from chainrule.text.tokenization.tokenizer import Tokenizer
+from chainrule.text.tokenization.vocabulary import Vocabulary
 
 pa = pytest.importorskip("pyarrow")
 

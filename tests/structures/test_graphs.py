@@ -16,7 +16,7 @@ from chainrule.structures.arrays import encoded_graphs
 from chainrule.structures.graph import Edge, Graph, graph_of_tree
 from chainrule.structures.graph_files import read_unlabelled_graphs
 from chainrule.structures.tree import Tree
-from chainrule.text.tokenizer import Tokenizer
+from chainrule.text.tokenization.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from pathlib import Path

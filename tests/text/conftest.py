@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from chainrule.text import plain_text
+from chainrule.text.corpus import plain_text
 
 
 @pytest.fixture

@@ -11,13 +11,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from subword_files import LINES, changed, file_bytes
 
-from chainrule.text import chunks
-from chainrule.text.block import byte_array
-from chainrule.text.character_classes import character_classes
-from chainrule.text.chunks import Chunks
-from chainrule.text.piece_kernels import cut_at_spaces
-from chainrule.text.subword import Subword
-from chainrule.text.subword_training import train_subword
+from chainrule.text.corpus.block import byte_array
+from chainrule.text.tokenization import subword as chunks
+from chainrule.text.tokenization.splitters import character_classes
+from chainrule.text.tokenization.subword import Chunks, Subword
+from chainrule.text.tokenization.subword_training import train_subword
+from chainrule.text.tokenization.tokenizer_kernels import cut_at_spaces
 
 PARTS = [" ", " ", "  ", "the", "cat", "'s", "'", "don't", "3", ".", "\n", "\t", "\r", "\0", "\x1c", "\x85"]
 PARTS += [

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from text_files import COMPRESSORS, fast, file_of, text_of
 
 from chainrule.errors import TextError
-from chainrule.text import plain_text, streams
-from chainrule.text.corpus import Corpus
+from chainrule.text.corpus import plain_text, streams
+from chainrule.text.corpus.corpus import Corpus
 
 
 @pytest.mark.usefixtures("small_blocks")

@@ -15,10 +15,10 @@ from text_files import COMPRESSORS, fast, file_of, text_of
 
 import chainrule
 from chainrule.errors import TextError
-from chainrule.text import plain_text
-from chainrule.text.block import Block, byte_array
-from chainrule.text.corpus import Corpus, Lines, Source
-from chainrule.text.reading import Reading
+from chainrule.text.corpus import plain_text
+from chainrule.text.corpus.block import Block, byte_array
+from chainrule.text.corpus.corpus import Corpus, Lines, Source
+from chainrule.text.corpus.reading import Reading
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from chainrule.text.block import byte_array
-from chainrule.text.detokenize import Alignment, join_tokens, meanings_of, space_tokens
-from chainrule.text.detokenize_kernels import restore_joined, restore_spaced
+from chainrule.text.corpus.block import byte_array
+from chainrule.text.tokenization.detokenizer import Alignment, join_tokens, meanings_of, space_tokens
+from chainrule.text.tokenization.tokenizer_kernels import restore_joined, restore_spaced
 
 MARK = "￭"
 tokens = st.lists(st.text(f"ab{MARK}é日😀#", min_size=1, max_size=4), max_size=5)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chainrule.errors import SettingError
-from chainrule.text.exact_shares import exact_shares, turns
+from chainrule.text.corpus.splits import exact_shares, turns
 
 
 @pytest.mark.parametrize(

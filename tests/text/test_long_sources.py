@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from chainrule.text.long_sources import central_sentences, shorten
+from chainrule.text.parallel import central_sentences, shorten
 
 WORDS = ["a", "b", "c", "d", "e", "f", "g", "h"]
 

@@ -9,15 +9,15 @@ import pytest
 
 from chainrule.errors import SettingError
 from chainrule.protocol import BEGIN
-from chainrule.text.block import byte_array
-from chainrule.text.corpus import Lines
-from chainrule.text.masks import masked_tokens
-from chainrule.text.prepare_tokenizer import prepare_tokenizer
-from chainrule.text.tokenizer_config import TokenizerConfig
-from chainrule.text.words import begins_word
+from chainrule.text.corpus.block import byte_array
+from chainrule.text.corpus.corpus import Lines
+from chainrule.text.tokenization.build import prepare_tokenizer
+from chainrule.text.tokenization.config import TokenizerConfig
+from chainrule.text.tokenization.tokenizer import masked_tokens
+from chainrule.text.units import begins_word
 
 if TYPE_CHECKING:
-    from chainrule.text.tokenizer import Tokenizer
+    from chainrule.text.tokenization.tokenizer import Tokenizer
 
 TEXT = "The dog bit the man, and the man bit the dog."
 

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 import chainrule
 from chainrule.errors import SettingError, TextError
-from chainrule.text import mix, plain_text
-from chainrule.text.corpus import Lines
-from chainrule.text.mix import Ingredient, Mix
-from chainrule.text.mix_kernels import choose
-from chainrule.text.reading import Reading
+from chainrule.text.corpus import mix, plain_text
+from chainrule.text.corpus.corpus import Lines
+from chainrule.text.corpus.mix import Ingredient, Mix
+from chainrule.text.corpus.mix_kernels import choose
+from chainrule.text.corpus.reading import Reading
 
 fast = settings(max_examples=40)
 

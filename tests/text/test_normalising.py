@@ -7,9 +7,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from chainrule.errors import SettingError
-from chainrule.text.block import byte_array
-from chainrule.text.normalising import Normaliser
-from chainrule.text.tokenizer import Tokenizer
+from chainrule.text.corpus.block import byte_array
+from chainrule.text.tokenization.splitters import Normaliser
+from chainrule.text.tokenization.tokenizer import Tokenizer
 
 texts = st.one_of(
     st.text(st.characters(exclude_categories=["Cs"]), max_size=20),

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from chainrule.errors import TextError
-from chainrule.text.corpus import Corpus
-from chainrule.text.pairs import Pairs, pairs_of, parallel
+from chainrule.text.corpus.corpus import Corpus
+from chainrule.text.parallel import Pairs, pairs_of, parallel
 
 if TYPE_CHECKING:
     from pathlib import Path

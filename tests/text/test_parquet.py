@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chainrule.errors import TextError
-from chainrule.text import parquet
-from chainrule.text.block import Block
-from chainrule.text.corpus import Corpus
-from chainrule.text.reading import Reading
+from chainrule.text.corpus import parquet
+from chainrule.text.corpus.block import Block
+from chainrule.text.corpus.corpus import Corpus
+from chainrule.text.corpus.reading import Reading
 
 fast = settings(max_examples=40)
 

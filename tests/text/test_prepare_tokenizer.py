@@ -14,8 +14,8 @@ from chainrule.api.tokenizers import tokenized
 from chainrule.api.training.train_speller import train_speller
 from chainrule.errors import SettingError, TextError
 from chainrule.protocol import END, UNKNOWN
-from chainrule.text.corpus import Lines
-from chainrule.text.tokenizer_config import TokenizerConfig
+from chainrule.text.corpus.corpus import Lines
+from chainrule.text.tokenization.config import TokenizerConfig
 
 MARKERS = [b"<unk>", b"<s>", b"</s>"]
 lines = st.lists(st.lists(st.sampled_from("abcdefg"), max_size=6).map(" ".join), min_size=1, max_size=6)

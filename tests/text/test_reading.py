@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from chainrule.errors import SettingError
-from chainrule.text.corpus import Corpus, read_as
-from chainrule.text.reading import Reading, compression_suffix, document_in, text_suffix
+from chainrule.text.corpus.corpus import Corpus, read_as
+from chainrule.text.corpus.reading import Reading, compression_suffix, document_in, text_suffix
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chainrule.errors import TextError
-from chainrule.text import plain_text
-from chainrule.text.block import Block
-from chainrule.text.corpus import Corpus
-from chainrule.text.reading import Reading
-from chainrule.text.tokenizer import Tokenizer
-from chainrule.text.vocabulary import MarkerError
+from chainrule.text.corpus import plain_text
+from chainrule.text.corpus.block import Block
+from chainrule.text.corpus.corpus import Corpus
+from chainrule.text.corpus.reading import Reading
+from chainrule.text.tokenization.tokenizer import Tokenizer
+from chainrule.text.tokenization.vocabulary import MarkerError
 
 fast = settings(max_examples=60)
 texts = st.text(st.characters(exclude_categories=["Cs"]))

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from chainrule.errors import TextError
-from chainrule.text import sample
-from chainrule.text.corpus import Lines
-from chainrule.text.sample import sample_docstrings, sample_lines
-from chainrule.text.tokenizer import Tokenizer
+from chainrule.text.corpus import sample
+from chainrule.text.corpus.corpus import Lines
+from chainrule.text.corpus.sample import sample_docstrings, sample_lines
+from chainrule.text.tokenization.tokenizer import Tokenizer
 
 
 def without_topics(monkeypatch: pytest.MonkeyPatch) -> None:

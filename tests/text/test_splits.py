@@ -13,9 +13,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from chainrule.errors import TextError
-from chainrule.text.block import NEVER_IN_UTF8, Block, byte_array
-from chainrule.text.corpus import Corpus, Lines, Source
-from chainrule.text.splits import Part, split, train_and_heldout
+from chainrule.text.corpus.block import NEVER_IN_UTF8, Block, byte_array
+from chainrule.text.corpus.corpus import Corpus, Lines, Source
+from chainrule.text.corpus.splits import Part, split, train_and_heldout
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

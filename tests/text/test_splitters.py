@@ -9,11 +9,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from chainrule.errors import SettingError
-from chainrule.text.block import byte_array
-from chainrule.text.byte_symbols import SYMBOLS
-from chainrule.text.character_classes import character_classes
-from chainrule.text.splitter_kernels import rewrite_bytes, rewrite_characters, rewrite_whitespace, rewrite_words
-from chainrule.text.splitters import SPLITTERS, splitter_named
+from chainrule.text.corpus.block import byte_array
+from chainrule.text.tokenization.splitters import SPLITTERS, SYMBOLS, character_classes, splitter_named
+from chainrule.text.tokenization.tokenizer_kernels import (
+    rewrite_bytes,
+    rewrite_characters,
+    rewrite_whitespace,
+    rewrite_words,
+)
 
 NEVER = 0xFF
 MARKERS = ["<unk>", "<s>", "</s>"]

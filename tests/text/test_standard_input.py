@@ -13,8 +13,8 @@ import pytest
 from text_files import COMPRESSORS, file_of, text_of
 
 from chainrule.errors import TextError
-from chainrule.text import plain_text
-from chainrule.text.corpus import Corpus
+from chainrule.text.corpus import plain_text
+from chainrule.text.corpus.corpus import Corpus
 
 
 def test_standard_input_is_a_source_like_any_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

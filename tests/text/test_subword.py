@@ -16,11 +16,11 @@ from tokenizers.pre_tokenizers import ByteLevel
 
 from chainrule.errors import EstimationError, ModelFormatError, SettingError
 from chainrule.protocol import UNKNOWN
-from chainrule.text.subword import Subword, _clean_definition, _with_defaults
-from chainrule.text.subword_pieces import Words
-from chainrule.text.subword_training import _with_short_words, train_subword
-from chainrule.text.tokenizer import Tokenizer
-from chainrule.text.vocabulary import Vocabulary
+from chainrule.text.tokenization.subword import Subword, _clean_definition, _with_defaults
+from chainrule.text.tokenization.subword_decoders import Words
+from chainrule.text.tokenization.subword_training import _with_short_words, train_subword
+from chainrule.text.tokenization.tokenizer import Tokenizer
+from chainrule.text.tokenization.vocabulary import Vocabulary
 
 CURIOUS = [
     "\ufffd",

@@ -12,10 +12,10 @@ from chainrule.base import threads as base_threads
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError
 from chainrule.protocol import END, UNKNOWN
-from chainrule.text.block import NEVER_IN_UTF8, Block, byte_array
-from chainrule.text.corpus import Lines
-from chainrule.text.tokenizer import Tokenizer, documents_of, encoded_stream
-from chainrule.text.vocabulary import MarkerError
+from chainrule.text.corpus.block import NEVER_IN_UTF8, Block, byte_array
+from chainrule.text.corpus.corpus import Lines
+from chainrule.text.tokenization.tokenizer import Tokenizer, documents_of, encoded_stream
+from chainrule.text.tokenization.vocabulary import MarkerError
 
 KINDS = ["whitespace", "word", "character", "byte"]
 PARTS = ["a", "b'c", " ", "\n", "\r\n", "(", "￭", "␠", "3.1", "日本", "é", "\u0301"]

@@ -14,10 +14,10 @@ from subword_files import FILES, LINES, file_bytes
 import chainrule
 from chainrule.api.tokenizers import tokenized
 from chainrule.protocol import END, UNKNOWN
-from chainrule.text.corpus import Lines
-from chainrule.text.tokenizer import Tokenizer, documents_of
-from chainrule.text.tokenizer_config import BUILT_IN, LEARNED, TokenizerConfig
-from chainrule.text.vocabulary import MarkerError
+from chainrule.text.corpus.corpus import Lines
+from chainrule.text.tokenization.config import BUILT_IN, LEARNED, TokenizerConfig
+from chainrule.text.tokenization.tokenizer import Tokenizer, documents_of
+from chainrule.text.tokenization.vocabulary import MarkerError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from chainrule.errors import TextError
-from chainrule.text.pairs import pairs_of
-from chainrule.text.turns import pairs_of_turns
+from chainrule.text.parallel import pairs_of, pairs_of_turns
 
 if TYPE_CHECKING:
     from pathlib import Path

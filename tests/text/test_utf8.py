@@ -4,9 +4,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from chainrule.text import utf8
-from chainrule.text.block import byte_array
-from chainrule.text.utf8 import encode_string, repair, windows
+from chainrule.text.corpus import streams as utf8
+from chainrule.text.corpus.block import byte_array
+from chainrule.text.corpus.streams import encode_string, repair, windows
 
 PARTS = [b"a", b"\n", b"\xc3", b"\xc3\xa9", b"\xe6\x97", b"\xa5", b"\xe6\x97\xa5", b"\xf0\x9f\x91", b"\xa9", b"\xff"]
 broken = st.lists(st.sampled_from([*PARTS, b"\xef\xbf\xbd", b"\xed\xa0\x80", b"\xc0\xaf", b"\xf5"])).map(b"".join)

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chainrule.errors import ChainruleError, TextError
-from chainrule.text.vectors import read_all_vectors, read_vectors, write_vectors
+from chainrule.text.vector_files import read_all_vectors, read_vectors, write_vectors
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.protocol import BEGIN, END, UNKNOWN
-from chainrule.text.block import byte_array
-from chainrule.text.vocabulary import MARKER_TOKENS, MarkerError, Vocabulary
-from chainrule.text.vocabulary_kernels import find_token
+from chainrule.text.corpus.block import byte_array
+from chainrule.text.tokenization.vocabulary import MARKER_TOKENS, MarkerError, Vocabulary
+from chainrule.text.tokenization.vocabulary_kernels import find_token
 
 MARKERS = [marker.encode() for marker in MARKER_TOKENS]
 tokens = st.binary(min_size=1, max_size=12).map(lambda token: token.translate(None, b" \n")).filter(len)

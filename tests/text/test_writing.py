@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chainrule.errors import OutputError, TextError
-from chainrule.text.block import NEVER_IN_UTF8, Block, byte_array
-from chainrule.text.corpus import Corpus, Lines
-from chainrule.text.reading import COMPRESSIONS
-from chainrule.text.writing import check_format, document_file
+from chainrule.text.corpus.block import NEVER_IN_UTF8, Block, byte_array
+from chainrule.text.corpus.corpus import Corpus, Lines
+from chainrule.text.corpus.reading import COMPRESSIONS
+from chainrule.text.corpus.writing import check_format, document_file
 
 fast = settings(max_examples=30)
 texts = st.lists(st.text(st.characters(exclude_categories=["Cs"])).map(lambda s: s.replace("\r\n", "")), min_size=1)

@@ -9,7 +9,7 @@ from pathlib import Path
 from hypothesis import settings
 
 from chainrule.base.files import zstd
-from chainrule.text.corpus import Corpus, Lines
+from chainrule.text.corpus.corpus import Corpus, Lines
 
 COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {
     ".gz": gzip.compress,

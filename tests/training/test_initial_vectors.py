@@ -12,7 +12,7 @@ from training_runs import QUICK, VOCABULARY, numbers, trained
 
 from chainrule.errors import SettingError
 from chainrule.neural.config import FeedforwardConfig, MaskedConfig, NetworkConfig, TransformerConfig
-from chainrule.text.vectors import Vectors
+from chainrule.text.vector_files import Vectors
 from chainrule.training.options import InitialVectors
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from chainrule.errors import SettingError, TextError
 from chainrule.neural.config.conditional import ConditionalConfig
 from chainrule.neural.scoring_batches import rounded_up
 from chainrule.protocol import END
-from chainrule.text.pairs import Pairs
+from chainrule.text.parallel import Pairs
 from chainrule.training.config import TrainingConfig
 from chainrule.training.options import TrainingRun
 from chainrule.training.pairs import Buckets, Part, TokenPairs, attention_penalty, pairs_job

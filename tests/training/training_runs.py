@@ -15,7 +15,7 @@ import chainrule
 from chainrule.neural.build_network import build
 from chainrule.neural.config import RecurrentConfig, TransformerConfig
 from chainrule.neural.config.labelling import LabellingConfig
-from chainrule.text.document_units import UnitTokens
+from chainrule.text.units import UnitTokens
 from chainrule.training.config import TrainingConfig
 from chainrule.training.finetuning import finetune_network
 from chainrule.training.finetuning_config import FineTuningConfig

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from chainrule.base.progress import silent
-from chainrule.text.vocabulary_kernels import FIRST_ORDINARY
+from chainrule.text.tokenization.vocabulary_kernels import FIRST_ORDINARY
 from chainrule.vectors.aligned_matrices import random_rows, zero_rows
 from chainrule.vectors.config import VectorsConfig
 from chainrule.vectors.cooccurrence_config import CooccurrenceConfig

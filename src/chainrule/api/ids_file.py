@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 from chainrule.base.memory import available_memory
 from chainrule.base.scratch import check_disk_room
 from chainrule.errors import OutputError
-from chainrule.text.corpus import Corpus
-from chainrule.text.reading import compression_suffix
-from chainrule.text.streams import file_size
+from chainrule.text.corpus.corpus import Corpus
+from chainrule.text.corpus.reading import compression_suffix
+from chainrule.text.corpus.streams import file_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from chainrule.text.corpus import Source
+    from chainrule.text.corpus.corpus import Source
 
 _ID_BYTES = 4
 _LEAST_TOKEN_BYTES = 4  # of text, a token and the space after it, in the mean

@@ -13,12 +13,11 @@ from chainrule.protocol import END
 from chainrule.storage.config_json import TokenizerEntry
 from chainrule.storage.hugging_face import is_hugging_face, open_folder
 from chainrule.storage.model_folder import TOKENIZER, VOCABULARY_ARRAYS, open_model
-from chainrule.text.normalising import Normaliser
-from chainrule.text.prepare_tokenizer import Tokenized, keep_tokens, limit_vocabulary, prepare_tokenizer
-from chainrule.text.splitters import splitter_named
-from chainrule.text.tokenizer import Tokenizer, encoded_stream
-from chainrule.text.tokenizer_config import BUILT_IN, LEARNED, TokenizerConfig, as_config
-from chainrule.text.vocabulary import Vocabulary
+from chainrule.text.tokenization.build import Tokenized, keep_tokens, limit_vocabulary, prepare_tokenizer
+from chainrule.text.tokenization.config import BUILT_IN, LEARNED, TokenizerConfig, as_config
+from chainrule.text.tokenization.splitters import Normaliser, splitter_named
+from chainrule.text.tokenization.tokenizer import Tokenizer, encoded_stream
+from chainrule.text.tokenization.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,9 +25,9 @@ if TYPE_CHECKING:
 
     from numpy import ndarray
 
-    from chainrule.text.corpus import Source
-    from chainrule.text.splitters import Splitter
-    from chainrule.text.vocabulary import Markers
+    from chainrule.text.corpus.corpus import Source
+    from chainrule.text.tokenization.splitters import Splitter
+    from chainrule.text.tokenization.vocabulary import Markers
 
 
 def tokenizer_from(
@@ -41,7 +40,7 @@ def tokenizer_from(
     vocabulary = Vocabulary.from_arrays(*(arrays[prefix + name] for name in ("text", "offsets", "slots")))
     splitter: Splitter
     if definition is not None:
-        from chainrule.text.subword import Subword
+        from chainrule.text.tokenization.subword import Subword
 
         splitter = Subword(definition, TOKENIZER)
     elif entry.kind not in BUILT_IN:

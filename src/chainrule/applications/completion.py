@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from chainrule.applications.correction.changes import Change
     from chainrule.protocol import LanguageModel
-    from chainrule.text.tokenizer import Tokenizer
+    from chainrule.text.tokenization.tokenizer import Tokenizer
 
 SURE = math.log(0.5)  # a phrase goes on while its next word is at least this likely
 LONGEST = 24  # tokens that a completion grows by

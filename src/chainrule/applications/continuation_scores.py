@@ -17,7 +17,7 @@ from chainrule.errors import SettingError
 from chainrule.evaluation.pseudo_likelihood import pseudo_log_likelihoods
 from chainrule.evaluation.token_costs import score_documents, score_stream_tokens, score_tokens
 from chainrule.protocol import END, UNKNOWN
-from chainrule.text.tokenizer import documents_of
+from chainrule.text.tokenization.tokenizer import documents_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from chainrule.evaluation.pseudo_likelihood import PseudoScorer
     from chainrule.evaluation.token_costs import Speller
     from chainrule.protocol import LanguageModel, Scorer
-    from chainrule.text.detokenize import Alignment
-    from chainrule.text.tokenizer import Tokenizer
-    from chainrule.text.vocabulary import Encoded
+    from chainrule.text.tokenization.detokenizer import Alignment
+    from chainrule.text.tokenization.tokenizer import Tokenizer
+    from chainrule.text.tokenization.vocabulary import Encoded
 
     Tokens = Int32[ndarray, " T"]
 

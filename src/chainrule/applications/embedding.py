@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 import numpy as np
 
 from chainrule.errors import SettingError
-from chainrule.text.document_units import TextUnits, units_of
-from chainrule.text.tokenizer import documents_of
+from chainrule.text.tokenization.tokenizer import documents_of
+from chainrule.text.units import TextUnits, units_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from chainrule.applications.embedding_config import EmbeddingConfig
     from chainrule.protocol import Embedder
-    from chainrule.text.tokenizer import Tokenizer
-    from chainrule.text.vocabulary import Encoded
+    from chainrule.text.tokenization.tokenizer import Tokenizer
+    from chainrule.text.tokenization.vocabulary import Encoded
 
     Vectors = Float32[ndarray, "units D"]
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from chainrule.structures.arrays import GraphArrays
     from chainrule.structures.graph import Graph
-    from chainrule.text.tokenizer import Tokenizer
+    from chainrule.text.tokenization.tokenizer import Tokenizer
 
 
 def check_graphs(examples: Iterable[Any], unit: str) -> list[LabelledGraph]:

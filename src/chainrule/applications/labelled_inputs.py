@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from chainrule.applications.labelled_pairs import Sides
     from chainrule.applications.labelling import Labeller, Predicted
     from chainrule.evaluation.classification import Classification
-    from chainrule.text.records import OnBad
-    from chainrule.text.tokenizer import Tokenizer
+    from chainrule.text.corpus.records import OnBad
+    from chainrule.text.tokenization.tokenizer import Tokenizer
 
 
 RATING_UNIT = "rating"

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from chainrule.errors import TextError
 from chainrule.structures.tree_files import tree_of_record, trees_in_brackets
-from chainrule.text.plain_text import line_blocks
-from chainrule.text.reading import FORMATS, text_suffix
-from chainrule.text.records import as_written, json_objects, raise_error
-from chainrule.text.streams import open_stream
+from chainrule.text.corpus.plain_text import line_blocks
+from chainrule.text.corpus.reading import FORMATS, text_suffix
+from chainrule.text.corpus.records import as_written, json_objects, raise_error
+from chainrule.text.corpus.streams import open_stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from chainrule.structures.tree import Tree
-    from chainrule.text.records import OnBad
+    from chainrule.text.corpus.records import OnBad
 
     Side = str | Tree
 

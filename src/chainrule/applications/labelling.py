@@ -13,10 +13,10 @@ from chainrule.base.progress import Progress, silent
 from chainrule.errors import TextError
 from chainrule.evaluation.classification import Classification, measure_classification
 from chainrule.evaluation.ratings import means_of
-from chainrule.text.document_units import TextUnits, UnitTokens, count_words, split_words, units_of
-from chainrule.text.tokenizer import documents_of
-from chainrule.text.unit_labels import distinct_labels, label_indices
-from chainrule.text.vocabulary import MarkerError
+from chainrule.text.labelled import distinct_labels, label_indices
+from chainrule.text.tokenization.tokenizer import documents_of
+from chainrule.text.tokenization.vocabulary import MarkerError
+from chainrule.text.units import TextUnits, UnitTokens, count_words, split_words, units_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.text.labelled import Labelled, LabelledUnit
-    from chainrule.text.tokenizer import Tokenizer
-    from chainrule.text.vocabulary import Encoded
+    from chainrule.text.tokenization.tokenizer import Tokenizer
+    from chainrule.text.tokenization.vocabulary import Encoded
 
 
 _LABELS_SHOWN = 20

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from chainrule.api.models.classifier_model import ClassifierModel
     from chainrule.applications.labelling import Predicted
     from chainrule.base.progress import Progress
-    from chainrule.text.vocabulary import Markers
+    from chainrule.text.tokenization.vocabulary import Markers
 
 _AT_ONCE = 64  # pictures in which boxes are found at a time
 _PART_BYTES = 1 << 16  # of text, classified at a time

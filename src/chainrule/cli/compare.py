@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
     from chainrule.base.progress import Progress
     from chainrule.evaluation.comparison import Comparison
-    from chainrule.text.corpus import Source
-    from chainrule.text.vocabulary import Markers
+    from chainrule.text.corpus.corpus import Source
+    from chainrule.text.tokenization.vocabulary import Markers
 
 _SHORT = 2.0  # minutes, too few to show what networks can do
 
@@ -200,7 +200,7 @@ def _compare_labels(
     from chainrule.applications.labelled_inputs import INPUTS
     from chainrule.comparison.labels import compare_labels
     from chainrule.neural.config.labelling import LABELLING
-    from chainrule.text.records import raise_error
+    from chainrule.text.corpus.records import raise_error
     from chainrule.training.label_config import LabelTraining
 
     if len(texts) != 1:

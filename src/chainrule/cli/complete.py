@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from chainrule.applications.completion import Completing, Completion, LastWordCorrector
-    from chainrule.text.vocabulary import Markers
+    from chainrule.text.tokenization.vocabulary import Markers
 
 
 def complete(

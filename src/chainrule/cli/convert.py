@@ -78,7 +78,7 @@ def convert(
     from chainrule.api.conditional.pair_model import holds_pairs
     from chainrule.api.editing.convert import in_layout, in_shards
     from chainrule.ngram.models.sharded_model import ShardedModel
-    from chainrule.text.tokenizer_config import TokenizerConfig
+    from chainrule.text.tokenization.config import TokenizerConfig
 
     if normalise and tokenizer is None:
         raise CycloptsError(msg="--normalise needs --tokenizer.")

@@ -27,7 +27,7 @@ from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, check_text_
 if TYPE_CHECKING:
     from chainrule.base.progress import Progress
     from chainrule.evaluation.judged_changes import JudgedChanges
-    from chainrule.text.corpus import Corpus
+    from chainrule.text.corpus.corpus import Corpus
 
 Aim = Literal["f0.5", "accuracy"]
 
@@ -131,8 +131,8 @@ def correct(
     from chainrule.applications.correction.corrector import CorrectionConfig
     from chainrule.applications.correction.settings import read_settings
     from chainrule.base.files import check_new_file
-    from chainrule.text.plain_text import lines_of
-    from chainrule.text.writing import check_format
+    from chainrule.text.corpus.plain_text import lines_of
+    from chainrule.text.corpus.writing import check_format
 
     if sum((diff, interactive, json, bool(references))) > 1:
         raise CycloptsError(msg="Choose one of --diff, --interactive, --json and --references.")
@@ -205,7 +205,7 @@ def _print_measures(corrector: Any, source: Corpus, references: tuple[Path, ...]
 
 def _with_references(source: Corpus, references: tuple[Path, ...]) -> tuple[list[str], list[list[str]]]:
     """Raises CycloptsError unless each text has its references."""
-    from chainrule.text.corpus import Corpus
+    from chainrule.text.corpus.corpus import Corpus
 
     texts, *meant = (
         [text for block in one.blocks() for text in block.documents()]

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from chainrule.cli.shared.screen import note
 from chainrule.errors import TextError
-from chainrule.text.reading import FORMATS, text_suffix
+from chainrule.text.corpus.reading import FORMATS, text_suffix
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from chainrule.applications.correction.changes import Change, Corrected
-    from chainrule.text.corpus import Corpus
+    from chainrule.text.corpus.corpus import Corpus
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -67,7 +67,7 @@ def keeps_fields(output: Path, source: Corpus) -> bool:
 
 
 def _records(source: Corpus) -> Iterator[dict[str, Any]]:
-    from chainrule.text.records import json_objects
+    from chainrule.text.corpus.records import json_objects
 
     for file in (file for of_source in source.files for file in of_source):
         for _, record in json_objects(file, encoding_errors=source.reading.encoding_errors, exact=True):

@@ -22,8 +22,8 @@ from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, check_text_
 from chainrule.vectors.cooccurrence_config import CooccurrenceConfig
 
 if TYPE_CHECKING:
-    from chainrule.text.corpus import Corpus
-    from chainrule.text.vocabulary import Markers
+    from chainrule.text.corpus.corpus import Corpus
+    from chainrule.text.tokenization.vocabulary import Markers
 
 
 def count(

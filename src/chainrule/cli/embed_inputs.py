@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from chainrule.applications.labelling import UnitVectors
-    from chainrule.text.vocabulary import Markers
+    from chainrule.text.tokenization.vocabulary import Markers
 
 DIGITS = 6  # decimals of numbers in JSON
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from chainrule.evaluation.acceptability import Accuracy
     from chainrule.evaluation.pseudo_likelihood import Pseudo
-    from chainrule.text.vocabulary import Markers
+    from chainrule.text.tokenization.vocabulary import Markers
 
 
 MinimalPairs = Annotated[

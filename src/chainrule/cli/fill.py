@@ -29,7 +29,7 @@ def fill(
     gap at a time. Columns: probability, token; an empty line after each gap.
     """
     from chainrule.api.models.masked_model import MaskedModel
-    from chainrule.text.masks import MASK
+    from chainrule.text.tokenization.tokenizer import MASK
 
     with progress_bar() as progress:
         masked = open_model(model, None, markers, progress, kind=MaskedModel)

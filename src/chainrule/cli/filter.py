@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from chainrule.api.models.model import Model
     from chainrule.base.progress import Progress
-    from chainrule.text.vocabulary import Markers
-    from chainrule.text.writing import DocumentFile
+    from chainrule.text.corpus.writing import DocumentFile
+    from chainrule.text.tokenization.vocabulary import Markers
 
 
 def filter_texts(
@@ -69,7 +69,7 @@ def filter_texts(
     from chainrule.api.texts.document_scores import passing
     from chainrule.api.texts.filter import BINS
     from chainrule.evaluation.lowest_scores import ScoreFile
-    from chainrule.text.writing import check_format
+    from chainrule.text.corpus.writing import check_format
 
     _check(texts, keep, below, output, json=json)
     source = text_for([model] if difference is None else [model, difference], reading, *texts)
@@ -120,7 +120,7 @@ def _check(texts: tuple[str, ...], keep: float | None, below: float | None, outp
 
 
 def _open_target(output: Path | None, field: str) -> AbstractContextManager[DocumentFile]:
-    from chainrule.text import writing
+    from chainrule.text.corpus import writing
 
     if output is not None:
         return writing.document_file(output, field)

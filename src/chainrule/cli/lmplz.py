@@ -98,8 +98,8 @@ def lmplz(
     from chainrule.ngram.arpa.write import arpa_parts
     from chainrule.ngram.lmplz import NoDiscountsError, lmplz_table
     from chainrule.protocol import END, UNKNOWN
-    from chainrule.text.corpus import Corpus
-    from chainrule.text.streams import STANDARD_INPUT
+    from chainrule.text.corpus.corpus import Corpus
+    from chainrule.text.corpus.streams import STANDARD_INPUT
 
     for flag, is_given in (("--intermediate", intermediate is not None), ("--collapse_values", collapse_values)):
         if is_given:

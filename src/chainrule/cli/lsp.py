@@ -93,7 +93,7 @@ def _run(server: LanguageServer) -> None:
 
 def _words_in(file: Path | None) -> list[str]:
     """The words of a file; none if it is still to be written. Raises TextError."""
-    from chainrule.text.plain_text import lines_of
+    from chainrule.text.corpus.plain_text import lines_of
 
     if file is None or not file.exists():
         return []

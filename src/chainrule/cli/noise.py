@@ -73,7 +73,7 @@ def noise(
     from chainrule.api.texts.noise import noise as add_noise
     from chainrule.applications.channel.confusions import CONFUSIONS, channel_named
     from chainrule.base.files import compressing, replace_file
-    from chainrule.text.writing import check_format
+    from chainrule.text.corpus.writing import check_format
 
     for name, given in (("--best", best), ("--tokenizer", tokenizer)):
         if model is None and given is not None:

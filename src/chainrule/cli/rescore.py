@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from chainrule.applications.rescoring.features import HypothesisScorer
     from chainrule.applications.rescoring.weights import Weights
     from chainrule.base.progress import Progress
-    from chainrule.text.vocabulary import Markers
+    from chainrule.text.tokenization.vocabulary import Markers
 
 _SEVERAL = Parameter(consume_multiple=True, negative=(), show_default=False)
 

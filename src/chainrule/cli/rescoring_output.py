@@ -10,7 +10,7 @@ from chainrule.applications.nbest.reading import KEYED
 from chainrule.applications.nbest.writing import list_writer, write_best
 from chainrule.applications.rescoring.rescoring import Chooser
 from chainrule.base.files import compressing, replace_file
-from chainrule.text.reading import FORMATS, text_suffix
+from chainrule.text.corpus.reading import FORMATS, text_suffix
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

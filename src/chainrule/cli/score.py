@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from chainrule.api.models.model import Model
     from chainrule.api.models.scoring_model import ScoringModel
     from chainrule.evaluation.surprisal import By
-    from chainrule.text.block import Block
+    from chainrule.text.corpus.block import Block
 
 
 _PART_BYTES = 1 << 18  # that one thread scores at a time

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from chainrule.base.progress import Progress
     from chainrule.cli.shared.arguments import TokenizerOptions
     from chainrule.comparison.smoothing_table import SmoothingTable
-    from chainrule.text.corpus import Source
-    from chainrule.text.vocabulary import Markers
+    from chainrule.text.corpus.corpus import Source
+    from chainrule.text.tokenization.vocabulary import Markers
 
 ALL = "all"
 

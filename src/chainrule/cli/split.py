@@ -46,9 +46,8 @@ def split(
     the name ends in .jsonl; both may be compressed. Of a record, only the text
     is written, not its other fields.
     """
-    from chainrule.text.exact_shares import exact_shares
-    from chainrule.text.splits import divide
-    from chainrule.text.writing import check_format, document_file
+    from chainrule.text.corpus.splits import divide, exact_shares
+    from chainrule.text.corpus.writing import check_format, document_file
 
     named = with_shares("--into", into)
     shares = exact_shares(share for _, share in named)

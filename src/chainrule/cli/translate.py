@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from chainrule.api.conditional.pair_generator import Written
     from chainrule.decoding.beam_config import BeamConfig
-    from chainrule.text.block import Block
+    from chainrule.text.corpus.block import Block
 
     Generate = Callable[[list[str], int], list[list[Written]]]  # lines, and the number of the first
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from chainrule.api.conditional.pair_generator import Written
     from chainrule.base.progress import Progress
-    from chainrule.text.corpus import Corpus
+    from chainrule.text.corpus.corpus import Corpus
 
 
 def print_texts(number: int, texts: list[Written], nbest: int, *, alignments: bool, json: bool) -> None:

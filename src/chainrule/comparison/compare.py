@@ -15,18 +15,18 @@ from chainrule.comparison.saved_models import compare_models
 from chainrule.comparison.smoothing_table import SmoothingTable, smoothing_table
 from chainrule.errors import SettingError
 from chainrule.ngram.config import SMOOTHINGS
-from chainrule.text.corpus import Lines, source_of
-from chainrule.text.sample import sample_lines
-from chainrule.text.splits import split, train_and_heldout
+from chainrule.text.corpus.corpus import Lines, source_of
+from chainrule.text.corpus.sample import sample_lines
+from chainrule.text.corpus.splits import split, train_and_heldout
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from chainrule.base.progress import Progress
     from chainrule.evaluation.comparison import Comparison
-    from chainrule.text.corpus import Paths, Source
-    from chainrule.text.tokenizer_config import TokenizerConfig
-    from chainrule.text.vocabulary import Markers
+    from chainrule.text.corpus.corpus import Paths, Source
+    from chainrule.text.tokenization.config import TokenizerConfig
+    from chainrule.text.tokenization.vocabulary import Markers
 
     AnyModel = Model | str | os.PathLike[str]
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from chainrule.evaluation.classification import Classification
-    from chainrule.text.tokenizer_config import TokenizerConfig
+    from chainrule.text.tokenization.config import TokenizerConfig
     from chainrule.training.label_config import LabelTraining
 
 

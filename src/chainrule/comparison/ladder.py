@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from chainrule.neural.config import NetworkConfig
     from chainrule.neural.config.network import OutputKind
     from chainrule.ngram.spelling.speller import Speller
-    from chainrule.text.corpus import Source
-    from chainrule.text.prepare_tokenizer import Tokenized
-    from chainrule.text.tokenizer_config import TokenizerConfig
-    from chainrule.text.vocabulary import Markers
+    from chainrule.text.corpus.corpus import Source
+    from chainrule.text.tokenization.build import Tokenized
+    from chainrule.text.tokenization.config import TokenizerConfig
+    from chainrule.text.tokenization.vocabulary import Markers
     from chainrule.training.reports import Report
 
     Curve = tuple[tuple[float, float], ...]

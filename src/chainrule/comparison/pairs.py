@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.decoding.beam_config import BeamConfig
-    from chainrule.text.pairs import Pairs
+    from chainrule.text.parallel import Pairs
 
     AnyPairModel = TextPairModel | str | os.PathLike[str]
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from chainrule.api.models.model import Model
-    from chainrule.text.corpus import Source
+    from chainrule.text.corpus.corpus import Source
 
 
 # Fields of a record, besides settings and texts, that make a different model, not another random draw of the same one.

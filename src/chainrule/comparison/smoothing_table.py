@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from chainrule.evaluation.measurement import Measurement
-    from chainrule.text.corpus import Source
-    from chainrule.text.tokenizer_config import TokenizerConfig
-    from chainrule.text.vocabulary import Markers
+    from chainrule.text.corpus.corpus import Source
+    from chainrule.text.tokenization.config import TokenizerConfig
+    from chainrule.text.tokenization.vocabulary import Markers
 
 
 @dataclass(frozen=True, repr=False)

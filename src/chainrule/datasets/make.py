@@ -12,7 +12,7 @@ from chainrule.datasets.scenes import SHAPES, Scene, caption, drawn, paragraph, 
 from chainrule.datasets.sentences import conversation, review, sentence, written_date
 from chainrule.errors import SettingError
 from chainrule.pictures.codec import encoded_png
-from chainrule.text.sample import sample_lines
+from chainrule.text.corpus.sample import sample_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

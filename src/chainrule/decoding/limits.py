@@ -14,7 +14,7 @@ from chainrule.protocol import UNKNOWN
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from chainrule.text.tokenizer import Tokenizer
+    from chainrule.text.tokenization.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from chainrule.decoding.batch import Ending
     from chainrule.decoding.sampling_config import SamplingConfig
     from chainrule.protocol import LanguageModel
-    from chainrule.text.tokenizer import Tokenizer
+    from chainrule.text.tokenization.tokenizer import Tokenizer
 
 
 class Spelling(Protocol):

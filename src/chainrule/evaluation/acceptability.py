@@ -19,9 +19,9 @@ from chainrule.base.progress import Progress, silent
 from chainrule.errors import TextError
 from chainrule.evaluation.resampling import LEVEL
 from chainrule.protocol import END, UNKNOWN
-from chainrule.text.reading import FORMATS, text_suffix
-from chainrule.text.records import as_written, json_objects, raise_error, read_field
-from chainrule.text.tokenizer import documents_of
+from chainrule.text.corpus.reading import FORMATS, text_suffix
+from chainrule.text.corpus.records import as_written, json_objects, raise_error, read_field
+from chainrule.text.tokenization.tokenizer import documents_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from jaxtyping import Float64, Int64
     from numpy import ndarray
 
-    from chainrule.text.records import OnBad
-    from chainrule.text.tokenizer import Tokenizer
+    from chainrule.text.corpus.records import OnBad
+    from chainrule.text.tokenization.tokenizer import Tokenizer
 
     # Sentences -> their log-probabilities in nats, and how many tokens each sums over.
     ScoreTexts = Callable[[Sequence[str]], tuple[Float64[ndarray, " texts"], Int64[ndarray, " texts"]]]

@@ -11,7 +11,7 @@ import numpy as np
 
 from chainrule.drawing.pages import html_table
 from chainrule.evaluation.acceptability import Accuracy
-from chainrule.text.document_units import split_words
+from chainrule.text.units import split_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

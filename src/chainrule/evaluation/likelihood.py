@@ -23,8 +23,8 @@ from chainrule.evaluation.resampling import Documents
 from chainrule.evaluation.row_sums import row_sums
 from chainrule.evaluation.token_costs import score_stream_tokens, score_tokens
 from chainrule.protocol import END
-from chainrule.text.block import LINE_FEED, NEVER_IN_UTF8
-from chainrule.text.words import is_white
+from chainrule.text.corpus.block import LINE_FEED, NEVER_IN_UTF8
+from chainrule.text.units import is_white
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
     from chainrule.evaluation.token_costs import Measurable, Speller, TokenLogProbs
     from chainrule.protocol import LanguageModel, StreamScores
-    from chainrule.text.block import Block
-    from chainrule.text.corpus import Source
-    from chainrule.text.detokenize import Alignment
-    from chainrule.text.tokenizer import Tokenizer
+    from chainrule.text.corpus.block import Block
+    from chainrule.text.corpus.corpus import Source
+    from chainrule.text.tokenization.detokenizer import Alignment
+    from chainrule.text.tokenization.tokenizer import Tokenizer
 
 
 def measure(

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import numpy as np
 
 from chainrule.protocol import END, UNKNOWN, Scorer
-from chainrule.text.tokenizer import documents_of
-from chainrule.text.words import begins_word
+from chainrule.text.tokenization.tokenizer import documents_of
+from chainrule.text.units import begins_word
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.evaluation.token_costs import Speller
-    from chainrule.text.tokenizer import Tokenizer
+    from chainrule.text.tokenization.tokenizer import Tokenizer
 
 Pseudo = Literal["original", "word-l2r"]
 

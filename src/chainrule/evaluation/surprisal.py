@@ -2,7 +2,7 @@
 
 Each token's log-probability is assigned to units, so that those of a document add up to that of the document:
 
-    words       those of `chainrule.text.words`, which also assigns each token to a word.
+    words       those of `chainrule.text.units`, which also assigns each token to a word.
     characters  code points. A token's log-probability is spread evenly over its bytes and those of the white space
                 before it: exact if tokens are characters or bytes, and otherwise only an illustration.
     bytes       of UTF-8, spread likewise.
@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from chainrule.protocol import END
-from chainrule.text.words import words_of
+from chainrule.text.units import words_of
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float64, Int32, Int64
     from numpy import ndarray
 
     from chainrule.evaluation.token_costs import TokenLogProbs
-    from chainrule.text.detokenize import Alignment
+    from chainrule.text.tokenization.detokenizer import Alignment
 
 By = Literal["tokens", "words", "characters", "bytes"]
 

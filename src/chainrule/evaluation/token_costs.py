@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from chainrule.protocol import END, UNKNOWN, Scorer
-from chainrule.text.tokenizer import documents_of
+from chainrule.text.tokenization.tokenizer import documents_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float32, Float64, Int32, Int64
     from numpy import ndarray
 
-    from chainrule.text.vocabulary import Encoded
+    from chainrule.text.tokenization.vocabulary import Encoded
 
 
 class Measurable(Scorer, Protocol):

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule.protocol import END
-from chainrule.text.words import begins_word
+from chainrule.text.units import begins_word
 
 if TYPE_CHECKING:
     from jaxtyping import Float64, Int64
     from numpy import ndarray
 
     from chainrule.protocol import LanguageModel
-    from chainrule.text.tokenizer import Tokenizer
+    from chainrule.text.tokenization.tokenizer import Tokenizer
 
 
 def word_end_corrections(

@@ -13,8 +13,8 @@ from chainrule.base.progress import Progress, silent
 from chainrule.drawing.plots import Axis, Line
 from chainrule.experiments.findings import Findings
 from chainrule.ngram.config import NGramConfig
-from chainrule.text.corpus import Lines
-from chainrule.text.sample import sample_lines
+from chainrule.text.corpus.corpus import Lines
+from chainrule.text.corpus.sample import sample_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -19,8 +19,8 @@ from chainrule.errors import TextError
 from chainrule.experiments.findings import Findings
 from chainrule.neural.config import TransformerConfig
 from chainrule.neural.config.transformer import Positions
-from chainrule.text.corpus import Lines
-from chainrule.text.sample import sample_lines
+from chainrule.text.corpus.corpus import Lines
+from chainrule.text.corpus.sample import sample_lines
 from chainrule.training.config import TrainingConfig
 from chainrule.training.run import train_network
 from chainrule.training.stream_options import StreamOptions

@@ -16,9 +16,9 @@ from chainrule.base.progress import Progress, silent
 from chainrule.drawing.plots import Axis, Line
 from chainrule.errors import TextError
 from chainrule.experiments.findings import Findings
-from chainrule.text.corpus import Lines
-from chainrule.text.sample import sample_docstrings
-from chainrule.text.tokenizer import documents_of
+from chainrule.text.corpus.corpus import Lines
+from chainrule.text.corpus.sample import sample_docstrings
+from chainrule.text.tokenization.tokenizer import documents_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

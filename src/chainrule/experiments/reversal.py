@@ -9,7 +9,7 @@ import numpy as np
 from chainrule.api.training.train_pairs import train_pairs
 from chainrule.decoding.beam_config import BeamConfig
 from chainrule.neural.config.conditional import ConditionalConfig
-from chainrule.text.pairs import Pairs
+from chainrule.text.parallel import Pairs
 from chainrule.training.config import TrainingConfig
 
 if TYPE_CHECKING:

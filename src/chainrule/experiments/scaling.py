@@ -15,8 +15,8 @@ from chainrule.drawing.plots import Axis, Line
 from chainrule.experiments.findings import Findings
 from chainrule.families.table import FAMILIES
 from chainrule.neural.config import TransformerConfig
-from chainrule.text.corpus import Lines
-from chainrule.text.sample import sample_lines
+from chainrule.text.corpus.corpus import Lines
+from chainrule.text.corpus.sample import sample_lines
 from chainrule.training.config import TrainingConfig
 from chainrule.training.stream_options import StreamOptions
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from chainrule.api.models.causal_model import CausalModel
     from chainrule.ngram.models.trie_model import BackoffStep
-    from chainrule.text.tokenizer import Tokenizer
+    from chainrule.text.tokenization.tokenizer import Tokenizer
 
     Json = dict[str, Any]
     Tokens = Int32[ndarray, " tokens"]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float32, Int32
     from numpy import ndarray
 
-    from chainrule.text.tokenizer import Tokenizer
+    from chainrule.text.tokenization.tokenizer import Tokenizer
 
     Json = dict[str, Any]
     Tokens = Int32[ndarray, " tokens"]

@@ -11,8 +11,8 @@ from chainrule.api.models.model import Model, as_kind
 from chainrule.applications.detection.token_ranks import rank_texts
 from chainrule.evaluation.word_ends import word_end_corrections
 from chainrule.explorer.given import LONGEST
-from chainrule.text.block import NEVER_IN_UTF8, Block, byte_array
-from chainrule.text.words import words_of
+from chainrule.text.corpus.block import NEVER_IN_UTF8, Block, byte_array
+from chainrule.text.units import words_of
 
 if TYPE_CHECKING:
     from chainrule.evaluation.surprisal import By

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.neural.network import Network
-    from chainrule.text.document_units import UnitTokens
     from chainrule.text.labelled import LabelledUnit
+    from chainrule.text.units import UnitTokens
 
     Both = tuple[UnitTokens, UnitTokens]  # the sentences of a pair
     _Text = UnitTokens | SentencePair

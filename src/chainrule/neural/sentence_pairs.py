@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from chainrule.neural.config import NetworkConfig
     from chainrule.neural.config.transformer import Initialisation
-    from chainrule.text.document_units import UnitTokens
+    from chainrule.text.units import UnitTokens
 
     Tokens = Int32[ndarray, " tokens"]
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from chainrule.neural.config.tree import TreeConfig
     from chainrule.structures.linearized import TreeSteps
-    from chainrule.text.tokenizer import Tokenizer
+    from chainrule.text.tokenization.tokenizer import Tokenizer
 
 
 class TreeLSTMLayer(nn.Module):

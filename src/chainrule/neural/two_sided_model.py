@@ -22,7 +22,7 @@ from chainrule.neural.scoring_batches import batched, padded
 from chainrule.neural.sentence_pairs import MARKERS, pair_tokens, separator
 from chainrule.neural.vectors import static_vectors, token_vectors
 from chainrule.protocol import BEGIN, END
-from chainrule.text.tokenizer import documents_of
+from chainrule.text.tokenization.tokenizer import documents_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -14,7 +14,7 @@ from chainrule.ngram.estimation.discounts import FALLBACK
 from chainrule.ngram.estimation.kneser_ney import modified_kneser_ney
 from chainrule.ngram.training import count_stream
 from chainrule.protocol import BEGIN, END, UNKNOWN
-from chainrule.text.vocabulary import Vocabulary
+from chainrule.text.tokenization.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Set

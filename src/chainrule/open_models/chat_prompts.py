@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from jaxtyping import Int32
     from numpy import ndarray
 
-    from chainrule.text.subword import Subword
+    from chainrule.text.tokenization.subword import Subword
 
     Json = dict[str, Any]
 

@@ -21,8 +21,8 @@ from chainrule.open_models.vocabulary import Numbering
 from chainrule.protocol import BEGIN, END, UNKNOWN
 from chainrule.storage import hugging_face
 from chainrule.storage.config_json import CONFIG
-from chainrule.text.subword import Subword
-from chainrule.text.vocabulary import MARKER_TOKENS
+from chainrule.text.tokenization.subword import Subword
+from chainrule.text.tokenization.vocabulary import MARKER_TOKENS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from chainrule.neural.config import NetworkConfig
     from chainrule.open_models.architecture import Architecture
-    from chainrule.text.tokenizer import Tokenizer
+    from chainrule.text.tokenization.tokenizer import Tokenizer
 
     Json = dict[str, Any]
 

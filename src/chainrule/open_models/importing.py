@@ -16,8 +16,8 @@ from chainrule.open_models.tensors import Tensors, arrays_of, rows_of
 from chainrule.open_models.vocabulary import numbering_of, vocabulary_of
 from chainrule.storage.config_json import CONFIG
 from chainrule.storage.hugging_face import MODULES, TOKENIZER
-from chainrule.text.subword import Subword
-from chainrule.text.tokenizer import Tokenizer
+from chainrule.text.tokenization.subword import Subword
+from chainrule.text.tokenization.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

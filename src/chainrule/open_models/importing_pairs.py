@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from chainrule.open_models.architecture import Architecture
     from chainrule.storage.hugging_face import Checkpoint
-    from chainrule.text.tokenizer import Tokenizer
+    from chainrule.text.tokenization.tokenizer import Tokenizer
 
     Json = dict[str, Any]
 

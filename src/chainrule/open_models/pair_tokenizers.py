@@ -15,8 +15,8 @@ from chainrule.open_models.vocabulary import (
     vocabulary_of,
 )
 from chainrule.storage.hugging_face import SOURCE_PIECES, TARGET_PIECES, TARGET_VOCABULARY, TOKENIZER, VOCABULARY
-from chainrule.text.subword import Subword
-from chainrule.text.tokenizer import Tokenizer
+from chainrule.text.tokenization.subword import Subword
+from chainrule.text.tokenization.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

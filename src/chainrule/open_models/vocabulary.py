@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from chainrule.errors import ModelFormatError
-from chainrule.text.vocabulary import MARKER_TOKENS, Vocabulary
+from chainrule.text.tokenization.vocabulary import MARKER_TOKENS, Vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.storage.hugging_face import Checkpoint
-    from chainrule.text.subword import Subword
+    from chainrule.text.tokenization.subword import Subword
 
     Json = dict[str, Any]
 

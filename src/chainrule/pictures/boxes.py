@@ -24,7 +24,7 @@ import numpy as np
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import TextError
 from chainrule.pictures.picture import LabelledPicture, Picture, as_picture, framed
-from chainrule.text.records import as_written, json_objects, raise_error, read_field
+from chainrule.text.corpus.records import as_written, json_objects, raise_error, read_field
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.pictures.picture import Frame
-    from chainrule.text.records import OnBad
+    from chainrule.text.corpus.records import OnBad
 
     Boxes = Float32[ndarray, "N 4"]
 

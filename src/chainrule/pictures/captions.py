@@ -15,13 +15,13 @@ from chainrule.base.progress import Progress, silent
 from chainrule.errors import TextError
 from chainrule.pictures.boxes import BoxLabels, boxes_framed, boxes_of_record, check_boxes
 from chainrule.pictures.picture import Picture, as_picture, framed
-from chainrule.text.records import json_objects, raise_error
+from chainrule.text.corpus.records import json_objects, raise_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from chainrule.pictures.picture import Frame
-    from chainrule.text.records import OnBad
+    from chainrule.text.corpus.records import OnBad
 
 _EXAMPLE = '{"image": "1.jpg", "captions": ["a dog runs"]}'
 _PATHS, _TEXTS = ("image", "picture"), ("captions", "caption")  # the first of both is the usual one

@@ -27,15 +27,15 @@ from chainrule.errors import TextError
 from chainrule.pictures.boxes import check_boxes
 from chainrule.pictures.codec import SUFFIXES, decoded_values
 from chainrule.pictures.picture import LabelledPicture, Picture, as_picture, framed
-from chainrule.text.reading import FORMATS, text_suffix
-from chainrule.text.records import as_written, json_objects, raise_error, read_field
-from chainrule.text.unit_labels import UnitLabels
+from chainrule.text.corpus.reading import FORMATS, text_suffix
+from chainrule.text.corpus.records import as_written, json_objects, raise_error, read_field
+from chainrule.text.labelled import UnitLabels
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from chainrule.pictures.picture import Frame
-    from chainrule.text.records import OnBad
+    from chainrule.text.corpus.records import OnBad
 
 _OTHER_SUFFIXES = (".gif", ".bmp", ".webp", ".tif", ".tiff", ".heic", ".avif", ".jp2")
 _EXPECTED = f"{', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}"

@@ -17,7 +17,7 @@ from rich.cells import cell_len
 
 from chainrule.base.json import finite
 from chainrule.drawing.pages import legible, render
-from chainrule.text.vocabulary import MARKER_TOKENS
+from chainrule.text.tokenization.vocabulary import MARKER_TOKENS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

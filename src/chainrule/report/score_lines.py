@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.evaluation.sentence_scores import SentenceScores
-    from chainrule.text.block import Block
+    from chainrule.text.corpus.block import Block
 
 
 def sentence_lines(scores: SentenceScores, block: Block) -> UInt8[ndarray, " bytes"]:

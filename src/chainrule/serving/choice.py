@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from chainrule.decoding.batch import Row
     from chainrule.serving.token_names import TokenNames
     from chainrule.serving.work import Top
-    from chainrule.text.tokenizer import Tokenizer
+    from chainrule.text.tokenization.tokenizer import Tokenizer
 
 FINISH = {"end": "stop", "stop": "stop", "length": "length"}
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import orjson
 
-from chainrule.text.block import byte_array
+from chainrule.text.corpus.block import byte_array
 
 if TYPE_CHECKING:
     from jaxtyping import Float64, Int64, UInt8

@@ -9,8 +9,8 @@ import numpy as np
 from chainrule.errors import SettingError
 from chainrule.protocol import BEGIN, END
 from chainrule.serving.api_error import ApiError
-from chainrule.text.block import byte_array
-from chainrule.text.vocabulary import MARKER_TOKENS, MarkerError
+from chainrule.text.corpus.block import byte_array
+from chainrule.text.tokenization.vocabulary import MARKER_TOKENS, MarkerError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from jaxtyping import Int32, Int64
     from numpy import ndarray
 
-    from chainrule.text.detokenize import Alignment
-    from chainrule.text.tokenizer import Tokenizer
+    from chainrule.text.tokenization.detokenizer import Alignment
+    from chainrule.text.tokenization.tokenizer import Tokenizer
 
 
 class Prompt(NamedTuple):

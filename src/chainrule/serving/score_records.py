@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float64, Int64
     from numpy import ndarray
 
-    from chainrule.text.vocabulary import Encoded
+    from chainrule.text.tokenization.vocabulary import Encoded
 
 
 def score_records(

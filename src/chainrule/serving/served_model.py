@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from chainrule.api.conditional.caption_model import CaptionModel
     from chainrule.api.conditional.pair_model import TextPairModel
     from chainrule.serving.limits import ServerLimits
-    from chainrule.text.tokenizer import Tokenizer
+    from chainrule.text.tokenization.tokenizer import Tokenizer
 
 
 # What the models that have a method do.

@@ -21,7 +21,7 @@ from chainrule.serving.picture_input import check_pixels, picture_of
 from chainrule.serving.prompts import encode_prompts, encode_text, marker_error
 from chainrule.serving.score_records import score_records
 from chainrule.serving.token_names import finite
-from chainrule.text.vocabulary import MarkerError
+from chainrule.text.tokenization.vocabulary import MarkerError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
         TranslateBody,
     )
     from chainrule.serving.served_model import ServedModel
-    from chainrule.text.tokenizer import Tokenizer
-    from chainrule.text.vocabulary import Encoded
+    from chainrule.text.tokenization.tokenizer import Tokenizer
+    from chainrule.text.tokenization.vocabulary import Encoded
 
     Json = dict[str, Any]
 

@@ -13,7 +13,7 @@ import numpy as np
 from chainrule.serving.json_bytes import json_fragment, json_numbers
 from chainrule.serving.token_array_kernels import MOST_OF_ALTERNATIVE, MOST_OF_TOKEN, SPARE, write_arrays
 from chainrule.serving.token_names import IMPOSSIBLE
-from chainrule.text.block import byte_array
+from chainrule.text.corpus.block import byte_array
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,13 +9,13 @@ import numpy as np
 
 from chainrule.serving.json_bytes import json_text
 from chainrule.serving.token_array_kernels import SPARE
-from chainrule.text.block import byte_array
+from chainrule.text.corpus.block import byte_array
 
 if TYPE_CHECKING:
     from jaxtyping import Int32, UInt8
     from numpy import ndarray
 
-    from chainrule.text.tokenizer import Tokenizer
+    from chainrule.text.tokenization.tokenizer import Tokenizer
 
 _PAIRS = 1 << 12  # of tokens, half of which come again in a text; four times as many, 62 %
 IMPOSSIBLE = -9999.0  # in place of -inf, which JSON lacks

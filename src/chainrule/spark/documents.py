@@ -14,9 +14,9 @@ from urllib.parse import unquote, urlsplit
 import numpy as np
 
 from chainrule.errors import SettingError, TextError
-from chainrule.text.block import LINE_FEED, NEVER_IN_UTF8, Block, byte_array
-from chainrule.text.corpus import Corpus
-from chainrule.text.plain_text import invalid_utf8
+from chainrule.text.corpus.block import LINE_FEED, NEVER_IN_UTF8, Block, byte_array
+from chainrule.text.corpus.corpus import Corpus
+from chainrule.text.corpus.plain_text import invalid_utf8
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -14,7 +14,7 @@ import numpy as np
 
 from chainrule.errors import TextError
 from chainrule.spark.rows import rows_at_driver
-from chainrule.text.vocabulary import MARKER_TOKENS, Vocabulary
+from chainrule.text.tokenization.vocabulary import MARKER_TOKENS, Vocabulary
 
 if TYPE_CHECKING:
     from jaxtyping import Int64
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from chainrule.spark.documents import Documents
     from chainrule.spark.workers import TokenizerParts
-    from chainrule.text.tokenizer import Tokenizer
+    from chainrule.text.tokenization.tokenizer import Tokenizer
 
 _PLACE_BITS = 32
 

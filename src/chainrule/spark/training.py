@@ -39,11 +39,11 @@ from chainrule.spark.documents import addresses_of, block_of, documents_of, is_f
 from chainrule.spark.learning_words import learn_tokenizer
 from chainrule.spark.sections import Section, joined
 from chainrule.spark.session import check_packages, explain_failures
-from chainrule.text.corpus import Lines, source_of
-from chainrule.text.prepare_tokenizer import keep_tokens, listed_tokens, most_frequent, prepare_tokenizer
-from chainrule.text.tokenizer import encoded_stream
-from chainrule.text.tokenizer_config import LEARNED, TokenizerConfig, as_config
-from chainrule.text.vocabulary import Vocabulary
+from chainrule.text.corpus.corpus import Lines, source_of
+from chainrule.text.tokenization.build import keep_tokens, listed_tokens, most_frequent, prepare_tokenizer
+from chainrule.text.tokenization.config import LEARNED, TokenizerConfig, as_config
+from chainrule.text.tokenization.tokenizer import encoded_stream
+from chainrule.text.tokenization.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,8 +56,8 @@ if TYPE_CHECKING:
     from chainrule.base.progress import Progress
     from chainrule.ngram.counting.counts import Counts
     from chainrule.spark.documents import Documents
-    from chainrule.text.tokenizer import Tokenizer
-    from chainrule.text.vocabulary import Markers
+    from chainrule.text.tokenization.tokenizer import Tokenizer
+    from chainrule.text.tokenization.vocabulary import Markers
 
 RUN_TOKENS = 1 << 21  # that a worker counts at once: some 300 MB for 5-grams
 _RANGES = 4  # of first words, for the tokens of a run: some 10 MB each

@@ -19,10 +19,9 @@ from chainrule.spark.chunks import CHUNKS, Chunk, chunks_of
 from chainrule.spark.documents import PieceError, block_of, pieces
 from chainrule.spark.rows import batch_of, batches_of, groups_of
 from chainrule.spark.sections import Section, merged, sections
-from chainrule.text.normalising import Normaliser
-from chainrule.text.splitters import splitter_named
-from chainrule.text.tokenizer import Tokenizer
-from chainrule.text.vocabulary import MARKER_TOKENS, Vocabulary
+from chainrule.text.tokenization.splitters import Normaliser, splitter_named
+from chainrule.text.tokenization.tokenizer import Tokenizer
+from chainrule.text.tokenization.vocabulary import MARKER_TOKENS, Vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -31,9 +30,8 @@ if TYPE_CHECKING:
 
     from chainrule.api.models.model import Model
     from chainrule.ngram.config import NGramConfig
-    from chainrule.text.normalising import Normalisation
-    from chainrule.text.splitters import Splitter
-    from chainrule.text.vocabulary import Markers
+    from chainrule.text.tokenization.splitters import Normalisation, Splitter
+    from chainrule.text.tokenization.vocabulary import Markers
 
 WORDS = "source long, start long, place long, tokens binary, counts binary, error string"
 PARTS = "part long, section binary, error string"
@@ -69,7 +67,7 @@ class TokenizerParts:
     def _splitter(self) -> Splitter:
         if self.definition is None:
             return splitter_named(self.kind)
-        from chainrule.text.subword import Subword
+        from chainrule.text.tokenization.subword import Subword
 
         return Subword(self.definition, self.kind)
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 from chainrule.errors import TextError
-from chainrule.text.tokenizer import documents_of
-from chainrule.text.vocabulary import MarkerError
+from chainrule.text.tokenization.tokenizer import documents_of
+from chainrule.text.tokenization.vocabulary import MarkerError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from chainrule.structures.graph import Graph
     from chainrule.structures.tree import LabelledTree, Tree
-    from chainrule.text.tokenizer import Tokenizer
+    from chainrule.text.tokenization.tokenizer import Tokenizer
 
     Nodes = Int64[ndarray, " nodes"]
 

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from chainrule.errors import TextError
 from chainrule.structures.graph import Edge, Graph, LabelledGraph, graph_of_tree, labelled
 from chainrule.structures.tree_files import collect, trees_of
-from chainrule.text.reading import FORMATS, text_suffix
-from chainrule.text.records import as_written, json_objects, raise_error, read_field
+from chainrule.text.corpus.reading import FORMATS, text_suffix
+from chainrule.text.corpus.records import as_written, json_objects, raise_error, read_field
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from chainrule.text.records import OnBad
+    from chainrule.text.corpus.records import OnBad
 
 
 class PlacedGraph(NamedTuple):

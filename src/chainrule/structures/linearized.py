@@ -24,7 +24,7 @@ from chainrule.base.progress import Progress, silent
 from chainrule.errors import TextError
 from chainrule.protocol import END
 from chainrule.structures.tree_files import ESCAPES, read_unlabelled
-from chainrule.text.block import Block, byte_array
+from chainrule.text.corpus.block import Block, byte_array
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.structures.tree import Tree
-    from chainrule.text.corpus import Paths
+    from chainrule.text.corpus.corpus import Paths
 
 OPEN, CLOSE, HEAD = "(", ")", "-HEAD-"
 

@@ -31,14 +31,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from chainrule.errors import TextError
 from chainrule.structures.tree import LabelledTree, Tree, check_depth, labelled
-from chainrule.text.plain_text import lines_of
-from chainrule.text.reading import FORMATS, text_suffix
-from chainrule.text.records import as_written, json_objects, raise_error, read_field
+from chainrule.text.corpus.plain_text import lines_of
+from chainrule.text.corpus.reading import FORMATS, text_suffix
+from chainrule.text.corpus.records import as_written, json_objects, raise_error, read_field
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from chainrule.text.records import OnBad
+    from chainrule.text.corpus.records import OnBad
 
 _TOKEN = re.compile(r"[()]|[^\s()]+")
 _ESCAPED = {

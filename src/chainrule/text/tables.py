@@ -12,14 +12,14 @@ import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chainrule.errors import TextError
-from chainrule.text.plain_text import lines_of
-from chainrule.text.reading import FORMATS, text_suffix
-from chainrule.text.records import as_written, json_objects, raise_error
+from chainrule.text.corpus.plain_text import lines_of
+from chainrule.text.corpus.reading import FORMATS, text_suffix
+from chainrule.text.corpus.records import as_written, json_objects, raise_error
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from chainrule.text.records import OnBad
+    from chainrule.text.corpus.records import OnBad
 
 _DEFAULT_NAMES = ("text", "label")
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from chainrule.training.reports import OnReport, ignore
 
 if TYPE_CHECKING:
-    from chainrule.text.vectors import Vectors
+    from chainrule.text.vector_files import Vectors
 
 
 @dataclass(frozen=True, kw_only=True)

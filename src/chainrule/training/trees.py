@@ -14,7 +14,7 @@ from chainrule.neural.scoring_batches import batched
 from chainrule.neural.tree_network import TreeNetwork
 from chainrule.protocol import END
 from chainrule.structures.linearized import Brackets, check_is_tree, tree_steps
-from chainrule.text.tokenizer import documents_of
+from chainrule.text.tokenization.tokenizer import documents_of
 from chainrule.training.defaults import Recipe, refuse_rows, with_budget
 from chainrule.training.initial_vectors import coverage_of, set_rows
 from chainrule.training.job import TrainingJob

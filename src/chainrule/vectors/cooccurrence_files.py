@@ -13,8 +13,8 @@ import numpy as np
 from chainrule.base.files import read_file
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import TextError
-from chainrule.text.streams import file_size, open_stream
-from chainrule.text.vocabulary import MARKER_TOKENS
+from chainrule.text.corpus.streams import file_size, open_stream
+from chainrule.text.tokenization.vocabulary import MARKER_TOKENS
 from chainrule.vectors.cooccurrence_kernels import UNIT
 from chainrule.vectors.cooccurrences import Cooccurrences
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float64, Int64
     from numpy import ndarray
 
-    from chainrule.text.streams import ByteStream
+    from chainrule.text.corpus.streams import ByteStream
 
 RECORD = np.dtype([("word", "<i4"), ("context", "<i4"), ("count", "<f8")])  # of GloVe's cooccur, words from 1 on
 _BLOCK_BYTES = 1 << 22

@@ -15,7 +15,7 @@ from chainrule.base.scratch import room_for
 from chainrule.base.threads import run, run_all
 from chainrule.errors import TextError
 from chainrule.protocol import END
-from chainrule.text.vocabulary_kernels import FIRST_ORDINARY
+from chainrule.text.tokenization.vocabulary_kernels import FIRST_ORDINARY
 from chainrule.vectors.cooccurrence_kernels import UNIT, count_rows, merge_rows, sort_positions
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from chainrule.base.jit import kernel
 from chainrule.protocol import END
-from chainrule.text.vocabulary_kernels import FIRST_ORDINARY
+from chainrule.text.tokenization.vocabulary_kernels import FIRST_ORDINARY
 from chainrule.vectors.row_kernels import add_errors, ask_for_row, below, clear_row, next_random, step, surprise
 
 Array = NDArray[Any]

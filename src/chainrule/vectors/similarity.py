@@ -14,7 +14,7 @@ import numpy as np
 
 from chainrule.base.correlation import correlation, interval, rank_correlation
 from chainrule.errors import SettingError, TextError
-from chainrule.text.streams import open_stream
+from chainrule.text.corpus.streams import open_stream
 
 if TYPE_CHECKING:
     import os

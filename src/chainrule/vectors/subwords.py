@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from chainrule.text.block import byte_array
+from chainrule.text.corpus.block import byte_array
 from chainrule.vectors.subword_kernels import ngram_buckets
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from chainrule.pictures.captions import CaptionedPicture, check_captions
 from chainrule.pictures.picture import as_picture, framed
 from chainrule.report.model_card import model_card
 from chainrule.storage.model_folder import TOKENIZER, VOCABULARY_ARRAYS, open_model, save_model, saved_family
-from chainrule.text.tokenizer import documents_of
+from chainrule.text.tokenization.tokenizer import documents_of
 
 if TYPE_CHECKING:
     import os
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from chainrule.decoding.constraints import Constraints
     from chainrule.neural.conditional_model import ConditionalModel
     from chainrule.neural.config.pictures import PictureLabelling
-    from chainrule.text.tokenizer import Tokenizer
+    from chainrule.text.tokenization.tokenizer import Tokenizer
 
 FAMILY = "caption"
 MAX_TOKENS = 60  # of a caption, unless another limit is set

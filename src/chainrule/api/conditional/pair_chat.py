@@ -12,7 +12,7 @@ from chainrule.applications.chat.messages import Message, as_messages, exchanges
 from chainrule.applications.chat_config import CHAT_SAMPLING
 from chainrule.decoding.text_decoder import TextDecoder
 from chainrule.errors import SettingError
-from chainrule.text.turns import source_of_turns
+from chainrule.text.parallel import source_of_turns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

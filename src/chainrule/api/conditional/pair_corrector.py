@@ -8,7 +8,7 @@ import numpy as np
 
 from chainrule.api.conditional.pair_model import TextPairModel
 from chainrule.decoding.beam_config import BeamConfig
-from chainrule.text.pairs import Pairs
+from chainrule.text.parallel import Pairs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

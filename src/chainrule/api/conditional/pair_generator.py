@@ -13,8 +13,8 @@ from chainrule.decoding.limits import Limits, constraints_for
 from chainrule.decoding.sampling import Sample, sample
 from chainrule.decoding.search_tree import SearchTree, with_greedy
 from chainrule.errors import SettingError
-from chainrule.text.long_sources import Shortened, shorten
-from chainrule.text.tokenizer import documents_of
+from chainrule.text.parallel import Shortened, shorten
+from chainrule.text.tokenization.tokenizer import documents_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from chainrule.decoding.constraints import Constraints
     from chainrule.decoding.sampling_config import SamplingConfig
     from chainrule.neural.conditional_model import ConditionalModel
-    from chainrule.text.tokenizer import Tokenizer
+    from chainrule.text.tokenization.tokenizer import Tokenizer
 
     Tokens = Int32[ndarray, " T"]
 

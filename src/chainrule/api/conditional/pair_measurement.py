@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float64
     from numpy import ndarray
 
-    from chainrule.text.tokenizer import Tokenizer
+    from chainrule.text.tokenization.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, kw_only=True)

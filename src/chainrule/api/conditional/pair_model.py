@@ -39,7 +39,7 @@ from chainrule.storage.model_folder import (
     save_model,
     saved_family,
 )
-from chainrule.text.tokenizer import documents_of
+from chainrule.text.tokenization.tokenizer import documents_of
 
 if TYPE_CHECKING:
     import os
@@ -53,8 +53,8 @@ if TYPE_CHECKING:
     from chainrule.decoding.limits import Limits
     from chainrule.neural.conditional_model import ConditionalModel
     from chainrule.storage.hugging_face import Checkpoint
-    from chainrule.text.pairs import Pairs
-    from chainrule.text.tokenizer import Tokenizer
+    from chainrule.text.parallel import Pairs
+    from chainrule.text.tokenization.tokenizer import Tokenizer
 
 
 FAMILY = "conditional"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from chainrule.errors import SettingError
-from chainrule.text.pairs import Pairs
+from chainrule.text.parallel import Pairs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

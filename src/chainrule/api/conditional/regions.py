@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from chainrule.neural.labelling.pictures import PictureBody
     from chainrule.pictures.boxes import Detection
     from chainrule.pictures.picture import Picture
-    from chainrule.text.tokenizer import Tokenizer
+    from chainrule.text.tokenization.tokenizer import Tokenizer
 
 Regions = Literal["grid", "given", "proposed"]
 MOST_REGIONS = 32  # of a picture: the surest boxes that a detector proposes, or the first ones given

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.neural.config.conditional import ConditionalConfig
-    from chainrule.text.tokenizer import Tokenizer
+    from chainrule.text.tokenization.tokenizer import Tokenizer
 
     Arrays = dict[str, ndarray]
 

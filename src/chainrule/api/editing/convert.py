@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import os
 
     from chainrule.api.models.model import Model
-    from chainrule.text.tokenizer_config import TokenizerConfig
+    from chainrule.text.tokenization.config import TokenizerConfig
 
 Form = Literal["hugging-face"]
 

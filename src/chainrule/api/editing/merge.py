@@ -21,17 +21,17 @@ from chainrule.ngram.kenlm.hashed_model import HashedModel
 from chainrule.ngram.models.ngram_model import NGramModel
 from chainrule.ngram.spelling.mixed_speller import mixed_speller
 from chainrule.ngram.spelling.speller import Speller
-from chainrule.text.corpus import source_of
-from chainrule.text.reading import document_in
-from chainrule.text.vocabulary import Vocabulary
+from chainrule.text.corpus.corpus import source_of
+from chainrule.text.corpus.reading import document_in
+from chainrule.text.tokenization.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from chainrule.api.models.model import Model
     from chainrule.ngram.trie.table import Table
-    from chainrule.text.corpus import Paths, Source
-    from chainrule.text.tokenizer import Tokenizer
+    from chainrule.text.corpus.corpus import Paths, Source
+    from chainrule.text.tokenization.tokenizer import Tokenizer
 
 
 @shows_progress

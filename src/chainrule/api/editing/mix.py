@@ -20,9 +20,9 @@ from chainrule.mixture.interpolation import LinearMixture, LogLinearMixture
 from chainrule.mixture.tuning import MAX_PROBS, classes_of_tokens, linear_weights, log_linear_weights
 from chainrule.ngram.spelling.mixed_speller import mixed_speller
 from chainrule.protocol import BEGIN, END, UNKNOWN
-from chainrule.text.corpus import source_of
-from chainrule.text.reading import document_in
-from chainrule.text.tokenizer import documents_of, encoded_stream
+from chainrule.text.corpus.corpus import source_of
+from chainrule.text.corpus.reading import document_in
+from chainrule.text.tokenization.tokenizer import documents_of, encoded_stream
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from chainrule.ngram.spelling.mixed_speller import MixedSpeller
     from chainrule.ngram.spelling.speller import Speller
     from chainrule.protocol import LanguageModel
-    from chainrule.text.corpus import Paths, Source
-    from chainrule.text.tokenizer import Tokenizer
+    from chainrule.text.corpus.corpus import Paths, Source
+    from chainrule.text.tokenization.tokenizer import Tokenizer
 
 
 @shows_progress

@@ -22,11 +22,11 @@ from chainrule.ngram.model_class import model_from_settings
 from chainrule.ngram.models.ngram_model import NGramModel
 from chainrule.ngram.models.padded_model import PaddedModel
 from chainrule.ngram.spelling.speller import ENOUGH, Speller
-from chainrule.text.corpus import source_of
-from chainrule.text.prepare_tokenizer import listed_tokens
-from chainrule.text.splitters import SEPARATORS
-from chainrule.text.tokenizer import encoded_stream
-from chainrule.text.vocabulary import MARKER_TOKENS, Vocabulary
+from chainrule.text.corpus.corpus import source_of
+from chainrule.text.tokenization.build import listed_tokens
+from chainrule.text.tokenization.splitters import SEPARATORS
+from chainrule.text.tokenization.tokenizer import encoded_stream
+from chainrule.text.tokenization.vocabulary import MARKER_TOKENS, Vocabulary
 
 if TYPE_CHECKING:
     from jaxtyping import Int32
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from chainrule.ngram.editing.prune_by_entropy import Histories
     from chainrule.ngram.model_class import AnyNGram
     from chainrule.ngram.trie.table import Table
-    from chainrule.text.corpus import Paths, Source
+    from chainrule.text.corpus.corpus import Paths, Source
 
 
 @shows_progress

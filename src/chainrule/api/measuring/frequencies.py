@@ -10,13 +10,13 @@ from chainrule.api.tokenizers import tokenized
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError
 from chainrule.protocol import BEGIN, END, UNKNOWN
-from chainrule.text.corpus import source_of
+from chainrule.text.corpus.corpus import source_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from chainrule.text.corpus import Paths, Source
-    from chainrule.text.tokenizer_config import TokenizerConfig
+    from chainrule.text.corpus.corpus import Paths, Source
+    from chainrule.text.tokenization.config import TokenizerConfig
 
 _ROOT = 0
 

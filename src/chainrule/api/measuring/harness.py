@@ -14,7 +14,7 @@ from chainrule.errors import SettingError
 if TYPE_CHECKING:
     from lm_eval.api.model import LM
 
-    from chainrule.text.vocabulary import Markers
+    from chainrule.text.tokenization.vocabulary import Markers
 
 
 def harness(

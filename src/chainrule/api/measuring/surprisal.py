@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from chainrule.api.models.model import Model
     from chainrule.evaluation.surprisal import By
-    from chainrule.text.block import Block
+    from chainrule.text.corpus.block import Block
 
 _SINGULAR: dict[By, str] = {"tokens": "token", "words": "word", "characters": "character", "bytes": "byte"}
 

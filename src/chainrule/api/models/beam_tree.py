@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from chainrule.decoding.search_tree import SearchTree
-    from chainrule.text.tokenizer import Tokenizer
+    from chainrule.text.tokenization.tokenizer import Tokenizer
 
 _SUFFIXES = (".html", ".svg", ".json")
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from chainrule.ngram.spelling.mixed_speller import MixedSpeller
     from chainrule.ngram.spelling.speller import Speller
     from chainrule.storage.safetensors import MappedFile
-    from chainrule.text.tokenizer import Tokenizer
+    from chainrule.text.tokenization.tokenizer import Tokenizer
 
 
 def build_model(

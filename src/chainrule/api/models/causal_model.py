@@ -18,7 +18,7 @@ from chainrule.decoding.text_decoder import Text, TextDecoder
 from chainrule.errors import SettingError
 from chainrule.evaluation.likelihood import measure
 from chainrule.families.table import FAMILIES
-from chainrule.text.corpus import source_of
+from chainrule.text.corpus.corpus import source_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from chainrule.decoding.sampling_config import SamplingConfig
     from chainrule.decoding.search_tree import SearchTree
     from chainrule.evaluation.measurement import Measurement
-    from chainrule.text.corpus import Paths, Source
+    from chainrule.text.corpus.corpus import Paths, Source
 
 
 class CausalModel(ScoringModel):

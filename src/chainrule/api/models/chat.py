@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.api.models.model_contents import ModelParts
-    from chainrule.text.tokenizer import Tokenizer
+    from chainrule.text.tokenization.tokenizer import Tokenizer
 
 
 class TextEncoder:

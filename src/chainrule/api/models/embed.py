@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from chainrule.applications.embedding_config import EmbeddingConfig
     from chainrule.protocol import Embedder
-    from chainrule.text.block import Block
-    from chainrule.text.tokenizer import Tokenizer
+    from chainrule.text.corpus.block import Block
+    from chainrule.text.tokenization.tokenizer import Tokenizer
 
 _BATCH = 1 << 10  # texts
 _BATCH_BYTES = 1 << 16  # of texts, which are sorted by length

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from chainrule.applications.embedding import Embedded
     from chainrule.protocol import Embedder
-    from chainrule.text.block import Block
+    from chainrule.text.corpus.block import Block
 
 
 class EmbeddingModel(Model):

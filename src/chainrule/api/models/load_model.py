@@ -22,18 +22,17 @@ from chainrule.storage.gguf import is_gguf
 from chainrule.storage.hugging_face import is_hugging_face, open_folder
 from chainrule.storage.model_folder import SPELLER_ARRAYS, TOKENIZER, VOCABULARY_ARRAYS, open_model
 from chainrule.storage.safetensors import open_tensors
-from chainrule.text.normalising import Normaliser
-from chainrule.text.prepare_tokenizer import splitter_of
-from chainrule.text.splitters import splitter_marked_in
-from chainrule.text.subword_pieces import looks_like_pieces
-from chainrule.text.tokenizer import Tokenizer
-from chainrule.text.tokenizer_config import TokenizerConfig, as_config
+from chainrule.text.tokenization.build import splitter_of
+from chainrule.text.tokenization.config import TokenizerConfig, as_config
+from chainrule.text.tokenization.splitters import Normaliser, splitter_marked_in
+from chainrule.text.tokenization.subword_decoders import looks_like_pieces
+from chainrule.text.tokenization.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from chainrule.api.models.model import Model
     from chainrule.ngram.kenlm.hashed_model import HashedModel
     from chainrule.storage.hugging_face import Checkpoint
-    from chainrule.text.vocabulary import Markers
+    from chainrule.text.tokenization.vocabulary import Markers
 
 
 def load(

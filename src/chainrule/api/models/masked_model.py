@@ -9,7 +9,7 @@ from chainrule.api.models.embedding_model import EmbeddingModel
 from chainrule.api.models.predict import fill_masks
 from chainrule.api.models.scoring_model import ScoringModel
 from chainrule.errors import SettingError
-from chainrule.text.masks import MASK
+from chainrule.text.tokenization.tokenizer import MASK
 
 
 class MaskedModel(ScoringModel, EmbeddingModel):

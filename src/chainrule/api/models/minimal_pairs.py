@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from chainrule.api.models.model_contents import ModelParts
     from chainrule.base.progress import Progress
     from chainrule.evaluation.acceptability import GroupAccuracy
-    from chainrule.text.corpus import Paths
-    from chainrule.text.records import OnBad
+    from chainrule.text.corpus.corpus import Paths
+    from chainrule.text.corpus.records import OnBad
 
 
 def judge_pairs(

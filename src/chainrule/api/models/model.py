@@ -21,7 +21,7 @@ from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.errors import SettingError, WrongModelError
 from chainrule.families.table import FAMILIES
 from chainrule.ngram.arpa.lines import ARPA_SUFFIXES
-from chainrule.text.reading import document_in
+from chainrule.text.corpus.reading import document_in
 
 if TYPE_CHECKING:
     import os
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from chainrule.ngram.spelling.speller import Speller
     from chainrule.protocol import LanguageModel
     from chainrule.storage.safetensors import MappedFile
-    from chainrule.text.reading import Document
-    from chainrule.text.tokenizer import Tokenizer
-    from chainrule.text.vocabulary import Markers
+    from chainrule.text.corpus.reading import Document
+    from chainrule.text.tokenization.tokenizer import Tokenizer
+    from chainrule.text.tokenization.vocabulary import Markers
 
 _DOES: dict[Job, str] = {
     "continue": "continues texts",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from chainrule.ngram.spelling.mixed_speller import MixedSpeller
     from chainrule.ngram.spelling.speller import Speller
-    from chainrule.text.tokenizer import Tokenizer
+    from chainrule.text.tokenization.tokenizer import Tokenizer
 
 
 class ModelParts(NamedTuple):

@@ -14,7 +14,7 @@ from chainrule.report.model_card import model_rows
 if TYPE_CHECKING:
     from chainrule.api.models.model_contents import ModelParts
     from chainrule.api.vectors.word_vectors import WordVectors
-    from chainrule.text.tokenizer import Tokenizer
+    from chainrule.text.tokenization.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from chainrule.base.threads import map_in_order
 from chainrule.errors import SettingError
 from chainrule.evaluation.sentence_scores import score_sentences
 from chainrule.protocol import UNKNOWN
-from chainrule.text.masks import masked_tokens
+from chainrule.text.tokenization.tokenizer import masked_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from chainrule.neural.two_sided_model import TwoSidedModel
     from chainrule.protocol import LanguageModel, Scorer
-    from chainrule.text.tokenizer import Tokenizer
+    from chainrule.text.tokenization.tokenizer import Tokenizer
 
 _BATCH = 1 << 10  # texts, for one thread
 

@@ -16,7 +16,7 @@ from chainrule.applications.continuation_scores import score_continuations
 from chainrule.applications.prompting.choices import Choice, check_choices, log_shares
 from chainrule.base.arguments import as_texts
 from chainrule.evaluation.sentence_scores import SentenceScores, score_sentences
-from chainrule.text.records import raise_error
+from chainrule.text.corpus.records import raise_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from chainrule.evaluation.acceptability import GroupAccuracy
     from chainrule.evaluation.pseudo_likelihood import Pseudo
     from chainrule.protocol import Scorer
-    from chainrule.text.block import Block
-    from chainrule.text.corpus import Paths
+    from chainrule.text.corpus.block import Block
+    from chainrule.text.corpus.corpus import Paths
 
 
 class ScoringModel(Model):

@@ -19,8 +19,8 @@ from chainrule.storage.model_folder import saved_family
 
 if TYPE_CHECKING:
     from chainrule.api.models.causal_model import CausalNetwork
-    from chainrule.text.tokenizer_config import TokenizerConfig
-    from chainrule.text.vocabulary import Markers
+    from chainrule.text.tokenization.config import TokenizerConfig
+    from chainrule.text.tokenization.vocabulary import Markers
 
 
 @overload

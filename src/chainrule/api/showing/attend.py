@@ -14,7 +14,7 @@ from chainrule.base.files import check_new_file, replace_file
 from chainrule.errors import SettingError
 from chainrule.open_models.vocabulary import name_before
 from chainrule.report.attention import AttentionMap, attention_page, attention_svg
-from chainrule.text.subword import Subword
+from chainrule.text.tokenization.subword import Subword
 
 if TYPE_CHECKING:
     import os

@@ -29,8 +29,8 @@ from chainrule.base.progress import BlockProgress
 from chainrule.errors import SettingError, TextError
 from chainrule.evaluation.judged_changes import judge_changes
 from chainrule.evaluation.pseudo_likelihood import pseudo_log_likelihoods
-from chainrule.text.corpus import Corpus, source_of
-from chainrule.text.plain_text import lines_of
+from chainrule.text.corpus.corpus import Corpus, source_of
+from chainrule.text.corpus.plain_text import lines_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from chainrule.applications.correction.learned import LearnedCorrector
     from chainrule.applications.rescoring.features import TextScorer
     from chainrule.evaluation.corrections import CorrectionMeasures
-    from chainrule.text.corpus import Paths, Source
-    from chainrule.text.tokenizer import Tokenizer
+    from chainrule.text.corpus.corpus import Paths, Source
+    from chainrule.text.tokenization.tokenizer import Tokenizer
 
 _OF_WORDS = ("word", "whitespace")
 _AT_ONCE = 256  # texts

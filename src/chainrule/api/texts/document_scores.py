@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from chainrule.api.models.model import Model
     from chainrule.evaluation.lowest_scores import ScoreFile, Threshold
-    from chainrule.text.block import Block
-    from chainrule.text.corpus import Source
+    from chainrule.text.corpus.block import Block
+    from chainrule.text.corpus.corpus import Source
 
 
 def document_scores(block: Block, model: Model, other: Model | None = None) -> Float64[ndarray, " documents"]:

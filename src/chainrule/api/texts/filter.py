@@ -10,14 +10,14 @@ from chainrule.api.models.model import check_model
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.texts.document_scores import passing
 from chainrule.evaluation.lowest_scores import ScoreFile
-from chainrule.text.corpus import source_of
-from chainrule.text.writing import document_file
+from chainrule.text.corpus.corpus import source_of
+from chainrule.text.corpus.writing import document_file
 
 if TYPE_CHECKING:
     import os
 
     from chainrule.api.models.model import Model
-    from chainrule.text.corpus import Paths, Source
+    from chainrule.text.corpus.corpus import Paths, Source
 
 BINS = 20
 

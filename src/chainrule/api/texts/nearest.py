@@ -12,11 +12,11 @@ from chainrule.applications.embedding import nearest as nearest_units
 from chainrule.applications.embedding import vector_of_marked
 from chainrule.applications.embedding_config import EmbeddingConfig, Pooling
 from chainrule.errors import SettingError
-from chainrule.text.corpus import source_of
+from chainrule.text.corpus.corpus import source_of
 
 if TYPE_CHECKING:
     from chainrule.api.models.model import Model
-    from chainrule.text.corpus import Paths, Source
+    from chainrule.text.corpus.corpus import Paths, Source
 
 
 class Neighbour(NamedTuple):

@@ -21,7 +21,7 @@ from chainrule.applications.channel.proposals import ProposalConfig, Proposer
 from chainrule.base.progress import BlockProgress
 from chainrule.base.threads import map_in_order
 from chainrule.errors import SettingError, TextError
-from chainrule.text.corpus import source_of
+from chainrule.text.corpus.corpus import source_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from chainrule.applications.channel.channel import Channel
     from chainrule.applications.channel.proposals import Proposal
     from chainrule.base.progress import Progress
-    from chainrule.text.corpus import Paths, Source
+    from chainrule.text.corpus.corpus import Paths, Source
 
 _OF_WORDS = ("word", "whitespace")
 _BATCH = 256  # texts, by one thread

@@ -11,7 +11,7 @@ from chainrule.errors import SettingError, TextError
 from chainrule.pictures.codec import encoded_png
 from chainrule.pictures.labelled import read_unlabelled
 from chainrule.pictures.picture import Frame, check_levels, line_of, pixels_of, side_by_side
-from chainrule.text.plain_text import lines_of
+from chainrule.text.corpus.plain_text import lines_of
 
 
 @shows_progress

@@ -17,9 +17,9 @@ from chainrule.drawing.pages import html_table
 from chainrule.errors import SettingError, TextError
 from chainrule.evaluation.ranking import DEPTH, RankingFigures, measure_rankings
 from chainrule.protocol import UNKNOWN
-from chainrule.text.plain_text import lines_of
+from chainrule.text.corpus.plain_text import lines_of
 from chainrule.text.tables import read_table
-from chainrule.text.tokenizer import documents_of
+from chainrule.text.tokenization.tokenizer import documents_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.api.models.model import Model
-    from chainrule.text.tokenizer import Tokenizer
+    from chainrule.text.tokenization.tokenizer import Tokenizer
 
     Paths = str | os.PathLike[str]
 

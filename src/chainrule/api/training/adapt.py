@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from chainrule.api.progress_line import ProgressOption
     from chainrule.api.run_options import RunOptions
     from chainrule.neural.config import NetworkConfig
-    from chainrule.text.corpus import Paths, Source
-    from chainrule.text.vocabulary import Markers
+    from chainrule.text.corpus.corpus import Paths, Source
+    from chainrule.text.tokenization.vocabulary import Markers
     from chainrule.training.config import TrainingConfig
     from chainrule.training.options import TrainingRun
 

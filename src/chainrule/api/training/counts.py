@@ -20,21 +20,20 @@ from chainrule.families.table import FAMILIES
 from chainrule.ngram.config import NGramConfig, check_tunable
 from chainrule.ngram.counting.disk_plan import DiskPlan, ignore_plan
 from chainrule.protocol import END, UNKNOWN
-from chainrule.text.corpus import source_of
-from chainrule.text.normalising import Normaliser
-from chainrule.text.prepare_tokenizer import splitter_of
-from chainrule.text.splitters import never_written, splitter_marked_in
-from chainrule.text.tokenizer import Tokenizer, encoded_stream
-from chainrule.text.tokenizer_config import as_config
-from chainrule.text.vocabulary import Vocabulary
+from chainrule.text.corpus.corpus import source_of
+from chainrule.text.tokenization.build import splitter_of
+from chainrule.text.tokenization.config import as_config
+from chainrule.text.tokenization.splitters import Normaliser, never_written, splitter_marked_in
+from chainrule.text.tokenization.tokenizer import Tokenizer, encoded_stream
+from chainrule.text.tokenization.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from chainrule.text.corpus import Paths, Source
-    from chainrule.text.tokenizer_config import TokenizerConfig
-    from chainrule.text.vocabulary import Markers
+    from chainrule.text.corpus.corpus import Paths, Source
+    from chainrule.text.tokenization.config import TokenizerConfig
+    from chainrule.text.tokenization.vocabulary import Markers
 
 
 @shows_progress

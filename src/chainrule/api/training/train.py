@@ -27,11 +27,11 @@ from chainrule.families.table import FAMILIES, family_of
 from chainrule.ngram.config import NGramConfig, check_limitable, check_tunable
 from chainrule.ngram.counting.disk_plan import DiskPlan, ignore_plan
 from chainrule.protocol import END, UNKNOWN
-from chainrule.text.corpus import Source, source_of
-from chainrule.text.reading import document_in
-from chainrule.text.tokenizer import encoded_stream
-from chainrule.text.tokenizer_config import TokenizerConfig, as_config
-from chainrule.text.words import begins_word
+from chainrule.text.corpus.corpus import Source, source_of
+from chainrule.text.corpus.reading import document_in
+from chainrule.text.tokenization.config import TokenizerConfig, as_config
+from chainrule.text.tokenization.tokenizer import encoded_stream
+from chainrule.text.units import begins_word
 from chainrule.training.config import TrainingConfig
 from chainrule.training.options import vectors_name
 from chainrule.training.stream_options import StreamOptions
@@ -53,10 +53,10 @@ if TYPE_CHECKING:
     from chainrule.neural.network import Network
     from chainrule.ngram.spelling.speller import Speller
     from chainrule.protocol import LanguageModel
-    from chainrule.text.corpus import Paths
-    from chainrule.text.prepare_tokenizer import Tokenized
-    from chainrule.text.tokenizer import Tokenizer
-    from chainrule.text.vocabulary import Markers
+    from chainrule.text.corpus.corpus import Paths
+    from chainrule.text.tokenization.build import Tokenized
+    from chainrule.text.tokenization.tokenizer import Tokenizer
+    from chainrule.text.tokenization.vocabulary import Markers
     from chainrule.training.options import TrainingRun
 
 _DEFAULT = TokenizerConfig()

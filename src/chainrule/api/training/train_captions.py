@@ -24,9 +24,9 @@ from chainrule.neural.config.caption import CaptionConfig
 from chainrule.pictures.captions import CaptionedPicture, check_captions, digest_of_captions
 from chainrule.pictures.picture import framed
 from chainrule.protocol import UNKNOWN
-from chainrule.text.corpus import Lines
-from chainrule.text.tokenizer import documents_of
-from chainrule.text.tokenizer_config import as_config
+from chainrule.text.corpus.corpus import Lines
+from chainrule.text.tokenization.config import as_config
+from chainrule.text.tokenization.tokenizer import documents_of
 from chainrule.training.config import TrainingConfig
 
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
     from chainrule.api.conditional.regions import RegionReader, Regions
     from chainrule.base.progress import Progress
-    from chainrule.text.tokenizer_config import TokenizerConfig
-    from chainrule.text.vocabulary import Markers
+    from chainrule.text.tokenization.config import TokenizerConfig
+    from chainrule.text.tokenization.vocabulary import Markers
     from chainrule.training.options import TrainingRun
     from chainrule.training.pairs import TokenPairs
 

@@ -19,8 +19,8 @@ from chainrule.applications.channel.inflections import english_inflections, read
 from chainrule.applications.channel.learning import learn_channel, marks_as_word
 from chainrule.base.progress import silent
 from chainrule.errors import TextError
-from chainrule.text.pairs import pairs_of
-from chainrule.text.plain_text import lines_of
+from chainrule.text.corpus.plain_text import lines_of
+from chainrule.text.parallel import pairs_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -19,11 +19,10 @@ from chainrule.evaluation.ratings import ratings_of, scale_of, shares_of
 from chainrule.neural.config.labelling import LABELLING, labelling_name
 from chainrule.neural.config.labelling_base import LabellingConfig
 from chainrule.pictures.boxes import box_rows
-from chainrule.text.corpus import Lines
-from chainrule.text.labelled import classes_of
-from chainrule.text.tokenizer import Tokenizer
-from chainrule.text.tokenizer_config import as_config
-from chainrule.text.unit_labels import label_indices
+from chainrule.text.corpus.corpus import Lines
+from chainrule.text.labelled import classes_of, label_indices
+from chainrule.text.tokenization.config import as_config
+from chainrule.text.tokenization.tokenizer import Tokenizer
 from chainrule.training.label_config import LabelTraining
 from chainrule.training.options import InitialVectors
 
@@ -34,9 +33,9 @@ if TYPE_CHECKING:
     from chainrule.applications.labelled_inputs import InputKind
     from chainrule.base.progress import Progress
     from chainrule.neural.config.pictures import PictureLabelling
-    from chainrule.text.tokenizer_config import TokenizerConfig
-    from chainrule.text.vectors import Vectors
-    from chainrule.text.vocabulary import Markers
+    from chainrule.text.tokenization.config import TokenizerConfig
+    from chainrule.text.tokenization.vocabulary import Markers
+    from chainrule.text.vector_files import Vectors
     from chainrule.training.options import TrainingRun
 
 

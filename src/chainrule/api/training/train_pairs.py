@@ -17,10 +17,9 @@ from chainrule.api.vectors.token_vectors import check_fixed, initial_vectors
 from chainrule.errors import SettingError, TextError
 from chainrule.neural.config.conditional import ConditionalConfig
 from chainrule.protocol import UNKNOWN
-from chainrule.text.long_sources import Shortened, shorten
-from chainrule.text.pairs import BothSides, Pairs
-from chainrule.text.tokenizer import documents_of
-from chainrule.text.tokenizer_config import as_config
+from chainrule.text.parallel import BothSides, Pairs, Shortened, shorten
+from chainrule.text.tokenization.config import as_config
+from chainrule.text.tokenization.tokenizer import documents_of
 from chainrule.training.config import TrainingConfig
 
 if TYPE_CHECKING:
@@ -31,9 +30,9 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.base.progress import Progress
-    from chainrule.text.tokenizer import Tokenizer
-    from chainrule.text.tokenizer_config import TokenizerConfig
-    from chainrule.text.vocabulary import Markers
+    from chainrule.text.tokenization.config import TokenizerConfig
+    from chainrule.text.tokenization.tokenizer import Tokenizer
+    from chainrule.text.tokenization.vocabulary import Markers
     from chainrule.training.options import TrainingRun
     from chainrule.training.pairs import TokenPairs
 

@@ -9,7 +9,7 @@ from chainrule.api.conditional.regions import RegionReader
 from chainrule.errors import SettingError, TextError
 from chainrule.neural.config.caption import CaptionConfig
 from chainrule.pictures.captions import digest_of_captions
-from chainrule.text.tokenizer import documents_of
+from chainrule.text.tokenization.tokenizer import documents_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from chainrule.api.conditional.picture_encoder import PictureEncoder
     from chainrule.api.conditional.regions import Regions
     from chainrule.pictures.captions import CaptionedPicture
-    from chainrule.text.tokenizer import Tokenizer
+    from chainrule.text.tokenization.tokenizer import Tokenizer
     from chainrule.training.config import TrainingConfig
     from chainrule.training.options import TrainingRun
 

@@ -9,7 +9,7 @@ import numpy as np
 from chainrule.base.scratch import parts_released
 from chainrule.ngram.config import NGramConfig
 from chainrule.protocol import BEGIN, END, UNKNOWN
-from chainrule.text.splitters import SEPARATORS
+from chainrule.text.tokenization.splitters import SEPARATORS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.ngram.spelling.speller import Speller
-    from chainrule.text.tokenizer import Tokenizer
+    from chainrule.text.tokenization.tokenizer import Tokenizer
 
 
 _BATCH = 1 << 20  # tokens

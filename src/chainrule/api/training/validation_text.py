@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from chainrule.base.progress import Progress
     from chainrule.ngram.spelling.speller import Speller
-    from chainrule.text.corpus import Source
-    from chainrule.text.tokenizer import Tokenizer
+    from chainrule.text.corpus.corpus import Source
+    from chainrule.text.tokenization.tokenizer import Tokenizer
     from chainrule.training.config import TrainingConfig
     from chainrule.training.heldout_text import Validation
 

@@ -11,15 +11,15 @@ from chainrule.api.ids_file import ids_file
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.vectors.cooccurrence_matrix import Together
 from chainrule.api.vectors.read_words import WORDS, read_words
-from chainrule.text.corpus import source_of
-from chainrule.text.tokenizer_config import TokenizerConfig, as_config
-from chainrule.text.vocabulary_kernels import FIRST_ORDINARY
+from chainrule.text.corpus.corpus import source_of
+from chainrule.text.tokenization.config import TokenizerConfig, as_config
+from chainrule.text.tokenization.vocabulary_kernels import FIRST_ORDINARY
 from chainrule.vectors.cooccurrence_config import CooccurrenceConfig
 from chainrule.vectors.cooccurrences import count_cooccurrences
 
 if TYPE_CHECKING:
-    from chainrule.text.corpus import Paths, Source
-    from chainrule.text.vocabulary import Markers
+    from chainrule.text.corpus.corpus import Paths, Source
+    from chainrule.text.tokenization.vocabulary import Markers
 
 
 @shows_progress

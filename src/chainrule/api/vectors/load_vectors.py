@@ -14,10 +14,10 @@ from chainrule.api.tokenizers import tokenizer_from
 from chainrule.api.vectors.word_vectors import FAMILY, WordVectors
 from chainrule.errors import ModelFormatError, TextError
 from chainrule.storage.model_folder import VOCABULARY_ARRAYS, open_model, saved_family
-from chainrule.text.splitters import splitter_named
-from chainrule.text.tokenizer import Tokenizer
-from chainrule.text.vectors import read_all_vectors
-from chainrule.text.vocabulary import MARKER_TOKENS, Vocabulary
+from chainrule.text.tokenization.splitters import splitter_named
+from chainrule.text.tokenization.tokenizer import Tokenizer
+from chainrule.text.tokenization.vocabulary import MARKER_TOKENS, Vocabulary
+from chainrule.text.vector_files import read_all_vectors
 from chainrule.vectors.fasttext import FastText, is_fasttext, read_fasttext
 from chainrule.vectors.subwords import Ngrams, means_of, units_of
 

@@ -9,18 +9,18 @@ import numpy as np
 
 from chainrule.api.tokenizers import tokenized
 from chainrule.errors import SettingError
-from chainrule.text.prepare_tokenizer import keep_tokens
-from chainrule.text.tokenizer_config import LEARNED, TokenizerConfig
-from chainrule.text.vocabulary_kernels import FIRST_ORDINARY
+from chainrule.text.tokenization.build import keep_tokens
+from chainrule.text.tokenization.config import LEARNED, TokenizerConfig
+from chainrule.text.tokenization.vocabulary_kernels import FIRST_ORDINARY
 
 if TYPE_CHECKING:
     from jaxtyping import Int32
     from numpy import ndarray
 
     from chainrule.base.progress import Progress
-    from chainrule.text.corpus import Source
-    from chainrule.text.tokenizer import Tokenizer
-    from chainrule.text.vocabulary import Markers
+    from chainrule.text.corpus.corpus import Source
+    from chainrule.text.tokenization.tokenizer import Tokenizer
+    from chainrule.text.tokenization.vocabulary import Markers
 
 WORDS = TokenizerConfig(kind="word", min_count=5)  # word2vec.c's least count
 

@@ -10,10 +10,10 @@ import numpy as np
 
 from chainrule.api.vectors.load_vectors import load_vectors
 from chainrule.errors import SettingError
-from chainrule.text.splitters import JOINER
-from chainrule.text.vectors import Vectors, read_vectors, words_of_file
-from chainrule.text.vocabulary import Vocabulary
-from chainrule.text.vocabulary_kernels import FIRST_ORDINARY
+from chainrule.text.tokenization.splitters import JOINER
+from chainrule.text.tokenization.vocabulary import Vocabulary
+from chainrule.text.tokenization.vocabulary_kernels import FIRST_ORDINARY
+from chainrule.text.vector_files import Vectors, read_vectors, words_of_file
 from chainrule.training.options import InitialVectors
 from chainrule.vectors.fasttext import is_fasttext
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from chainrule.base.progress import Progress
-    from chainrule.text.tokenizer import Tokenizer
+    from chainrule.text.tokenization.tokenizer import Tokenizer
 
 _OF_WORDS = ("word", "whitespace")  # tokenizers
 

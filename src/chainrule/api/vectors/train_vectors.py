@@ -20,13 +20,13 @@ from chainrule.api.vectors.word_vectors import FAMILY, WordVectors
 from chainrule.base.memory import check_fits
 from chainrule.errors import SettingError
 from chainrule.protocol import END, UNKNOWN
-from chainrule.text.corpus import source_of
-from chainrule.text.prepare_tokenizer import keep_tokens
-from chainrule.text.splitters import splitter_named
-from chainrule.text.tokenizer import Tokenizer
-from chainrule.text.tokenizer_config import TokenizerConfig, as_config
-from chainrule.text.vocabulary import Vocabulary
-from chainrule.text.vocabulary_kernels import FIRST_ORDINARY
+from chainrule.text.corpus.corpus import source_of
+from chainrule.text.tokenization.build import keep_tokens
+from chainrule.text.tokenization.config import TokenizerConfig, as_config
+from chainrule.text.tokenization.splitters import splitter_named
+from chainrule.text.tokenization.tokenizer import Tokenizer
+from chainrule.text.tokenization.vocabulary import Vocabulary
+from chainrule.text.tokenization.vocabulary_kernels import FIRST_ORDINARY
 from chainrule.training.interruptions import interruptions
 from chainrule.training.run_folder import remove_checkpoints
 from chainrule.vectors.config import VectorsConfig
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.base.progress import Progress
-    from chainrule.text.corpus import Paths, Source
-    from chainrule.text.vocabulary import Markers
+    from chainrule.text.corpus.corpus import Paths, Source
+    from chainrule.text.tokenization.vocabulary import Markers
     from chainrule.vectors.cooccurrences import Cooccurrences
     from chainrule.vectors.training import VectorsReport
 

@@ -15,10 +15,10 @@ from chainrule.base.files import check_new_file
 from chainrule.errors import ModelFormatError, OutputError, SettingError
 from chainrule.report.model_card import model_card, model_rows
 from chainrule.storage.model_folder import VOCABULARY_ARRAYS, check_target, save_model
-from chainrule.text.block import LINE_FEED, byte_array
-from chainrule.text.reading import text_suffix
-from chainrule.text.vectors import FileLayout, write_vectors
-from chainrule.text.vocabulary_kernels import FIRST_ORDINARY
+from chainrule.text.corpus.block import LINE_FEED, byte_array
+from chainrule.text.corpus.reading import text_suffix
+from chainrule.text.tokenization.vocabulary_kernels import FIRST_ORDINARY
+from chainrule.text.vector_files import FileLayout, write_vectors
 from chainrule.vectors.analogies import Rule, answers, best
 from chainrule.vectors.fasttext import FastText, write_fasttext
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float32
     from numpy import ndarray
 
-    from chainrule.text.tokenizer import Tokenizer
+    from chainrule.text.tokenization.tokenizer import Tokenizer
     from chainrule.vectors.subwords import Ngrams
 
 FAMILY = "vectors"

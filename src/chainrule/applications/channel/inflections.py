@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING
 
 from chainrule.errors import TextError
-from chainrule.text.plain_text import lines_of
+from chainrule.text.corpus.plain_text import lines_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator

@@ -12,7 +12,7 @@ from chainrule.applications.channel.channel_kernels import meant_words
 from chainrule.applications.channel.trie import Trie
 from chainrule.errors import SettingError
 from chainrule.protocol import END, UNKNOWN
-from chainrule.text.tokenizer import documents_of
+from chainrule.text.tokenization.tokenizer import documents_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from chainrule.applications.channel.channel import Channel
     from chainrule.evaluation.token_costs import Speller
     from chainrule.protocol import Scorer
-    from chainrule.text.tokenizer import Tokenizer
+    from chainrule.text.tokenization.tokenizer import Tokenizer
 
     Prior = Callable[[Sequence[str]], Float64[ndarray, " words"]]
 

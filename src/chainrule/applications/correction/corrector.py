@@ -18,7 +18,7 @@ from chainrule.base.arguments import as_texts
 from chainrule.errors import SettingError
 from chainrule.evaluation.calibration import UNCHANGED, calibrated
 from chainrule.protocol import UNKNOWN
-from chainrule.text.tokenizer import documents_of
+from chainrule.text.tokenization.tokenizer import documents_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from chainrule.applications.rescoring.features import TextScorer
     from chainrule.evaluation.token_costs import Speller
     from chainrule.protocol import Scorer
-    from chainrule.text.tokenizer import Tokenizer
+    from chainrule.text.tokenization.tokenizer import Tokenizer
 
 # Texts of fewer known words are taken for ones in another language: half of them, or more than a quarter of few words.
 _LEAST_KNOWN, _LEAST_OF_FEW = 0.5, 0.25

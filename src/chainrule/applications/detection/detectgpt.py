@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from chainrule.evaluation.token_costs import Speller
     from chainrule.protocol import LanguageModel
-    from chainrule.text.tokenizer import Tokenizer
+    from chainrule.text.tokenization.tokenizer import Tokenizer
 
 MASKED_SHARE = 0.15  # of the tokens, as in the paper
 PERTURBATIONS = 20

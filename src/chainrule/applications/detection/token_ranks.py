@@ -12,7 +12,7 @@ from chainrule.base.distributions import top_of
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import TextError
 from chainrule.protocol import END
-from chainrule.text.tokenizer import documents_of
+from chainrule.text.tokenization.tokenizer import documents_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.protocol import LanguageModel
-    from chainrule.text.tokenizer import Tokenizer
+    from chainrule.text.tokenization.tokenizer import Tokenizer
 
     Tokens = Int32[ndarray, " T"]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from chainrule.errors import TextError
-from chainrule.text.plain_text import line_blocks
-from chainrule.text.streams import file_size, open_stream
+from chainrule.text.corpus.plain_text import line_blocks
+from chainrule.text.corpus.streams import file_size, open_stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,8 +14,8 @@ from chainrule.applications.nbest.moses import read_moses_lists
 from chainrule.applications.nbest.srilm import looks_like_srilm, read_srilm_folder, read_srilm_list
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import TextError
-from chainrule.text.reading import FORMATS, text_suffix
-from chainrule.text.streams import STANDARD_INPUT
+from chainrule.text.corpus.reading import FORMATS, text_suffix
+from chainrule.text.corpus.streams import STANDARD_INPUT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from chainrule.applications.nbest.lists import SCORE, Line, NBestList, finite_score, lines_of
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import TextError
-from chainrule.text.reading import COMPRESSIONS
+from chainrule.text.corpus.reading import COMPRESSIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

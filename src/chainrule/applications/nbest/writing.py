@@ -14,7 +14,7 @@ from chainrule.applications.nbest.moses import write_moses_list
 from chainrule.applications.nbest.srilm import write_srilm_list
 from chainrule.base.files import compressing, replace_file, sync_folder
 from chainrule.errors import OutputError, SettingError
-from chainrule.text.reading import FORMATS, text_suffix
+from chainrule.text.corpus.reading import FORMATS, text_suffix
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -17,7 +17,7 @@ from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError
 from chainrule.evaluation.pseudo_likelihood import pseudo_log_likelihoods
 from chainrule.evaluation.token_costs import score_documents
-from chainrule.text.masks import MASK
+from chainrule.text.tokenization.tokenizer import MASK
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from chainrule.evaluation.pseudo_likelihood import PseudoScorer
     from chainrule.evaluation.token_costs import Speller
     from chainrule.protocol import LanguageModel
-    from chainrule.text.tokenizer import Tokenizer
+    from chainrule.text.tokenization.tokenizer import Tokenizer
 
 Normalisation = Literal["none", "tokens", "characters", "bytes"]
 _SCORED_TOGETHER = 256  # prompts

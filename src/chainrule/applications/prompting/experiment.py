@@ -26,7 +26,7 @@ from chainrule.drawing.pages import html_table
 from chainrule.errors import SettingError, TextError
 from chainrule.evaluation.acceptability import Accuracy
 from chainrule.evaluation.classification import measure_classification
-from chainrule.text.masks import MASK
+from chainrule.text.tokenization.tokenizer import MASK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

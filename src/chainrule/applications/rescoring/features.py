@@ -13,7 +13,7 @@ import numpy as np
 from chainrule.applications.rescoring.shared_prefixes import shared_log_probs
 from chainrule.errors import SettingError
 from chainrule.protocol import END, UNKNOWN
-from chainrule.text.tokenizer import documents_of
+from chainrule.text.tokenization.tokenizer import documents_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from chainrule.applications.nbest.lists import NBestList
     from chainrule.evaluation.token_costs import Speller
     from chainrule.protocol import LanguageModel, Scorer
-    from chainrule.text.tokenizer import Tokenizer
+    from chainrule.text.tokenization.tokenizer import Tokenizer
 
 WORDS = "words"  # the name of the feature that counts words
 IMPOSSIBLE = -1e6  # nats, for probability 0: worse than any other hypothesis, but finite

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from cyclopts import Token
 
-    from chainrule.text.normalising import Normalisation
-    from chainrule.text.tokenizer_config import TokenizerConfig
+    from chainrule.text.tokenization.config import TokenizerConfig
+    from chainrule.text.tokenization.splitters import Normalisation
 
 
 def file_or_dash(type_: Any, value: str | None) -> None:
@@ -129,7 +129,7 @@ class TokenizerOptions:
 
         Raises SettingError.
         """
-        from chainrule.text.tokenizer_config import TokenizerConfig
+        from chainrule.text.tokenization.config import TokenizerConfig
 
         config = TokenizerConfig(
             kind=self.tokenizer or "word",

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from chainrule.cli.shared.screen import note
-from chainrule.text.records import raise_error
+from chainrule.text.corpus.records import raise_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from chainrule.errors import TextError
-    from chainrule.text.records import OnBad
+    from chainrule.text.corpus.records import OnBad
 
 _SHOWN = 10
 

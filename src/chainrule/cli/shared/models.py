@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from chainrule.api.conditional.pair_model import TextPairModel
     from chainrule.api.models.model import Kind, Model
     from chainrule.base.progress import Progress
-    from chainrule.text.tokenizer_config import TokenizerConfig
-    from chainrule.text.vocabulary import Markers
+    from chainrule.text.tokenization.config import TokenizerConfig
+    from chainrule.text.tokenization.vocabulary import Markers
 
 
 @overload

@@ -10,14 +10,14 @@ from cyclopts import CycloptsError, Parameter
 from chainrule.cli.shared.arguments import WholeNumber
 from chainrule.cli.shared.screen import count_of, note
 from chainrule.errors import SettingError
-from chainrule.text.reading import SUFFIXES, EncodingErrors, Reading, document_in
+from chainrule.text.corpus.reading import SUFFIXES, EncodingErrors, Reading, document_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from chainrule.structures.linearized import Treebank
-    from chainrule.text.corpus import Corpus, Source
+    from chainrule.text.corpus.corpus import Corpus, Source
 
 
 @Parameter(name="*")
@@ -72,7 +72,7 @@ class TextOptions:
 
     def corpus(self, *texts: str) -> Corpus:
         """Raises TextError, SettingError; CycloptsError where standard input is named twice."""
-        from chainrule.text.corpus import Corpus
+        from chainrule.text.corpus.corpus import Corpus
 
         check_read_once(*texts)
         return Corpus.of(texts, self.reading)
@@ -112,7 +112,7 @@ class MixOptions:
             return reading.source(*texts)
         if not self.mix:
             raise CycloptsError(msg="TEXTS is missing; put it before options that take several words.")
-        from chainrule.text.mix import Mix
+        from chainrule.text.corpus.mix import Mix
 
         return Mix.of(
             dict(with_shares("--mix", self.mix)), seed=self.mix_seed, size=self.mix_bytes, reading=reading.reading
@@ -124,7 +124,7 @@ def text_for(models: Sequence[Path], reading: TextOptions, *texts: str) -> Corpu
 
     Where models disagree, the options decide, also with a note. Raises as `TextOptions.corpus`; ModelFormatError.
     """
-    from chainrule.text.corpus import read_as
+    from chainrule.text.corpus.corpus import read_as
 
     records = {str(model): _record(model) for model in models}
     are_of_trees = any((record.get("reading") or {}).get("document") == "tree" for record in records.values())

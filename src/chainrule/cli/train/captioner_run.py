@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from chainrule.cli.shared.screen import Bar
     from chainrule.neural.config.caption import CaptionConfig
     from chainrule.pictures.captions import CaptionedPicture
-    from chainrule.text.tokenizer_config import TokenizerConfig
-    from chainrule.text.vocabulary import Markers
+    from chainrule.text.tokenization.config import TokenizerConfig
+    from chainrule.text.tokenization.vocabulary import Markers
 
 Valid = Annotated[
     str | None,

@@ -115,8 +115,8 @@ def classifier(
     from chainrule.applications.boxes import BOX_UNIT
     from chainrule.applications.labelled_inputs import RATING_UNIT, digest_of_inputs, kind_of
     from chainrule.applications.labelling import check_labels
+    from chainrule.text.corpus.records import raise_error
     from chainrule.text.labelled import classes_of
-    from chainrule.text.records import raise_error
     from chainrule.training.run_folder import is_first_process, remove_checkpoints
 
     if strict and test is None:

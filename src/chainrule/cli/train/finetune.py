@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from chainrule.evaluation.boxes import BoxMeasurement
     from chainrule.evaluation.classification import Classification
     from chainrule.evaluation.ratings import RatingMeasurement
+    from chainrule.text.corpus.records import OnBad
     from chainrule.text.labelled import Labelled, LabelledUnit
-    from chainrule.text.records import OnBad
 
     class FineTuningFlags:
         """All fields may be left out."""
@@ -89,8 +89,8 @@ def finetune(
     from chainrule.applications.labelled_inputs import digest_of_inputs, kind_of
     from chainrule.applications.labelling import check_labels
     from chainrule.evaluation.classification import word_baseline
+    from chainrule.text.corpus.records import raise_error
     from chainrule.text.labelled import classes_of
-    from chainrule.text.records import raise_error
     from chainrule.training.run_folder import is_first_process, remove_checkpoints
 
     if strict and test is None:

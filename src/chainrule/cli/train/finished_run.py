@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from chainrule.text.corpus import Source
-    from chainrule.text.tokenizer_config import TokenizerConfig
+    from chainrule.text.corpus.corpus import Source
+    from chainrule.text.tokenization.config import TokenizerConfig
 
 
 _SETTLED = ("sentence_end",)  # settings of a network that the training text decides
@@ -73,7 +73,7 @@ def report_finished_run(
 
 def text_differences(before: dict[str, Any], source: Source, tokenizer: TokenizerConfig) -> list[str]:
     """How the text and tokenizer differ from those in a model's record, in words."""
-    from chainrule.text.tokenizer_config import TokenizerConfig
+    from chainrule.text.tokenization.config import TokenizerConfig
 
     tokenizers = asdict(TokenizerConfig()) | before.get("tokenizer", {}), asdict(tokenizer)
     was, becomes = (loads(dumps(part)) for part in tokenizers)

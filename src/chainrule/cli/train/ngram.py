@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from chainrule.api.models.model import Model
     from chainrule.ngram.config import NGramConfig
-    from chainrule.text.corpus import Source
+    from chainrule.text.corpus.corpus import Source
 
 
 def ngram(

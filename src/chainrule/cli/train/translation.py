@@ -29,7 +29,7 @@ from chainrule.training.config import TrainingConfig
 
 if TYPE_CHECKING:
     from chainrule.base.progress import Progress
-    from chainrule.text.pairs import Pairs
+    from chainrule.text.parallel import Pairs
 
     class ConditionalFlags:
         """All fields are optional."""
@@ -165,7 +165,7 @@ def _pairs(
     source: str | None, target: str | None, pairs: str | None, fields: tuple[str, str], progress: Progress
 ) -> Pairs:
     """Raises TextError; CycloptsError where the files of either side are missing, or named twice."""
-    from chainrule.text.pairs import pairs_of
+    from chainrule.text.parallel import pairs_of
 
     if pairs is not None:
         if source is not None or target is not None:
@@ -178,7 +178,7 @@ def _pairs(
 
 
 def _validation_pairs(valid: tuple[str, ...], fields: tuple[str, str], progress: Progress) -> Pairs:
-    from chainrule.text.pairs import pairs_of
+    from chainrule.text.parallel import pairs_of
 
     if len(valid) > 2:
         raise CycloptsError(msg=f"--valid takes a source and a target file, or one of pairs, not {len(valid)} files.")

@@ -37,8 +37,8 @@ from chainrule.vectors.config import VectorsConfig
 
 if TYPE_CHECKING:
     from chainrule.api.vectors.word_vectors import WordVectors
-    from chainrule.text.corpus import Source
-    from chainrule.text.tokenizer_config import TokenizerConfig
+    from chainrule.text.corpus.corpus import Source
+    from chainrule.text.tokenization.config import TokenizerConfig
 
     class VectorsFlags:
         """All fields may be left out."""

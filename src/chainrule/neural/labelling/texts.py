@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from chainrule.neural.config.labelling import Pooling
     from chainrule.neural.config.labelling_base import WordsConfig
-    from chainrule.text.document_units import UnitTokens
+    from chainrule.text.units import UnitTokens
 
 
 class TokenLayers(Protocol):

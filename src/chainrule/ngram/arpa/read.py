@@ -24,9 +24,9 @@ from chainrule.ngram.config import MAX_ORDER
 from chainrule.ngram.trie.assembly import DuplicateNgramError, Extra, Trie, complete_trie
 from chainrule.ngram.trie.query_kernels import NO_NODE
 from chainrule.protocol import BEGIN, END, UNKNOWN
-from chainrule.text.block import byte_array
-from chainrule.text.vocabulary import MARKER_TOKENS, Vocabulary, slots_needed
-from chainrule.text.vocabulary_kernels import insert_all
+from chainrule.text.corpus.block import byte_array
+from chainrule.text.tokenization.vocabulary import MARKER_TOKENS, Vocabulary, slots_needed
+from chainrule.text.tokenization.vocabulary_kernels import insert_all
 
 if TYPE_CHECKING:
     import os

@@ -23,7 +23,7 @@ from chainrule.ngram.arpa.number_kernels import (
     number_from,
 )
 from chainrule.protocol import BEGIN, UNKNOWN
-from chainrule.text.vocabulary_kernels import HASH_FACTOR, HASH_START, find_token, mixed
+from chainrule.text.tokenization.vocabulary_kernels import HASH_FACTOR, HASH_START, find_token, mixed
 
 Array = NDArray[Any]
 

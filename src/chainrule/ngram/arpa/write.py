@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy import ndarray
 
-    from chainrule.text.vocabulary import Vocabulary
+    from chainrule.text.tokenization.vocabulary import Vocabulary
 
 TASK = "writing ARPA"
 _BATCH = 1 << 15  # n-grams that a thread formats at once

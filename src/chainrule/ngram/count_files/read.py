@@ -31,8 +31,8 @@ from chainrule.ngram.trie.query_kernels import NO_NODE
 from chainrule.ngram.trie.records import narrowest
 from chainrule.ngram.trie.table import build_index
 from chainrule.protocol import BEGIN
-from chainrule.text.streams import STANDARD_INPUT, file_size, open_stream
-from chainrule.text.vocabulary import Vocabulary
+from chainrule.text.corpus.streams import STANDARD_INPUT, file_size, open_stream
+from chainrule.text.tokenization.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

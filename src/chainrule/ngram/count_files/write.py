@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.ngram.counting.counts import Counts
-    from chainrule.text.vocabulary import Vocabulary
+    from chainrule.text.tokenization.vocabulary import Vocabulary
 
 WRITING = "writing counts"
 _BATCH = 1 << 16  # n-grams that a thread writes at once

@@ -20,8 +20,8 @@ from chainrule.errors import ModelFormatError
 from chainrule.ngram.arpa.reading_kernels import MAX_BACKOFF, MIN_BACKOFF
 from chainrule.ngram.config import MAX_ORDER
 from chainrule.protocol import BEGIN, END, UNKNOWN
-from chainrule.text.block import byte_array
-from chainrule.text.vocabulary import MARKER_TOKENS, Vocabulary
+from chainrule.text.corpus.block import byte_array
+from chainrule.text.tokenization.vocabulary import MARKER_TOKENS, Vocabulary
 
 if TYPE_CHECKING:
     from jaxtyping import Float32, Int32, UInt8

@@ -28,7 +28,7 @@ from chainrule.ngram.kenlm.probing_kernels import (
 from chainrule.ngram.kenlm.word_queries import Record, record_of_vocabulary
 
 if TYPE_CHECKING:
-    from chainrule.text.vocabulary import Vocabulary
+    from chainrule.text.tokenization.vocabulary import Vocabulary
 
 _LAYOUT, _VOCABULARY_LAYOUT = 0, 0  # the supported versions
 _VOCABULARY_ROW = 12  # bytes: a hash and a word id

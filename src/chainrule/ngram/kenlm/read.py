@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import os
 
     from chainrule.ngram.kenlm.hashed_model import HashedModel
-    from chainrule.text.vocabulary import Vocabulary
+    from chainrule.text.tokenization.vocabulary import Vocabulary
 
 
 def read_binary(

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.ngram.trie.table import Table
-    from chainrule.text.vocabulary import Vocabulary
+    from chainrule.text.tokenization.vocabulary import Vocabulary
 
 TASK = "reading KenLM's trie"
 _LAYOUT, _QUANTISATION, _ARRAY = 1, 2, 0  # the supported versions

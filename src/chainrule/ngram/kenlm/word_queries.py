@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.ngram.trie.table import Table
-    from chainrule.text.vocabulary import Vocabulary
+    from chainrule.text.tokenization.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from chainrule.ngram.kenlm.probing_kernels import HASHED, KIND, ORDER, RECORD_SI
 from chainrule.ngram.trie.hash_index_kernels import LONG_RUN, find_slot, slot_of
 from chainrule.ngram.trie.query_kernels import NO_NODE, child, children
 from chainrule.protocol import BEGIN, END, UNKNOWN
-from chainrule.text.vocabulary_kernels import HASH_FACTOR, HASH_START, find_token, mixed
+from chainrule.text.tokenization.vocabulary_kernels import HASH_FACTOR, HASH_START, find_token, mixed
 
 Array = NDArray[Any]
 

@@ -25,7 +25,7 @@ from chainrule.ngram.models.ngram_model import NGramModel
 from chainrule.ngram.spelling.alphabet import FIRST, Alphabet
 from chainrule.ngram.trie.table import Table
 from chainrule.protocol import END, UNKNOWN
-from chainrule.text.splitters import SEPARATORS
+from chainrule.text.tokenization.splitters import SEPARATORS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float64, Int64
     from numpy import ndarray
 
-    from chainrule.text.tokenizer import Tokenizer
+    from chainrule.text.tokenization.tokenizer import Tokenizer
 
 ORDER = 6
 ENOUGH = 100_000  # spellings to train on

@@ -12,14 +12,13 @@ from chainrule.base.progress import Progress, silent
 from chainrule.base.scratch import parts_released
 from chainrule.errors import SettingError, TextError
 from chainrule.protocol import UNKNOWN
-from chainrule.text.block import LINE_FEED, byte_array
-from chainrule.text.corpus import Corpus
-from chainrule.text.normalising import Normaliser
-from chainrule.text.splitters import splitter_named
-from chainrule.text.streams import STANDARD_INPUT
-from chainrule.text.tokenizer import Tokenizer
-from chainrule.text.tokenizer_config import BUILT_IN, LEARNED, SUBWORD_VOCABULARY
-from chainrule.text.vocabulary import MARKER_TOKENS, Vocabulary
+from chainrule.text.corpus.block import LINE_FEED, byte_array
+from chainrule.text.corpus.corpus import Corpus
+from chainrule.text.corpus.streams import STANDARD_INPUT
+from chainrule.text.tokenization.config import BUILT_IN, LEARNED, SUBWORD_VOCABULARY
+from chainrule.text.tokenization.splitters import Normaliser, splitter_named
+from chainrule.text.tokenization.tokenizer import Tokenizer
+from chainrule.text.tokenization.vocabulary import MARKER_TOKENS, Vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,11 +26,10 @@ if TYPE_CHECKING:
     from jaxtyping import Int32, Int64
     from numpy import ndarray
 
-    from chainrule.text.corpus import Source
-    from chainrule.text.splitters import Splitter
-    from chainrule.text.tokenizer_config import TokenizerConfig
-    from chainrule.text.vocabulary import Markers
-
+    from chainrule.text.corpus.corpus import Source
+    from chainrule.text.tokenization.config import TokenizerConfig
+    from chainrule.text.tokenization.splitters import Splitter
+    from chainrule.text.tokenization.vocabulary import Markers
 
 _BATCH = 1 << 20  # tokens processed at a time
 
@@ -69,7 +67,7 @@ def splitter_of(kind: str) -> Splitter:
             f"there is no tokenizer called {kind!r}; choose one of {', '.join((*BUILT_IN, *LEARNED))}, or give the "
             "path of a tokenizer.json or of a model folder"
         )
-    from chainrule.text.subword import Subword
+    from chainrule.text.tokenization.subword import Subword
 
     try:
         definition = read_file(kind)
@@ -126,7 +124,7 @@ def most_frequent(counts: Int64[ndarray, " V"], min_count: int, size: int | None
 
 
 def _learn_splitter(kind: str, size: int, normaliser: Normaliser, source: Source, progress: Progress) -> Splitter:
-    from chainrule.text.subword_training import train_subword
+    from chainrule.text.tokenization.subword_training import train_subword
 
     for name in filter(_is_read_once, source.sources):
         shown = "standard input, -" if name == STANDARD_INPUT else name

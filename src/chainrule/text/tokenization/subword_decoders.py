@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from chainrule.errors import SettingError
-from chainrule.text.byte_symbols import BYTE_OF_SYMBOL, SYMBOLS, in_symbols
-from chainrule.text.detokenize import Alignment, join_tokens, meanings_of, space_tokens
-from chainrule.text.splitters import REPLACEMENT, VISIBLE
+from chainrule.text.tokenization.detokenizer import Alignment, join_tokens, meanings_of, space_tokens
+from chainrule.text.tokenization.splitters import BYTE_OF_SYMBOL, REPLACEMENT, SYMBOLS, VISIBLE, in_symbols
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

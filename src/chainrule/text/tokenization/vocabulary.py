@@ -16,8 +16,8 @@ import numpy as np
 
 from chainrule.errors import ModelFormatError, SettingError, TextError
 from chainrule.protocol import UNKNOWN
-from chainrule.text.block import byte_array
-from chainrule.text.vocabulary_kernels import DONE, FIRST_ORDINARY, FULL, absorb, insert_all, look_up
+from chainrule.text.corpus.block import byte_array
+from chainrule.text.tokenization.vocabulary_kernels import DONE, FIRST_ORDINARY, FULL, absorb, insert_all, look_up
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

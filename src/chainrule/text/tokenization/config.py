@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 
 from chainrule.errors import SettingError
-from chainrule.text.normalising import Normalisation, Normaliser
+from chainrule.text.tokenization.splitters import Normalisation, Normaliser
 
 BUILT_IN = ("word", "whitespace", "character", "byte")
 LEARNED = ("bpe", "unigram", "wordpiece")

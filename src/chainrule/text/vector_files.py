@@ -20,8 +20,8 @@ import numpy as np
 from chainrule.base.files import compressing, replace_file
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import TextError
-from chainrule.text.splitters import JOINER
-from chainrule.text.streams import file_size, open_stream
+from chainrule.text.corpus.streams import file_size, open_stream
+from chainrule.text.tokenization.splitters import JOINER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float32, Int64
     from numpy import ndarray
 
-    from chainrule.text.streams import ByteStream
+    from chainrule.text.corpus.streams import ByteStream
 
 FileLayout = Literal["word2vec", "binary", "glove"]
 _MAX_WIDTH = 1 << 16  # dimensions of a vector

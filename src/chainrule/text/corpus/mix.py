@@ -17,19 +17,19 @@ import numpy as np
 from chainrule.base.files import describe_duplicate
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError, TextError
-from chainrule.text.corpus import Corpus
-from chainrule.text.exact_shares import exact_shares
-from chainrule.text.mix_kernels import choose
-from chainrule.text.streams import STANDARD_INPUT
+from chainrule.text.corpus.corpus import Corpus
+from chainrule.text.corpus.mix_kernels import choose
+from chainrule.text.corpus.splits import exact_shares
+from chainrule.text.corpus.streams import STANDARD_INPUT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from fractions import Fraction
 
-    from chainrule.text.block import Block
-    from chainrule.text.corpus import Source
-    from chainrule.text.exact_shares import Share
-    from chainrule.text.reading import Reading
+    from chainrule.text.corpus.block import Block
+    from chainrule.text.corpus.corpus import Source
+    from chainrule.text.corpus.reading import Reading
+    from chainrule.text.corpus.splits import Share
 
 TURN_BYTES = 1 << 18  # read from one text before switching to another
 

@@ -1,30 +1,77 @@
-"""Pairs of source and target texts: two parallel files, two columns separated by a tab, or records with two fields.
+"""Pairs of source and target texts, conversations as pairs, long sources shortened.
+
+Conversations as pairs: the turns before an answer are its source.
+
+A conversation is an object with `messages`, each with `role` (system, user or assistant) and `content`, as
+`chainrule chat` saves them. A source has all turns in one line, each after its role: `user: Hello assistant: Hi`.
+
+Pairs of source and target texts: two parallel files, two columns separated by a tab, or records with two fields.
 
 Knows no tokens, and nothing of languages.
+
+Sources that are longer than a model reads: cut at one side, or reduced to their most central sentences.
 """
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from dataclasses import dataclass, field
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import TextError
-from chainrule.text.corpus import Corpus, Lines
-from chainrule.text.reading import Reading
-from chainrule.text.records import json_objects, suggest_fields
-from chainrule.text.turns import MESSAGES, pairs_of_turns
+from chainrule.text.corpus.corpus import Corpus, Lines
+from chainrule.text.corpus.reading import Reading
+from chainrule.text.corpus.records import json_objects, suggest_fields
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from chainrule.text.block import Block
+    from jaxtyping import Int32
+    from numpy import ndarray
+
+    from chainrule.text.corpus.block import Block
 
     File = str | os.PathLike[str]
+    Tokens = Int32[ndarray, " T"]
+
+MESSAGES = "messages"
+ROLES = ("system", "user", "assistant")
+
+
+def source_of_turns(turns: Iterable[tuple[str, str]]) -> str:
+    """Roles and texts in one line: what a model of pairs reads of a conversation."""
+    return " ".join(f"{role}: {on_one_line(text)}" for role, text in turns)
+
+
+def pairs_of_turns(record: Mapping[str, Any], place: str) -> Iterator[tuple[str, str]]:
+    """The source and the target of each answer in a conversation. Raises TextError, which names the place."""
+    messages = record[MESSAGES]
+    if not isinstance(messages, list) or not messages:
+        raise TextError(f"{place}: {MESSAGES} is no list of turns; expected objects with role and content")
+    turns: list[tuple[str, str]] = []
+    for number, message in enumerate(messages, 1):
+        match message:
+            case {"role": str(role), "content": str(text)} if role in ROLES:
+                pass
+            case _:
+                raise TextError(
+                    f"{place}: message {number} is no turn; expected its role, which is {', '.join(ROLES)}, and its "
+                    "content, a text"
+                )
+        if role == "assistant" and turns:
+            yield source_of_turns(turns), on_one_line(text)
+        turns.append((role, text))
+
+
+def on_one_line(text: str) -> str:
+    """The text with spaces for its line ends."""
+    return " ".join(text.splitlines())
 
 
 @dataclass
@@ -164,3 +211,63 @@ def _finish(pairs: Pairs, name: str, record: dict[str, Any]) -> Pairs:
         raise TextError(f"{name}: there are no pairs in it{empty}; expected a source and a target text in each line")
     pairs.record = {**record, "pairs": len(pairs), "left_out": pairs.left_out}
     return pairs
+
+
+_BETWEEN_SENTENCES = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])")
+
+
+class Shortened(NamedTuple):
+    """Sources as ids, and how many of them were longer than the model reads."""
+
+    rows: list[Tokens]
+    shortened: int
+
+
+def shorten(
+    texts: Sequence[str],
+    rows: Sequence[Tokens],
+    most: int,
+    how: str,
+    encode: Callable[[list[str]], list[Tokens]],
+) -> Shortened:
+    """The sources with at most `most` tokens each.
+
+    texts, rows: the same sources as texts and as ids. how: end or front, which is cut off; sentences, of which the most
+    central are kept; or refuse, to leave sources as they are. encode: texts -> ids.
+    """
+    is_long = [how != "refuse" and len(row) > most for row in rows]
+    if not any(is_long):
+        return Shortened(list(rows), 0)
+    shortened = []
+    for text, row, too_long in zip(texts, rows, is_long, strict=True):
+        if not too_long:
+            shortened.append(row)
+        elif how == "front":
+            shortened.append(row[len(row) - most :])
+        else:
+            kept = encode([central_sentences(text, most, encode)])[0] if how == "sentences" else row
+            shortened.append(kept[:most])
+    return Shortened(shortened, sum(is_long))
+
+
+def central_sentences(text: str, most: int, encode: Callable[[list[str]], list[Tokens]]) -> str:
+    """The most central sentences of a text, in their order, with at most `most` tokens in all.
+
+    SumBasic (Nenkova and Vanderwende 2005): the sentence whose tokens have the largest mean probability in the text is
+    taken, the probabilities of its tokens are squared, and so on while a sentence fits. Where none does, the text.
+    """
+    sentences = [sentence for sentence in _BETWEEN_SENTENCES.split(text) if sentence.strip()]
+    rows = encode(sentences)
+    counts = Counter(token for row in rows for token in row.tolist())
+    total = sum(counts.values())
+    probabilities = {token: count / total for token, count in counts.items()}
+    left, kept = most, set[int]()
+    while True:
+        open_ones = [i for i, row in enumerate(rows) if i not in kept and 0 < len(row) <= left]
+        if not open_ones:
+            return " ".join(sentences[i] for i in sorted(kept)) if kept else text
+        best = max(open_ones, key=lambda i: float(np.mean([probabilities[token] for token in rows[i].tolist()])))
+        kept.add(best)
+        left -= len(rows[best])
+        for token in set(rows[best].tolist()):
+            probabilities[token] **= 2

@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule.errors import TextError
-from chainrule.text.block import LINE_FEED, NEVER_IN_UTF8, Block, byte_array
-from chainrule.text.plain_text import line_blocks
-from chainrule.text.streams import open_stream
-from chainrule.text.utf8 import encode_string
+from chainrule.text.corpus.block import LINE_FEED, NEVER_IN_UTF8, Block, byte_array
+from chainrule.text.corpus.plain_text import line_blocks
+from chainrule.text.corpus.streams import encode_string, open_stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from chainrule.text.reading import EncodingErrors, Reading
-    from chainrule.text.streams import ByteStream
+    from chainrule.text.corpus.reading import EncodingErrors, Reading
+    from chainrule.text.corpus.streams import ByteStream
 
     # Called for a bad record of a benchmark: raises the error, or notes it and goes on with the other records.
     OnBad = Callable[[TextError], None]

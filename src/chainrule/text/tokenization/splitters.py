@@ -1,4 +1,14 @@
-"""Splitters: rewrite text as tokens separated by single spaces, one document a line, and restore it.
+"""Text to tokens by rule, and back; normalisation before it.
+
+Bytes as visible characters: GPT-2's alphabet, which all byte-level subword tokenizers use.
+
+Bytes that are visible characters in Latin-1 stand for themselves; the other 68 become the characters from U+0100 on, in
+order. No symbol is white space, so that tokens can be separated by it. Source: Radford et al., Language Models are
+Unsupervised Multitask Learners (2019), and its published encoder.
+
+The class of each Unicode code point for the word splitter, from Python's `unicodedata`.
+
+Splitters: rewrite text as tokens separated by single spaces, one document a line, and restore it.
 
     word:        "Hello, world!"  ->  "Hello ￭, world ￭!"
     character:   "é b"            ->  "é ␠ b"
@@ -6,32 +16,100 @@
 
 A splitter knows no vocabulary. `loses` names what it does not preserve (runs of white space, its own marker
 characters). `align(rewrite(text)).text` is the normalised text, to which probabilities and bits per byte refer.
+
+Optional normalisation of text before tokenization: Unicode normal forms and lower case.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+import unicodedata
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 
 from chainrule.errors import SettingError
-from chainrule.text.block import LINE_FEED
-from chainrule.text.byte_symbols import BYTE_OF_SYMBOL, SYMBOLS
-from chainrule.text.character_classes import character_classes
-from chainrule.text.detokenize import Alignment, join_tokens, meanings_of, space_tokens
-from chainrule.text.splitter_kernels import (
+from chainrule.text.corpus.block import LINE_FEED, byte_array
+from chainrule.text.tokenization.detokenizer import Alignment, join_tokens, meanings_of, space_tokens
+from chainrule.text.tokenization.tokenizer_kernels import (
+    ALONE,
+    CONNECTOR,
+    DIGIT,
+    EXTEND,
+    LETTER,
+    NUMBER_CONNECTOR,
+    SPACE,
     rewrite_bytes,
     rewrite_characters,
     rewrite_whitespace,
     rewrite_words,
 )
-from chainrule.text.vocabulary import MARKER_TOKENS
+from chainrule.text.tokenization.vocabulary import MARKER_TOKENS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from jaxtyping import UInt8
     from numpy import ndarray
+
+_VISIBLE = (*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1))
+_HIDDEN = tuple(byte for byte in range(256) if byte not in _VISIBLE)
+
+BYTE_OF_SYMBOL: dict[str, int] = {
+    **{chr(byte): byte for byte in _VISIBLE},
+    **{chr(0x100 + i): byte for i, byte in enumerate(_HIDDEN)},
+}
+SYMBOLS = "".join(sorted(BYTE_OF_SYMBOL, key=BYTE_OF_SYMBOL.__getitem__))  # by byte
+
+
+def in_symbols(data: bytes) -> str:
+    """Bytes as symbols: b"a b" becomes aĠb."""
+    return "".join(SYMBOLS[byte] for byte in data)
+
+
+CONNECTORS = "'’"
+NUMBER_CONNECTORS = ".,"
+# Scripts without spaces, whose characters are tokens of their own: CJK symbols and numerals, Hiragana, Han.
+ALONE_RANGES = (
+    (0x3005, 0x3007),
+    (0x3041, 0x309F),
+    (0x3400, 0x4DBF),
+    (0x4E00, 0x9FFF),
+    (0xF900, 0xFAFF),
+    (0x20000, 0x3FFFF),
+)
+ASSIGNED_RANGES = ((0, 0x40000), (0xE0000, 0xE1000))  # planes with assigned characters, without private use
+
+
+@cache
+def character_classes() -> UInt8[ndarray, " codepoints"]:
+    """The class of every Unicode code point, for the word splitter."""
+    classes = np.full(0x110000, ALONE, np.uint8)
+    for start, stop in ASSIGNED_RANGES:
+        categories = map(unicodedata.category, map(chr, range(start, stop)))
+        classes[start:stop] = [_CLASS_OF_CATEGORY.get(category, ALONE) for category in categories]
+    for first, last in ALONE_RANGES:
+        block = classes[first : last + 1]
+        block[block != EXTEND] = ALONE
+    for characters, value in _CLASS_OF_CHARACTER.items():
+        classes[[ord(character) for character in characters]] = value
+    return classes
+
+
+# Marks and joiners belong to the character before them.
+_CLASS_OF_CATEGORY = {
+    **dict.fromkeys(("Lu", "Ll", "Lt", "Lm", "Lo", "Pc"), LETTER),
+    **dict.fromkeys(("Nd", "Nl", "No"), DIGIT),
+    **dict.fromkeys(("Mn", "Mc", "Me", "Cf"), EXTEND),
+    **dict.fromkeys(("Zs", "Zl", "Zp"), SPACE),
+}
+_CLASS_OF_CHARACTER = {
+    "\0\t\n\v\f\r\x1c\x1d\x1e\x1f\x85": SPACE,  # control characters for which str.isspace() is true, and NUL
+    "\u200b": ALONE,  # the zero-width space separates words
+    CONNECTORS: CONNECTOR,
+    NUMBER_CONNECTORS: NUMBER_CONNECTOR,
+}
 
 JOINER = "￭"  # U+FFED: no space between the token and its neighbour on this side
 REPLACEMENT = "�"  # U+FFFD: replaces a marker character that occurs in the text itself
@@ -181,3 +259,52 @@ _MARKERS = frozenset(marker.encode() for marker in MARKER_TOKENS)
 _PICTURED = meanings_of({picture: ord(character) for character, picture in VISIBLE.items()})
 _MEANT_BYTES = meanings_of(BYTE_OF_SYMBOL)
 _CODES_OF_BYTES = np.array([ord(symbol) for symbol in SYMBOLS], np.uint16)
+
+Normalisation = Literal["nfc", "nfkc", "lower"]
+_FORMS: dict[Normalisation, Literal["NFC", "NFKC"]] = {"nfc": "NFC", "nfkc": "NFKC"}
+_STEPS = (*_FORMS, "lower")
+
+
+@dataclass(frozen=True)
+class Normaliser:
+    """Normalises text; by default, does nothing. Idempotent. Raises SettingError.
+
+    nfc composes characters with their marks; nfkc also replaces compatibility characters (½ by 1⁄2); lower is
+    str.lower, applied after the normal form, which is then applied again. Data: Python's `unicodedata`.
+    """
+
+    steps: tuple[Normalisation, ...] = ()
+
+    def __post_init__(self) -> None:
+        for step in self.steps:
+            if step not in _STEPS:
+                raise SettingError(f"there is no normalisation called {step!r}; choose among {', '.join(_STEPS)}")
+        if len(set(self.steps)) < len(self.steps):
+            raise SettingError(f"a normalisation is named twice: {', '.join(self.steps)}")
+        if set(_FORMS) <= set(self.steps):
+            raise SettingError("nfc and nfkc are alternatives; choose one of them")
+        object.__setattr__(self, "steps", tuple(step for step in _STEPS if step in self.steps))
+
+    def __call__(self, text: UInt8[ndarray, " bytes"], document_end: int) -> UInt8[ndarray, " bytes"]:
+        """text: valid UTF-8, each document ended by the byte `document_end`. Documents are normalised separately."""
+        if not self.steps:
+            return text
+        data = text.tobytes()
+        if data.isascii():
+            return byte_array(data.lower()) if "lower" in self.steps else text
+        end = bytes([document_end])
+        # Normal forms do not cross ASCII characters; but 0xFF, which can also end documents, is not valid UTF-8.
+        parts = [data] if document_end < 0x80 else data.split(end)
+        return byte_array(end.join(self._normalise(part.decode()).encode() for part in parts))
+
+    def _normalise(self, text: str) -> str:
+        form = next((_FORMS[step] for step in self.steps if step in _FORMS), None)
+        if form is not None:
+            text = unicodedata.normalize(form, text)
+        if "lower" in self.steps:
+            text = text.lower()
+            text = text if form is None else unicodedata.normalize(form, text)
+        return text
+
+
+AS_IT_IS = Normaliser()

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chainrule.text.block import byte_array
-from chainrule.text.detokenize_kernels import AS_IT_IS, restore_joined, restore_spaced
+from chainrule.text.corpus.block import byte_array
+from chainrule.text.tokenization.tokenizer_kernels import AS_IT_IS, restore_joined, restore_spaced
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

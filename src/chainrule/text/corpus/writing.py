@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from chainrule.base.files import compressing, replace_file
 from chainrule.errors import OutputError, TextError
-from chainrule.text.block import LINE_FEED
-from chainrule.text.reading import FORMATS, text_suffix
+from chainrule.text.corpus.block import LINE_FEED
+from chainrule.text.corpus.reading import FORMATS, text_suffix
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from chainrule.text.block import Block
-
+    from chainrule.text.corpus.block import Block
 
 _CHUNK = 1 << 18  # bytes written at a time, since compressing a whole block would delay Ctrl-C for seconds
 

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 from chainrule.base.progress import Progress, silent
 from chainrule.base.threads import run
 from chainrule.errors import EstimationError, SettingError
-from chainrule.text.byte_symbols import SYMBOLS
-from chainrule.text.subword import Subword, library
-from chainrule.text.vocabulary import MARKER_TOKENS
+from chainrule.text.tokenization.splitters import SYMBOLS
+from chainrule.text.tokenization.subword import Subword, library
+from chainrule.text.tokenization.vocabulary import MARKER_TOKENS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

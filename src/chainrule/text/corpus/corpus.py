@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import TextError
-from chainrule.text.block import Block, byte_array
-from chainrule.text.parquet import parquet_blocks, parquet_digest
-from chainrule.text.plain_text import file_block, line_blocks
-from chainrule.text.reading import Reading, may_hold
-from chainrule.text.records import json_blocks
-from chainrule.text.streams import STANDARD_INPUT, file_size, open_stream, unreadable
+from chainrule.text.corpus.block import Block, byte_array
+from chainrule.text.corpus.parquet import parquet_blocks, parquet_digest
+from chainrule.text.corpus.plain_text import file_block, line_blocks
+from chainrule.text.corpus.reading import Reading, may_hold
+from chainrule.text.corpus.records import json_blocks
+from chainrule.text.corpus.streams import STANDARD_INPUT, file_size, open_stream, unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from jaxtyping import Int64
     from numpy import ndarray
 
-    from chainrule.text.reading import Document
+    from chainrule.text.corpus.reading import Document
 
     Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chainrule.errors import TextError
-from chainrule.text.block import LINE_FEED, NEVER_IN_UTF8, Block, byte_array
-from chainrule.text.streams import open_stream
-from chainrule.text.utf8 import repair, windows
+from chainrule.text.corpus.block import LINE_FEED, NEVER_IN_UTF8, Block, byte_array
+from chainrule.text.corpus.streams import open_stream, repair, windows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,8 +22,8 @@ if TYPE_CHECKING:
     from jaxtyping import UInt8
     from numpy import ndarray
 
-    from chainrule.text.reading import EncodingErrors
-    from chainrule.text.streams import ByteStream
+    from chainrule.text.corpus.reading import EncodingErrors
+    from chainrule.text.corpus.streams import ByteStream
 
     Bytes = UInt8[ndarray, " bytes"]
 

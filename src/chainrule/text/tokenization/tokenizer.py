@@ -1,4 +1,9 @@
-"""The tokenizer: text to token ids, and back. It is a splitter with a vocabulary."""
+"""Text to token ids, and back; texts with masks.
+
+The tokenizer: text to token ids, and back. It is a splitter with a vocabulary.
+
+Texts with masks: each stands for one token to be predicted.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +15,10 @@ from chainrule.base.progress import Progress, silent
 from chainrule.base.scratch import map_file
 from chainrule.base.threads import map_in_order
 from chainrule.errors import OutputError, SettingError
-from chainrule.protocol import END
-from chainrule.text.block import LINE_FEED, NEVER_IN_UTF8, byte_array
-from chainrule.text.normalising import AS_IT_IS, Normaliser
-from chainrule.text.splitters import Splitter, splitter_named
-from chainrule.text.vocabulary import DROPPED, Encoded, MarkerError, Markers, Vocabulary
+from chainrule.protocol import BEGIN, END
+from chainrule.text.corpus.block import LINE_FEED, NEVER_IN_UTF8, byte_array
+from chainrule.text.tokenization.splitters import AS_IT_IS, Normaliser, Splitter, splitter_named
+from chainrule.text.tokenization.vocabulary import DROPPED, Encoded, MarkerError, Markers, Vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -23,9 +27,9 @@ if TYPE_CHECKING:
     from jaxtyping import Int32, UInt8
     from numpy import ndarray
 
-    from chainrule.text.block import Block
-    from chainrule.text.corpus import Source
-    from chainrule.text.detokenize import Alignment
+    from chainrule.text.corpus.block import Block
+    from chainrule.text.corpus.corpus import Source
+    from chainrule.text.tokenization.detokenizer import Alignment
 
 
 class Tokenizer:
@@ -192,3 +196,42 @@ def documents_of(stream: Int32[ndarray, " T"]) -> list[Int32[ndarray, " T"]]:
     ends = np.flatnonzero(stream == END)
     starts = np.concatenate([[0], ends + 1])[:-1]
     return [stream[start:stop] for start, stop in zip(starts.tolist(), ends.tolist(), strict=True)]
+
+
+MASK = "[MASK]"
+
+
+def masked_tokens(tokenizer: Tokenizer, text: str, mask: str = MASK) -> Int32[ndarray, " T"]:
+    """The tokens of a text, with one <s> in place of the tokens of each mask.
+
+    Raises SettingError if the text has no mask, or the tokenizer does not separate it from its neighbours; MarkerError.
+    """
+    if not mask.strip():
+        raise SettingError("the mask is empty; expected a string that occurs in the text, such as [MASK]")
+    masks = text.count(mask)
+    if not masks:
+        raise SettingError(
+            f"there is no {mask} in {text!r}; put one in place of each token to predict, or name another: mask=..."
+        )
+    encoded = tokenizer.encode_texts([text])
+    aligned = tokenizer.align(encoded)
+    written = tokenizer.align(tokenizer.encode_texts([mask])).text.tobytes()[:-1]
+    whole = aligned.text.tobytes()
+    ids, mask_of = encoded.ids[:-1].copy(), np.zeros(encoded.ids.size - 1, np.int64)  # mask_of: from 1; 0 for none
+    has_space_tokens = tokenizer.name in ("character", "byte")  # other tokens include the space before them, if any
+    start = -1
+    for number in range(1, masks + 1):
+        start = whole.find(written, start + 1)
+        if start < 0 or not written:
+            raise SettingError(f"the {tokenizer.name} tokenizer does not keep {mask}; use mask=... and a word it knows")
+        before = start if has_space_tokens else len(whole[:start].rstrip(b" "))
+        inside = (aligned.starts[:-1] < start + len(written)) & (aligned.stops[:-1] > before)
+        around = (
+            whole[aligned.starts[:-1][inside].min() : start]
+            + whole[start + len(written) : aligned.stops[:-1][inside].max()]
+        )
+        if around.strip():
+            raise SettingError(f"a token of {text!r} contains more than {mask}; put spaces around it")
+        mask_of[inside] = number
+    ids[mask_of > 0] = BEGIN
+    return np.asarray(ids[(mask_of == 0) | (np.diff(mask_of, prepend=0) != 0)])

@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule.errors import TextError
-from chainrule.text.plain_text import DOCUMENT_BYTES, invalid_utf8
-from chainrule.text.records import Documents, suggest_fields
-from chainrule.text.streams import EXPANSION, EXPANSION_BYTES, file_size, unreadable
-from chainrule.text.utf8 import repair
+from chainrule.text.corpus.plain_text import DOCUMENT_BYTES, invalid_utf8
+from chainrule.text.corpus.records import Documents, suggest_fields
+from chainrule.text.corpus.streams import EXPANSION, EXPANSION_BYTES, file_size, repair, unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from chainrule.text.block import Block
-    from chainrule.text.reading import Reading
+    from chainrule.text.corpus.block import Block
+    from chainrule.text.corpus.reading import Reading
 
 _ROWS = 1024  # decoded at a time
 _BUFFER_BYTES = 1 << 20  # of a column, read at a time, instead of a whole row group

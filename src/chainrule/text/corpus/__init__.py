@@ -1,0 +1,1 @@
+"""Files and streams to documents."""
