@@ -24,8 +24,7 @@ from machine import circumstances
 
 import chainrule
 from chainrule.base.progress import silent
-from chainrule.ngram.models.compact_model import CompactNGramModel
-from chainrule.ngram.models.ngram_model import NGramModel
+from chainrule.ngram.models.table_models import CompactNGramModel, NGramModel
 
 if TYPE_CHECKING:
     from collections.abc import Callable

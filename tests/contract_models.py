@@ -36,7 +36,7 @@ def learned(config: Any, tokenizer: str = "whitespace") -> Callable[[Path], Lang
 def compact(model: Callable[[Path], LanguageModel[Any]]) -> Callable[[Path], LanguageModel[Any]]:
     """An n-gram model in the compact layout."""
     from chainrule.ngram.compact.building import compact_table
-    from chainrule.ngram.models.compact_model import CompactNGramModel
+    from chainrule.ngram.models.table_models import CompactNGramModel
 
     return lambda text: CompactNGramModel(compact_table(model(text).table))  # type: ignore[attr-defined]
 
@@ -44,13 +44,13 @@ def compact(model: Callable[[Path], LanguageModel[Any]]) -> Callable[[Path], Lan
 def in_shards(model: Callable[[Path], LanguageModel[Any]], shards: int) -> Callable[[Path], LanguageModel[Any]]:
     """An n-gram model in shards."""
     from chainrule.base.progress import silent
-    from chainrule.ngram.shards.cutting import shard_model
+    from chainrule.ngram.saving import shard_model
 
     return lambda text: shard_model(model(text), shards, silent)
 
 
 def with_missing_suffixes(text: Path) -> LanguageModel[Any]:
-    from chainrule.ngram.models.ngram_model import NGramModel
+    from chainrule.ngram.models.table_models import NGramModel
 
     return NGramModel(table_of(random_backoff_grams(2, 13, 4), 4))
 

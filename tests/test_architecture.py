@@ -235,8 +235,8 @@ def test_a_planted_circle_is_found() -> None:
         ("chainrule.decoding.beam", "from chainrule import uniform", "imports chainrule.uniform"),
         (
             "chainrule.decoding.beam",
-            "if TYPE_CHECKING:\n    from chainrule.ngram.models.ngram_model import M",
-            "chainrule.ngram.models.ngram_model",
+            "if TYPE_CHECKING:\n    from chainrule.ngram.models.table_models import M",
+            "chainrule.ngram.models.table_models",
         ),
         ("chainrule.evaluation.x", "from chainrule.families.table import FAMILIES", "imports chainrule.families"),
         ("chainrule.evaluation.x", "from chainrule.decoding.sampling import sample", "chainrule.decoding.sampling"),

@@ -22,7 +22,7 @@ import numpy as np
 
 from chainrule.base.threads import map_in_order
 from chainrule.errors import ChainruleError, ModelFormatError
-from chainrule.ngram.kenlm.probing_kernels import STATE_SIZE
+from chainrule.ngram.kenlm.binary_kernels import STATE_SIZE
 from chainrule.ngram.kenlm.word_queries import Record, queries
 from chainrule.protocol import BEGIN, END, UNKNOWN
 
@@ -253,12 +253,11 @@ def _open_model(path: str) -> tuple[Scorer, Vocabulary, Record]:
     """The engine, vocabulary and record of a model folder, ARPA file or binary. Raises ChainruleError, OSError."""
     from chainrule.api.models.load_model import load
     from chainrule.ngram.arpa.read import read_arpa
-    from chainrule.ngram.kenlm.hashed_model import HashedModel
-    from chainrule.ngram.kenlm.header import is_binary
+    from chainrule.ngram.kenlm.binary import is_binary
+    from chainrule.ngram.kenlm.probing import HashedModel
     from chainrule.ngram.kenlm.read import read_binary
     from chainrule.ngram.kenlm.word_queries import record_of_table
-    from chainrule.ngram.models.compact_model import CompactNGramModel
-    from chainrule.ngram.models.ngram_model import NGramModel
+    from chainrule.ngram.models.table_models import CompactNGramModel, NGramModel
 
     language_model: Engine[Any]
     if os.path.isdir(path):

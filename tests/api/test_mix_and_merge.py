@@ -20,9 +20,9 @@ from chainrule.families.table import FAMILIES
 from chainrule.mixture.cache import UnigramCache
 from chainrule.mixture.components import FewerUnseen
 from chainrule.mixture.tuning import classes_of_tokens, linear_weights
-from chainrule.ngram.editing.merge import scale_unknown
-from chainrule.ngram.models.ngram_model import NGramModel
-from chainrule.ngram.spelling.mixed_speller import speller_from_arrays
+from chainrule.ngram.editing.merging import scale_unknown
+from chainrule.ngram.models.table_models import NGramModel
+from chainrule.ngram.speller import speller_from_arrays
 from chainrule.protocol import END, UNKNOWN
 
 if TYPE_CHECKING:

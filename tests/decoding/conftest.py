@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from oracles import random_backoff_grams, table_of
 
-from chainrule.ngram.models.ngram_model import NGramModel
+from chainrule.ngram.models.table_models import NGramModel
 
 
 @pytest.fixture(scope="module")

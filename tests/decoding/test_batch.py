@@ -15,7 +15,7 @@ from chainrule.decoding.batch import Batch, Row
 from chainrule.decoding.constraints import Constraints
 from chainrule.decoding.sampling_config import SamplingConfig
 from chainrule.errors import SettingError
-from chainrule.ngram.models.ngram_model import NGramModel
+from chainrule.ngram.models.table_models import NGramModel
 
 SETTINGS: list[dict[str, Any]] = [
     {},

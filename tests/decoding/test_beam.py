@@ -17,7 +17,7 @@ from chainrule.decoding.sampling import sample
 from chainrule.decoding.sampling_config import GREEDY
 from chainrule.decoding.search_tree import with_greedy
 from chainrule.errors import SettingError
-from chainrule.ngram.models.ngram_model import NGramModel
+from chainrule.ngram.models.table_models import NGramModel
 from chainrule.uniform import UniformModel
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from chainrule.uniform import UniformModel
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from chainrule.ngram.models.ngram_model import NGramModel
+    from chainrule.ngram.models.table_models import NGramModel
 
 
 def test_the_same_seed_gives_the_same_texts_and_another_one_others(trigram: NGramModel) -> None:

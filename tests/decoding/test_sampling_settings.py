@@ -18,7 +18,7 @@ from chainrule.decoding.sampling_config import GREEDY, SamplingConfig
 from chainrule.errors import SettingError
 
 if TYPE_CHECKING:
-    from chainrule.ngram.models.ngram_model import NGramModel
+    from chainrule.ngram.models.table_models import NGramModel
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 
 import chainrule
 from chainrule.evaluation.token_costs import score_tokens
-from chainrule.ngram.spelling.speller import Speller
+from chainrule.ngram.speller import Speller
 from chainrule.protocol import END, UNKNOWN
 from chainrule.text.tokenization.vocabulary import Encoded, Vocabulary, byte_array
 

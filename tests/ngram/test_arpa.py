@@ -22,7 +22,7 @@ from chainrule.errors import ModelFormatError, OutputError
 from chainrule.ngram.arpa import lines as arpa_source
 from chainrule.ngram.arpa.read import read_arpa
 from chainrule.ngram.arpa.write import write_arpa
-from chainrule.ngram.models.ngram_model import NGramModel
+from chainrule.ngram.models.table_models import NGramModel
 from chainrule.protocol import BEGIN, END, UNKNOWN
 from chainrule.text.tokenization.splitters import splitter_named
 from chainrule.text.tokenization.tokenizer import Tokenizer, documents_of

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from chainrule.errors import ModelFormatError
 from chainrule.ngram.arpa import lines as arpa_source
 from chainrule.ngram.arpa.read import read_arpa
-from chainrule.ngram.models.ngram_model import NGramModel
+from chainrule.ngram.models.table_models import NGramModel
 from chainrule.protocol import END, UNKNOWN
 
 if TYPE_CHECKING:

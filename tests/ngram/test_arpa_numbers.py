@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chainrule.ngram.arpa.number_kernels import number_from, parse_number
+from chainrule.ngram.arpa.reading_kernels import number_from, parse_number
 from chainrule.ngram.arpa.writing_kernels import MAX_NUMBER_BYTES, write_number
 from chainrule.text.corpus.block import byte_array
 

@@ -12,7 +12,7 @@ from oracles import BEGIN, END, UNKNOWN, random_backoff_grams, table_of, wild_ta
 
 from chainrule.base.distributions import top_of
 from chainrule.errors import ModelFormatError, SettingError
-from chainrule.ngram.models.ngram_model import NGramModel
+from chainrule.ngram.models.table_models import NGramModel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -26,13 +26,11 @@ from oracles import (
 import chainrule
 from chainrule import NGramConfig
 from chainrule.errors import EstimationError, ModelFormatError
-from chainrule.ngram.compact.building import compact_table, unpack_table
-from chainrule.ngram.compact.quantising import choose_values
+from chainrule.ngram.compact.building import choose_values, compact_table, unpack_table
 from chainrule.ngram.compact.query_kernels import backoff_in, pack_backoff_and_scale, scale_in
 from chainrule.ngram.compact.table import CompactTable
-from chainrule.ngram.models.compact_model import CompactNGramModel
-from chainrule.ngram.models.ngram_model import NGramModel
-from chainrule.ngram.trie.suffixes import with_suffixes
+from chainrule.ngram.models.table_models import CompactNGramModel, NGramModel
+from chainrule.ngram.trie.assembly import with_suffixes
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chainrule.ngram.compact.bits_kernels import (
+from chainrule.ngram.compact.query_kernels import (
     SAMPLE_SHIFT,
     ones_in,
     read_bits,

@@ -14,7 +14,7 @@ from chainrule.base.memory import Owned
 from chainrule.ngram.counting import count as counting
 from chainrule.ngram.counting.count import count_ngrams
 from chainrule.ngram.counting.counting_kernels import number_ngrams
-from chainrule.ngram.trie.sorting_kernels import POSITION_BITS, sort_keys
+from chainrule.ngram.trie.assembly_kernels import POSITION_BITS, sort_keys
 from chainrule.text.tokenization.tokenizer import documents_of
 
 if TYPE_CHECKING:

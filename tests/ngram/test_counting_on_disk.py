@@ -17,13 +17,15 @@ from oracles import END, random_documents, stream_of
 import chainrule
 from chainrule.base import scratch
 from chainrule.errors import EstimationError, OutputError, SettingError
-from chainrule.ngram.counting import memory_estimate, merge, runs
+from chainrule.ngram.config import DiskPlan
+from chainrule.ngram.counting import count as memory_estimate
+from chainrule.ngram.counting import external as merge
+from chainrule.ngram.counting import external as runs
 from chainrule.ngram.counting.count import count_ngrams
-from chainrule.ngram.counting.disk_plan import DiskPlan
-from chainrule.ngram.counting.runs import count_in_runs
-from chainrule.ngram.estimation import build_table
+from chainrule.ngram.counting.external import count_in_runs
+from chainrule.ngram.estimation import estimates as build_table
 from chainrule.ngram.trie import table as tables
-from chainrule.ngram.trie.hash_index_kernels import fill_slots, slot_of
+from chainrule.ngram.trie.query_kernels import fill_slots, slot_of
 
 if TYPE_CHECKING:
     from pathlib import Path

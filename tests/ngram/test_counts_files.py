@@ -14,9 +14,9 @@ from oracles import BEGIN, END, naive_counts
 import chainrule
 from chainrule.api.training.counts import count_text, train_counts
 from chainrule.errors import EstimationError, SettingError, TextError
-from chainrule.ngram.count_files import read as counts_reading
-from chainrule.ngram.count_files import write as counts_writing
-from chainrule.ngram.count_files.read import read_counts
+from chainrule.ngram.counting import files as counts_reading
+from chainrule.ngram.counting import files as counts_writing
+from chainrule.ngram.counting.files import read_counts
 from chainrule.text.corpus.corpus import Lines
 
 if TYPE_CHECKING:

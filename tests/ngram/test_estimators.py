@@ -18,9 +18,8 @@ from chainrule.errors import EstimationError, SettingError
 from chainrule.ngram.config import BACKING_OFF, DISCOUNTING, SMOOTHINGS, TUNABLE, NGramConfig
 from chainrule.ngram.counting.count import count_ngrams
 from chainrule.ngram.estimation import passes as smoothing
-from chainrule.ngram.estimation.discounts import single_discount
+from chainrule.ngram.estimation.discounts import katz_discounts, single_discount
 from chainrule.ngram.estimation.estimators import ESTIMATORS, TUNED_ESTIMATORS
-from chainrule.ngram.estimation.good_turing import katz_discounts
 from chainrule.ngram.models.stupid_backoff import StupidBackoff
 from chainrule.ngram.training import count_stream, train_ngram
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from chainrule.ngram.config import NGramConfig
-from chainrule.ngram.models.ngram_model import NGramModel
+from chainrule.ngram.models.table_models import NGramModel
 from chainrule.ngram.training import train_ngram
 from chainrule.ngram.trie import table as table_module
-from chainrule.ngram.trie.hash_index_kernels import LONG_RUN, find_slot, slot_of
+from chainrule.ngram.trie.query_kernels import LONG_RUN, find_slot, slot_of
 from chainrule.ngram.trie.table import Table, build_table
 
 

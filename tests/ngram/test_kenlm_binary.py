@@ -11,9 +11,9 @@ import pytest
 import chainrule
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.ngram.arpa.read import read_arpa
-from chainrule.ngram.kenlm.header import open_binary
+from chainrule.ngram.kenlm.binary import open_binary
 from chainrule.ngram.kenlm.read import read_binary
-from chainrule.ngram.models.ngram_model import NGramModel
+from chainrule.ngram.models.table_models import NGramModel
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,9 +14,8 @@ from chainrule.api import tokenizers
 from chainrule.base import memory as system_memory
 from chainrule.base.memory import available_memory
 from chainrule.errors import EstimationError, SettingError
-from chainrule.ngram.counting import memory_estimate as memory
-from chainrule.ngram.counting.count import count_ngrams
-from chainrule.ngram.counting.memory_estimate import check_memory, expected_ngrams
+from chainrule.ngram.counting import count as memory
+from chainrule.ngram.counting.count import check_memory, count_ngrams, expected_ngrams
 from chainrule.text.corpus import plain_text
 
 

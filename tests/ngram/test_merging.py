@@ -9,8 +9,8 @@ import pytest
 from oracles import BEGIN, END, grams_of, katz, random_backoff_grams, random_documents, stream_of, table_of
 
 from chainrule.ngram.config import NGramConfig
-from chainrule.ngram.editing.merge import merge_tables, renumber
-from chainrule.ngram.models.ngram_model import NGramModel
+from chainrule.ngram.editing.merging import merge_tables, renumber
+from chainrule.ngram.models.table_models import NGramModel
 from chainrule.ngram.training import train_ngram
 
 V = 8

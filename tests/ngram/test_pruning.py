@@ -28,13 +28,18 @@ from oracles import (
 from chainrule.base.progress import silent
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.ngram.config import NGramConfig
-from chainrule.ngram.editing.history_weights import by_chain_rule, by_discounts, by_frequency, occurrences
-from chainrule.ngram.editing.prune_by_entropy import score_ngrams
-from chainrule.ngram.editing.prune_to_text import to_text
-from chainrule.ngram.editing.prune_to_vocabulary import to_words
-from chainrule.ngram.models.ngram_model import NGramModel
+from chainrule.ngram.editing.pruning import (
+    by_chain_rule,
+    by_discounts,
+    by_frequency,
+    occurrences,
+    score_ngrams,
+    to_text,
+    to_words,
+)
+from chainrule.ngram.models.table_models import NGramModel
 from chainrule.ngram.training import train_ngram
-from chainrule.ngram.trie.suffixes import with_suffixes
+from chainrule.ngram.trie.assembly import with_suffixes
 
 if TYPE_CHECKING:
     from chainrule.ngram.trie.table import Table

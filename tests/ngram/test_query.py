@@ -27,7 +27,7 @@ from oracles import (
 import chainrule
 from chainrule.ngram.config import NGramConfig
 from chainrule.ngram.models import stream_scorer as streams
-from chainrule.ngram.models.ngram_model import WALKED_TOKENS, NGramModel
+from chainrule.ngram.models.table_models import WALKED_TOKENS, NGramModel
 from chainrule.ngram.training import train_ngram
 from chainrule.ngram.trie.query_kernels import _BLOCK, distributions, score_stream
 from chainrule.ngram.trie.walking_kernels import LANES, unknown_follows, walk_stream
@@ -186,7 +186,7 @@ from oracles import random_documents, stream_of, widened
 from test_query import check_wild, check_against_katz
 from chainrule.base.jit import kernel
 from chainrule.ngram.config import NGramConfig
-from chainrule.ngram.models.ngram_model import NGramModel
+from chainrule.ngram.models.table_models import NGramModel
 from chainrule.ngram.training import train_ngram
 
 @kernel

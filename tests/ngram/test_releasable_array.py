@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from chainrule.ngram.counting.releasable_array import ReleasableArray
+from chainrule.ngram.counting.count import ReleasableArray
 
 
 def test_what_is_left_stays() -> None:

@@ -14,7 +14,7 @@ from chainrule.api.opening.open_shards import open_shards
 from chainrule.base.progress import silent
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.ngram.models.sharded_model import ShardedModel
-from chainrule.ngram.shards.cutting import shard_model
+from chainrule.ngram.saving import shard_model
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 import chainrule
 from chainrule.errors import ModelFormatError
-from chainrule.ngram.spelling import speller as speller_module
-from chainrule.ngram.spelling.alphabet import FIRST, Alphabet
-from chainrule.ngram.spelling.speller import Speller, rare_spellings, unseen_types
+from chainrule.ngram import speller as speller_module
+from chainrule.ngram.speller import FIRST, Alphabet, Speller, rare_spellings, unseen_types
 from chainrule.protocol import END, UNKNOWN
 from chainrule.text.tokenization.vocabulary import Vocabulary
 

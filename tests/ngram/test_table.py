@@ -10,10 +10,9 @@ from oracles import table_of as table_from
 from chainrule.errors import ModelFormatError
 from chainrule.ngram.config import NGramConfig
 from chainrule.ngram.counting.count import count_ngrams
-from chainrule.ngram.estimation.build_table import table_of
+from chainrule.ngram.estimation.estimates import table_of
 from chainrule.ngram.estimation.kneser_ney import modified_kneser_ney
-from chainrule.ngram.trie.records import ROOT
-from chainrule.ngram.trie.table import Table
+from chainrule.ngram.trie.table import ROOT, Table
 
 DOCUMENTS = random_documents(1, 20, 80, 9)
 

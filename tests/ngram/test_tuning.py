@@ -15,7 +15,7 @@ from oracles import BEGIN, UNKNOWN, random_documents, stream_of
 
 from chainrule.errors import EstimationError, SettingError
 from chainrule.ngram.config import SMOOTHINGS, TUNABLE, NGramConfig
-from chainrule.ngram.estimation import heldout_events as heldout
+from chainrule.ngram.estimation import heldout as heldout
 from chainrule.ngram.estimation import jelinek_mercer
 from chainrule.ngram.training import train_ngram
 

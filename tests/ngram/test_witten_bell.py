@@ -7,9 +7,9 @@ import pytest
 from oracles import BEGIN, END
 
 from chainrule.ngram.counting.count import count_ngrams
-from chainrule.ngram.estimation.build_table import table_of
-from chainrule.ngram.estimation.witten_bell import witten_bell
-from chainrule.ngram.models.ngram_model import NGramModel
+from chainrule.ngram.estimation.backoff_and_additive import witten_bell
+from chainrule.ngram.estimation.estimates import table_of
+from chainrule.ngram.models.table_models import NGramModel
 
 DOCUMENTS = [[3, 4, 3], [3], [4, 4, 4, 3], [], [3, 4, 3, 4, 3, 4]]
 VOCABULARY = range(6)  # 0 and 5 are never seen

@@ -10,7 +10,7 @@ import pytest
 
 import chainrule
 from chainrule.explorer.backoff_chains import backoff_chain
-from chainrule.ngram.estimation.counts_from_probs import counts_from_shares
+from chainrule.ngram.estimation.discounts import counts_from_shares
 
 TRAIN = Path(__file__).parents[1] / "fixtures" / "train.txt"
 ORDER = 3

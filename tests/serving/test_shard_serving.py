@@ -16,8 +16,7 @@ import pytest
 import chainrule
 from chainrule.base.progress import silent
 from chainrule.errors import ServiceError, SettingError
-from chainrule.ngram.shards.cutting import shard_model
-from chainrule.ngram.shards.rows import PADDING
+from chainrule.ngram.saving import PADDING, shard_model
 from chainrule.protocol import BEGIN
 from chainrule.serving.shard_client import ShardClient
 from chainrule.serving.shard_server import ERROR, ShardServer

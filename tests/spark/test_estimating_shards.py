@@ -13,8 +13,8 @@ from chainrule.base.progress import silent
 from chainrule.errors import SettingError, TextError
 from chainrule.ngram.config import NGramConfig
 from chainrule.ngram.estimation.by_level import BY_LEVEL, check_by_level
-from chainrule.ngram.model_class import base_of
-from chainrule.ngram.shards.cutting import shard_model
+from chainrule.ngram.layouts import base_of
+from chainrule.ngram.saving import shard_model
 from chainrule.ngram.training import count_stream, train_ngram
 
 pytest.importorskip("pyspark")

@@ -120,7 +120,7 @@ def _are_vectors(source: Path) -> bool:
     """Whether a source has word vectors, by its name or its first bytes."""
     from chainrule.api.vectors.load_vectors import is_vectors_folder
     from chainrule.api.vectors.word_vectors import suffix_of
-    from chainrule.ngram.kenlm.header import is_binary
+    from chainrule.ngram.kenlm.binary import is_binary
     from chainrule.open_models.llama2c import is_llama2c
 
     if source.is_dir():

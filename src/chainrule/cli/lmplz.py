@@ -96,7 +96,7 @@ def lmplz(
     from chainrule.base.files import replace_file
     from chainrule.base.memory import Owned
     from chainrule.ngram.arpa.write import arpa_parts
-    from chainrule.ngram.lmplz import NoDiscountsError, lmplz_table
+    from chainrule.ngram.training import NoDiscountsError, lmplz_table
     from chainrule.protocol import END, UNKNOWN
     from chainrule.text.corpus.corpus import Corpus
     from chainrule.text.corpus.streams import STANDARD_INPUT

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from chainrule.evaluation.measurement import Measurement
     from chainrule.neural.config import NetworkConfig
     from chainrule.neural.config.network import OutputKind
-    from chainrule.ngram.spelling.speller import Speller
+    from chainrule.ngram.speller import Speller
     from chainrule.text.corpus.corpus import Source
     from chainrule.text.tokenization.build import Tokenized
     from chainrule.text.tokenization.config import TokenizerConfig

@@ -8,9 +8,9 @@ import numpy as np
 
 from chainrule.base.json import finite
 from chainrule.ngram.config import BACKING_OFF
-from chainrule.ngram.estimation.counts_from_probs import counts_from_shares
+from chainrule.ngram.estimation.discounts import counts_from_shares
 from chainrule.ngram.models.padded_model import PaddedModel
-from chainrule.ngram.models.trie_model import TrieModel
+from chainrule.ngram.models.table_models import TrieModel
 from chainrule.protocol import BEGIN
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.api.models.causal_model import CausalModel
-    from chainrule.ngram.models.trie_model import BackoffStep
+    from chainrule.ngram.models.table_models import BackoffStep
     from chainrule.text.tokenization.tokenizer import Tokenizer
 
     Json = dict[str, Any]

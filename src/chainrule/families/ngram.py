@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from chainrule.base.memory import MaybeOwned
     from chainrule.base.progress import Progress
     from chainrule.families.family import Arrays, Json
-    from chainrule.ngram.model_class import AnyNGram
-    from chainrule.ngram.models.compact_model import CompactNGramModel
+    from chainrule.ngram.layouts import AnyNGram
     from chainrule.ngram.models.sharded_model import ShardedModel
+    from chainrule.ngram.models.table_models import CompactNGramModel
 
 
 def _train(
@@ -40,25 +40,25 @@ def _put_together(settings: Json, arrays: Arrays, vocabulary_size: int) -> AnyNG
 
 
 def _measure_options(model: Any) -> Json:
-    from chainrule.ngram.model_class import measure_options
+    from chainrule.ngram.layouts import measure_options
 
     return measure_options(model)
 
 
 def _layout(model: Any) -> str:
-    from chainrule.ngram.table_layouts import layout_of
+    from chainrule.ngram.layouts import layout_of
 
     return layout_of(model)
 
 
 def _compact(model: Any, progress: Progress) -> Any:
-    from chainrule.ngram.table_layouts import compact
+    from chainrule.ngram.layouts import compact
 
     return compact(model, progress)
 
 
 def _unpack(model: Any, progress: Progress) -> Any:
-    from chainrule.ngram.table_layouts import fast
+    from chainrule.ngram.layouts import fast
 
     return fast(model, progress)
 

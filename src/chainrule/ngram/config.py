@@ -1,15 +1,19 @@
-"""The settings of an n-gram model; free of Numba, so that the command line can show them at once."""
+"""The settings of an n-gram model; free of Numba, so that the command line can show them at once.
+
+What counting on disk will take, said before it begins; free of Numba, as the settings are.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from chainrule.base.memory import bytes_shown
 from chainrule.errors import SettingError
 
 MAX_ORDER = 24
 FAST, COMPACT = "fast", "compact"  # the layouts of a table; see ngram/trie/table.py and ngram/compact/table.py
-SHARDS = "shards"  # fast tables that share out the n-grams; see ngram/shards/cutting.py
+SHARDS = "shards"  # fast tables that share out the n-grams; see ngram/saving.py
 
 Smoothing = Literal[
     "maximum-likelihood",
@@ -250,3 +254,28 @@ def _is_whole(value: object) -> bool:
 def _is_between(value: object, low: float, high: float) -> bool:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return is_number and low <= float(value) <= high  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class DiskPlan:
+    """How a text is counted on disk.
+
+    run_tokens: about as many at a time. memory: bytes that may be held. bytes: of temporary files in `folder`.
+    """
+
+    tokens: int
+    run_tokens: int
+    memory: int
+    bytes: int
+    folder: str
+
+    def __str__(self) -> str:
+        runs = -(-self.tokens // self.run_tokens)
+        return (
+            f"counting {self.tokens:,} tokens in {runs:,} run{'s' * (runs != 1)} on disk, with about "
+            f"{bytes_shown(self.bytes)} of temporary files in {self.folder}"
+        )
+
+
+def ignore_plan(plan: DiskPlan) -> None:
+    """A callback for plans that does nothing."""

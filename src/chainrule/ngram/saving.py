@@ -1,23 +1,173 @@
-"""An n-gram model as settings and arrays, for a model folder, and back."""
+"""State and from_state of n-gram models, whole or in shards.
+
+Cuts an n-gram table into shards by ranges of first words, and puts them together as a model again.
+
+An n-gram model as settings and arrays, for a model folder, and back.
+
+Puts a shard together from estimated n-grams that begin with consecutive ranges of words.
+
+Look-ups in one shard: of n-grams, each with its context, given as rows of words.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import itertools
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from chainrule.errors import ModelFormatError
+import numpy as np
+
+from chainrule.errors import ModelFormatError, SettingError
 from chainrule.ngram.compact.table import CompactTable
 from chainrule.ngram.config import COMPACT, FAST, MAX_ORDER, SHARDS
-from chainrule.ngram.model_class import base_of, model_from_settings
-from chainrule.ngram.models.compact_model import CompactNGramModel
-from chainrule.ngram.models.ngram_model import NGramModel
-from chainrule.ngram.models.sharded_model import ShardedModel
-from chainrule.ngram.shards.cutting import sharded_from_arrays, sharded_settings
-from chainrule.ngram.trie.table import Table
+from chainrule.ngram.layouts import base_of, model_from_settings
+from chainrule.ngram.models.sharded_model import NODE_BITS, ShardedModel
+from chainrule.ngram.models.table_models import CompactNGramModel, NGramModel
+from chainrule.ngram.trie.query_kernels import NO_NODE, find_children
+from chainrule.ngram.trie.table import NODE, Records, Table, context_type, narrowest, table_from_records
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from jaxtyping import Float32, Int, Int32
     from numpy import ndarray
 
-    from chainrule.ngram.model_class import AnyNGram
+    from chainrule.base.progress import Progress
+    from chainrule.ngram.layouts import AnyNGram
+
+MAX_SHARDS = 10_000
+TASK = "cutting into shards"
+
+
+def shard_model(model: Any, shards: int, progress: Progress) -> Any:
+    """The model in shards of about as many n-grams, fewer where the vocabulary is small. Raises SettingError."""
+    check_shards(shards)
+    base = base_of(model)
+    if isinstance(base, ShardedModel):
+        raise SettingError(
+            "the model is in shards already; for another number, train it again or cut the model that it was cut from"
+        )
+    if not isinstance(base, NGramModel):
+        why = getattr(base, "why_no_table", None) or "it is compact"
+        raise SettingError(f"only a plain n-gram model can be cut into shards; this one is not: {why}")
+    table = base.table
+    edges = edges_of(table.vocabulary_size, shards, lambda word: sum(b - a for a, b in _spans(table, 0, word)))
+    tables: list[Table] = []
+    for first, last in itertools.pairwise(edges):
+        progress(TASK, len(tables), len(edges) - 1)
+        tables.append(shard_of(table, first, last))
+    progress(TASK, len(tables), len(tables))
+    return model_from_settings(model.settings, ShardedModel(tables, edges))
+
+
+def check_shards(shards: int) -> None:
+    """Raises SettingError where a model cannot have so many shards."""
+    if not isinstance(shards, int) or isinstance(shards, bool) or not 1 <= shards <= MAX_SHARDS:
+        raise SettingError(f"shards is {shards!r}; expected a whole number from 1 to {MAX_SHARDS:,}")
+
+
+def shard_of(table: Table, first: int, last: int) -> Table:
+    """The table of all unigrams, and of the longer n-grams with the first words first .. last."""
+    spans = _spans(table, first, last)
+    sizes = (table.vocabulary_size, *(stop - start for start, stop in spans))
+    index = narrowest(1 + sum(sizes))
+    nodes = np.empty(1 + sum(sizes), NODE)
+    contexts = np.zeros(1 + sum(sizes) - sizes[-1] + 1, context_type(index))
+    unigrams = 1 + table.vocabulary_size
+    at = 0
+    for order, (start, stop) in enumerate([(0, unigrams), *spans], start=1):
+        own = slice(at, at + stop - start)
+        nodes[own] = table.nodes[start:stop]
+        if order < table.order:
+            low, high = spans[order - 1]
+            following = np.clip(table.begin[start:stop].astype(np.int64), low, high) - low
+            contexts["begin"][own] = own.stop + following
+            contexts["log_backoff"][own] = table.log_backoffs[start:stop]
+        at = own.stop
+    contexts["begin"][0], contexts["begin"][-1] = 1, nodes.size
+    if table.order == 1:
+        contexts["log_backoff"][0] = table.log_backoffs[0]
+    return table_from_records(sizes, Records(nodes, contexts), None)
+
+
+def sharded_settings(model: ShardedModel) -> tuple[dict[str, Any], dict[str, ndarray]]:
+    """Settings and arrays for a model folder, where each shard has a file of its own."""
+    arrays = {
+        f"{file_of(k)}/{name}": array for k, shard in enumerate(model.shards) for name, array in shard.arrays().items()
+    }
+    sizes = [list(shard.level_sizes) for shard in model.shards]
+    return {"ngrams": list(model.level_sizes), "layout": SHARDS, "edges": model.edges, "shards": sizes}, arrays
+
+
+def sharded_from_arrays(settings: dict[str, Any], arrays: dict[str, ndarray], vocabulary_size: int) -> ShardedModel:
+    """The model of settings and arrays; reads nothing of the shards. Raises ModelFormatError."""
+    edges, sizes = index_of(settings)
+    if edges[-1] != vocabulary_size:
+        raise ModelFormatError(f"the shards are of {edges[-1]:,} words and the vocabulary has {vocabulary_size:,}")
+    return ShardedModel([table_of_shard(k, own, arrays) for k, own in enumerate(sizes)], edges)
+
+
+def index_of(settings: dict[str, Any]) -> tuple[list[int], list[list[int]]]:
+    """The first words of shards, and the n-grams of each order in each shard. Raises ModelFormatError."""
+    edges, sizes, ngrams = settings.get("edges"), settings.get("shards"), settings.get("ngrams")
+    if not (
+        isinstance(edges, list)
+        and isinstance(sizes, list)
+        and isinstance(ngrams, list)
+        and 1 <= len(sizes) == len(edges) - 1 <= MAX_SHARDS
+        and all(type(edge) is int for edge in edges)
+        and edges[0] == 0
+        and edges == sorted(set(edges))
+        and all(isinstance(own, list) and len(own) == len(ngrams) and own[0] == edges[-1] for own in sizes)
+        and all(type(size) is int and 0 <= size < 1 << NODE_BITS for own in sizes for size in own)
+    ):
+        raise ModelFormatError(
+            "the n-gram settings do not say which words each shard begins with, and how many n-grams it has; the file "
+            "is damaged"
+        )
+    return edges, sizes
+
+
+def table_of_shard(k: int, sizes: list[int], arrays: dict[str, ndarray]) -> Table:
+    """The table of a shard with so many n-grams of each order; arrays: of all shards. Raises ModelFormatError."""
+    prefix = f"{file_of(k)}/"
+    own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+    try:
+        return Table.from_arrays(sizes, own)
+    except ModelFormatError as error:
+        raise ModelFormatError(f"shard {k}: {error}") from error
+
+
+def file_of(k: int) -> str:
+    """What the names of a shard's file and arrays begin with."""
+    return f"shard-{k:05d}"
+
+
+def _spans(table: Table, first: int, last: int) -> list[tuple[int, int]]:
+    """By order from 2, the nodes of the n-grams with the first words first .. last."""
+    spans, low, high = [], 1 + first, 1 + last
+    for _ in range(2, table.order + 1):
+        low, high = int(table.begin[low]), int(table.begin[high])
+        spans.append((low, high))
+    return spans
+
+
+def edges_of(vocabulary_size: int, shards: int, ngrams_before: Callable[[int], int]) -> list[int]:
+    """Cuts the vocabulary into ranges of first words with about as many n-grams each.
+
+    ngrams_before: how many n-grams, from bigrams on, begin with a word below some id.
+    """
+    edges = [0]
+    total = ngrams_before(vocabulary_size)
+    for k in range(1, shards):
+        low, high = edges[-1], vocabulary_size
+        while low < high:  # the first word at which enough n-grams came before
+            middle = (low + high) // 2
+            if ngrams_before(middle) * shards < k * total:
+                low = middle + 1
+            else:
+                high = middle
+        edges.append(low)
+    return sorted({*edges, vocabulary_size})
 
 
 def take_apart(model: AnyNGram | CompactNGramModel | ShardedModel) -> tuple[dict[str, Any], dict[str, ndarray]]:
@@ -61,3 +211,82 @@ def put_together(
             f"the n-gram settings hold layout = {layout!r}; this version knows {FAST!r}, {COMPACT!r} and {SHARDS!r}"
         )
     return model_from_settings(settings, NGramModel(Table.from_arrays(sizes, arrays)))
+
+
+class EstimatedLevel(NamedTuple):
+    """The n-grams of an order that begin with a range of words. log_probs, log_backoffs: nats."""
+
+    children: Int[ndarray, " contexts"]  # how many follow each context
+    log_backoffs: Float32[ndarray, " contexts"]
+    words: Int32[ndarray, " ngrams"]
+    log_probs: Float32[ndarray, " ngrams"]
+
+
+class Piece(NamedTuple):
+    """The n-grams that begin with the words from `first` on, one for each context of the first level."""
+
+    first: int
+    levels: Sequence[EstimatedLevel]  # from bigrams on
+
+
+def shard_of_pieces(
+    pieces: Sequence[Piece], log_probs: Float32[ndarray, " V"], log_backoffs: Float32[ndarray, " V"]
+) -> Table:
+    """The table of all unigrams, and of the longer n-grams of some pieces, which are in order; as `shard_of` cuts it.
+
+    log_probs, log_backoffs: of all unigrams. There is at least one piece.
+    """
+    unigrams = log_probs.size
+    orders = range(len(pieces[0].levels))
+    sizes = (unigrams, *(sum(piece.levels[n].words.size for piece in pieces) for n in orders))
+    nodes = np.empty(1 + sum(sizes), NODE)
+    contexts = np.zeros(2 + sum(sizes[:-1]), context_type(narrowest(nodes.size)))
+    nodes["word"][: 1 + unigrams] = np.arange(-1, unigrams).clip(0)
+    nodes["log_prob"][: 1 + unigrams] = np.concatenate([[0], log_probs])
+    contexts["log_backoff"][1 : 1 + unigrams] = log_backoffs
+    children = np.zeros(unigrams, np.int64)
+    for piece in pieces:
+        following = piece.levels[0].children
+        children[piece.first : piece.first + following.size] = following
+    contexts["begin"][1 : 1 + unigrams] = 1 + unigrams + np.cumsum(children) - children
+    context = node = 1 + unigrams
+    for n in orders:
+        for piece in pieces:
+            level = piece.levels[n]
+            if n > 0:  # the contexts of bigrams are unigrams
+                inner = slice(context, context + level.children.size)
+                contexts["begin"][inner] = node + np.cumsum(level.children, dtype=np.int64) - level.children
+                contexts["log_backoff"][inner] = level.log_backoffs
+                context = inner.stop
+            own = slice(node, node + level.words.size)
+            nodes["word"][own], nodes["log_prob"][own] = level.words, level.log_probs
+            node = own.stop
+    contexts["begin"][0], contexts["begin"][-1] = 1, nodes.size
+    return table_from_records(sizes, Records(nodes, contexts), None)
+
+
+PADDING = -1  # a row ends before it
+
+
+def look_up_rows(shard: Table, rows: Int32[ndarray, "rows order"]) -> Float32[ndarray, "rows 2"]:
+    """For each n-gram, its log-probability, NaN where the shard lacks it, and its context's log-backoff, or 0.
+
+    rows: at least one word each, below the vocabulary's size, the first one of this shard's; PADDING at the end.
+    """
+    lengths = np.count_nonzero(rows != PADDING, axis=1)
+    nodes = 1 + rows[:, 0].astype(np.int64)
+    backoffs = np.zeros(len(rows), np.float32)
+    inner, scratch = shard.log_backoffs.size, np.empty((5, len(rows) + 1), np.int64)
+    for n in range(2, rows.shape[1] + 1):
+        longer = lengths >= n
+        contexts = np.where(longer, nodes, NO_NODE)
+        last = (lengths == n) & (nodes != NO_NODE)
+        backoffs[last] = shard.log_backoffs[nodes[last]]
+        words = np.where(longer, rows[:, n - 1], 0).astype(np.int32)
+        children = np.empty(len(rows), np.int64)
+        find_children(shard.words, shard.begin, shard.slots, inner, contexts, words, scratch, children)
+        nodes = np.where(longer, children, nodes)
+    found = nodes != NO_NODE
+    log_probs = np.full(len(rows), np.nan, np.float32)
+    log_probs[found] = shard.log_probs[nodes[found]]
+    return np.stack([log_probs, backoffs], axis=1)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from chainrule.errors import ServiceError, SettingError
-from chainrule.ngram.shards.rows import PADDING
+from chainrule.ngram.saving import PADDING
 from chainrule.serving.shard_server import ERROR, MAX_ROWS
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chainrule.ngram.shards.rows import PADDING, look_up_rows
+from chainrule.ngram.saving import PADDING, look_up_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -23,10 +23,9 @@ from chainrule.base.scratch import array_on_disk, release_pages
 from chainrule.errors import TextError
 from chainrule.ngram.estimation.by_level import LARGEST_TALLIED, discounts_of, estimate_unigrams
 from chainrule.ngram.estimation.discounts import tally
-from chainrule.ngram.model_class import model_over
+from chainrule.ngram.layouts import model_over
 from chainrule.ngram.models.sharded_model import ShardedModel
-from chainrule.ngram.shards.cutting import edges_of
-from chainrule.ngram.shards.joining import EstimatedLevel, Piece, shard_of_pieces
+from chainrule.ngram.saving import EstimatedLevel, Piece, edges_of, shard_of_pieces
 from chainrule.ngram.training import record_of_estimates
 from chainrule.ngram.trie.table import Table
 from chainrule.spark.chunks import CHUNKS, gather_chunks
@@ -52,7 +51,7 @@ if TYPE_CHECKING:
 
     from chainrule.base.progress import Progress
     from chainrule.ngram.config import NGramConfig
-    from chainrule.ngram.model_class import AnyNGram
+    from chainrule.ngram.layouts import AnyNGram
     from chainrule.spark.messages import Message
 
 TASK = "estimating on Spark"

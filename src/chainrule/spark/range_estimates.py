@@ -26,7 +26,7 @@ from chainrule.ngram.estimation.by_level import (
     uses_lower_order,
 )
 from chainrule.ngram.estimation.discounts import tally
-from chainrule.ngram.shards.joining import EstimatedLevel, Piece, shard_of_pieces
+from chainrule.ngram.saving import EstimatedLevel, Piece, shard_of_pieces
 from chainrule.protocol import BEGIN
 from chainrule.spark.chunks import CHUNKS, Chunk, chunks_of
 from chainrule.spark.messages import Message, message_batches, messages_by_part

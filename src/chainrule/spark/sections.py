@@ -15,8 +15,7 @@ import numpy as np
 from chainrule.base.threads import run_all
 from chainrule.ngram.counting.counts import Counts
 from chainrule.ngram.trie.assembly_kernels import find_suffixes
-from chainrule.ngram.trie.node_ranges import parts_of
-from chainrule.ngram.trie.records import narrowest
+from chainrule.ngram.trie.table import narrowest, parts_of
 from chainrule.spark.packing import pack, unpack
 
 if TYPE_CHECKING:

@@ -29,9 +29,9 @@ from chainrule.base.memory import available_memory, check_fits
 from chainrule.base.scratch import check_disk_room
 from chainrule.errors import SettingError, TextError
 from chainrule.ngram.config import NGramConfig, check_tunable
-from chainrule.ngram.counting.memory_estimate import SAMPLE, expected_ngrams
+from chainrule.ngram.counting.count import SAMPLE, expected_ngrams
 from chainrule.ngram.estimation.by_level import check_by_level
-from chainrule.ngram.shards.cutting import check_shards, shard_model
+from chainrule.ngram.saving import check_shards, shard_model
 from chainrule.ngram.training import model_of_counts
 from chainrule.protocol import BEGIN, END, UNKNOWN
 from chainrule.spark.chunks import CHUNKS, gather_chunks
@@ -164,7 +164,7 @@ def count(
 
     Arguments and errors: those of `train`; OutputError where the file cannot be written.
     """
-    from chainrule.ngram.count_files.write import write_counts_file
+    from chainrule.ngram.counting.files import write_counts_file
 
     progress, config = callback(progress), NGramConfig(order=order)
     chosen = as_config(tokenizer)

@@ -101,7 +101,7 @@ def convert_vectors(
 
 def in_shards(model: Model, shards: int, progress: ProgressOption = None) -> Model:
     """The same n-gram model, cut into shards. Raises SettingError if it is no plain n-gram model."""
-    from chainrule.ngram.shards.cutting import shard_model
+    from chainrule.ngram.saving import shard_model
 
     if model.family != "ngram":
         raise SettingError(f"only an n-gram model can be cut into shards; this one is of family {model.family!r}")

@@ -16,11 +16,10 @@ from chainrule.families.table import why_no_table
 from chainrule.mixture.config import MixtureConfig
 from chainrule.mixture.tuning import linear_weights
 from chainrule.ngram.config import COMPACT
-from chainrule.ngram.editing.merge import merge_tables, renumber, scale_unknown
-from chainrule.ngram.kenlm.hashed_model import HashedModel
-from chainrule.ngram.models.ngram_model import NGramModel
-from chainrule.ngram.spelling.mixed_speller import mixed_speller
-from chainrule.ngram.spelling.speller import Speller
+from chainrule.ngram.editing.merging import merge_tables, renumber, scale_unknown
+from chainrule.ngram.kenlm.probing import HashedModel
+from chainrule.ngram.models.table_models import NGramModel
+from chainrule.ngram.speller import Speller, mixed_speller
 from chainrule.text.corpus.corpus import source_of
 from chainrule.text.corpus.reading import document_in
 from chainrule.text.tokenization.vocabulary import Vocabulary

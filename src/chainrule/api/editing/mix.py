@@ -18,7 +18,7 @@ from chainrule.mixture.components import Components, FewerUnseen
 from chainrule.mixture.config import MixtureConfig
 from chainrule.mixture.interpolation import LinearMixture, LogLinearMixture
 from chainrule.mixture.tuning import MAX_PROBS, classes_of_tokens, linear_weights, log_linear_weights
-from chainrule.ngram.spelling.mixed_speller import mixed_speller
+from chainrule.ngram.speller import mixed_speller
 from chainrule.protocol import BEGIN, END, UNKNOWN
 from chainrule.text.corpus.corpus import source_of
 from chainrule.text.corpus.reading import document_in
@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 
     from chainrule.base.progress import Progress
     from chainrule.mixture.config import CacheConfig
-    from chainrule.ngram.spelling.mixed_speller import MixedSpeller
-    from chainrule.ngram.spelling.speller import Speller
+    from chainrule.ngram.speller import MixedSpeller, Speller
     from chainrule.protocol import LanguageModel
     from chainrule.text.corpus.corpus import Paths, Source
     from chainrule.text.tokenization.tokenizer import Tokenizer

@@ -12,16 +12,22 @@ from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.errors import SettingError, TextError
 from chainrule.families.table import why_no_table
 from chainrule.ngram.config import COMPACT
-from chainrule.ngram.counting.padding import padded
-from chainrule.ngram.editing.history_weights import by_chain_rule, by_discounts, by_frequency
-from chainrule.ngram.editing.prune_by_entropy import check_ngrams, check_threshold, score_ngrams
-from chainrule.ngram.editing.prune_to_text import to_text
-from chainrule.ngram.editing.prune_to_vocabulary import to_words
-from chainrule.ngram.kenlm.hashed_model import HashedModel
-from chainrule.ngram.model_class import model_from_settings
-from chainrule.ngram.models.ngram_model import NGramModel
+from chainrule.ngram.counting.counts import padded
+from chainrule.ngram.editing.pruning import (
+    by_chain_rule,
+    by_discounts,
+    by_frequency,
+    check_ngrams,
+    check_threshold,
+    score_ngrams,
+    to_text,
+    to_words,
+)
+from chainrule.ngram.kenlm.probing import HashedModel
+from chainrule.ngram.layouts import model_from_settings
 from chainrule.ngram.models.padded_model import PaddedModel
-from chainrule.ngram.spelling.speller import ENOUGH, Speller
+from chainrule.ngram.models.table_models import NGramModel
+from chainrule.ngram.speller import ENOUGH, Speller
 from chainrule.text.corpus.corpus import source_of
 from chainrule.text.tokenization.build import listed_tokens
 from chainrule.text.tokenization.splitters import SEPARATORS
@@ -34,8 +40,8 @@ if TYPE_CHECKING:
 
     from chainrule.api.models.model import Model
     from chainrule.base.progress import Progress
-    from chainrule.ngram.editing.prune_by_entropy import Histories
-    from chainrule.ngram.model_class import AnyNGram
+    from chainrule.ngram.editing.pruning import Histories
+    from chainrule.ngram.layouts import AnyNGram
     from chainrule.ngram.trie.table import Table
     from chainrule.text.corpus.corpus import Paths, Source
 

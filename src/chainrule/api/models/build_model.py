@@ -12,8 +12,7 @@ from chainrule.families.table import FAMILIES
 
 if TYPE_CHECKING:
     from chainrule.api.models.model import Model
-    from chainrule.ngram.spelling.mixed_speller import MixedSpeller
-    from chainrule.ngram.spelling.speller import Speller
+    from chainrule.ngram.speller import MixedSpeller, Speller
     from chainrule.storage.safetensors import MappedFile
     from chainrule.text.tokenization.tokenizer import Tokenizer
 

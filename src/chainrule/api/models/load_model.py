@@ -30,7 +30,7 @@ from chainrule.text.tokenization.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from chainrule.api.models.model import Model
-    from chainrule.ngram.kenlm.hashed_model import HashedModel
+    from chainrule.ngram.kenlm.probing import HashedModel
     from chainrule.storage.hugging_face import Checkpoint
     from chainrule.text.tokenization.vocabulary import Markers
 
@@ -113,7 +113,7 @@ def _open_pictures(path: Path, *, allow_pickle: bool) -> Model:
 
 
 def _load_folder(path: Path, *, copy: bool) -> Model:
-    from chainrule.ngram.spelling.mixed_speller import speller_from_arrays
+    from chainrule.ngram.speller import speller_from_arrays
 
     entry, arrays, texts, mapped = open_model(path)
     if copy:
@@ -145,8 +145,8 @@ def _load_folder(path: Path, *, copy: bool) -> Model:
 
 
 def _load_file(path: Path, config: TokenizerConfig | None, progress: Progress) -> CausalModel:
-    from chainrule.ngram.kenlm.header import is_binary
-    from chainrule.ngram.models.ngram_model import NGramModel
+    from chainrule.ngram.kenlm.binary import is_binary
+    from chainrule.ngram.models.table_models import NGramModel
 
     warnings: list[str] = []
     language_model: NGramModel | HashedModel

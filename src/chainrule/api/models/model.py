@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from chainrule.families.family import Compaction, Job
-    from chainrule.ngram.spelling.mixed_speller import MixedSpeller
-    from chainrule.ngram.spelling.speller import Speller
+    from chainrule.ngram.speller import MixedSpeller, Speller
     from chainrule.protocol import LanguageModel
     from chainrule.storage.safetensors import MappedFile
     from chainrule.text.corpus.reading import Document
@@ -138,7 +137,7 @@ class Model:
     def speller(self) -> Speller | MixedSpeller:
         """The model of the spelling of unknown tokens."""
         if self._speller is None:
-            from chainrule.ngram.spelling.speller import Speller
+            from chainrule.ngram.speller import Speller
 
             self._speller = Speller.of_vocabulary(self.tokenizer)
         return self._speller

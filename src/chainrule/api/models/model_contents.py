@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from chainrule.ngram.spelling.mixed_speller import MixedSpeller
-    from chainrule.ngram.spelling.speller import Speller
+    from chainrule.ngram.speller import MixedSpeller, Speller
     from chainrule.text.tokenization.tokenizer import Tokenizer
 
 

@@ -61,8 +61,8 @@ def save_hugging_face(parts: ModelParts, path: Path, *, overwrite: bool, progres
 def save_arpa(parts: ModelParts, path: Path, *, overwrite: bool, progress: Progress) -> None:
     """Saves an ARPA file. Raises OutputError; SettingError if the model has no ARPA form."""
     from chainrule.ngram.arpa.write import write_arpa
+    from chainrule.ngram.layouts import plain_table_model
     from chainrule.ngram.models.sharded_model import ShardedModel
-    from chainrule.ngram.table_layouts import plain_table_model
 
     if FAMILIES[parts.family].layout(parts.engine) is None:
         raise SettingError(

@@ -21,7 +21,7 @@ def open_shards(folder: Path, numbers: Sequence[int]) -> tuple[list[int], dict[i
 
     numbers: by default all. edges: as `ShardedModel` has them. Raises ModelFormatError, SettingError.
     """
-    from chainrule.ngram.shards.cutting import file_of, index_of, table_of_shard
+    from chainrule.ngram.saving import file_of, index_of, table_of_shard
 
     entry = read_config(folder)
     if entry.settings.get("layout") != SHARDS:

@@ -17,8 +17,7 @@ from chainrule.api.training_record import circumstances
 from chainrule.base.memory import Owned, as_bytes
 from chainrule.errors import SettingError, TextError
 from chainrule.families.table import FAMILIES
-from chainrule.ngram.config import NGramConfig, check_tunable
-from chainrule.ngram.counting.disk_plan import DiskPlan, ignore_plan
+from chainrule.ngram.config import DiskPlan, NGramConfig, check_tunable, ignore_plan
 from chainrule.protocol import END, UNKNOWN
 from chainrule.text.corpus.corpus import source_of
 from chainrule.text.tokenization.build import splitter_of
@@ -54,7 +53,7 @@ def count_text(
     OutputError.
     """
     progress = callback(progress)
-    from chainrule.ngram.count_files.write import write_counts_file
+    from chainrule.ngram.counting.files import write_counts_file
     from chainrule.ngram.training import count_within
 
     source, limit = source_of(source), as_bytes("memory", memory)
@@ -91,7 +90,7 @@ def train_counts(
     show. tune: as for `chainrule.train`. Raises TextError, SettingError, EstimationError.
     """
     progress = callback(progress)
-    from chainrule.ngram.count_files.read import locate_ngram, read_counts
+    from chainrule.ngram.counting.files import locate_ngram, read_counts
     from chainrule.ngram.training import model_of_counts
 
     config = NGramConfig() if config is None else config

@@ -24,8 +24,7 @@ from chainrule.base.memory import Owned, as_bytes
 from chainrule.base.threads import start_in_thread
 from chainrule.errors import SettingError
 from chainrule.families.table import FAMILIES, family_of
-from chainrule.ngram.config import NGramConfig, check_limitable, check_tunable
-from chainrule.ngram.counting.disk_plan import DiskPlan, ignore_plan
+from chainrule.ngram.config import DiskPlan, NGramConfig, check_limitable, check_tunable, ignore_plan
 from chainrule.protocol import END, UNKNOWN
 from chainrule.text.corpus.corpus import Source, source_of
 from chainrule.text.corpus.reading import document_in
@@ -51,7 +50,7 @@ if TYPE_CHECKING:
     from chainrule.mixture.config import CacheConfig
     from chainrule.neural.config import MaskedConfig, MaskedRecurrentConfig, NetworkConfig, TwoSidedConfig
     from chainrule.neural.network import Network
-    from chainrule.ngram.spelling.speller import Speller
+    from chainrule.ngram.speller import Speller
     from chainrule.protocol import LanguageModel
     from chainrule.text.corpus.corpus import Paths
     from chainrule.text.tokenization.build import Tokenized
@@ -256,7 +255,7 @@ def _check(request: _Request, run: TrainingRun) -> None:
 
 def _read(request: _Request, markers: Markers, folder: Path | None, progress: Progress) -> Tokenized:
     """The text as ids, mapped from a file for a network, or where it may be too large for memory. Raises TextError."""
-    from chainrule.ngram.counting.memory_estimate import check_text_fits
+    from chainrule.ngram.counting.count import check_text_fits
 
     token_bytes = request.family.token_bytes
     counts_in_memory = not isinstance(request.config, NGramConfig) or request.config.needs_whole_counts

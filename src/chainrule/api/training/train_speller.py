@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from jaxtyping import Int32, Int64
     from numpy import ndarray
 
-    from chainrule.ngram.spelling.speller import Speller
+    from chainrule.ngram.speller import Speller
     from chainrule.text.tokenization.tokenizer import Tokenizer
 
 
@@ -52,7 +52,7 @@ def speller_of_counts(
     model gives <unk> the mass of all of them, because <unk> occurred in its text or its unigrams are not interpolated.
     Else as `unseen_types` estimates it, since <unk> then has the probability of a single type.
     """
-    from chainrule.ngram.spelling.speller import ENOUGH, Speller, rare_spellings, unseen_types
+    from chainrule.ngram.speller import ENOUGH, Speller, rare_spellings, unseen_types
 
     has_whole_mass = counts[UNKNOWN] > 0 or (isinstance(config, NGramConfig) and config.unknown_has_whole_mass)
     counts = counts.astype(np.int64)  # a copy

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.base.progress import Progress
-    from chainrule.ngram.spelling.speller import Speller
+    from chainrule.ngram.speller import Speller
     from chainrule.text.corpus.corpus import Source
     from chainrule.text.tokenization.tokenizer import Tokenizer
     from chainrule.training.config import TrainingConfig

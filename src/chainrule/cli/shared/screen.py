@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
     from rich.progress import TaskID
 
-    from chainrule.ngram.counting.disk_plan import DiskPlan
+    from chainrule.ngram.config import DiskPlan
 
 _BREAKS = str.maketrans("\t\n\r", "   ")
 PATIENCE = 2.0  # seconds before progress is shown

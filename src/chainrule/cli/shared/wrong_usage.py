@@ -197,7 +197,7 @@ def _paths(bound: BoundArguments) -> Iterator[tuple[str, str]]:
 
 def _is_model(name: str) -> bool:
     from chainrule.cli.shared.models import is_arpa, is_model
-    from chainrule.ngram.kenlm.header import is_binary
+    from chainrule.ngram.kenlm.binary import is_binary
 
     path = Path(name)
     try:

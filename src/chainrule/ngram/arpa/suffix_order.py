@@ -23,9 +23,7 @@ from chainrule.ngram.arpa.suffix_order_kernels import (
     write_children,
 )
 from chainrule.ngram.trie.assembly import Trie
-from chainrule.ngram.trie.node_ranges import parts_of
-from chainrule.ngram.trie.records import NODE, Records, context_type, narrowest
-from chainrule.ngram.trie.table import Table, table_from_records
+from chainrule.ngram.trie.table import NODE, Records, Table, context_type, narrowest, parts_of, table_from_records
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,8 +17,7 @@ from chainrule.base.progress import Progress, silent
 from chainrule.base.threads import run_all, thread_count
 from chainrule.errors import ModelFormatError
 from chainrule.ngram.arpa.writing_kernels import DAMAGED, MAX_NUMBER_BYTES, write_lines
-from chainrule.ngram.trie.records import context_path
-from chainrule.ngram.trie.table import Table
+from chainrule.ngram.trie.table import Table, context_path
 
 if TYPE_CHECKING:
     import os

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chainrule.base.jit import allocating_kernel, kernel
-from chainrule.ngram.compact.bits_kernels import read_bits, width_of, write_bits
 from chainrule.ngram.compact.query_kernels import (
     BEGINS,
     CHILD,
@@ -27,7 +26,10 @@ from chainrule.ngram.compact.query_kernels import (
     implied_backoff,
     open_contexts,
     pack_backoff_and_scale,
+    read_bits,
     scale_in,
+    width_of,
+    write_bits,
 )
 from chainrule.ngram.trie.query_kernels import NO_NODE, children
 

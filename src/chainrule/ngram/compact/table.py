@@ -8,7 +8,7 @@
     probabilities imply the backoff. Otherwise stored before the run, with a scale for the quantised probabilities that
     restores their sum.
 
-The suffix of every n-gram must be in the table; `ngram/trie/suffixes.py` adds missing ones.
+The suffix of every n-gram must be in the table; `ngram/trie/assembly.py` adds missing ones.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule.errors import ModelFormatError
-from chainrule.ngram.compact.bits_kernels import SAMPLED
 from chainrule.ngram.compact.query_kernels import (
     CHILD,
     CHILDREN,
@@ -35,6 +34,7 @@ from chainrule.ngram.compact.query_kernels import (
     RUN_LOW,
     RUN_WIDTH,
     RUNS,
+    SAMPLED,
     SAMPLES,
 )
 

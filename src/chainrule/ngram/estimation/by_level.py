@@ -16,14 +16,12 @@ from chainrule.base.threads import run
 from chainrule.errors import SettingError
 from chainrule.ngram.config import BACKING_OFF, DISCOUNTING, ONE_DISCOUNT
 from chainrule.ngram.counting.counts import Counts
-from chainrule.ngram.estimation.discounts import estimate_discounts, leave_one_out_discount
+from chainrule.ngram.estimation.backoff_and_additive import score_unseen_words, witten_bell_weights
+from chainrule.ngram.estimation.discounts import RELIABLE, estimate_discounts, katz_discounts, leave_one_out_discount
 from chainrule.ngram.estimation.estimates import Discounts
-from chainrule.ngram.estimation.good_turing import RELIABLE, katz_discounts
-from chainrule.ngram.estimation.pass_kernels import back_off, divide, interpolate, sum_children, weigh
+from chainrule.ngram.estimation.estimation_kernels import back_off, divide, interpolate, sum_children, weigh
 from chainrule.ngram.estimation.passes import accepted, finish_unigrams, uniform_share
-from chainrule.ngram.estimation.stupid_backoff import score_unseen_words
-from chainrule.ngram.estimation.witten_bell import witten_bell_weights
-from chainrule.ngram.trie.records import narrowest
+from chainrule.ngram.trie.table import narrowest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,24 +1,37 @@
-"""Estimates discounts from counts of counts, with fallbacks where that is impossible."""
+"""Discounts from counts of counts, Good-Turing, and back from probabilities to counts.
+
+Estimates discounts from counts of counts, with fallbacks where that is impossible.
+
+Katz backoff with Good-Turing discounts.
+
+Sources: Good, The population frequencies of species (1953); Katz, Estimation of probabilities from sparse data for the
+language model component of a speech recognizer (1987).
+
+The counts behind probabilities: a model keeps none, but discounting can be inverted where all is known but they.
+"""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from chainrule.base.progress import Progress, silent
 from chainrule.base.scratch import parts_released
 from chainrule.base.threads import run
-from chainrule.ngram.estimation.discount_kernels import tally_counts
-from chainrule.ngram.estimation.estimates import Discounts
+from chainrule.ngram.estimation.estimates import Discounts, Estimates
+from chainrule.ngram.estimation.estimation_kernels import tally_counts
+from chainrule.ngram.estimation.passes import back_off_by_discounts, raw_counts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtyping import Int, Int64
+    from jaxtyping import Float64, Int, Int64
     from numpy import ndarray
 
     from chainrule.ngram.config import NGramConfig
-
+    from chainrule.ngram.counting.counts import Counts
 
 FALLBACK = (0.5, 1.0, 1.5)  # D1, D2, D3+
 SINGLE_FALLBACK = 0.75
@@ -100,3 +113,95 @@ def tally(adjusted: Int[ndarray, " ngrams"], largest: int) -> Int64[ndarray, " c
     for part in parts_released(adjusted):
         n += run(tally_counts, part, largest)
     return n
+
+
+RELIABLE = 5  # Katz's k: larger counts are not discounted
+
+
+def good_turing(counts: Counts, config: NGramConfig, progress: Progress = silent) -> Estimates:
+    """p(w|h) = d(c) c(hw) / c(h) if hw was seen, else alpha(h) p(w|h'); d: see `katz_discounts`.
+
+    Where no count after h is small enough to be discounted, c(h) + 1 replaces c(h): one count for the unseen.
+    """
+
+    def discounts_at(order: int, raw: Int[ndarray, " ngrams"]) -> Discounts:
+        return katz_discounts(order, counts_of_counts(raw, RELIABLE + 1))
+
+    return back_off_by_discounts(counts, config, partial(raw_counts, counts), discounts_at, progress)
+
+
+def katz_discounts(order: int, n: Sequence[int]) -> Discounts:
+    """Katz's discounts of counts 1 .. k: r - d(r) r; larger counts have a discount of 0.
+
+    d(r) = (r*/r - q) / (1 - q), where r* = (r+1) n(r+1) / n(r) and q = (k+1) n(k+1) / n(1). k is 5, or the largest
+    smaller value with 0 < d(r) < 1 for all r; if there is none, nothing is discounted, with the reason. n: the numbers
+    of n-grams with a count of 1, 2, ..., 6.
+    """
+    for k in range(len(n) - 1, 0, -1):
+        if 0 in n[: k + 1]:
+            continue
+        q = (k + 1) * n[k] / n[0]
+        if q >= 1:
+            continue
+        ratios = [((r + 1) * n[r] / n[r - 1] / r - q) / (1 - q) for r in range(1, k + 1)]
+        if all(0 < ratio < 1 for ratio in ratios):
+            return Discounts(order, (*(r - ratio * r for r, ratio in enumerate(ratios, start=1)), 0.0))
+    counted = ", ".join(f"{ngrams:,}" for ngrams in n)
+    return Discounts(
+        order,
+        (0.0,),
+        f"order {order}: {counted} {order}-grams have counts of 1 to {len(n)}, from which no discount can be estimated",
+        "none at all",
+    )
+
+
+_FARTHEST = 0.05  # from a whole number
+_MOST = 1e9  # tokens after a context
+_ROUNDING = 1e-6  # relative, of probabilities in float32
+
+
+def counts_from_shares(
+    shares: Float64[ndarray, " tokens"], discounts: Sequence[float]
+) -> Int64[ndarray, " tokens"] | None:
+    """The counts c(w) of all tokens seen after a context; None if no counts, or several, give the shares.
+
+    shares: (c(w) - D(c(w))) / T, where T is the sum of the counts: what is not from lower orders. discounts: D of
+    counts 1, 2, ...; the last one is for all larger counts, too.
+
+    T follows from the smallest share if its count is guessed. A guess is right if all counts are then whole and sum to
+    T, which fails after pruning and quantising.
+    """
+    if not shares.size or not shares.min() > 0:
+        return None
+    totals = [(count - discount) / shares.min() for count, discount in enumerate(discounts, 1)]
+    totals.append(shares.size * discounts[-1] / max(1 - shares.sum(), _ROUNDING))  # all counts are large
+    solutions = {
+        counts.tobytes(): counts
+        for total in totals
+        if total < _MOST and (counts := _counts(shares, discounts, total)) is not None
+    }
+    return next(iter(solutions.values())) if len(solutions) == 1 else None
+
+
+def _counts(
+    shares: Float64[ndarray, " tokens"], discounts: Sequence[float], total: float
+) -> Int64[ndarray, " tokens"] | None:
+    """The counts if they sum to about `total`; None if they do not, or are not whole."""
+    counts = _nearest(shares, discounts, total)
+    counts = _nearest(shares, discounts, counts.sum())  # which is exact if the first counts are right
+    taken = np.asarray(discounts)[np.minimum(counts, len(discounts)) - 1]
+    distances = np.abs(shares * counts.sum() + taken - counts)
+    return counts if (distances < _FARTHEST + _ROUNDING * counts).all() else None
+
+
+def _nearest(
+    shares: Float64[ndarray, " tokens"], discounts: Sequence[float], total: float
+) -> Int64[ndarray, " tokens"]:
+    """The counts, 1 or more, whose discounted values are nearest to the shares of a total."""
+    counts = np.maximum(np.rint(shares * total + discounts[-1]), len(discounts))
+    distances = np.abs(shares * total + discounts[-1] - counts)
+    for count, discount in enumerate(discounts[:-1], 1):
+        distance = np.abs(shares * total + discount - count)
+        counts = np.where(distance < distances, count, counts)
+        distances = np.minimum(distances, distance)
+    return counts.astype(np.int64)

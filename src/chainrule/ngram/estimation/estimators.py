@@ -6,24 +6,23 @@ from typing import TYPE_CHECKING
 
 from chainrule.base.progress import Progress, silent
 from chainrule.ngram.config import check_tunable
-from chainrule.ngram.estimation.absolute import absolute_discounting
-from chainrule.ngram.estimation.additive import laplace, lidstone, maximum_likelihood
-from chainrule.ngram.estimation.good_turing import good_turing
+from chainrule.ngram.estimation.backoff_and_additive import (
+    laplace,
+    lidstone,
+    maximum_likelihood,
+    stupid_backoff,
+    witten_bell,
+)
+from chainrule.ngram.estimation.discounts import good_turing
+from chainrule.ngram.estimation.heldout import tune_absolute, tune_kneser_ney, tune_lidstone, tune_modified_kneser_ney
 from chainrule.ngram.estimation.jelinek_mercer import jelinek_mercer
 from chainrule.ngram.estimation.kneser_ney import (
+    absolute_discounting,
     kneser_ney,
     kneser_ney_backoff,
     modified_kneser_ney,
     modified_kneser_ney_backoff,
 )
-from chainrule.ngram.estimation.stupid_backoff import stupid_backoff
-from chainrule.ngram.estimation.tuning import (
-    tune_absolute,
-    tune_kneser_ney,
-    tune_lidstone,
-    tune_modified_kneser_ney,
-)
-from chainrule.ngram.estimation.witten_bell import witten_bell
 
 if TYPE_CHECKING:
     from collections.abc import Callable

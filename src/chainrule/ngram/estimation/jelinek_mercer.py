@@ -13,7 +13,8 @@ import numpy as np
 
 from chainrule.base.progress import Progress, silent
 from chainrule.base.threads import run
-from chainrule.ngram.estimation.heldout_events import (
+from chainrule.ngram.estimation.estimation_kernels import expect
+from chainrule.ngram.estimation.heldout import (
     Events,
     bottom_shares,
     counts_of,
@@ -23,7 +24,6 @@ from chainrule.ngram.estimation.heldout_events import (
     training_events,
     values_at,
 )
-from chainrule.ngram.estimation.heldout_kernels import expect
 from chainrule.ngram.estimation.passes import Contexts, interpolate_by_weights
 from chainrule.ngram.trie.query_kernels import NO_NODE
 

@@ -1,9 +1,15 @@
-"""Kneser-Ney smoothing: lower orders count the distinct words that precede an n-gram, not its occurrences.
+"""Kneser-Ney and absolute discounting.
+
+Kneser-Ney smoothing: lower orders count the distinct words that precede an n-gram, not its occurrences.
 
 Sources: Kneser and Ney, Improved backing-off for m-gram language modeling (ICASSP 1995); Ney, Essen and Kneser, On
 structuring probabilistic dependences in stochastic language modelling (1994), for the single discount; Chen and Goodman
 (1998), section 3, for three discounts and for interpolation; Heafield et al. (ACL 2013), section 3, for the boundaries
 of sentences.
+
+Absolute discounting: subtracts a constant from every count and gives this mass to the lower order.
+
+Source: Ney, Essen and Kneser, On structuring probabilistic dependences in stochastic language modelling (1994).
 """
 
 from __future__ import annotations
@@ -18,7 +24,6 @@ from chainrule.base.progress import Progress, silent
 from chainrule.base.scratch import parts_released
 from chainrule.base.threads import run
 from chainrule.ngram.counting.counts import nodes_after_begin
-from chainrule.ngram.estimation.discount_kernels import count_suffixes
 from chainrule.ngram.estimation.discounts import (
     FALLBACK,
     counts_of_counts,
@@ -26,7 +31,8 @@ from chainrule.ngram.estimation.discounts import (
     estimate_discounts,
     single_discount,
 )
-from chainrule.ngram.estimation.passes import PRUNED, back_off_by_discounts, interpolate_by_discounts
+from chainrule.ngram.estimation.estimation_kernels import count_suffixes
+from chainrule.ngram.estimation.passes import PRUNED, back_off_by_discounts, interpolate_by_discounts, raw_counts
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Int
@@ -144,3 +150,13 @@ def _first_word(counts: Counts, order: int, node: int) -> int:
     for _ in range(order - 1):
         node = int(np.searchsorted(counts.begin, node, side="right")) - 1
     return int(counts.words[node])
+
+
+def absolute_discounting(counts: Counts, config: NGramConfig, progress: Progress = silent) -> Estimates:
+    """p(w|h) = max(c(hw) - D, 0) / c(h) + D N1+(h.) / c(h) p(w|h'), recursively.
+
+    N1+(h.): the number of types seen after h. D: config.discount, or the leave-one-out estimate n1 / (n1 + 2 n2) of
+    each order.
+    """
+    adjusted_at = partial(raw_counts, counts)
+    return interpolate_by_discounts(counts, config, adjusted_at, partial(single_discount, config), progress)

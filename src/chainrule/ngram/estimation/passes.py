@@ -22,9 +22,8 @@ from chainrule.base.threads import run_all
 from chainrule.errors import EstimationError
 from chainrule.ngram.counting.counts import begin_nodes
 from chainrule.ngram.estimation.estimates import Discounts, Estimates
-from chainrule.ngram.estimation.pass_kernels import back_off, divide, interpolate, read_lower, sum_children, weigh
-from chainrule.ngram.trie.node_ranges import parts_by_children
-from chainrule.ngram.trie.records import ROOT
+from chainrule.ngram.estimation.estimation_kernels import back_off, divide, interpolate, read_lower, sum_children, weigh
+from chainrule.ngram.trie.table import ROOT, parts_by_children
 from chainrule.protocol import BEGIN, UNKNOWN
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import numpy as np
 
 from chainrule.base.jit import specialise
 from chainrule.ngram.kenlm import word_query_kernels as kernels
-from chainrule.ngram.kenlm.probing_kernels import KIND, ORDER, RECORD_SIZE, STATE_SIZE, TRIE
+from chainrule.ngram.kenlm.binary_kernels import KIND, ORDER, RECORD_SIZE, STATE_SIZE, TRIE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

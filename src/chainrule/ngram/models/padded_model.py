@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule.base.arguments import as_tokens, check_prefixes, check_tokens
-from chainrule.ngram.counting.padding import padded
-from chainrule.ngram.models.ngram_model import NGramModel
+from chainrule.ngram.counting.counts import padded
+from chainrule.ngram.models.table_models import NGramModel
 from chainrule.protocol import BEGIN, END, StreamScores
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.ngram.models.sharded_model import ShardedModel
-    from chainrule.ngram.models.trie_model import BackoffStep, Contexts
+    from chainrule.ngram.models.table_models import BackoffStep, Contexts
     from chainrule.ngram.trie.table import Table
 
     Tokens = Int32[ndarray, " tokens"]

@@ -15,9 +15,9 @@ import numpy as np
 
 from chainrule.base.distributions import check_log_probs
 from chainrule.ngram.models.stream_scorer import pieces_of
-from chainrule.ngram.models.trie_model import TrieModel
+from chainrule.ngram.models.table_models import TrieModel
 from chainrule.ngram.trie.query_kernels import NO_NODE, children, find_children
-from chainrule.ngram.trie.records import NODE, context_type, narrowest
+from chainrule.ngram.trie.table import NODE, context_type, narrowest
 from chainrule.protocol import BEGIN, END, UNKNOWN, StreamScores
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float32, Int32, Int64
     from numpy import ndarray
 
-    from chainrule.ngram.models.trie_model import Contexts, Trie
+    from chainrule.ngram.models.table_models import Contexts, Trie
     from chainrule.ngram.trie.table import Table
 
 NODE_BITS = 40

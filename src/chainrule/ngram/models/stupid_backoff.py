@@ -13,7 +13,7 @@ import numpy as np
 
 from chainrule.base.arguments import as_tokens
 from chainrule.errors import SettingError
-from chainrule.ngram.counting.padding import history_lengths
+from chainrule.ngram.counting.counts import history_lengths
 from chainrule.protocol import END, UNKNOWN, StreamScores
 
 if TYPE_CHECKING:
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from jaxtyping import Float32, Int, Int32
     from numpy import ndarray
 
-    from chainrule.ngram.models.ngram_model import NGramModel
     from chainrule.ngram.models.padded_model import PaddedModel
     from chainrule.ngram.models.sharded_model import ShardedModel
+    from chainrule.ngram.models.table_models import NGramModel
     from chainrule.ngram.trie.table import Table
 
 

@@ -1,7 +1,15 @@
-"""The compiled assembly of a trie. A sort key holds a word above POSITION_BITS and the index of an n-gram below."""
+"""The compiled assembly of a trie.
+
+Sorts keys of a word and a position: radix sort for many keys, insertion sort for few.
+
+The compiled assembly of a trie. A sort key holds a word above POSITION_BITS and the index of an n-gram below.
+
+The compiled check of a trie from a file.
+"""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -10,9 +18,58 @@ from numpy.typing import NDArray
 from chainrule.base.intrinsics import prefetch
 from chainrule.base.jit import allocating_kernel, kernel
 from chainrule.ngram.trie.query_kernels import NO_NODE, find_children
-from chainrule.ngram.trie.sorting_kernels import POSITION_BITS, sort_keys
 
 Array = NDArray[Any]
+
+
+POSITION_BITS = 33  # 8.6 billion positions; the 30 bits above hold a billion words
+_INSERTION_LIMIT = 40  # up to this size, insertion sort is faster than radix sort
+_SMALL_DIGIT, _LARGE_DIGIT = 6, 11
+_LARGE = 4096  # from this size on, a digit of 11 bits pays off
+
+
+@allocating_kernel
+def sort_keys(keys: Array, scratch: Array) -> None:
+    """Sorts keys, whose positions ascend already, by word.
+
+    scratch: as large as `keys`; not used for up to _INSERTION_LIMIT keys.
+    """
+    if keys.size <= _INSERTION_LIMIT:
+        for i in range(1, keys.size):
+            key = keys[i]
+            j = i
+            while j > 0 and keys[j - 1] > key:
+                keys[j] = keys[j - 1]
+                j -= 1
+            keys[j] = key
+        return
+    top_word = 0
+    for key in keys:
+        top_word = max(top_word, key >> POSITION_BITS)
+    digit = _SMALL_DIGIT if keys.size < _LARGE else _LARGE_DIGIT
+    counts = np.zeros(1 << digit, np.int64)
+    mask = (1 << digit) - 1
+    shift = POSITION_BITS
+    source, target = keys, scratch[: keys.size]
+    passes = 0
+    while top_word >> (shift - POSITION_BITS) > 0:
+        counts[:] = 0
+        for key in source:
+            counts[(key >> shift) & mask] += 1
+        total = 0
+        for i in range(counts.size):
+            counts[i], total = total, total + counts[i]
+        for key in source:
+            bucket = (key >> shift) & mask
+            target[counts[bucket]] = key
+            counts[bucket] += 1
+        source, target = target, source
+        shift += digit
+        passes += 1
+    if passes % 2 == 1:
+        for i in range(keys.size):  # a slice assignment takes two seconds to compile
+            keys[i] = source[i]
+
 
 _INDEX_MASK = (1 << POSITION_BITS) - 1
 _BLOCK = 512  # n-grams whose memory is prefetched before the first one is read
@@ -163,3 +220,31 @@ def find_suffixes(
                 suffixes[node - first_node] = NO_NODE
                 missing += 1
     return missing
+
+
+@kernel
+def first_disorder(words: Array, log_probs: Array, begin: Array, log_backoffs: Array, bounds: Array) -> int:
+    """The first node that violates the layout of `table.py`, or -1.
+
+    Children must follow those of the context before, and be of the next order; words must be in the vocabulary and
+    ascend; log-probabilities and backoffs must be possible. bounds: the first node of every order, and the end of the
+    last one.
+    """
+    vocabulary_size = bounds[1] - 1
+    if begin[0] != 1 or begin[begin.size - 1] != words.size:
+        return 0
+    for order in range(1, bounds.size - 1):
+        if begin[bounds[order - 1]] != bounds[order]:
+            return bounds[order - 1]
+    for context in range(begin.size - 1):
+        low, high = np.int64(begin[context]), np.int64(begin[context + 1])
+        if low > high or high > words.size or low < 1:
+            return context
+        if math.isnan(log_backoffs[context]) or log_backoffs[context] == np.inf:
+            return context
+        previous = np.int64(-1)
+        for node in range(low, high):
+            if not previous < words[node] < vocabulary_size or not log_probs[node] <= 1e-3:
+                return node
+            previous = words[node]
+    return -1

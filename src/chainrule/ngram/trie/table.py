@@ -1,4 +1,10 @@
-"""The n-gram table: a trie in two arrays of records.
+"""The n-gram table: records and ranges of nodes.
+
+Cuts ranges of nodes into parts for threads.
+
+The records of the trie's nodes and contexts, and how nodes are numbered.
+
+The n-gram table: a trie in two arrays of records.
 
 Nodes are numbered level by level: 0 is the empty context, 1 .. V are the unigrams by word id, then all bigrams, and so
 on. Within a level they are sorted by (context, last word), so the children of a node, the n-grams that it is the
@@ -15,9 +21,10 @@ index, `slots`. With `suffixes`, scoring a stream takes one look-up for each tok
 from __future__ import annotations
 
 import itertools
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -25,15 +32,85 @@ from chainrule.base.distributions import check_savable
 from chainrule.base.scratch import array_on_disk, parts_released, release_pages
 from chainrule.base.threads import run, run_all
 from chainrule.errors import ModelFormatError
-from chainrule.ngram.trie.hash_index_kernels import MAX_PROBES, count_in_long_runs, fill_part, fill_slots
-from chainrule.ngram.trie.node_ranges import parts_by_children
-from chainrule.ngram.trie.records import NODE, Records, context_type, level_slice
+from chainrule.ngram.trie.query_kernels import MAX_PROBES, count_in_long_runs, fill_part, fill_slots
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from jaxtyping import Float32, Int, Int32, Int64, Shaped
     from numpy import ndarray
+    from numpy.typing import DTypeLike
+
+MAX_PARTS = 64
+MIN_NODES = 4096  # that are worth a thread of their own
+
+
+def parts_by_children(begin: Int[ndarray, " inner+1"], contexts: slice, parts: int) -> list[tuple[int, int]]:
+    """Cuts a range of contexts into at most `parts` parts with about as many children each.
+
+    begin: of all contexts, as in `table.py`.
+    """
+    first, last = int(begin[contexts.start]), int(begin[contexts.stop])
+    starts = np.linspace(first, last, max(1, min(parts, last - first)) + 1).astype(np.int64)[1:-1].tolist()
+    inner = {bisect_left(begin, start, contexts.start, contexts.stop) for start in starts}
+    edges = sorted({contexts.start, *inner, contexts.stop})
+    return list(itertools.pairwise(edges))
+
+
+def parts_of(span: slice, max_parts: int = MAX_PARTS) -> list[tuple[int, int]]:
+    """Cuts a span into at most `max_parts` parts of about equal size, in order; an empty span has none."""
+    parts = min(max_parts, (span.stop - span.start) // MIN_NODES + 1)
+    edges = np.unique(np.linspace(span.start, span.stop, parts + 1).astype(np.int64)).tolist()
+    return list(itertools.pairwise(edges))
+
+
+def narrowest(limit: int) -> type[np.int32] | type[np.int64]:
+    """The smaller integer type that holds 0 .. limit."""
+    return np.int32 if limit < 2**31 else np.int64
+
+
+ROOT = 0
+NODE = np.dtype([("word", np.int32), ("log_prob", np.float32)])
+
+
+def context_type(index: DTypeLike) -> np.dtype[Any]:
+    """The record type of a context. index: the integer type of node numbers."""
+    width = np.dtype(index).itemsize
+    return np.dtype(
+        {
+            "names": ["begin", "log_backoff"],
+            "formats": [index, np.float32],
+            "offsets": [0, width],
+            "itemsize": 2 * width,
+        }
+    )
+
+
+class Records(NamedTuple):
+    """N-grams with their log-probabilities and backoffs."""
+
+    nodes: Shaped[ndarray, " nodes"]  # of type NODE
+    contexts: Shaped[ndarray, " inner+1"]  # of a `context_type`
+
+
+def level_slice(level_sizes: Sequence[int], order: int) -> slice:
+    """The nodes of one order; order 0 is the root."""
+    first = sum(level_sizes[: order - 1]) + 1
+    return slice(ROOT, ROOT + 1) if order == 0 else slice(first, first + level_sizes[order - 1])
+
+
+def context_path(
+    level_sizes: Sequence[int], begin: Int[ndarray, " inner+1"], order: int, node: int
+) -> Int64[ndarray, " order+1"]:
+    """A node of some order and its contexts, by order; all inside their levels, even in a damaged trie."""
+    path = np.zeros(order + 1, np.int64)
+    path[order] = node
+    for n in range(order - 1, 0, -1):
+        level = level_slice(level_sizes, n)
+        # NumPy's search would copy the whole level, which is a column of records.
+        context = bisect_right(begin, path[n + 1], level.start, level.stop + 1) - 1
+        path[n] = np.clip(context, level.start, level.stop - 1)
+    return path
 
 
 _PART = 1 << 22  # nodes that are read at once

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from chainrule.base.intrinsics import prefetch
 from chainrule.base.jit import allocating_kernel, kernel
-from chainrule.ngram.trie.hash_index_kernels import LONG_RUN, slot_of
-from chainrule.ngram.trie.query_kernels import NO_NODE, children, in_run, unknown_child
+from chainrule.ngram.trie.query_kernels import LONG_RUN, NO_NODE, children, in_run, slot_of, unknown_child
 from chainrule.protocol import BEGIN, END, UNKNOWN
 
 Array = NDArray[Any]

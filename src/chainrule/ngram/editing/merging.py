@@ -17,12 +17,9 @@ import numpy as np
 
 from chainrule.base.progress import Progress, silent
 from chainrule.base.threads import run, run_all
-from chainrule.ngram.editing.merging_kernels import add_component, find_ascending, union
-from chainrule.ngram.trie.assembly import Trie
-from chainrule.ngram.trie.node_ranges import parts_of
-from chainrule.ngram.trie.records import narrowest
-from chainrule.ngram.trie.suffixes import check_trie, with_suffixes
-from chainrule.ngram.trie.table import Table, build_table
+from chainrule.ngram.editing.editing_kernels import add_component, find_ascending, union
+from chainrule.ngram.trie.assembly import Trie, check_trie, with_suffixes
+from chainrule.ngram.trie.table import Table, build_table, narrowest, parts_of
 from chainrule.protocol import UNKNOWN
 
 if TYPE_CHECKING:

@@ -1,1 +1,0 @@
-"""Reads and writes files of n-gram counts."""

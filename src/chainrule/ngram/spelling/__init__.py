@@ -1,1 +1,0 @@
-"""The speller: probabilities of the spellings of unknown words."""
