@@ -178,7 +178,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.training.options import TrainingRun as TrainingRun
     from chainrule.uniform import UniformConfig as UniformConfig
     from chainrule.vectors.config import VectorsConfig as VectorsConfig
-    from chainrule.vectors.cooccurrence_config import CooccurrenceConfig as CooccurrenceConfig
+    from chainrule.vectors.config import CooccurrenceConfig as CooccurrenceConfig
 
 __version__ = "0.1.0"
 
@@ -204,7 +204,7 @@ _HOMES = {
     "Comparison": "evaluation.comparison",
     "ConditionalConfig": "neural.config.conditional",
     "ConvolutionConfig": "neural.config",
-    "CooccurrenceConfig": "vectors.cooccurrence_config",
+    "CooccurrenceConfig": "vectors.config",
     "Corpus": "text.corpus.corpus",
     "CorrectionConfig": "applications.correction.corrector",
     "CorrectionSettings": "applications.correction.settings",

@@ -14,8 +14,7 @@ from chainrule.api.models.model_info import ModelInfo
 from chainrule.api.vectors.evaluate_vectors import VectorsMeasurement
 from chainrule.comparison.labels import LabelComparison, LabelRow
 from chainrule.evaluation.classification import measure_classification
-from chainrule.vectors.analogies import Accuracy
-from chainrule.vectors.similarity import Agreement
+from chainrule.vectors.intrinsic import Accuracy, Agreement
 
 
 @pytest.fixture(scope="module")

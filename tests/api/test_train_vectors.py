@@ -131,9 +131,9 @@ def test_the_odd_one_out_has_the_least_cosine_with_the_mean() -> None:
 def test_a_run_goes_on_bit_for_bit(method, tmp_path, monkeypatch) -> None:
     import signal
 
-    monkeypatch.setattr("chainrule.vectors.window_learner.MOST_TOKENS", 150)
-    monkeypatch.setattr("chainrule.vectors.pair_learner._LEAST_TOKENS", 40)
-    monkeypatch.setattr("chainrule.vectors.parallel_blocks._LEAST_ROWS", 10)
+    monkeypatch.setattr("chainrule.vectors.word2vec.MOST_TOKENS", 150)
+    monkeypatch.setattr("chainrule.vectors.word2vec._LEAST_TOKENS", 40)
+    monkeypatch.setattr("chainrule.vectors.learning._LEAST_ROWS", 10)
     settings = {"dimensions": 6, "epochs": 4, "window": 3, **METHODS[method]}
     source = text()
     whole = chainrule.train_vectors(source, VectorsConfig(**settings), tokenizer="whitespace", progress=False)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from chainrule.errors import TextError
-from chainrule.vectors.cooccurrence_files import RECORD, read_cooccurrences
+from chainrule.vectors.cooccurrences import RECORD, read_cooccurrences
 
 LINES = "b\ta\t2\na\tb\t0.5\n\na\tz\t1\nb\ta\t1\n"
 

@@ -10,8 +10,7 @@ import pytest
 from chainrule.base.correlation import correlation, ranks
 from chainrule.base.progress import silent
 from chainrule.errors import TextError
-from chainrule.vectors.analogies import accuracies, answers, read_analogies, summed
-from chainrule.vectors.similarity import Pair, agreement, read_sets
+from chainrule.vectors.intrinsic import Pair, accuracies, agreement, answers, read_analogies, read_sets, summed
 
 
 def test_equal_values_share_the_mean_of_their_ranks() -> None:

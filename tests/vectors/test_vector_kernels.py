@@ -10,22 +10,24 @@ import pytest
 
 from chainrule.base.progress import silent
 from chainrule.text.tokenization.vocabulary_kernels import FIRST_ORDINARY
-from chainrule.vectors.aligned_matrices import random_rows, zero_rows
-from chainrule.vectors.config import VectorsConfig
-from chainrule.vectors.cooccurrence_config import CooccurrenceConfig
+from chainrule.vectors.config import CooccurrenceConfig, VectorsConfig
 from chainrule.vectors.cooccurrences import Cooccurrences, _merged, count_cooccurrences
+from chainrule.vectors.fasttext import Ngrams
+from chainrule.vectors.glove import glove_matrices
 from chainrule.vectors.glove_kernels import learn_counts
-from chainrule.vectors.glove_learner import glove_matrices
-from chainrule.vectors.huffman import NO_PATHS, huffman_paths
-from chainrule.vectors.learner import sigmoid_table, word_matrices
-from chainrule.vectors.noise_tables import noise_of
-from chainrule.vectors.pair_kernels import draw_noise, learn_pairs
-from chainrule.vectors.pair_learner import PairLearner
+from chainrule.vectors.learning import TrainingText, random_rows, sigmoid_table, word_matrices, zero_rows
 from chainrule.vectors.row_kernels import product
-from chainrule.vectors.subwords import Ngrams
 from chainrule.vectors.training import training_on_cooccurrences
-from chainrule.vectors.training_text import TrainingText
-from chainrule.vectors.window_kernels import HIERARCHICAL, NEGATIVE, SOFTMAX, foretell, learn_windows
+from chainrule.vectors.word2vec import NO_PATHS, PairLearner, huffman_paths, noise_of
+from chainrule.vectors.word2vec_kernels import (
+    HIERARCHICAL,
+    NEGATIVE,
+    SOFTMAX,
+    draw_noise,
+    foretell,
+    learn_pairs,
+    learn_windows,
+)
 
 WORDS, WIDTH, RATE = 12, 20, 0.1
 COUNTS = np.arange(WORDS, 0, -1) ** 2

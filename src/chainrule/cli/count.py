@@ -19,7 +19,7 @@ from chainrule.cli.shared.arguments import (
 )
 from chainrule.cli.shared.screen import note_plan, print_json, progress_bar
 from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, check_text_target, note_repairs
-from chainrule.vectors.cooccurrence_config import CooccurrenceConfig
+from chainrule.vectors.config import CooccurrenceConfig
 
 if TYPE_CHECKING:
     from chainrule.text.corpus.corpus import Corpus

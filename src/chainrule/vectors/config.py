@@ -1,4 +1,9 @@
-"""How word vectors are trained; free of NumPy, so that help and completion are quick."""
+"""Settings of word vectors and co-occurrences.
+
+How word vectors are trained; free of NumPy, so that help and completion are quick.
+
+What counts as a co-occurrence; free of NumPy, so that help and completion are quick.
+"""
 
 from __future__ import annotations
 
@@ -109,3 +114,28 @@ def ngram_lengths(subwords: str | None) -> tuple[int, int] | None:
     if match is None or not 1 <= int(match[1]) <= int(match[2]):
         raise SettingError(f"subwords is {subwords!r}; expected the shortest and the longest n-grams, such as 3-6")
     return int(match[1]), int(match[2])
+
+
+Weighting = Literal["distance", "flat"]
+Sides = Literal["both", "left", "right"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CooccurrenceConfig:
+    """What counts as a co-occurrence, as GloVe's. Raises SettingError.
+
+    window: words to each side within a document. weighting: a distance of d counts 1/d, or as much as any other.
+    sides: both, so that the counts are symmetric; or only contexts left, or right, of a word.
+    """
+
+    window: int = 15
+    weighting: Weighting = "distance"
+    sides: Sides = "both"
+
+    def __post_init__(self) -> None:
+        if type(self.window) is not int or not 1 <= self.window < 1 << 12:
+            raise SettingError(f"window is {self.window!r}; expected 1 or more, and less than {1 << 12:,}")
+        if self.weighting not in ("distance", "flat"):
+            raise SettingError(f"weighting is {self.weighting!r}; expected distance or flat")
+        if self.sides not in ("both", "left", "right"):
+            raise SettingError(f"sides is {self.sides!r}; expected both, left or right")

@@ -1,6 +1,12 @@
-"""What is done with rows of numbers, in whole lanes: products, sums, and one step of a logistic regression.
+"""Compiled rows, noise tables and hashed n-grams of characters.
+
+What is done with rows of numbers, in whole lanes: products, sums, and one step of a logistic regression.
 
 Rows are float32, and their width is a multiple of LANES; the numbers past a vector's own are 0 and stay so.
+
+Tables to draw rows from, each with its probability, in constant time (Walker 1977, made as Vose 1991).
+
+The n-grams of words' characters, as fastText hashes them to buckets.
 """
 
 from __future__ import annotations
@@ -118,3 +124,76 @@ def below(state: UInt64, size: int) -> Any:
 def surprise(likely: float) -> float:
     """-log of a probability, at most 23."""
     return -math.log(max(likely, 1e-10))
+
+
+_WHOLE = 4294967296.0  # 2^32
+
+
+@kernel
+def make_aliases(
+    weights: Array, starts: Array, members: Array, shares: Array, aliases: Array, heights: Array, waiting: Array
+) -> None:
+    """Of each block: shares, 2^32 times the probability that a member stays itself, and its alias where it does not.
+
+    heights, waiting: scratch. Those below the mean wait at the front of `waiting`, those above it at the back.
+    """
+    for block in range(starts.size - 1):
+        start, stop = starts[block], starts[block + 1]
+        weight = 0.0
+        for k in range(start, stop):
+            weight += weights[members[k]]
+        low, high = start, stop
+        for k in range(start, stop):
+            heights[k] = weights[members[k]] / weight * (stop - start)
+            if heights[k] < 1.0:
+                waiting[low] = k
+                low += 1
+            else:
+                high -= 1
+                waiting[high] = k
+        while low > start and high < stop:
+            low -= 1
+            poor, rich = waiting[low], waiting[high]
+            shares[poor], aliases[poor] = np.uint64(heights[poor] * _WHOLE), rich
+            heights[rich] -= 1.0 - heights[poor]
+            if heights[rich] < 1.0:
+                waiting[low] = rich
+                low += 1
+                high += 1
+        while low > start:
+            low -= 1
+            shares[waiting[low]], aliases[waiting[low]] = np.uint64(_WHOLE), waiting[low]
+        while high < stop:
+            shares[waiting[high]], aliases[waiting[high]] = np.uint64(_WHOLE), waiting[high]
+            high += 1
+
+
+_START, _FNV_FACTOR = np.uint32(2166136261), np.uint32(16777619)  # FNV-1a's
+_SIGN, _UPPER = np.uint32(0x80), np.uint32(0xFFFFFF00)
+
+
+@kernel
+def ngram_buckets(text: Array, start: int, stop: int, shortest: int, longest: int, buckets: int, found: Array) -> int:
+    """The buckets of the n-grams of one word, which stands with < before it and > after it in text[start:stop].
+
+    N-grams are of whole UTF-8 characters; single ones at the edges, which are < and >, are left out. The hash takes a
+    byte as a signed number, as fastText does, so that those from 128 on flip the upper bits, too. Returns how many.
+    """
+    count = 0
+    for i in range(start, stop):
+        if text[i] & 0xC0 == 0x80:
+            continue
+        hashed, j, length = _START, i, 1
+        while j < stop and length <= longest:
+            while True:
+                byte = np.uint32(text[j])
+                hashed = np.uint32(hashed ^ (byte | _UPPER if byte & _SIGN else byte)) * _FNV_FACTOR
+                j += 1
+                if j == stop or text[j] & 0xC0 != 0x80:
+                    break
+            is_edge = length == 1 and (i == start or j == stop)
+            if length >= shortest and not is_edge:
+                found[count] = np.int64(np.uint32(hashed)) % buckets
+                count += 1
+            length += 1
+    return count

@@ -11,21 +11,18 @@ import numpy as np
 from chainrule.base.progress import format_duration
 from chainrule.errors import EstimationError
 from chainrule.protocol import END
-from chainrule.vectors.config import ngram_lengths
-from chainrule.vectors.cooccurrence_config import CooccurrenceConfig
+from chainrule.vectors.config import CooccurrenceConfig, ngram_lengths
 from chainrule.vectors.cooccurrences import count_cooccurrences
-from chainrule.vectors.glove_learner import GloveLearner, glove_matrices
-from chainrule.vectors.learner import word_matrices
-from chainrule.vectors.pair_learner import PairLearner
-from chainrule.vectors.subwords import Ngrams, units_of
-from chainrule.vectors.window_learner import WindowLearner
+from chainrule.vectors.fasttext import Ngrams, units_of
+from chainrule.vectors.glove import GloveLearner, glove_matrices
+from chainrule.vectors.learning import word_matrices
+from chainrule.vectors.word2vec import PairLearner, WindowLearner
 
 if TYPE_CHECKING:
     from chainrule.base.progress import Progress
     from chainrule.vectors.config import VectorsConfig
     from chainrule.vectors.cooccurrences import Cooccurrences
-    from chainrule.vectors.learner import Learner, Matrices
-    from chainrule.vectors.training_text import TrainingText
+    from chainrule.vectors.learning import Learner, Matrices, TrainingText
 
 _LEAST_RATE = 1e-4  # of the highest, as word2vec.c
 

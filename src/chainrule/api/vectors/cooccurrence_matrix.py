@@ -10,8 +10,8 @@ import numpy as np
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.base.files import compressing, replace_file
 from chainrule.errors import OutputError
-from chainrule.vectors.cooccurrence_files import RECORD, read_cooccurrences, vocabulary_path
 from chainrule.vectors.cooccurrence_kernels import UNIT
+from chainrule.vectors.cooccurrences import RECORD, read_cooccurrences, vocabulary_path
 
 if TYPE_CHECKING:
     import os

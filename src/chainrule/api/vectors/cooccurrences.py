@@ -14,7 +14,7 @@ from chainrule.api.vectors.read_words import WORDS, read_words
 from chainrule.text.corpus.corpus import source_of
 from chainrule.text.tokenization.config import TokenizerConfig, as_config
 from chainrule.text.tokenization.vocabulary_kernels import FIRST_ORDINARY
-from chainrule.vectors.cooccurrence_config import CooccurrenceConfig
+from chainrule.vectors.config import CooccurrenceConfig
 from chainrule.vectors.cooccurrences import count_cooccurrences
 
 if TYPE_CHECKING:

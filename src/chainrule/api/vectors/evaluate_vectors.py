@@ -10,8 +10,17 @@ from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.base.tables import text_table
 from chainrule.drawing.pages import html_table
 from chainrule.errors import SettingError
-from chainrule.vectors.analogies import Accuracy, Rule, accuracies, read_analogies, summed
-from chainrule.vectors.similarity import Agreement, Unknown, agreement, read_sets
+from chainrule.vectors.intrinsic import (
+    Accuracy,
+    Agreement,
+    Rule,
+    Unknown,
+    accuracies,
+    agreement,
+    read_analogies,
+    read_sets,
+    summed,
+)
 
 if TYPE_CHECKING:
     import os

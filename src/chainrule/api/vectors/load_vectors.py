@@ -18,8 +18,7 @@ from chainrule.text.tokenization.splitters import splitter_named
 from chainrule.text.tokenization.tokenizer import Tokenizer
 from chainrule.text.tokenization.vocabulary import MARKER_TOKENS, Vocabulary
 from chainrule.text.vector_files import read_all_vectors
-from chainrule.vectors.fasttext import FastText, is_fasttext, read_fasttext
-from chainrule.vectors.subwords import Ngrams, means_of, units_of
+from chainrule.vectors.fasttext import FastText, Ngrams, is_fasttext, means_of, read_fasttext, units_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

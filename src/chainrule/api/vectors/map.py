@@ -1,18 +1,73 @@
-"""A map of words: a page of HTML that needs nothing else, to search and to zoom in."""
+"""A map of words: projection and page.
+
+Vectors in two dimensions, to be looked at.
+
+A map of words: a page of HTML that needs nothing else, to search and to zoom in.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from chainrule.drawing.pages import render
+from chainrule.errors import SettingError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtyping import Float64
+    from jaxtyping import Float32, Float64
     from numpy import ndarray
+
+Projection = Literal["pca", "tsne"]
+
+
+def projected(
+    vectors: Float32[ndarray, "words D"], method: Projection, seed: int
+) -> tuple[Float64[ndarray, "words 2"], str]:
+    """Places in a plane, and what it shows of the vectors, in words.
+
+    pca: the two directions in which they differ most. tsne: neighbours stay neighbours (van der Maaten 2008), by
+    scikit-learn. Raises SettingError.
+    """
+    if method not in ("pca", "tsne"):
+        raise SettingError(f"method is {method!r}; expected pca or tsne")
+    places, share = _principal_components(vectors)
+    if method == "pca":
+        return places, f"the two principal components, {share:.0%} of the variance"
+    perplexity = min(30.0, (len(vectors) - 1) / 3)
+    places = _neighbour_embedding(vectors, places, perplexity, seed)
+    return places, f"t-SNE, perplexity {perplexity:g}: near words are alike; large distances mean nothing"
+
+
+def _principal_components(vectors: Float32[ndarray, "words D"]) -> tuple[Float64[ndarray, "words 2"], float]:
+    """Places, and their share of the variance."""
+    centred = vectors.astype(np.float64) - vectors.mean(axis=0)
+    _, lengths, directions = np.linalg.svd(centred, full_matrices=False)
+    directions = directions[:2] * np.sign(directions[:2, np.abs(directions[:2]).argmax(axis=1)].diagonal())[:, None]
+    places = centred @ directions.T
+    if places.shape[1] < 2:
+        places = np.concatenate([places, np.zeros((len(places), 2 - places.shape[1]))], axis=1)
+    return places, float((lengths[:2] ** 2).sum() / max((lengths**2).sum(), 1e-30))
+
+
+def _neighbour_embedding(
+    vectors: Float32[ndarray, "words D"], start: Float64[ndarray, "words 2"], perplexity: float, seed: int
+) -> Float64[ndarray, "words 2"]:
+    """t-SNE from a small copy of the start. On one thread: its sums, and so its maps, differ with their number."""
+    try:
+        from sklearn.manifold import TSNE
+        from threadpoolctl import threadpool_limits
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] not in ("sklearn", "threadpoolctl"):
+            raise
+        raise SettingError("t-SNE needs scikit-learn: pip install 'chainrule[maps]', or take method='pca'") from error
+    small = (start * 1e-4 / max(start[:, 0].std(), 1e-30)).astype(np.float32)
+    tsne = TSNE(perplexity=perplexity, init=small, random_state=seed, metric="cosine", n_jobs=1)
+    with threadpool_limits(1):
+        return tsne.fit_transform(vectors).astype(np.float64)
+
 
 _WIDTH, _HEIGHT, _EDGE = 1000.0, 700.0, 30.0
 

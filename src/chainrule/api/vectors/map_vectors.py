@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
-from chainrule.api.vectors.map import vector_map_page
+from chainrule.api.vectors.map import Projection, projected, vector_map_page
 from chainrule.base.files import check_new_file, replace_file
 from chainrule.errors import SettingError
-from chainrule.vectors.projection import Projection, projected
 
 if TYPE_CHECKING:
     import os

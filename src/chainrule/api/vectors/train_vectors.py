@@ -30,9 +30,9 @@ from chainrule.text.tokenization.vocabulary_kernels import FIRST_ORDINARY
 from chainrule.training.interruptions import interruptions
 from chainrule.training.run_folder import remove_checkpoints
 from chainrule.vectors.config import VectorsConfig
-from chainrule.vectors.subwords import means_of, units_of
+from chainrule.vectors.fasttext import means_of, units_of
+from chainrule.vectors.learning import TrainingText
 from chainrule.vectors.training import VectorsTraining, ngrams_of, training_on_cooccurrences, training_on_text
-from chainrule.vectors.training_text import TrainingText
 
 if TYPE_CHECKING:
     import os

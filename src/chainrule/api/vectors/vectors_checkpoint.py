@@ -22,7 +22,7 @@ from chainrule.errors import ModelFormatError, OutputError, SettingError
 from chainrule.storage.safetensors import file_digest, open_tensors, write_tensors
 from chainrule.training.checkpoint import FOLDER, INDEX, START_OVER
 from chainrule.training.settings_differences import differences
-from chainrule.vectors.aligned_matrices import zero_rows
+from chainrule.vectors.learning import zero_rows
 from chainrule.vectors.training import TrainingState
 
 if TYPE_CHECKING:

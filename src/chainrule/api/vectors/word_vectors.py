@@ -19,8 +19,8 @@ from chainrule.text.corpus.block import LINE_FEED, byte_array
 from chainrule.text.corpus.reading import text_suffix
 from chainrule.text.tokenization.vocabulary_kernels import FIRST_ORDINARY
 from chainrule.text.vector_files import FileLayout, write_vectors
-from chainrule.vectors.analogies import Rule, answers, best
 from chainrule.vectors.fasttext import FastText, write_fasttext
+from chainrule.vectors.intrinsic import Rule, answers, best
 
 if TYPE_CHECKING:
     import os
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.text.tokenization.tokenizer import Tokenizer
-    from chainrule.vectors.subwords import Ngrams
+    from chainrule.vectors.fasttext import Ngrams
 
 FAMILY = "vectors"
 

@@ -10,16 +10,23 @@ import numpy as np
 
 from chainrule.base.scratch import room_for
 from chainrule.base.threads import run_all
-from chainrule.vectors.aligned_matrices import random_rows, zero_rows
 from chainrule.vectors.cooccurrence_kernels import UNIT
 from chainrule.vectors.glove_kernels import cell_sizes, learn_counts, place_cells, shuffle
-from chainrule.vectors.learner import StepTotals
-from chainrule.vectors.parallel_blocks import blocks_for, cells_of_round, random_blocks, seeds, starts_of
+from chainrule.vectors.learning import (
+    StepTotals,
+    blocks_for,
+    cells_of_round,
+    random_blocks,
+    random_rows,
+    seeds,
+    starts_of,
+    zero_rows,
+)
 
 if TYPE_CHECKING:
     from chainrule.vectors.config import VectorsConfig
     from chainrule.vectors.cooccurrences import Cooccurrences
-    from chainrule.vectors.learner import Matrices, Rate
+    from chainrule.vectors.learning import Matrices, Rate
 
 _PARTS = 16  # of the counts, which are sorted at once
 _SHARES = 8  # of a cell: a pass takes a share of every cell, then the next, so that its order is nearly a random one

@@ -1,6 +1,13 @@
-"""How well the cosine of two words agrees with how alike people find them.
+"""Similarity and analogies, measured.
+
+How well the cosine of two words agrees with how alike people find them.
 
 A set is a file of lines with two words and a rating, tabs or spaces between, as RG-65, WS-353, MEN and SimVerb come.
+
+Analogies: man is to king as woman is to what? The word whose direction fits best, by two rules.
+
+3CosAdd (Mikolov 2013): the largest cos(d, b) - cos(d, a) + cos(d, c), of vectors of length 1.
+3CosMul (Levy and Goldberg 2014): the largest cos(d, b) cos(d, c) / (cos(d, a) + 0.001), each cosine moved to 0 to 1.
 """
 
 from __future__ import annotations
@@ -20,8 +27,10 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Sequence
 
-    from jaxtyping import Float32
+    from jaxtyping import Float32, Int64
     from numpy import ndarray
+
+    from chainrule.base.progress import Progress
 
 Unknown = Literal["skip", "zero"]
 _LONGEST = 1 << 24  # bytes of a set
@@ -149,3 +158,113 @@ def _finite(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_finite(each) for each in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+Rule = Literal["add", "multiply"]
+_SMALL = np.float32(0.001)
+_TOGETHER = 256  # questions
+Question = tuple[str, str, str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Accuracy:
+    """Of one section. questions: those whose words are all known, of all."""
+
+    section: str
+    right: int
+    questions: int
+    of: int
+
+    @property
+    def share(self) -> float:
+        return self.right / self.questions if self.questions else float("nan")
+
+    def as_json(self) -> dict[str, Any]:
+        """For JSON."""
+        return {**asdict(self), "share": self.share if self.questions else None}
+
+
+def read_analogies(path: str | os.PathLike[str]) -> dict[str, list[Question]]:
+    """By section, as word2vec's questions-words.txt: `: family`, then lines of four words. Raises TextError."""
+    sections: dict[str, list[Question]] = {}
+    questions: list[Question] | None = None
+    for number, line in enumerate(lines_of(path), 1):
+        words = line.split()
+        if words[:1] == [":"]:
+            questions = sections.setdefault(" ".join(words[1:]), [])
+        elif len(words) == 4:
+            questions = sections.setdefault("all", []) if questions is None else questions
+            questions.append((words[0], words[1], words[2], words[3]))
+        elif words:
+            raise TextError(
+                f"{path}, line {number}: {line[:60]!r} is no question; expected four words, or : and a section's name"
+            )
+    if not any(sections.values()):
+        raise TextError(f"{path}: there is no question in it; expected lines of four words")
+    return sections
+
+
+def answers(
+    directions: Float32[ndarray, "words D"], questions: Int64[ndarray, "questions 3"], rule: Rule = "add", top: int = 1
+) -> tuple[Int64[ndarray, "questions top"], Float32[ndarray, "questions top"]]:
+    """The words that fit best, best first, with their scores; never one of the question's own.
+
+    directions: vectors of length 1. questions: a, b, c of a is to b as c is to what. Raises SettingError.
+    """
+    if rule not in ("add", "multiply"):
+        raise SettingError(f"rule is {rule!r}; expected add or multiply")
+    a, b, c = (directions[questions[:, i]] for i in range(3))
+    if rule == "add":
+        scores = (b - a + c) @ directions.T
+    else:
+        near_a, near_b, near_c = ((vectors @ directions.T + 1) / 2 for vectors in (a, b, c))
+        scores = near_b * near_c / (near_a + _SMALL)
+    np.put_along_axis(scores, questions, -np.inf, axis=1)
+    return best(scores, top)
+
+
+def best(
+    scores: Float32[ndarray, "rows words"], top: int
+) -> tuple[Int64[ndarray, "rows top"], Float32[ndarray, "rows top"]]:
+    """The columns of the highest scores of each row, highest first, of equal ones the first; and the scores."""
+    top = min(top, scores.shape[1])
+    columns = np.argpartition(-scores, top - 1, axis=1)[:, :top]
+    highest = np.take_along_axis(scores, columns, axis=1)
+    order = np.lexsort((columns, -highest), axis=1)
+    return np.take_along_axis(columns, order, axis=1), np.take_along_axis(highest, order, axis=1)
+
+
+def accuracies(
+    sections: dict[str, list[Question]],
+    row_of: Callable[[str], int | None],
+    directions: Float32[ndarray, "words D"],
+    rule: Rule,
+    progress: Progress,
+) -> list[Accuracy]:
+    """How many questions each section has right. row_of: a word's row of `directions`, or None."""
+    rows: dict[str, list[tuple[int, ...]]] = {}
+    for name, questions in sections.items():
+        asked = [[row_of(word) for word in question] for question in questions]
+        rows[name] = [tuple(row for row in some if row is not None) for some in asked if None not in some]
+    total, done = sum(map(len, rows.values())), 0
+    results = []
+    for name, known in rows.items():
+        right = 0
+        for start in range(0, len(known), _TOGETHER):
+            some = np.array(known[start : start + _TOGETHER], np.int64)
+            places, _ = answers(directions, some[:, :3], rule)
+            right += int(np.count_nonzero(places[:, 0] == some[:, 3]))
+            done += len(some)
+            progress("analogies", done, total)
+        results.append(Accuracy(section=name, right=right, questions=len(known), of=len(sections[name])))
+    return results
+
+
+def summed(name: str, parts: Sequence[Accuracy]) -> Accuracy:
+    """Several sections as one."""
+    return Accuracy(
+        section=name,
+        right=sum(part.right for part in parts),
+        questions=sum(part.questions for part in parts),
+        of=sum(part.of for part in parts),
+    )
