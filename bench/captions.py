@@ -33,7 +33,7 @@ import chainrule
 from chainrule import CaptionConfig, CaptionedPicture, CaptionModel, LabelledPicture, Picture, TrainingConfig
 from chainrule.api.conditional.picture_encoder import open_encoder
 from chainrule.api.showing.attend_pictures import attention_steps
-from chainrule.neural.config.pictures import ResNetLabelling
+from chainrule.neural.config.vision import ResNetLabelling
 
 CONFIGS = {
     "soft": CaptionConfig(width=128, attention="soft"),

@@ -26,7 +26,7 @@ from machine import circumstances
 
 import chainrule
 from chainrule import Edge, Graph, Labelled, LabelTraining
-from chainrule.neural.config.labelling import BagLabelling, GraphLabelling, LSTMLabelling
+from chainrule.neural.config.classifiers import BagLabelling, GraphLabelling, LSTMLabelling
 from chainrule.structures.graph import labelled
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ def measure_batching(options: argparse.Namespace) -> None:
     """128 graphs of 20 nodes and 4 types of edges, forward and back."""
     import torch
 
-    from chainrule.neural.labelling.graphs import GraphBody
+    from chainrule.neural.classification.graphs import GraphBody
     from chainrule.structures.arrays import GraphArrays
 
     torch.set_num_threads(1)

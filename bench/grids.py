@@ -21,16 +21,15 @@ from machine import circumstances
 from torch import nn
 
 import chainrule
-from chainrule.neural.config.grid import GridLabelling
-from chainrule.neural.config.pictures import LeNetLabelling
-from chainrule.neural.grids import GridLayer, wire_grids
+from chainrule.neural.config.vision import GridLabelling, LeNetLabelling
+from chainrule.neural.layers.grid_lstm import GridLayer, wire_grids
 from chainrule.pictures.labelled import read_pixel_labels
 from chainrule.training.label_config import LabelTraining
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from chainrule.neural.grids import Wiring
+    from chainrule.neural.layers.grid_lstm import Wiring
 
 SIZE = (100, 400)  # of NLVR's scenes
 GRID = GridLabelling(size=SIZE, patch=4, width=96)

@@ -18,12 +18,12 @@ from machine import circumstances
 
 import chainrule
 from chainrule import LabelTraining
-from chainrule.neural.config.labelling import LABELLING
-from chainrule.neural.config.pictures import ResNetLabelling
-from chainrule.neural.labelling.build import build_classifier
+from chainrule.neural.classification.build import build_classifier
+from chainrule.neural.config.classifiers import LABELLING
+from chainrule.neural.config.vision import ResNetLabelling
 
 if TYPE_CHECKING:
-    from chainrule.neural.config.pictures import PictureLabelling
+    from chainrule.neural.config.vision import PictureLabelling
 
 OWN: dict[str, PictureLabelling] = {
     "resnet": ResNetLabelling(width=24, blocks=(1, 1, 1, 1)),

@@ -35,7 +35,7 @@ from chainrule import RecurrentConfig, TrainingConfig, TransformerConfig
 from chainrule.decoding.constraints import Constraints
 from chainrule.decoding.sampling import sample
 from chainrule.decoding.sampling_config import SamplingConfig
-from chainrule.neural.build_network import build
+from chainrule.neural.build import build
 from chainrule.neural.config import gpt2
 from chainrule.neural.language_model import NeuralModel
 from chainrule.training.machine import machine_for

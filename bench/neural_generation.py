@@ -23,7 +23,7 @@ from machine import circumstances
 
 from chainrule.decoding.constraints import Constraints
 from chainrule.decoding.sampling import sample
-from chainrule.neural.build_network import build
+from chainrule.neural.build import build
 from chainrule.neural.config import gpt2, modern
 from chainrule.neural.language_model import NeuralModel
 

@@ -29,8 +29,8 @@ from chainrule import CaptionConfig, CaptionedPicture, CaptionModel, LabelledPic
 from chainrule.evaluation.cider import cider_d
 from chainrule.evaluation.resampling import interval_of_sums
 from chainrule.evaluation.score_words import caption_words
-from chainrule.neural.config.pictures import ResNetLabelling
-from chainrule.neural.region_vectors import boxes_of, spread_on_picture
+from chainrule.neural.config.vision import ResNetLabelling
+from chainrule.neural.seq2seq.visual_sources import boxes_of, spread_on_picture
 from chainrule.pictures.boxes import overlaps
 
 _PHRASES = {"regions": "proposed", "phrases": True}

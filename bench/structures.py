@@ -24,7 +24,7 @@ from machine import circumstances
 
 import chainrule
 from chainrule import Labelled, LabelTraining, Pair, TokenizerConfig
-from chainrule.neural.config.labelling import (
+from chainrule.neural.config.classifiers import (
     LABELLING,
     BagLabelling,
     ConvolutionLabelling,
@@ -139,7 +139,7 @@ def measure_batching(options: argparse.Namespace) -> None:
     """25, 100 and 400 trees at once against one node at a time, forward and back."""
     import torch
 
-    from chainrule.neural.labelling.build import build_classifier
+    from chainrule.neural.classification.build import build_classifier
     from chainrule.text.tokenization.tokenizer import Tokenizer
 
     train, _ = sst(options.sst, binary=False)

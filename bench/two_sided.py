@@ -40,9 +40,9 @@ import chainrule
 from chainrule import NGramConfig, TokenizerConfig, TrainingConfig
 from chainrule.api.training.finetune import finetune
 from chainrule.base.tables import markdown_table
-from chainrule.neural.build_network import build
+from chainrule.neural.build import build
 from chainrule.neural.config import NETWORKS, TWO_SIDED, MaskedConfig, RecurrentConfig, TransformerConfig
-from chainrule.neural.vectors import token_vectors
+from chainrule.neural.embedding import token_vectors
 from chainrule.protocol import END
 from chainrule.storage.config_json import CONFIG
 from chainrule.text.corpus.sample import sample_docstrings, sample_lines

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule.errors import TextError
-from chainrule.neural.config.labelling import LABELLING
-from chainrule.neural.config.pictures import PictureLabelling
+from chainrule.neural.config.classifiers import LABELLING
+from chainrule.neural.config.vision import PictureLabelling
 from chainrule.pictures.picture import LabelledPicture, Picture
 from chainrule.structures import graph
 from chainrule.structures.tree import labelled

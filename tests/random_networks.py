@@ -8,10 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from chainrule.neural.build_network import build
-from chainrule.neural.capabilities import runs_lstm_in_bfloat16
-from chainrule.neural.conditional import build_conditional
-from chainrule.neural.conditional_model import ConditionalModel, Given
+from chainrule.neural.build import build
 from chainrule.neural.config import (
     BagConfig,
     BilinearConfig,
@@ -25,12 +22,13 @@ from chainrule.neural.config import (
     palm,
     vaswani,
 )
-from chainrule.neural.config.caption import CaptionConfig
-from chainrule.neural.config.conditional import ConditionalConfig
-from chainrule.neural.config.tree import TreeConfig
+from chainrule.neural.config.language_models import TreeConfig
+from chainrule.neural.config.seq2seq import CaptionConfig, ConditionalConfig
+from chainrule.neural.device import runs_lstm_in_bfloat16
 from chainrule.neural.language_model import NeuralModel
-from chainrule.neural.tree_model import TreeModel
-from chainrule.neural.tree_network import TreeNetwork
+from chainrule.neural.seq2seq.model import ConditionalModel, Given
+from chainrule.neural.seq2seq.network import build_conditional
+from chainrule.neural.tree_language_model import TreeModel, TreeNetwork
 
 if TYPE_CHECKING:
     import pytest

@@ -217,8 +217,12 @@ def test_a_planted_circle_is_found() -> None:
 @pytest.mark.parametrize(
     ("module", "source", "expected"),
     [
-        ("chainrule.ngram.trie.table", "from chainrule.neural.layers import Norm", "imports chainrule.neural.layers"),
-        ("chainrule.neural.layers", "import chainrule.ngram.trie.table", "imports chainrule.ngram.trie.table"),
+        (
+            "chainrule.ngram.trie.table",
+            "from chainrule.neural.layers.basic import Norm",
+            "imports chainrule.neural.layers.basic",
+        ),
+        ("chainrule.neural.layers.basic", "import chainrule.ngram.trie.table", "imports chainrule.ngram.trie.table"),
         ("chainrule.text.corpus.corpus", "def f():\n    from chainrule.ngram import table", "imports chainrule.ngram"),
         ("chainrule.text.corpus.corpus", "from ..ngram import table", "imports chainrule.ngram"),
         ("chainrule.text.corpus.corpus", "from .. import ngram", "imports chainrule.ngram"),
@@ -229,8 +233,8 @@ def test_a_planted_circle_is_found() -> None:
         ),
         (
             "chainrule.applications.x",
-            "from chainrule.neural.classifier import C",
-            "imports chainrule.neural.classifier",
+            "from chainrule.neural.classification.classifier import C",
+            "imports chainrule.neural.classification.classifier",
         ),
         ("chainrule.decoding.beam", "from chainrule import uniform", "imports chainrule.uniform"),
         (

@@ -1,4 +1,4 @@
-"""What every network that labels promises, whatever its inputs: see `Body` in neural/labelling/classifier.py."""
+"""What every network that labels promises, whatever its inputs: see `Body` in neural/classification/classifier.py."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from labelled_inputs import ANIMALS, FOODS, INPUTS_OF, QUICK, log_probs, quick, 
 
 import chainrule
 from chainrule.errors import SettingError, TextError
-from chainrule.neural.config.labelling import LABELLING
+from chainrule.neural.config.classifiers import LABELLING
 from chainrule.pictures.picture import LabelledPicture
 from chainrule.protocol import UNKNOWN
 from chainrule.structures import graph
@@ -183,8 +183,8 @@ def _letters(folder: Path) -> Path:
 
 def test_a_recurrent_network_in_both_directions_reads_each_row_backwards_within_its_length() -> None:
     """Against torch's own, one row at a time without any padding."""
-    from chainrule.neural.config.labelling import LSTMLabelling
-    from chainrule.neural.labelling.text_layers import RecurrentLayers
+    from chainrule.neural.classification.texts import RecurrentLayers
+    from chainrule.neural.config.classifiers import LSTMLabelling
 
     torch.manual_seed(0)
     layers = RecurrentLayers(LSTMLabelling(width=6, embedding_width=5, directions="both", layers=2, dropout=0.0))

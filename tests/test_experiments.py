@@ -43,7 +43,7 @@ from chainrule.experiments.run_by_name import function_of
 from chainrule.experiments.saturation import saturation
 from chainrule.experiments.scaling import fit_power_law, scaling
 from chainrule.experiments.shots import draw_document, shots
-from chainrule.neural.build_network import build
+from chainrule.neural.build import build
 from chainrule.neural.config import FeedforwardConfig, RecurrentConfig, TransformerConfig
 from chainrule.ngram.config import NGramConfig
 

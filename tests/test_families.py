@@ -10,7 +10,7 @@ from chainrule.base.progress import silent
 from chainrule.errors import ModelFormatError
 from chainrule.families.table import FAMILIES, family_of
 from chainrule.neural.config import NETWORKS, TWO_SIDED
-from chainrule.neural.config.tree import TreeConfig
+from chainrule.neural.config.language_models import TreeConfig
 from chainrule.ngram.config import NGramConfig
 from chainrule.protocol import END
 from chainrule.training.config import TrainingConfig

@@ -140,9 +140,9 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
         TwoSidedConfig as TwoSidedConfig,
         preset as preset,
     )
-    from chainrule.neural.config.caption import CaptionConfig as CaptionConfig
-    from chainrule.neural.config.conditional import ConditionalConfig as ConditionalConfig
-    from chainrule.neural.config.tree import TreeConfig as TreeConfig
+    from chainrule.neural.config.seq2seq import CaptionConfig as CaptionConfig
+    from chainrule.neural.config.seq2seq import ConditionalConfig as ConditionalConfig
+    from chainrule.neural.config.language_models import TreeConfig as TreeConfig
     from chainrule.ngram.config import NGramConfig as NGramConfig
     from chainrule.protocol import LanguageModel as LanguageModel, Scorer as Scorer
     from chainrule.pictures.boxes import BoxLabels as BoxLabels, Detection as Detection
@@ -193,7 +193,7 @@ _HOMES = {
     "BilinearConfig": "neural.config",
     "CacheConfig": "mixture.config",
     "Caption": "api.conditional.caption_model",
-    "CaptionConfig": "neural.config.caption",
+    "CaptionConfig": "neural.config.seq2seq",
     "CaptionModel": "api.conditional.caption_model",
     "CaptionedPicture": "pictures.captions",
     "CausalModel": "api.models.causal_model",
@@ -202,7 +202,7 @@ _HOMES = {
     "Classification": "evaluation.classification",
     "ClassifierModel": "api.models.classifier_model",
     "Comparison": "evaluation.comparison",
-    "ConditionalConfig": "neural.config.conditional",
+    "ConditionalConfig": "neural.config.seq2seq",
     "ConvolutionConfig": "neural.config",
     "CooccurrenceConfig": "vectors.config",
     "Corpus": "text.corpus.corpus",
@@ -270,7 +270,7 @@ _HOMES = {
     "Together": "api.vectors.cooccurrence_matrix",
     "TokenizerConfig": "text.tokenization.config",
     "Tree": "structures.tree",
-    "TreeConfig": "neural.config.tree",
+    "TreeConfig": "neural.config.language_models",
     "TreeDrawings": "api.showing.draw_trees",
     "Treebank": "structures.linearized",
     "TrainingConfig": "training.config",

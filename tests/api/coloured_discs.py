@@ -9,7 +9,7 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 import chainrule
-from chainrule.neural.config.pictures import ResNetLabelling
+from chainrule.neural.config.vision import ResNetLabelling
 
 if TYPE_CHECKING:
     from pathlib import Path

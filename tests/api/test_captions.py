@@ -15,10 +15,10 @@ from PIL import Image
 
 import chainrule
 from chainrule.errors import ModelFormatError, SettingError, TextError
-from chainrule.neural.captioner_saving import attached_body, body_of
-from chainrule.neural.config.pictures import ViTLabelling
+from chainrule.neural.config.vision import ViTLabelling
 from chainrule.neural.saving import arrays_of
-from chainrule.neural.source_vectors import vectors_of_pictures
+from chainrule.neural.seq2seq.captioner import attached_body, body_of
+from chainrule.neural.seq2seq.visual_sources import vectors_of_pictures
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,7 +12,7 @@ from PIL import Image
 import chainrule
 from chainrule.cli.main import run
 from chainrule.errors import SettingError, TextError
-from chainrule.neural.config.pictures import ResNetLabelling
+from chainrule.neural.config.vision import ResNetLabelling
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,10 +18,10 @@ from chainrule.api.training.finetune import finetune
 from chainrule.applications.labelling import labelled_units
 from chainrule.errors import EstimationError, ModelFormatError, SettingError, TextError
 from chainrule.families.table import FAMILIES
-from chainrule.neural.classifier import layer_widths
+from chainrule.neural.bidirectional_model import TwoSidedModel
+from chainrule.neural.classification.classifier import layer_widths
 from chainrule.neural.config import NETWORKS, TWO_SIDED
 from chainrule.neural.language_model import NeuralModel
-from chainrule.neural.two_sided_model import TwoSidedModel
 from chainrule.text.labelled import Labelled
 from chainrule.text.tokenization.tokenizer import Tokenizer
 from chainrule.training.finetuning_config import FineTuningConfig

@@ -13,7 +13,7 @@ from PIL import Image
 import chainrule
 from chainrule.cli.main import run
 from chainrule.errors import ModelFormatError, SettingError, TextError
-from chainrule.neural.config.pictures import ResNetLabelling
+from chainrule.neural.config.vision import ResNetLabelling
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,8 +13,7 @@ import pytest
 import chainrule as library
 from chainrule.api.showing.network_diagrams import network_diagram
 from chainrule.errors import SettingError
-from chainrule.neural.build_network import build
-from chainrule.neural.conditional import build_conditional
+from chainrule.neural.build import build
 from chainrule.neural.config import (
     BagConfig,
     FeedforwardConfig,
@@ -23,8 +22,9 @@ from chainrule.neural.config import (
     RecurrentConfig,
     TransformerConfig,
 )
-from chainrule.neural.config.conditional import ConditionalConfig
-from chainrule.neural.position_vectors import position_vectors
+from chainrule.neural.config.seq2seq import ConditionalConfig
+from chainrule.neural.layers.positions import position_vectors
+from chainrule.neural.seq2seq.network import build_conditional
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,7 @@ import torch
 from random_networks import refuse_lstm_in_bfloat16
 
 import chainrule as package
-from chainrule.neural import capabilities
+from chainrule.neural import device as capabilities
 from chainrule.neural.config import NETWORKS, TWO_SIDED
 from chainrule.training.reports import Report
 

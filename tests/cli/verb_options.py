@@ -6,11 +6,10 @@ from dataclasses import fields
 
 from chainrule.base.options import is_rare
 from chainrule.neural.config import NETWORKS, TWO_SIDED
-from chainrule.neural.config.caption import CaptionConfig
-from chainrule.neural.config.conditional import ConditionalConfig
-from chainrule.neural.config.labelling import LABELLING
-from chainrule.neural.config.pictures import ResNetLabelling, ViTLabelling
-from chainrule.neural.config.tree import TreeConfig
+from chainrule.neural.config.classifiers import LABELLING
+from chainrule.neural.config.language_models import TreeConfig
+from chainrule.neural.config.seq2seq import CaptionConfig, ConditionalConfig
+from chainrule.neural.config.vision import ResNetLabelling, ViTLabelling
 from chainrule.training.config import TrainingConfig
 from chainrule.training.finetuning_config import FineTuningConfig
 from chainrule.training.label_config import LabelTraining

@@ -8,8 +8,8 @@ from random_networks import random_network
 
 from chainrule.api.models.model import Model
 from chainrule.evaluation.pseudo_likelihood import pseudo_log_likelihoods
+from chainrule.neural.bidirectional_model import TwoSidedModel
 from chainrule.neural.config import MaskedConfig, TwoSidedConfig
-from chainrule.neural.two_sided_model import TwoSidedModel
 from chainrule.text.tokenization.tokenizer import Tokenizer
 
 TEXTS = ["the dog bit", "a zebra saw the dog", "dog", "zebra gnu"]

@@ -36,7 +36,7 @@ from training_runs import FINE_TUNING, QUICK, RECURRENT, TRANSFORMER, trained
 import chainrule
 from chainrule.families.table import FAMILIES, family_of
 from chainrule.neural.config import MaskedConfig, MaskedRecurrentConfig, TwoSidedConfig
-from chainrule.neural.config.labelling import LABELLING, LSTMLabelling
+from chainrule.neural.config.classifiers import LABELLING, LSTMLabelling
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 import chainrule
-from chainrule.neural.config.pictures import ResNetLabelling
+from chainrule.neural.config.vision import ResNetLabelling
 
 if TYPE_CHECKING:
     from pathlib import Path

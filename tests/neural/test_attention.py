@@ -10,8 +10,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chainrule.neural.attention import AttentionMask, attend, cached_mask, causal_mask
-from chainrule.neural.positions import ALiBi, Relative
+from chainrule.neural.layers.attention import AttentionMask, attend, cached_mask, causal_mask
+from chainrule.neural.layers.positions import ALiBi, Relative
 
 B, H, D = 2, 4, 6
 

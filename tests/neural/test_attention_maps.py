@@ -10,12 +10,11 @@ import torch
 from random_networks import MODERN, PAIRS, random_model, random_network, random_pair, small
 
 from chainrule.errors import SettingError
-from chainrule.neural.attention import attend, causal_mask
-from chainrule.neural.attention_maps import maps_of_pair, maps_of_text
-from chainrule.neural.attention_scores import attention_weights
+from chainrule.neural.bidirectional_model import TwoSidedModel
 from chainrule.neural.config import MaskedConfig, RecurrentConfig, gpt2
-from chainrule.neural.positions import ALiBi
-from chainrule.neural.two_sided_model import TwoSidedModel
+from chainrule.neural.inspection import maps_of_pair, maps_of_text
+from chainrule.neural.layers.attention import attend, attention_weights, causal_mask
+from chainrule.neural.layers.positions import ALiBi
 from chainrule.protocol import END
 
 TOKENS = np.array([5, 9, 3, 17], np.int32)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from random_networks import random_model, refuse_lstm_in_bfloat16
 
-from chainrule.neural import capabilities
+from chainrule.neural import device as capabilities
 from chainrule.neural.config import RecurrentConfig, TransformerConfig
 from chainrule.neural.encoders import recurrent
 from chainrule.training.machine import Machine, machine_on

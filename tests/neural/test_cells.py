@@ -9,7 +9,7 @@ import random_networks  # noqa: F401  (one thread)
 import torch
 from torch import nn
 
-from chainrule.neural import cells
+from chainrule.neural.layers import cells
 
 B, T, E, D = 3, 5, 4, 6
 

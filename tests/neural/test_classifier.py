@@ -8,10 +8,10 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from random_networks import random_network
 
-from chainrule.neural.classifier import Classifier, layer_widths
+from chainrule.neural.bidirectional_model import TwoSidedModel
+from chainrule.neural.classification.classifier import Classifier, layer_widths
 from chainrule.neural.config import NETWORKS, TWO_SIDED
-from chainrule.neural.document_boundaries import framed
-from chainrule.neural.two_sided_model import TwoSidedModel
+from chainrule.neural.network import framed
 from chainrule.text.units import UnitTokens
 
 
@@ -66,8 +66,8 @@ def test_layers_are_mixed_by_the_weights_of_peters() -> None:
 def test_a_long_text_is_read_in_parts_that_all_count(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As the mean over parts that are read by themselves, for a label that is the text's."""
     network = random_network({**NETWORKS, **TWO_SIDED}[family](width=16, context=12)).eval()
-    monkeypatch.setattr("chainrule.neural.classifier._PART", 12)
-    monkeypatch.setattr("chainrule.neural.classifier._TOGETHER", 24)  # two parts of a text at once
+    monkeypatch.setattr("chainrule.neural.classification.classifier._PART", 12)
+    monkeypatch.setattr("chainrule.neural.classification.classifier._TOGETHER", 24)  # two parts of a text at once
     width = layer_widths(network)[-1]
     classifier = Classifier(network, ["a", "b"], "text", width=width).eval()
     torch.nn.init.normal_(classifier.head.weight)

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from random_networks import MODERN, VOCABULARY_SIZE, pair, random_model, random_network, random_pair, small
 
 from chainrule.errors import SettingError
+from chainrule.neural.bidirectional_model import MASK, TwoSidedModel
 from chainrule.neural.config import NETWORKS, TWO_SIDED
-from chainrule.neural.config.conditional import ConditionalConfig
+from chainrule.neural.config.seq2seq import ConditionalConfig
 from chainrule.neural.config.transformer import Positions, SelfScore
-from chainrule.neural.two_sided_model import MASK, TwoSidedModel
 from chainrule.protocol import END
 
 if TYPE_CHECKING:

@@ -15,11 +15,11 @@ from chainrule.decoding.beam import search
 from chainrule.decoding.beam_config import BeamConfig
 from chainrule.decoding.constraints import Constraints
 from chainrule.errors import SettingError
-from chainrule.neural.conditional import build_conditional
+from chainrule.neural.seq2seq.network import build_conditional
 from chainrule.protocol import END
 
 if TYPE_CHECKING:
-    from chainrule.neural.config.conditional import ConditionalConfig
+    from chainrule.neural.config.seq2seq import ConditionalConfig
 
 SOURCES = [np.array(row, np.int32) for row in ([5, 9, 3, 17, 5], [4], [8, 8, 20, 11, 6, 25, 7])]
 NOTHING = np.empty(0, np.int32)

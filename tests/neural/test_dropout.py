@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from chainrule.neural.dropout import Dropout, dropped
+from chainrule.neural.layers.basic import Dropout, dropped
 
 
 @pytest.mark.parametrize("share", [0.1, 0.3, 0.5, 0.999])

@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 
 import chainrule
 from chainrule.errors import SettingError, TextError
-from chainrule.neural.config.labelling import GraphLabelling
-from chainrule.neural.labelling.graph_layers import Links, levels_of
-from chainrule.neural.labelling.graphs import GraphBody
+from chainrule.neural.classification.graphs import GraphBody, Links, levels_of
+from chainrule.neural.config.classifiers import GraphLabelling
 from chainrule.structures.arrays import GraphArrays
 from chainrule.structures.graph import Graph, labelled
 from chainrule.training.label_config import LabelTraining

@@ -17,7 +17,7 @@ from chainrule.protocol import END
 from tests.random_networks import random_model
 
 if TYPE_CHECKING:
-    from chainrule.neural.grids import GridLayer
+    from chainrule.neural.layers.grid_lstm import GridLayer
 
 
 def cell_by_cell(encoder: Grid, x: Tensor, columns: int) -> Tensor:

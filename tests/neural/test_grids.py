@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from chainrule.neural.grids import GridLayer, GridLSTM, wire_grids
+from chainrule.neural.layers.grid_lstm import GridLayer, GridLSTM, wire_grids
 
 if TYPE_CHECKING:
-    from chainrule.neural.config.grid import GridCell
+    from chainrule.neural.config.vision import GridCell
 
 CPU = torch.device("cpu")
 SHAPES = [(3, 4), (1, 6), (5, 2), (1, 1)]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from chainrule.neural.hard_attention_output import ChoiceSoftmax
-from chainrule.neural.output import FullSoftmax
+from chainrule.neural.layers.output import FullSoftmax
+from chainrule.neural.seq2seq.network import ChoiceSoftmax
 
 
 def test_rounding_makes_no_token_more_than_certain() -> None:

@@ -15,7 +15,8 @@ from torch import nn
 
 import chainrule
 from chainrule.errors import OutputError, SettingError
-from chainrule.neural.config.pictures import (
+from chainrule.neural.classification.build import build_classifier
+from chainrule.neural.config.vision import (
     AlexNetLabelling,
     EfficientNetLabelling,
     GoogLeNetLabelling,
@@ -23,9 +24,7 @@ from chainrule.neural.config.pictures import (
     ResNetLabelling,
     ViTLabelling,
 )
-from chainrule.neural.labelling.build import build_classifier
-from chainrule.neural.labelling.inside import excitements, layer_names, maps_of
-from chainrule.neural.labelling.receptive_fields import Box, ReceptiveFields
+from chainrule.neural.vision.inspection import Box, ReceptiveFields, excitements, layer_names, maps_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,11 +10,11 @@ import chainrule
 from chainrule.base.progress import silent
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.families.table import FAMILIES
-from chainrule.neural.build_network import build
+from chainrule.neural.build import build
 from chainrule.neural.config import MaskedConfig, RecurrentConfig, TransformerConfig
-from chainrule.neural.int8_weights import pack, unpack
 from chainrule.neural.language_model import NeuralModel
-from chainrule.neural.quantising import is_quantised
+from chainrule.neural.layers.matrix_products import pack, unpack
+from chainrule.neural.quantization import is_quantised
 from chainrule.neural.saving import take_apart
 
 CONFIG = TransformerConfig(layers=2, width=64, heads=2, context=16)
@@ -101,7 +101,7 @@ def test_masked_networks_are_compact_too() -> None:
     compaction = FAMILIES["masked"].compaction
     assert compaction is not None
     torch.manual_seed(2)
-    from chainrule.neural.two_sided_model import TwoSidedModel
+    from chainrule.neural.bidirectional_model import TwoSidedModel
 
     config = MaskedConfig(layers=1, width=64, heads=2, context=16)
     model = compaction.compact(TwoSidedModel(build(config, VOCABULARY)), silent)

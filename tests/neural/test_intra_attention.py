@@ -11,10 +11,9 @@ import torch
 
 import chainrule as library
 from chainrule.base.options import config_from_json
-from chainrule.neural.attention_maps import maps_of_text
 from chainrule.neural.config import RecurrentConfig, settings_of
-from chainrule.neural.encoders.intra_attention import IntraAttentionLSTM
-from chainrule.neural.encoders.recurrent import Recurrent
+from chainrule.neural.encoders.recurrent import IntraAttentionLSTM, Recurrent
+from chainrule.neural.inspection import maps_of_text
 
 if TYPE_CHECKING:
     from pathlib import Path

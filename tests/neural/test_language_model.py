@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from random_networks import DOCUMENT_NETWORKS, MODERN, STREAM_NETWORKS, random_model, small
 
-from chainrule.neural import scoring_batches
+from chainrule.neural import scoring as scoring_batches
 from chainrule.neural.config import RecurrentConfig
-from chainrule.neural.scoring_batches import pieces_of, stride, window_start
+from chainrule.neural.scoring import pieces_of, stride, window_start
 
 NETWORKS = {**DOCUMENT_NETWORKS, **STREAM_NETWORKS}
 

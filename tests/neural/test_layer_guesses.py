@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from random_networks import MODERN, VOCABULARY_SIZE, random_model
 
-from chainrule.neural.build_network import build
+from chainrule.neural.build import build
 from chainrule.neural.config import RecurrentConfig, gpt2
 from chainrule.neural.language_model import NeuralModel
 

@@ -11,7 +11,7 @@ import torch
 import chainrule
 from chainrule.base import threads as base_threads
 from chainrule.cli.main import run
-from chainrule.neural import threads
+from chainrule.neural import device as threads
 from chainrule.neural.config import FeedforwardConfig
 from chainrule.training.config import TrainingConfig
 from chainrule.training.machine import machine_on

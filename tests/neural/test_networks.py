@@ -13,11 +13,11 @@ from random_networks import DOCUMENT_NETWORKS, MODERN, STREAM_NETWORKS, random_m
 
 from chainrule.base.options import help_of
 from chainrule.errors import SettingError
-from chainrule.neural import encoder_states
-from chainrule.neural.build_network import build
+from chainrule.neural.build import build
 from chainrule.neural.config import NETWORKS as FAMILIES
 from chainrule.neural.config import PRESETS, RecurrentConfig, TransformerConfig, llama
-from chainrule.neural.config.grid import GridConfig
+from chainrule.neural.config.vision import GridConfig
+from chainrule.neural.layers import state as encoder_states
 from chainrule.protocol import END
 
 if TYPE_CHECKING:

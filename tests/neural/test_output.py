@@ -11,8 +11,8 @@ import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
 from chainrule.errors import SettingError
-from chainrule.neural import cross_entropy
-from chainrule.neural.output import AdaptiveSoftmax, FullSoftmax, SampledSoftmax
+from chainrule.neural.layers import output as cross_entropy
+from chainrule.neural.layers.output import AdaptiveSoftmax, FullSoftmax, SampledSoftmax
 from chainrule.protocol import BEGIN, END
 
 N, D, V = 13, 6, 40

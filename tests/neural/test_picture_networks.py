@@ -14,7 +14,8 @@ from torch import Tensor, nn
 
 import chainrule
 from chainrule.errors import ModelFormatError, SettingError
-from chainrule.neural.config.pictures import (
+from chainrule.neural.classification.build import build_classifier
+from chainrule.neural.config.vision import (
     AlexNetLabelling,
     EfficientNetLabelling,
     GoogLeNetLabelling,
@@ -23,10 +24,8 @@ from chainrule.neural.config.pictures import (
     VGGLabelling,
     ViTLabelling,
 )
-from chainrule.neural.labelling.build import build_classifier
-from chainrule.neural.labelling.convolutions import Convolution2d
-from chainrule.neural.labelling.efficientnet import SameConvolution
-from chainrule.neural.labelling.pictures import annotation_vectors
+from chainrule.neural.vision.body import annotation_vectors
+from chainrule.neural.vision.convolutions import Convolution2d, SameConvolution
 from chainrule.storage.safetensors import write_tensors
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import pytest
 import random_networks  # noqa: F401  (one thread)
 import torch
 
-from chainrule.neural.positions import ALiBi, Rotary, Sinusoidal, alibi_slopes, distance_buckets, rotate
+from chainrule.neural.layers.positions import ALiBi, Rotary, Sinusoidal, alibi_slopes, distance_buckets, rotate
 
 
 def test_sinusoids_are_those_of_the_paper() -> None:

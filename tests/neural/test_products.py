@@ -13,9 +13,8 @@ import pytest
 import torch
 
 import chainrule
-from chainrule.neural import products
-from chainrule.neural.int8_weights import pack, unpack
-from chainrule.neural.products import product
+from chainrule.neural.layers import matrix_products as products
+from chainrule.neural.layers.matrix_products import pack, product, unpack
 
 
 @pytest.fixture(autouse=True)
@@ -168,7 +167,7 @@ def test_the_kernel_leaves_torch_its_number_of_threads() -> None:
     """Numba launches its threads once a process, so in a fresh one."""
     code = (
         "import torch; torch.set_num_threads(1)\n"
-        "from chainrule.neural.products import product\n"
+        "from chainrule.neural.layers.matrix_products import product\n"
         "with torch.inference_mode(): product(torch.ones(2, 256), torch.ones(1024, 256))\n"
         "assert torch.get_num_threads() == 1, torch.get_num_threads()"
     )

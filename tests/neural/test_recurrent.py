@@ -11,10 +11,10 @@ from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from chainrule.neural.config import MaskedRecurrentConfig, RecurrentConfig
-from chainrule.neural.config.conditional import ConditionalConfig
-from chainrule.neural.encoders.directions import BidirectionalRecurrent
+from chainrule.neural.config.seq2seq import ConditionalConfig
+from chainrule.neural.encoders.bidirectional import BidirectionalRecurrent
 from chainrule.neural.encoders.recurrent import Recurrent
-from chainrule.neural.source_encoders import RecurrentReader
+from chainrule.neural.seq2seq.encoders import RecurrentReader
 
 WIDTH = 6
 

@@ -13,8 +13,8 @@ from torch import nn
 
 import chainrule as library
 from chainrule.neural.config import RecurrentConfig
-from chainrule.neural.config.labelling import LSTMLabelling
-from chainrule.neural.recurrent_gates import gates
+from chainrule.neural.config.classifiers import LSTMLabelling
+from chainrule.neural.inspection import gates
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,8 +7,14 @@ import pytest
 import torch
 from random_networks import caption
 
-from chainrule.neural.region_vectors import boxes_of, cells_of, pooled_cells, region_rows, spread_on_picture
-from chainrule.neural.source_vectors import VectorInput
+from chainrule.neural.seq2seq.visual_sources import (
+    VectorInput,
+    boxes_of,
+    cells_of,
+    pooled_cells,
+    region_rows,
+    spread_on_picture,
+)
 
 RNG = np.random.default_rng(0)
 BOXES = np.array([[0, 0, 1, 1], [0.1, 0.2, 0.55, 0.9], [0.9, 0.95, 1, 1]], np.float32)

@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chainrule.errors import SettingError
-from chainrule.neural.config.tree import TreeConfig
-from chainrule.neural.tree_model import TreeModel
-from chainrule.neural.tree_network import TreeNetwork
+from chainrule.neural.config.language_models import TreeConfig
+from chainrule.neural.tree_language_model import TreeModel, TreeNetwork
 from chainrule.structures.linearized import Brackets, Turn, tree_steps
 
 OPEN, CLOSE, A, B = 3, 4, 5, 6

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import chainrule
 from chainrule.errors import SettingError, TextError
-from chainrule.neural.config.labelling import TreeLabelling
-from chainrule.neural.labelling.trees import TreeBody
+from chainrule.neural.classification.trees import TreeBody
+from chainrule.neural.config.classifiers import TreeLabelling
 from chainrule.structures.arrays import Binarise, TreeTokens, binarised
 from chainrule.structures.tree import Tree
 from chainrule.structures.tree_files import read_trees

@@ -10,10 +10,10 @@ import torch
 from random_networks import random_network
 
 from chainrule.errors import SettingError
+from chainrule.neural.bidirectional_model import MASK, TwoSidedModel
 from chainrule.neural.config import MaskedConfig, MaskedRecurrentConfig, TwoSidedConfig
-from chainrule.neural.encoders.directions import BidirectionalRecurrent
+from chainrule.neural.encoders.bidirectional import BidirectionalRecurrent
 from chainrule.neural.saving import network_from, take_apart
-from chainrule.neural.two_sided_model import MASK, TwoSidedModel
 from chainrule.protocol import END
 
 SMALL = {"layers": 2, "width": 16, "context": 12}

@@ -17,7 +17,7 @@ import chainrule
 from chainrule.decoding.beam_config import BeamConfig
 from chainrule.decoding.constraints import Constraints
 from chainrule.errors import ModelFormatError
-from chainrule.neural.positions import Sinusoidal, two_sided_buckets
+from chainrule.neural.layers.positions import Sinusoidal, two_sided_buckets
 from chainrule.open_models.architectures import ARCHITECTURES
 from chainrule.open_models.settings import write_settings
 from chainrule.open_models.vocabulary import Numbering

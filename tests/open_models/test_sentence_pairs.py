@@ -13,7 +13,7 @@ from transformers import AutoTokenizer, BertForPreTraining
 
 import chainrule
 from chainrule.applications.labelled_pairs import LabelledPair, Pair
-from chainrule.neural.classifier import Classifier
+from chainrule.neural.classification.classifier import Classifier
 from chainrule.neural.sentence_pairs import join_sentences
 from chainrule.open_models.vocabulary import Numbering
 from chainrule.text.units import UnitTokens

@@ -12,9 +12,8 @@ from PIL import Image
 
 import chainrule
 from chainrule.errors import SettingError, TextError
-from chainrule.neural.config.grid import GridLabelling
-from chainrule.neural.config.pictures import LeNetLabelling
-from chainrule.neural.labelling.build import build_classifier
+from chainrule.neural.classification.build import build_classifier
+from chainrule.neural.config.vision import GridLabelling, LeNetLabelling
 from chainrule.pictures.labelled import read_pixel_labels
 from chainrule.pictures.picture import LabelledPicture, Picture
 from chainrule.text.labelled import UnitLabels, distinct_labels, label_indices

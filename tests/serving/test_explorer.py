@@ -17,7 +17,7 @@ from chainrule.explorer.next_words import next_words
 from chainrule.explorer.page import page_files
 from chainrule.explorer.pictures import attention
 from chainrule.explorer.surprisals import surprisals
-from chainrule.neural.config.pictures import ResNetLabelling
+from chainrule.neural.config.vision import ResNetLabelling
 from chainrule.pictures.codec import encoded_png
 
 if TYPE_CHECKING:

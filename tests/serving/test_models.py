@@ -15,7 +15,7 @@ from running import Running, running
 
 import chainrule
 from chainrule.applications.correction.corrector import CorrectionConfig
-from chainrule.neural.config.pictures import ResNetLabelling
+from chainrule.neural.config.vision import ResNetLabelling
 
 if TYPE_CHECKING:
     from pathlib import Path

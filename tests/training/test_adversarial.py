@@ -10,15 +10,15 @@ import torch
 from torch import Tensor, nn
 
 import chainrule
-from chainrule.neural.conditional import build_conditional
-from chainrule.neural.conditional_model import ConditionalModel
-from chainrule.neural.config.conditional import ConditionalConfig
-from chainrule.neural.discriminator import Discriminator, SentenceRows, rewards, sentence_rows
+from chainrule.neural.config.seq2seq import ConditionalConfig
+from chainrule.neural.seq2seq.model import ConditionalModel
+from chainrule.neural.seq2seq.network import build_conditional
 from chainrule.protocol import END
 from chainrule.training.adversarial import JudgedWriter, WrittenAndGiven
 from chainrule.training.defaults import Recipe
 from chainrule.training.job import Setup
 from chainrule.training.machine import machine_on
+from chainrule.training.objectives.adversarial import Discriminator, SentenceRows, rewards, sentence_rows
 from chainrule.training.pairs import TokenPairs
 from chainrule.training.processes import Processes
 

@@ -13,7 +13,7 @@ from chainrule.training.eager_optimisers import eager
 NETWORKS = """
 import sys
 import torch
-from chainrule.neural.build_network import build
+from chainrule.neural.build import build
 from chainrule.neural.config import NETWORKS, TWO_SIDED
 from chainrule.neural.saving import arrays_of, network_from, network_settings
 from chainrule.training.eager_optimisers import eager

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from training_runs import QUICK, VOCABULARY, trained
 
-from chainrule.neural.build_network import build
+from chainrule.neural.build import build
 from chainrule.neural.config import MaskedConfig, TwoSidedConfig
 from chainrule.protocol import BEGIN, END
 from chainrule.training.masked import BothSides, mask_rows

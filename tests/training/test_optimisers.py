@@ -6,7 +6,7 @@ import pytest
 import torch
 from training_runs import RECURRENT, VOCABULARY
 
-from chainrule.neural.build_network import build
+from chainrule.neural.build import build
 from chainrule.training.config import TrainingConfig
 from chainrule.training.optimisers import Average, Muon, Optimisers, orthogonalise
 from chainrule.training.schedule import rate_share, steps_of

@@ -17,8 +17,8 @@ from training_runs import numbers
 
 from chainrule.api.training.train_pairs import train_pairs
 from chainrule.errors import SettingError, TextError
-from chainrule.neural.config.conditional import ConditionalConfig
-from chainrule.neural.scoring_batches import rounded_up
+from chainrule.neural.config.seq2seq import ConditionalConfig
+from chainrule.neural.scoring import rounded_up
 from chainrule.protocol import END
 from chainrule.text.parallel import Pairs
 from chainrule.training.config import TrainingConfig

@@ -24,7 +24,7 @@ from training_runs import (
 
 from chainrule.errors import ModelFormatError, OutputError, SettingError
 from chainrule.neural.config import BilinearConfig, ConvolutionConfig, MaskedConfig
-from chainrule.neural.config.labelling import LSTMLabelling
+from chainrule.neural.config.classifiers import LSTMLabelling
 from chainrule.training.run_folder import remove_checkpoints
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from chainrule.neural.config import NetworkConfig
-    from chainrule.neural.config.labelling import LabellingConfig
+    from chainrule.neural.config.classifiers import LabellingConfig
     from chainrule.training.config import TrainingConfig
     from chainrule.training.finetuning_config import FineTuningConfig
     from chainrule.training.reports import Report

@@ -19,7 +19,7 @@ import torch
 from training_runs import QUICK, RECURRENT, TRANSFORMER, VOCABULARY, numbers, text, trained, validation
 
 from chainrule.errors import EstimationError, SettingError, TextError
-from chainrule.neural.build_network import build
+from chainrule.neural.build import build
 from chainrule.neural.config import FeedforwardConfig
 from chainrule.neural.language_model import NeuralModel
 from chainrule.protocol import END

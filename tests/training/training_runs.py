@@ -12,9 +12,9 @@ import numpy as np
 import torch
 
 import chainrule
-from chainrule.neural.build_network import build
+from chainrule.neural.build import build
 from chainrule.neural.config import RecurrentConfig, TransformerConfig
-from chainrule.neural.config.labelling import LabellingConfig
+from chainrule.neural.config.classifiers import LabellingConfig
 from chainrule.text.units import UnitTokens
 from chainrule.training.config import TrainingConfig
 from chainrule.training.finetuning import finetune_network

@@ -199,7 +199,7 @@ def _compare_labels(
     """Prints a table of networks that label. Raises TextError, SettingError."""
     from chainrule.applications.labelled_inputs import INPUTS
     from chainrule.comparison.labels import compare_labels
-    from chainrule.neural.config.labelling import LABELLING
+    from chainrule.neural.config.classifiers import LABELLING
     from chainrule.text.corpus.records import raise_error
     from chainrule.training.label_config import LabelTraining
 

@@ -124,7 +124,7 @@ def _check_target(output: Path, *, vocabulary: bool) -> None:
 
 
 def _note_precision(model: EmbeddingModel) -> None:
-    from chainrule.neural.capabilities import bfloat16_notes
+    from chainrule.neural.device import bfloat16_notes
 
     network = cast("Any", model.embedder).network
     for message in bfloat16_notes(network, network.device):

@@ -11,7 +11,7 @@ from chainrule.base.progress import silent
 from chainrule.base.tables import text_table
 from chainrule.drawing.pages import html_table
 from chainrule.errors import SettingError
-from chainrule.neural.config.labelling import LABELLING
+from chainrule.neural.config.classifiers import LABELLING
 
 if TYPE_CHECKING:
     import os

@@ -18,7 +18,7 @@ from chainrule.experiments.reversal import SMALL, accuracy, draw_sources, train_
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from chainrule.neural.config.conditional import ConditionalConfig
+    from chainrule.neural.config.seq2seq import ConditionalConfig
 
 COMPARED: dict[str, ConditionalConfig] = {
     "none": replace(SMALL, attention="none"),

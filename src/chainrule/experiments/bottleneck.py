@@ -19,7 +19,7 @@ from chainrule.experiments.reversal import SMALL, accuracy, draw_sources, train_
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from chainrule.neural.config.conditional import Looks
+    from chainrule.neural.config.seq2seq import Looks
 
 _COMPARED: dict[str, Looks] = {"one vector": "none", "attention": "soft"}
 

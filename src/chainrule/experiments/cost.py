@@ -20,9 +20,9 @@ import torch
 from chainrule.base.progress import Progress, silent
 from chainrule.drawing.plots import Axis, Line
 from chainrule.experiments.findings import Findings
-from chainrule.neural.attention import attend, causal_mask
 from chainrule.neural.config import ConvolutionConfig
 from chainrule.neural.encoders.convolution import Layer
+from chainrule.neural.layers.attention import attend, causal_mask
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -15,7 +15,7 @@ import torch
 from chainrule.base.progress import Progress, silent
 from chainrule.drawing.plots import Axis, Line
 from chainrule.experiments.findings import Findings
-from chainrule.neural.build_network import build
+from chainrule.neural.build import build
 from chainrule.neural.config import RecurrentConfig, TransformerConfig
 
 if TYPE_CHECKING:

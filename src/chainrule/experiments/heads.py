@@ -19,8 +19,8 @@ from chainrule.datasets.sentences import LEARNED, agreement_at_a_distance
 from chainrule.drawing.plots import Axis, Line
 from chainrule.experiments.findings import Findings
 from chainrule.experiments.train_small import FIRST_WORD, train_small
-from chainrule.neural.attention_maps import maps_of_text
 from chainrule.neural.config import TransformerConfig
+from chainrule.neural.inspection import maps_of_text
 from chainrule.training.config import TrainingConfig
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import numpy as np
 
 from chainrule.api.training.train_pairs import train_pairs
 from chainrule.decoding.beam_config import BeamConfig
-from chainrule.neural.config.conditional import ConditionalConfig
+from chainrule.neural.config.seq2seq import ConditionalConfig
 from chainrule.text.parallel import Pairs
 from chainrule.training.config import TrainingConfig
 

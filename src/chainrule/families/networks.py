@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.families.family import Compaction, Family, name_of_family, refuse
 from chainrule.neural.config import NETWORKS, TWO_SIDED, TextEncoderConfig
-from chainrule.neural.config.caption import CaptionConfig
-from chainrule.neural.config.conditional import ConditionalConfig
-from chainrule.neural.config.tree import TreeConfig
+from chainrule.neural.config.language_models import TreeConfig
+from chainrule.neural.config.seq2seq import CaptionConfig, ConditionalConfig
 from chainrule.training.finetuning_config import FineTuningConfig
 
 if TYPE_CHECKING:
@@ -28,13 +27,12 @@ if TYPE_CHECKING:
     from chainrule.base.progress import Progress
     from chainrule.evaluation.likelihood import StreamScoring
     from chainrule.families.family import Arrays, Job, Json
-    from chainrule.neural.classifier import Classifier
+    from chainrule.neural.classification.classifier import Classifier, ScratchClassifier
     from chainrule.neural.config import NetworkConfig
-    from chainrule.neural.labelling.boxes import BoxDetector
-    from chainrule.neural.labelling.classifier import ScratchClassifier
     from chainrule.neural.language_model import NeuralModel
-    from chainrule.neural.model_of_network import Engine
-    from chainrule.neural.tree_model import TreeModel
+    from chainrule.neural.saving import Engine
+    from chainrule.neural.tree_language_model import TreeModel
+    from chainrule.neural.vision.detector import BoxDetector
     from chainrule.training.options import TrainingRun
     from chainrule.training.stream_options import StreamOptions
 
@@ -47,7 +45,7 @@ def _train(
     options: StreamOptions | None = None,
     run: TrainingRun | None = None,
 ) -> tuple[Engine, Json]:
-    from chainrule.neural.model_of_network import engine_of
+    from chainrule.neural.saving import engine_of
     from chainrule.training.run import train_network
 
     network, record = train_network(stream, vocabulary_size, config, options, run)
@@ -70,19 +68,19 @@ def _putting_together(config: type[NetworkConfig]) -> Callable[[Json, Arrays, in
 
 
 def _compact(model: Engine, progress: Progress) -> Engine:
-    from chainrule.neural.compact import compact
+    from chainrule.neural.saving import compact
 
     return compact(model, progress)
 
 
 def _unpack(model: Engine, progress: Progress) -> Engine:
-    from chainrule.neural.compact import unpack
+    from chainrule.neural.saving import unpack
 
     return unpack(model, progress)
 
 
 def _is_compact(model: Engine) -> bool:
-    from chainrule.neural.compact import is_compact
+    from chainrule.neural.saving import is_compact
 
     return is_compact(model)
 
@@ -111,7 +109,7 @@ def _network_family(config: type[NetworkConfig], job: Job, **fields: Any) -> Fam
 
 
 def _with_brackets(config: TreeConfig, tokenizer: Any) -> TreeConfig:
-    from chainrule.neural.tree_network import with_brackets
+    from chainrule.neural.tree_language_model import with_brackets
 
     return with_brackets(config, tokenizer)
 
@@ -124,7 +122,7 @@ def _train_tree(
     options: StreamOptions | None = None,
     run: TrainingRun | None = None,
 ) -> tuple[TreeModel, Json]:
-    from chainrule.neural.tree_model import TreeModel
+    from chainrule.neural.tree_language_model import TreeModel
     from chainrule.training.options import TrainingRun
     from chainrule.training.run import run_job
     from chainrule.training.stream_options import StreamOptions
@@ -137,13 +135,13 @@ def _train_tree(
 
 
 def _take_apart_tree(model: TreeModel) -> tuple[Json, Arrays]:
-    from chainrule.neural.tree_saving import take_apart
+    from chainrule.neural.tree_language_model import take_apart
 
     return take_apart(model)
 
 
 def _put_together_tree(settings: Json, arrays: Arrays, vocabulary_size: int) -> TreeModel:
-    from chainrule.neural.tree_saving import put_together
+    from chainrule.neural.tree_language_model import put_together
 
     return put_together(settings, arrays, vocabulary_size)
 
@@ -179,14 +177,14 @@ def classifier_family(families: Mapping[str, Family]) -> Family:
     """The family of classifiers that rest on models of these families."""
 
     def take_apart(model: Classifier | ScratchClassifier) -> tuple[Json, Arrays]:
-        from chainrule.neural import classifier_saving
+        from chainrule.neural.classification import build as classifier_saving
 
         return classifier_saving.take_apart(model, lambda config: name_of_family(config, families))
 
     def put_together(
         settings: Json, arrays: Arrays, vocabulary_size: int
     ) -> Classifier | ScratchClassifier | BoxDetector:
-        from chainrule.neural import classifier_saving
+        from chainrule.neural.classification import build as classifier_saving
 
         bases = {name: family.config for name, family in families.items() if family.embeds}
         return classifier_saving.put_together(settings, arrays, vocabulary_size, bases)

@@ -1,4 +1,11 @@
-"""A neural network as a `LanguageModel`.
+"""A network as a LanguageModel, with what its layers would predict.
+
+What each layer of a network would predict: its hidden state, read by the network's own output.
+
+The logit lens (nostalgebraist 2020): a Transformer's layers each add to one residual stream, so that the final norm and
+output can read it after any of them.
+
+A neural network as a `LanguageModel`.
 
 The input of a text begins with </s>, as between the documents of a stream. The setting `memory` decides what the
 network remembers after the end of a document: a stream's memory continues, a document's begins anew.
@@ -16,12 +23,20 @@ from torch import Tensor
 from chainrule.base.arguments import as_tokens, check_prefixes, check_tokens
 from chainrule.base.distributions import NAN_MESSAGE, NOTHING_TO_DRAW_MESSAGE, check_draw, check_log_probs
 from chainrule.errors import ModelFormatError, SettingError
-from chainrule.neural import encoder_states
-from chainrule.neural.layer_guesses import layer_log_probs
-from chainrule.neural.quantising import is_quantised
-from chainrule.neural.scoring_batches import WARM_UP, padded, stride, window_start
-from chainrule.neural.text_scores import documents_of, position_tops, score_rows, top_tokens
-from chainrule.neural.vectors import static_vectors, token_vectors
+from chainrule.neural.embedding import static_vectors, token_vectors
+from chainrule.neural.encoders.transformer import Transformer
+from chainrule.neural.layers import state as encoder_states
+from chainrule.neural.quantization import is_quantised
+from chainrule.neural.scoring import (
+    WARM_UP,
+    documents_of,
+    padded,
+    position_tops,
+    score_rows,
+    stride,
+    top_tokens,
+    window_start,
+)
 from chainrule.protocol import BEGIN, END
 
 if TYPE_CHECKING:
@@ -34,6 +49,27 @@ if TYPE_CHECKING:
     from chainrule.protocol import TextVectors
 
     Tokens = Int32[ndarray, " tokens"]
+
+
+@torch.inference_mode()
+def layer_log_probs(network: Network, inputs: Int32[ndarray, " read"]) -> dict[int, Float32[ndarray, " V"]]:
+    """The next-token distribution after what is read, in nats, by the number of the layer, from 1.
+
+    Those of the last layer are the network's. Layers narrower or wider than the output's input are left out.
+    inputs: as the network reads them, </s> before the text.
+    """
+    encoder, output = network.encoder, network.output
+    final_norm = encoder.norm if isinstance(encoder, Transformer) else None
+    x = network.embed(torch.from_numpy(inputs.astype(np.int64))[None].to(network.device))
+    hidden = [states[0, -1] for states in encoder.hidden_layers(x)]
+    guesses = {}
+    for layer, state in enumerate(hidden, 1):
+        if state.shape[-1] != encoder.width:
+            continue
+        if final_norm is not None and layer < len(hidden):  # the last one is normalised already
+            state = final_norm(state)
+        guesses[layer] = output.log_probs(state).cpu().numpy()
+    return guesses
 
 
 @dataclass

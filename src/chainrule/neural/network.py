@@ -1,12 +1,17 @@
-"""A neural language model as a module: softmax(U f(w_1 .. w_i-1)), with an embedding before the context encoder f.
+"""Embedding, encoder and output as one module; the boundaries of documents.
+
+A neural language model as a module: softmax(U f(w_1 .. w_i-1)), with an embedding before the context encoder f.
 
 Its input begins with </s>, so that a text begins as every document of a stream does. Legend: B batch, T time, D width.
+
+The input of a network for a single text: </s> before it and, if the network reads what follows a text, after it.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, cast
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -14,15 +19,16 @@ from chainrule.neural.sentence_pairs import with_types
 from chainrule.protocol import BEGIN, END
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from jaxtyping import Bool, Float, Int64
+    from jaxtyping import Bool, Float, Int32, Int64
+    from numpy import ndarray
 
     from chainrule.neural.config import NetworkConfig
     from chainrule.neural.config.network import Memory
-    from chainrule.neural.encoder_states import State
-    from chainrule.neural.layers import Embedding
-    from chainrule.neural.output import AdaptiveSoftmax, FullSoftmax, NoOutput, SampledSoftmax
+    from chainrule.neural.layers.basic import Embedding
+    from chainrule.neural.layers.output import AdaptiveSoftmax, FullSoftmax, NoOutput, SampledSoftmax
+    from chainrule.neural.layers.state import State
     from chainrule.neural.sentence_pairs import NextSentence
 
 
@@ -148,3 +154,32 @@ class Network(nn.Module):
 def _is_table(name: str) -> bool:
     """Whether a two-dimensional parameter is a table, of vectors by position or segment or of biases by distance."""
     return name.startswith(("places.", "bias.", "segments"))
+
+
+def framed(sequence: Int32[ndarray, " tokens"], network: Network) -> Int64[ndarray, " inputs"]:
+    """The text with its </s>; the final one begins the next document, so networks of single documents never read it.
+
+    A network that has a token of its own for the end of what it reads (BERT's [SEP]) reads that.
+    """
+    return np.concatenate([[END], sequence, _after_text(network)]).astype(np.int64)
+
+
+def _after_text(network: Network) -> list[int]:
+    if not network.encoder.is_bidirectional:
+        return []
+    if network.config.closed_by is not None:
+        return [network.config.closed_by]
+    return [END] if network.memory == "stream" else []
+
+
+def padding_starts(
+    lengths: Sequence[int], device: torch.device | None = None, *, width: int = 0
+) -> Bool[Tensor, "B T"] | None:
+    """True where the padding of a row begins, as a document of its own; None if there is no padding.
+
+    width: the length to pad rows to, if none is longer.
+    """
+    width = max(width, *lengths)
+    if min(lengths) == width:
+        return None
+    return torch.arange(width, device=device) == torch.tensor(lengths, device=device)[:, None]

@@ -1,11 +1,23 @@
-"""Takes neural models apart for a model folder, into settings and named arrays, and puts them together again.
+"""State and from_state of networks, packed or not; pickled weights.
+
+The engine of a network: a language model, one that sees both sides, or a text encoder, as its settings say.
+
+Takes neural models apart for a model folder, into settings and named arrays, and puts them together again.
 
 Nothing is unpickled. Names, shapes and types of arrays are checked against the settings before any is used. The names
 are those of attributes of modules: renaming an attribute that holds weights would break every saved model.
+
+Engines of networks with their matrices in eight bits, where there are any that may be, and back.
+
+Weights in a pickle, as torch.save writes them; for files whose maker is trusted, since a pickle can run code.
+
+torch reads tensors only, and nothing that names a function of any other module.
 """
 
 from __future__ import annotations
 
+import pickle
+import re
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -17,28 +29,40 @@ from torch.overrides import TorchFunctionMode
 from chainrule.base.bfloat16 import BFLOAT16, widened
 from chainrule.base.options import config_from_json
 from chainrule.errors import ModelFormatError, SettingError
-from chainrule.neural.build_network import build
-from chainrule.neural.conditional import build_conditional
-from chainrule.neural.conditional_model import ConditionalModel
-from chainrule.neural.config import settings_of
-from chainrule.neural.config.conditional import ConditionalConfig
-from chainrule.neural.int8_weights import ALIGNMENT, packed_shape
-from chainrule.neural.model_of_network import engine_of
-from chainrule.neural.quantising import packable
-from chainrule.neural.threads import use_threads
+from chainrule.neural.bidirectional_model import TwoSidedModel
+from chainrule.neural.build import build
+from chainrule.neural.config import TWO_SIDED, TextEncoderConfig, settings_of
+from chainrule.neural.config.seq2seq import ConditionalConfig
+from chainrule.neural.device import use_threads
+from chainrule.neural.embedding import TextEncoder
+from chainrule.neural.language_model import NeuralModel
+from chainrule.neural.layers.matrix_products import ALIGNMENT, packed_shape
+from chainrule.neural.quantization import is_quantised, packable, packed_arrays, unpacked_arrays
+from chainrule.neural.seq2seq.model import ConditionalModel
+from chainrule.neural.seq2seq.network import build_conditional
 from chainrule.protocol import BEGIN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from numpy import ndarray
 
+    from chainrule.base.progress import Progress
     from chainrule.neural.config import NetworkConfig
-    from chainrule.neural.model_of_network import Engine
     from chainrule.neural.network import Network
 
+    Engine = NeuralModel | TwoSidedModel | TextEncoder
     Json = dict[str, Any]
     Arrays = dict[str, ndarray]
+
+
+def engine_of(network: Network) -> Engine:
+    """A network with the interface of what it can do."""
+    if isinstance(network.config, tuple(TWO_SIDED.values())):
+        return TwoSidedModel(network)
+    return TextEncoder(network) if isinstance(network.config, TextEncoderConfig) else NeuralModel(network)
+
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -219,3 +243,58 @@ def _check_ranks(network: nn.Module) -> None:
                 raise ModelFormatError(
                     f"the array {name!r} does not hold each rank once, with <s> first; the file is damaged"
                 )
+
+
+def compact(engine: Engine, progress: Progress) -> Engine:
+    """The same network, quantised. Raises SettingError where it has no matrices that may be."""
+    settings, arrays = take_apart(engine)
+    packed = packed_arrays(engine.network, arrays, progress)
+    return put_together(settings, packed, engine.vocabulary_size, type(engine.network.config))
+
+
+def unpack(engine: Engine, progress: Progress) -> Engine:
+    """The same network in float32, rounded as it was."""
+    settings, arrays = take_apart(engine)
+    unpacked = unpacked_arrays(engine.network, arrays)
+    return put_together(settings, unpacked, engine.vocabulary_size, type(engine.network.config))
+
+
+def is_compact(engine: Engine) -> bool:
+    """Whether any matrix is quantised."""
+    return is_quantised(engine.network)
+
+
+_SAFE_SINCE = (2, 10)  # older ones could be made to run code even so: CVE-2025-32434, CVE-2026-24747
+
+
+def open_pickle(path: Path) -> dict[str, ndarray]:
+    """The tensors of a file by name. Raises ModelFormatError; SettingError where torch is too old to be safe."""
+    if tuple(int(part) for part in torch.__version__.split(".")[:2]) < _SAFE_SINCE:
+        raise SettingError(
+            f"{path}: is a pickle, and torch {torch.__version__} can be made to run code by one (CVE-2026-24747); "
+            f"install torch {'.'.join(map(str, _SAFE_SINCE))} or later"
+        )
+    try:
+        weights = torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        raise ModelFormatError(
+            f"{path}: is damaged, or holds more than tensors{_unsupported(error)}; nothing of it was opened"
+        ) from error
+    except (RuntimeError, EOFError, OSError, ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
+        raise ModelFormatError(f"{path}: is no pickle of torch, or damaged: {_first_line(error)}") from error
+    if not isinstance(weights, dict):
+        raise ModelFormatError(f"{path}: holds a {type(weights).__name__}; expected tensors by their names")
+    for name, tensor in weights.items():
+        if not isinstance(name, str) or not isinstance(tensor, torch.Tensor) or tensor.layout != torch.strided:
+            raise ModelFormatError(f"{path}: {name!r} is a {type(tensor).__name__}; expected tensors by their names")
+    return {name: array_of(tensor.detach()) for name, tensor in weights.items()}
+
+
+def _unsupported(error: Exception) -> str:
+    """What a pickle holds besides tensors, where torch names it; its advice to open the pickle anyway is left out."""
+    named = re.search(r"Unsupported global: GLOBAL (\w[\w.]*)", str(error))
+    return f", such as {named[1]}" if named else ""
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0][:200]

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from chainrule.neural.layers import initialise
-from chainrule.neural.products import linear
+from chainrule.neural.layers.basic import initialise
+from chainrule.neural.layers.matrix_products import linear
 from chainrule.protocol import END
 
 if TYPE_CHECKING:

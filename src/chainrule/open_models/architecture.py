@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.neural.config import NetworkConfig
-    from chainrule.neural.config.conditional import ConditionalConfig
+    from chainrule.neural.config.seq2seq import ConditionalConfig
 
     Json = dict[str, Any]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import ModelFormatError
 from chainrule.neural.config import settings_of
-from chainrule.neural.config.conditional import ConditionalConfig
+from chainrule.neural.config.seq2seq import ConditionalConfig
 from chainrule.open_models.architectures import ARCHITECTURES
 from chainrule.open_models.importing import architecture_of, record_of
 from chainrule.open_models.pair_tokenizers import open_sides

@@ -13,8 +13,8 @@ import numpy as np
 
 from chainrule.base.files import read_file
 from chainrule.errors import ModelFormatError
-from chainrule.neural.config.labelling import labelling_settings
-from chainrule.neural.config.pictures import RESNET_BLOCKS, EfficientNetLabelling, ResNetLabelling
+from chainrule.neural.config.classifiers import labelling_settings
+from chainrule.neural.config.vision import RESNET_BLOCKS, EfficientNetLabelling, ResNetLabelling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy import ndarray
 
-    from chainrule.neural.config.pictures import PictureLabelling
+    from chainrule.neural.config.vision import PictureLabelling
 
     Arrays = dict[str, ndarray]
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from chainrule.neural.config import NetworkConfig
-    from chainrule.neural.config.conditional import ConditionalConfig
+    from chainrule.neural.config.seq2seq import ConditionalConfig
     from chainrule.open_models.architecture import Architecture
 
     Json = dict[str, Any]

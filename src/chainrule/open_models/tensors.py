@@ -9,7 +9,7 @@ import numpy as np
 
 from chainrule.base.bfloat16 import has_nan, widened
 from chainrule.errors import ModelFormatError
-from chainrule.neural.config.conditional import ConditionalConfig
+from chainrule.neural.config.seq2seq import ConditionalConfig
 from chainrule.open_models.vocabulary import rows_by_ours
 from chainrule.storage.config_json import CONFIG
 

@@ -12,12 +12,12 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
-from chainrule.neural.conditional_model import Bound
-from chainrule.neural.discriminator import Discriminator, rewards, sentence_rows
+from chainrule.neural.seq2seq.model import Bound
 from chainrule.protocol import END
 from chainrule.training.defaults import conditional_recipe
 from chainrule.training.job import TrainingJob
 from chainrule.training.objective import CarriesNothing, ValidationResult
+from chainrule.training.objectives.adversarial import Discriminator, rewards, sentence_rows
 from chainrule.training.pairs import GivenSource
 from chainrule.training.scheduled_sampling import own_guesses
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from jaxtyping import Bool, Int64
 
-    from chainrule.neural.conditional import ConditionalNetwork
+    from chainrule.neural.seq2seq.network import ConditionalNetwork
     from chainrule.training.config import TrainingConfig
     from chainrule.training.job import Setup
     from chainrule.training.pairs import TokenPairs

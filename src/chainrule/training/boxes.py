@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import torch
 
-from chainrule.neural.labelling.boxes import detection_loss, proposals
-from chainrule.neural.source_vectors import grid_of
+from chainrule.neural.seq2seq.visual_sources import grid_of
+from chainrule.neural.vision.detector import detection_loss, proposals
 from chainrule.training.objective import CarriesNothing, ValidationResult
 from chainrule.training.sorted_batches import SharedBatches
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from chainrule.neural.labelling.boxes import BoxDetector
+    from chainrule.neural.vision.detector import BoxDetector
     from chainrule.training.job import Setup
     from chainrule.training.labels import Example, LabelData
 

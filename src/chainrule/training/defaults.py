@@ -11,7 +11,7 @@ from chainrule.training.config import BUDGETS, DEFAULT_MINUTES
 
 if TYPE_CHECKING:
     from chainrule.neural.config import NetworkConfig
-    from chainrule.neural.config.conditional import ConditionalConfig
+    from chainrule.neural.config.seq2seq import ConditionalConfig
     from chainrule.training.config import TrainingConfig
 
 T = TypeVar("T")

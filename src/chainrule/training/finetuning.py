@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 
 from chainrule.errors import SettingError
-from chainrule.neural.build_network import build
-from chainrule.neural.classifier import Classifier, layer_widths
+from chainrule.neural.build import build
+from chainrule.neural.classification.classifier import Classifier, layer_widths
 from chainrule.neural.config import settings_of as network_settings
-from chainrule.neural.quantising import check_trainable
+from chainrule.neural.quantization import check_trainable
 from chainrule.training.label_learning import Learner, learn_labels
 from chainrule.training.labels import split
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from chainrule.errors import SettingError
-from chainrule.neural.config.labelling import labelling_settings
-from chainrule.neural.labelling.boxes import BoxDetector
-from chainrule.neural.labelling.build import build_classifier
+from chainrule.neural.classification.build import build_classifier
+from chainrule.neural.config.classifiers import labelling_settings
+from chainrule.neural.vision.detector import BoxDetector
 from chainrule.protocol import UNKNOWN
 from chainrule.training.boxes import BoxObjective
 from chainrule.training.initial_vectors import coverage_of, set_rows
@@ -19,8 +19,8 @@ from chainrule.training.labels import LabelObjective
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from chainrule.neural.config.labelling_base import LabellingConfig
-    from chainrule.neural.labelling.classifier import ScratchClassifier
+    from chainrule.neural.classification.classifier import ScratchClassifier
+    from chainrule.neural.config.network import LabellingConfig
     from chainrule.training.label_config import LabelTraining
     from chainrule.training.labels import LabelData
     from chainrule.training.options import InitialVectors, TrainingRun

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812
 
-from chainrule.neural.scoring_batches import batched
+from chainrule.neural.scoring import batched
 from chainrule.training.objective import CarriesNothing, ValidationResult
 from chainrule.training.sorted_batches import SharedBatches
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
     from torch import Tensor, nn
 
-    from chainrule.neural.labelling.boxes import BoxRows
+    from chainrule.neural.vision.detector import BoxRows
     from chainrule.training.job import Setup
 
 _MAX_PADDED_SIZE = 1 << 14  # of the inputs that the network reads at once, padding included

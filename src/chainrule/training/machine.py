@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from chainrule.errors import SettingError
-from chainrule.neural.capabilities import bfloat16_notes, has_quick_bfloat16, layers_in_float32, product_speed
-from chainrule.neural.threads import use_threads
+from chainrule.neural.device import bfloat16_notes, has_quick_bfloat16, layers_in_float32, product_speed, use_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import numpy as np
 import torch
 
-from chainrule.neural.config.two_sided import Masking, TwoSidedConfig
+from chainrule.neural.config.bidirectional import Masking, TwoSidedConfig
 from chainrule.protocol import BEGIN, END
 from chainrule.training.batches import Windows, blocks
 from chainrule.training.defaults import row_length
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from chainrule.neural.config import NetworkConfig
-    from chainrule.neural.encoders.directions import SeparateDirections
+    from chainrule.neural.encoders.bidirectional import SeparateDirections
     from chainrule.neural.network import Network
     from chainrule.training.job import Setup, TrainingJob
     from chainrule.training.stream_options import StreamOptions

@@ -9,7 +9,7 @@ import torch
 
 from chainrule.errors import SettingError
 from chainrule.neural.config import RecurrentConfig
-from chainrule.neural.encoder_states import detach
+from chainrule.neural.layers.state import detach
 from chainrule.training.batches import Lanes, Windows
 from chainrule.training.carried_states import in_float32, join_rows, leaves, split_rows, with_rows_of
 from chainrule.training.defaults import row_length

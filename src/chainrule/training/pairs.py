@@ -12,13 +12,12 @@ import numpy as np
 import torch
 
 from chainrule.errors import SettingError, TextError
-from chainrule.neural.conditional import ConditionalNetwork, build_conditional
-from chainrule.neural.conditional_model import Bound
 from chainrule.neural.config import settings_of
-from chainrule.neural.encoded_source import WeightLists
-from chainrule.neural.scoring_batches import padded, rounded_up
-from chainrule.neural.source_batches import batch_sources, source_length
-from chainrule.neural.source_vectors import VectorInput
+from chainrule.neural.layers.cross_attention import WeightLists
+from chainrule.neural.scoring import padded, rounded_up
+from chainrule.neural.seq2seq.model import Bound, batch_sources, source_length
+from chainrule.neural.seq2seq.network import ConditionalNetwork, build_conditional
+from chainrule.neural.seq2seq.visual_sources import VectorInput
 from chainrule.protocol import END
 from chainrule.training.defaults import conditional_recipe, with_pair_defaults
 from chainrule.training.initial_vectors import set_rows
@@ -34,8 +33,8 @@ if TYPE_CHECKING:
     from numpy import ndarray
     from torch import Tensor
 
-    from chainrule.neural.config.conditional import ConditionalConfig
-    from chainrule.neural.labelling.pictures import PictureBody
+    from chainrule.neural.config.seq2seq import ConditionalConfig
+    from chainrule.neural.vision.body import PictureBody
     from chainrule.training.config import TrainingConfig
     from chainrule.training.job import Setup
     from chainrule.training.options import InitialVectors

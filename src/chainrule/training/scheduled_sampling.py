@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from chainrule.neural.encoder_states import detach
+from chainrule.neural.layers.state import detach
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from torch import Tensor
 
-    from chainrule.neural.output import Output
+    from chainrule.neural.layers.output import Output
 
     Forward = Callable[[Tensor, Any], tuple[Tensor, Any]]  # tokens (B, T), state -> hidden states, next state
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from chainrule.errors import TextError
-from chainrule.neural.scoring_batches import padded, rounded_up
+from chainrule.neural.scoring import padded, rounded_up
 from chainrule.neural.sentence_pairs import MARKERS, pair_tokens
 from chainrule.protocol import END
 

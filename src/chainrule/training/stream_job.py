@@ -9,11 +9,11 @@ import numpy as np
 import torch
 
 from chainrule.errors import TextError
-from chainrule.neural.build_network import build
+from chainrule.neural.build import build
 from chainrule.neural.config import TWO_SIDED, MaskedConfig, TransformerConfig
 from chainrule.neural.config import settings_of as network_settings
 from chainrule.neural.network import Network
-from chainrule.neural.quantising import check_trainable
+from chainrule.neural.quantization import check_trainable
 from chainrule.protocol import END
 from chainrule.training.batches import check_long_enough
 from chainrule.training.defaults import recipe_for, row_length, with_stream_defaults

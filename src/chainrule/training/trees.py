@@ -10,8 +10,8 @@ import torch
 
 from chainrule.errors import SettingError, TextError
 from chainrule.neural.config.network import settings_of
-from chainrule.neural.scoring_batches import batched
-from chainrule.neural.tree_network import TreeNetwork
+from chainrule.neural.scoring import batched
+from chainrule.neural.tree_language_model import TreeNetwork
 from chainrule.protocol import END
 from chainrule.structures.linearized import Brackets, check_is_tree, tree_steps
 from chainrule.text.tokenization.tokenizer import documents_of
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
     from torch import Tensor
 
-    from chainrule.neural.config.tree import TreeConfig
+    from chainrule.neural.config.language_models import TreeConfig
     from chainrule.structures.linearized import TreeSteps
     from chainrule.training.heldout_text import Validation
     from chainrule.training.job import Setup

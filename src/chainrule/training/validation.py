@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from chainrule.neural.encoder_states import detach
+from chainrule.neural.layers.state import detach
 from chainrule.training.batches import blocks, lanes
 from chainrule.training.objective import ValidationResult
 

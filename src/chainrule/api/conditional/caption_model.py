@@ -27,7 +27,7 @@ from chainrule.decoding.search_tree import with_greedy
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.evaluation.text_scores import measure_captions
 from chainrule.neural.config import settings_of
-from chainrule.neural.config.labelling import labelling_settings
+from chainrule.neural.config.classifiers import labelling_settings
 from chainrule.pictures.captions import CaptionedPicture, check_captions
 from chainrule.pictures.picture import as_picture, framed
 from chainrule.report.model_card import model_card
@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from chainrule.decoding.beam import Hypothesis
     from chainrule.decoding.beam_config import BeamConfig
     from chainrule.decoding.constraints import Constraints
-    from chainrule.neural.conditional_model import ConditionalModel
-    from chainrule.neural.config.pictures import PictureLabelling
+    from chainrule.neural.config.vision import PictureLabelling
+    from chainrule.neural.seq2seq.model import ConditionalModel
     from chainrule.text.tokenization.tokenizer import Tokenizer
 
 FAMILY = "caption"
@@ -123,7 +123,7 @@ class CaptionModel:
         """Attention to the vectors of a source, on the rows and columns of the picture."""
         if self.regions is None:
             return weights.reshape(len(weights), *self.grid)
-        from chainrule.neural.region_vectors import boxes_of, spread_on_picture
+        from chainrule.neural.seq2seq.visual_sources import boxes_of, spread_on_picture
 
         return spread_on_picture(weights, boxes_of(source), *self.grid)
 
@@ -293,8 +293,8 @@ class CaptionModel:
 
     def _encoded(self, sources: list[Any], progress: Progress) -> list[Any]:
         """Sources as vectors, so that the encoder reads each picture once."""
-        from chainrule.neural.captioner_saving import attached_body
-        from chainrule.neural.source_vectors import check_vectors, vectors_of_pictures
+        from chainrule.neural.seq2seq.captioner import attached_body
+        from chainrule.neural.seq2seq.visual_sources import check_vectors, vectors_of_pictures
 
         body = attached_body(self.model)
         check_vectors(sources, self.model.network.config, body)
@@ -355,7 +355,7 @@ def captions_pictures(path: Path) -> bool:
 def load_captioner(path: str | os.PathLike[str], *, progress: ProgressOption = None) -> CaptionModel:
     """Opens the folder of a model that captions pictures. Raises ModelFormatError."""
     from chainrule.api.conditional.save_regions import REGION_ARRAYS, check_regions_suit, put_together_regions
-    from chainrule.neural.captioner_saving import put_together_captioner
+    from chainrule.neural.seq2seq.captioner import put_together_captioner
 
     path = Path(path)
     entry, arrays, texts, _ = open_model(path)

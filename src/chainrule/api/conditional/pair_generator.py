@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from chainrule.decoding.batch import Ending
     from chainrule.decoding.constraints import Constraints
     from chainrule.decoding.sampling_config import SamplingConfig
-    from chainrule.neural.conditional_model import ConditionalModel
+    from chainrule.neural.seq2seq.model import ConditionalModel
     from chainrule.text.tokenization.tokenizer import Tokenizer
 
     Tokens = Int32[ndarray, " T"]

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from chainrule.base.progress import Progress
     from chainrule.decoding.beam_config import BeamConfig
     from chainrule.decoding.limits import Limits
-    from chainrule.neural.conditional_model import ConditionalModel
+    from chainrule.neural.seq2seq.model import ConditionalModel
     from chainrule.storage.hugging_face import Checkpoint
     from chainrule.text.parallel import Pairs
     from chainrule.text.tokenization.tokenizer import Tokenizer

@@ -14,8 +14,8 @@ from chainrule.api.models.classifier_model import ClassifierModel
 from chainrule.base.files import open_regular, replace_file
 from chainrule.base.memory import check_fits
 from chainrule.errors import ModelFormatError, SettingError, TextError
-from chainrule.neural.config.labelling import LABELLING, labelling_name, labelling_settings
-from chainrule.neural.config.pictures import PictureLabelling
+from chainrule.neural.config.classifiers import LABELLING, labelling_name, labelling_settings
+from chainrule.neural.config.vision import PictureLabelling
 from chainrule.pictures.picture import framed
 from chainrule.storage.model_folder import saved_family
 from chainrule.storage.safetensors import open_tensors, write_tensors
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.base.progress import Progress
-    from chainrule.neural.labelling.boxes import BoxDetector
-    from chainrule.neural.labelling.pictures import PictureBody
+    from chainrule.neural.vision.body import PictureBody
+    from chainrule.neural.vision.detector import BoxDetector
     from chainrule.pictures.picture import Frame, Picture
 
 NETWORKS = tuple(name for name, kind in LABELLING.items() if issubclass(kind, PictureLabelling))
@@ -52,8 +52,8 @@ class PictureEncoder:
 
     def grid(self) -> tuple[int, int, int]:
         """Rows and columns of the places, and the numbers in a vector."""
-        from chainrule.neural.captioner_saving import new_body
-        from chainrule.neural.source_vectors import grid_of
+        from chainrule.neural.seq2seq.captioner import new_body
+        from chainrule.neural.seq2seq.visual_sources import grid_of
 
         if self.vectors is not None:
             return tuple(self.vectors.shape[1:])
@@ -72,7 +72,7 @@ class PictureEncoder:
 
     def digest(self) -> str | None:
         """The SHA-256 of settings and weights, or of the vectors; None where there are no weights yet."""
-        from chainrule.neural.captioner_saving import body_digest
+        from chainrule.neural.seq2seq.captioner import body_digest
 
         if self.vectors is not None:
             return hashlib.sha256(np.ascontiguousarray(self.vectors).data).hexdigest()
@@ -104,7 +104,7 @@ def open_encoder(
 
 def _resized(config: PictureLabelling, body: PictureBody, size: tuple[int, ...]) -> dict[str, Any]:
     """The settings and a copy of a network for pictures of another size. Raises SettingError."""
-    from chainrule.neural.source_vectors import body_for_size
+    from chainrule.neural.seq2seq.visual_sources import body_for_size
 
     larger = replace(config, size=size)
     return {"config": larger, "body": body_for_size(body, larger)}
@@ -150,7 +150,7 @@ def encode_pictures(
     cache: a file that keeps them (.safetensors): what it has is not computed again, and what it lacks is added. Raises
     SettingError where it is of another encoder; ModelFormatError, OutputError, EstimationError.
     """
-    from chainrule.neural.source_vectors import vectors_of_pictures
+    from chainrule.neural.seq2seq.visual_sources import vectors_of_pictures
 
     assert encoder.body is not None
     body, (rows, columns, width) = encoder.body.eval(), encoder.grid()
@@ -170,7 +170,7 @@ def encode_pictures(
 
 def _of_classifier(model: ClassifierModel, name: str) -> PictureEncoder:
     """Raises SettingError."""
-    from chainrule.neural.captioner_saving import body_of
+    from chainrule.neural.seq2seq.captioner import body_of
 
     classifier: Any = model.classifier
     body, detector = body_of(classifier), classifier if classifier.unit == "box" else None

@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from jaxtyping import Float32, UInt8
     from numpy import ndarray
 
-    from chainrule.neural.conditional_model import ConditionalModel
-    from chainrule.neural.config.pictures import PictureLabelling
-    from chainrule.neural.labelling.boxes import BoxDetector
-    from chainrule.neural.labelling.pictures import PictureBody
+    from chainrule.neural.config.vision import PictureLabelling
+    from chainrule.neural.seq2seq.model import ConditionalModel
+    from chainrule.neural.vision.body import PictureBody
+    from chainrule.neural.vision.detector import BoxDetector
     from chainrule.pictures.boxes import Detection
     from chainrule.pictures.picture import Picture
     from chainrule.text.tokenization.tokenizer import Tokenizer
@@ -92,7 +92,7 @@ class RegionReader:
 
         pictures: paths, pixels or `Picture`s; or `CaptionedPicture`s, whose boxes are the regions if these are given.
         """
-        from chainrule.neural.region_vectors import region_cells, region_rows
+        from chainrule.neural.seq2seq.visual_sources import region_cells, region_rows
 
         sources = []
         for first in range(0, len(pictures), _TOGETHER):
@@ -108,7 +108,7 @@ class RegionReader:
 
     def regions(self, picture: Any) -> list[Region]:
         """The regions of a picture, in order, with their phrases, if they have any. Raises SettingError, TextError."""
-        from chainrule.neural.region_vectors import region_cells
+        from chainrule.neural.seq2seq.visual_sources import region_cells
 
         framed_picture = self._framed(picture)
         [boxes] = self._boxes([framed_picture])
@@ -123,7 +123,7 @@ class RegionReader:
 
     def cells(self, picture: CaptionedPicture) -> list[Float32[ndarray, "k*k F+4"]]:
         """The vectors of the cells of each box given with a picture: what a phrase is written from."""
-        from chainrule.neural.region_vectors import as_shares, region_cells
+        from chainrule.neural.seq2seq.visual_sources import as_shares, region_cells
 
         pixels, boxes = self._framed(picture, needs_boxes=True)
         assert boxes is not None
@@ -152,7 +152,7 @@ class RegionReader:
         self, several: Sequence[tuple[UInt8[ndarray, "H W C"], BoxLabels | None]]
     ) -> list[Float32[ndarray, "R 4"]]:
         """The whole picture and the boxes in it, in reading order, as shares of it."""
-        from chainrule.neural.region_vectors import as_shares
+        from chainrule.neural.seq2seq.visual_sources import as_shares
 
         if self.detector is None:
             boxes = [own.boxes for _, own in several if own is not None]
@@ -169,7 +169,7 @@ class RegionReader:
         """
         if self.phrases is None:
             return None
-        from chainrule.neural.conditional_model import hidden_states
+        from chainrule.neural.seq2seq.model import hidden_states
 
         regions = [own for several in cells for own in several]
         states = iter(hidden_states(self.phrases, regions, self._phrases(regions)))

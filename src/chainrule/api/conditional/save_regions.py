@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 from chainrule.api.conditional.regions import RegionReader
 from chainrule.errors import ModelFormatError
 from chainrule.neural.config import settings_of
-from chainrule.neural.config.labelling import labelling_settings
+from chainrule.neural.config.classifiers import labelling_settings
 
 if TYPE_CHECKING:
     from numpy import ndarray
 
-    from chainrule.neural.config.conditional import ConditionalConfig
+    from chainrule.neural.config.seq2seq import ConditionalConfig
     from chainrule.text.tokenization.tokenizer import Tokenizer
 
     Arrays = dict[str, ndarray]
@@ -43,8 +43,8 @@ def take_apart_regions(reader: RegionReader) -> tuple[dict[str, Any], Arrays]:
 
 def put_together_regions(settings: object, arrays: Arrays, tokenizer: Tokenizer) -> RegionReader:
     """The reader of regions of settings and arrays. Raises ModelFormatError."""
-    from chainrule.neural.captioner_saving import filled_body, picture_config, put_together_captioner
-    from chainrule.neural.classifier_saving import put_together
+    from chainrule.neural.classification.build import put_together
+    from chainrule.neural.seq2seq.captioner import filled_body, picture_config, put_together_captioner
 
     if not isinstance(settings, dict):
         raise ModelFormatError(f"the settings of regions are {settings!r}; expected an object")
@@ -67,8 +67,8 @@ def put_together_regions(settings: object, arrays: Arrays, tokenizer: Tokenizer)
 
 def check_regions_suit(reader: RegionReader, config: ConditionalConfig) -> None:
     """Raises ModelFormatError where a network does not read the vectors that a reader of regions gives."""
-    from chainrule.neural.captioner_saving import places_of
-    from chainrule.neural.region_vectors import SIDES
+    from chainrule.neural.seq2seq.captioner import places_of
+    from chainrule.neural.seq2seq.visual_sources import SIDES
 
     *_, width = places_of(reader.encoder)
     needs = [("network", config, (reader.width(width), reader.phrase_width, ()))]

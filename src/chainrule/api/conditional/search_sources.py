@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from chainrule.decoding.beam import Hypothesis
     from chainrule.decoding.beam_config import BeamConfig
     from chainrule.decoding.constraints import Constraints
-    from chainrule.neural.conditional_model import ConditionalModel
+    from chainrule.neural.seq2seq.model import ConditionalModel
 
 BATCH = 64  # sources that are searched for at once
 _PREFIX = np.empty(0, np.int32)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from jaxtyping import Int32
     from numpy import ndarray
 
-    from chainrule.neural.config.conditional import ConditionalConfig
+    from chainrule.neural.config.seq2seq import ConditionalConfig
     from chainrule.text.tokenization.tokenizer import Tokenizer
 
 Config = TypeVar("Config", bound="ConditionalConfig")

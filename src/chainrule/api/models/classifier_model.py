@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from chainrule.evaluation.boxes import BoxMeasurement
     from chainrule.evaluation.classification import Classification
     from chainrule.evaluation.ratings import RatingMeasurement
-    from chainrule.neural.classifier import Classifier
+    from chainrule.neural.classification.classifier import Classifier
     from chainrule.pictures.boxes import Detection
 
 

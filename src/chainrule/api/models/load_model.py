@@ -78,7 +78,7 @@ def open_checkpoint(path: Path, *, allow_pickle: bool) -> Checkpoint:
     """Opens a Hugging Face folder. Raises ModelFormatError, SettingError."""
     if not allow_pickle:
         return open_folder(path)
-    from chainrule.neural.pickled_weights import open_pickle
+    from chainrule.neural.saving import open_pickle
 
     return open_folder(path, open_pickle)
 
@@ -93,8 +93,8 @@ def _open(checkpoint: Checkpoint, progress: Progress) -> Model:
 
 def _open_pictures(path: Path, *, allow_pickle: bool) -> Model:
     """A network for pictures, from a file of tensors. Raises ModelFormatError, SettingError."""
-    from chainrule.neural.classifier_saving import array_names
-    from chainrule.neural.pickled_weights import open_pickle
+    from chainrule.neural.classification.build import array_names
+    from chainrule.neural.saving import open_pickle
 
     if path.suffix in pictures.PICKLES and not allow_pickle:
         raise ModelFormatError(

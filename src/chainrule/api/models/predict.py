@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float32, Float64, Int32
     from numpy import ndarray
 
-    from chainrule.neural.two_sided_model import TwoSidedModel
+    from chainrule.neural.bidirectional_model import TwoSidedModel
     from chainrule.protocol import LanguageModel, Scorer
     from chainrule.text.tokenization.tokenizer import Tokenizer
 

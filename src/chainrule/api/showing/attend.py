@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Mapping, Sequence
 
-    from chainrule.neural.attention_maps import LayerWeights
+    from chainrule.neural.inspection import LayerWeights
 
 _DRAWN = {".html": attention_page, ".svg": attention_svg}
 
@@ -86,7 +86,7 @@ def check_target(path: Path, *, overwrite: bool) -> None:
 
 
 def _of_pair(model: TextPairModel, source: str, target: str | None) -> AttentionMaps:
-    from chainrule.neural.attention_maps import maps_of_pair
+    from chainrule.neural.inspection import maps_of_pair
 
     if target is None:
         written = model.write([source], progress=False)[0]
@@ -101,7 +101,7 @@ def _of_pair(model: TextPairModel, source: str, target: str | None) -> Attention
 
 
 def _of_text(model: Model, text: str) -> AttentionMaps:
-    from chainrule.neural.attention_maps import maps_of_text
+    from chainrule.neural.inspection import maps_of_text
 
     read, maps = maps_of_text(
         model.engine_that("continue", "fill", "embed"), model.tokenizer.encode_texts([text]).ids[:-1]

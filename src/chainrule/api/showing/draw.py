@@ -101,7 +101,7 @@ def draw_sizes(models: Sequence[str | os.PathLike[str]]) -> Drawing:
 
 
 def _positions(name: str, network: object) -> Figure:
-    from chainrule.neural.position_vectors import position_vectors
+    from chainrule.neural.layers.positions import position_vectors
 
     vectors = position_vectors(network)  # type: ignore[arg-type]
     return heat_map_with_line(

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.api.models.model import Model
-    from chainrule.neural.labelling.inside import Excitement
-    from chainrule.neural.labelling.receptive_fields import ReceptiveFields
+    from chainrule.neural.vision.inspection import Excitement, ReceptiveFields
 
     Pixels = UInt8[ndarray, "H W C"]
 
@@ -134,8 +133,7 @@ def inspect_pictures(
     default the first. units: shown of each layer, those that answer the picture most strongly. patches: of each unit,
     at most one of a picture. Raises SettingError, TextError.
     """
-    from chainrule.neural.labelling.inside import excitements, first_filters, layer_names, maps_of
-    from chainrule.neural.labelling.receptive_fields import ReceptiveFields
+    from chainrule.neural.vision.inspection import ReceptiveFields, excitements, first_filters, layer_names, maps_of
 
     network: Any = as_kind(model, ClassifierModel).classifier
     if network.reads != "picture":

@@ -87,7 +87,7 @@ def check_units(units: Sequence[int], width: int) -> None:
 
 def inspect_text(model: Model, text: str, *, units: int = 24, only: Sequence[int] = ()) -> TextInspection:
     """As `inspect`, of a text. units: shown of each layer, those whose hidden values vary most. only: these instead."""
-    from chainrule.neural.recurrent_gates import gates_of_text
+    from chainrule.neural.inspection import gates_of_text
 
     read, layers = gates_of_text(model.engine, model.tokenizer.encode_texts([text]).ids[:-1])
     shown = []

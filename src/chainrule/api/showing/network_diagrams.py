@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from chainrule.drawing.diagram import GAP, WIDTH, Box, Diagram
 from chainrule.neural.config import FeedforwardConfig, MaskedConfig, RecurrentConfig, TransformerConfig
-from chainrule.neural.config.conditional import ConditionalConfig
+from chainrule.neural.config.seq2seq import ConditionalConfig
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -20,7 +20,7 @@ from chainrule.api.training.train_judged import check_discriminator, train_judge
 from chainrule.api.training.train_phrases import check_phrases, check_regions, open_regions, train_phrases
 from chainrule.api.training_record import circumstances
 from chainrule.errors import SettingError, TextError
-from chainrule.neural.config.caption import CaptionConfig
+from chainrule.neural.config.seq2seq import CaptionConfig
 from chainrule.pictures.captions import CaptionedPicture, check_captions, digest_of_captions
 from chainrule.pictures.picture import framed
 from chainrule.protocol import UNKNOWN
@@ -82,8 +82,8 @@ def train_captions(
     good:  model = train_captions(chainrule.read_captions("train.jsonl"), encoder="resnet/", folder="captions/")
            model.save("captions/")
     """
-    from chainrule.neural.captioner_saving import attach_body, attached_body, new_body
-    from chainrule.neural.conditional_model import ConditionalModel
+    from chainrule.neural.seq2seq.captioner import attach_body, attached_body, new_body
+    from chainrule.neural.seq2seq.model import ConditionalModel
     from chainrule.training.pairs import pairs_job
     from chainrule.training.run import run_job
 

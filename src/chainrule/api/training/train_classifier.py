@@ -16,8 +16,8 @@ from chainrule.applications.boxes import BOX_UNIT
 from chainrule.applications.labelled_inputs import RATING_UNIT, digest_of_inputs, kind_of
 from chainrule.errors import SettingError
 from chainrule.evaluation.ratings import ratings_of, scale_of, shares_of
-from chainrule.neural.config.labelling import LABELLING, labelling_name
-from chainrule.neural.config.labelling_base import LabellingConfig
+from chainrule.neural.config.classifiers import LABELLING, labelling_name
+from chainrule.neural.config.network import LabellingConfig
 from chainrule.pictures.boxes import box_rows
 from chainrule.text.corpus.corpus import Lines
 from chainrule.text.labelled import classes_of, label_indices
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from chainrule.applications.labelled_inputs import InputKind
     from chainrule.base.progress import Progress
-    from chainrule.neural.config.pictures import PictureLabelling
+    from chainrule.neural.config.vision import PictureLabelling
     from chainrule.text.tokenization.config import TokenizerConfig
     from chainrule.text.tokenization.vocabulary import Markers
     from chainrule.text.vector_files import Vectors

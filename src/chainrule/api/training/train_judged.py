@@ -10,8 +10,8 @@ from chainrule.api.training.train_phrases import quarter
 from chainrule.errors import SettingError
 
 if TYPE_CHECKING:
-    from chainrule.neural.conditional import ConditionalNetwork
-    from chainrule.neural.config.caption import CaptionConfig
+    from chainrule.neural.config.seq2seq import CaptionConfig
+    from chainrule.neural.seq2seq.network import ConditionalNetwork
     from chainrule.training.config import TrainingConfig
     from chainrule.training.options import TrainingRun
     from chainrule.training.pairs import TokenPairs

@@ -15,7 +15,7 @@ from chainrule.api.tokenizers import tokenized
 from chainrule.api.training_record import circumstances
 from chainrule.api.vectors.token_vectors import check_fixed, initial_vectors
 from chainrule.errors import SettingError, TextError
-from chainrule.neural.config.conditional import ConditionalConfig
+from chainrule.neural.config.seq2seq import ConditionalConfig
 from chainrule.protocol import UNKNOWN
 from chainrule.text.parallel import BothSides, Pairs, Shortened, shorten
 from chainrule.text.tokenization.config import as_config
@@ -67,7 +67,7 @@ def train_pairs(
     good:  model = train_pairs(parallel("train.de", "train.en"), tokenizer="bpe", folder="mt/")
            model.save("mt/")
     """
-    from chainrule.neural.conditional_model import ConditionalModel
+    from chainrule.neural.seq2seq.model import ConditionalModel
     from chainrule.training.pairs import SideVectors, pairs_job
     from chainrule.training.run import run_job
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from chainrule.api.conditional.regions import RegionReader
 from chainrule.errors import SettingError, TextError
-from chainrule.neural.config.caption import CaptionConfig
+from chainrule.neural.config.seq2seq import CaptionConfig
 from chainrule.pictures.captions import digest_of_captions
 from chainrule.text.tokenization.tokenizer import documents_of
 
@@ -66,7 +66,7 @@ def check_phrases(pictures: Sequence[CaptionedPicture]) -> None:
 
 def open_regions(encoder: PictureEncoder, regions: Regions, tokenizer: Tokenizer) -> RegionReader:
     """What reads regions, as yet without phrases. `check_regions` has checked the encoder."""
-    from chainrule.neural.captioner_saving import without_pool
+    from chainrule.neural.seq2seq.captioner import without_pool
 
     assert encoder.config is not None
     assert encoder.body is not None
@@ -83,7 +83,7 @@ def train_phrases(
     run: TrainingRun,
 ) -> RegionReader:
     """The reader with what writes phrases, trained on the boxes given with pictures. Raises as `train_captions`."""
-    from chainrule.neural.conditional_model import ConditionalModel
+    from chainrule.neural.seq2seq.model import ConditionalModel
     from chainrule.training.pairs import TokenPairs, pairs_job
     from chainrule.training.run import run_job
 

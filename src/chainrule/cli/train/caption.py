@@ -20,9 +20,9 @@ from chainrule.cli.train.captioner_run import CaptionerRun, ReaderChoice, Region
 from chainrule.cli.train.flags import flags_of, flags_of_any, given_settings
 from chainrule.cli.train.neural import DEFAULT_TRAINING, Resume, TrainingFlags
 from chainrule.errors import SettingError
-from chainrule.neural.config.caption import CaptionConfig
-from chainrule.neural.config.labelling import LABELLING
-from chainrule.neural.config.pictures import PictureLabelling, ResNetLabelling, ViTLabelling
+from chainrule.neural.config.classifiers import LABELLING
+from chainrule.neural.config.seq2seq import CaptionConfig
+from chainrule.neural.config.vision import PictureLabelling, ResNetLabelling, ViTLabelling
 
 if TYPE_CHECKING:
     from chainrule.api.conditional.picture_encoder import EncoderLike

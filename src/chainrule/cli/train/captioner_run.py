@@ -15,7 +15,7 @@ from chainrule.cli.shared.screen import count_of, print_json, progress_bar
 from chainrule.cli.train.finished_run import continues_run, data_differences, report_finished_run
 from chainrule.cli.train.training_screen import TrainingScreen, note_untrained, validated_on
 from chainrule.neural.config import settings_of
-from chainrule.neural.config.conditional import Reads  # a flag
+from chainrule.neural.config.seq2seq import Reads  # a flag
 from chainrule.training.config import TrainingConfig
 from chainrule.training.settings_differences import differences
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from chainrule.api.conditional.caption_model import CaptionModel
     from chainrule.api.conditional.picture_encoder import EncoderLike, PictureEncoder
     from chainrule.cli.shared.screen import Bar
-    from chainrule.neural.config.caption import CaptionConfig
+    from chainrule.neural.config.seq2seq import CaptionConfig
     from chainrule.pictures.captions import CaptionedPicture
     from chainrule.text.tokenization.config import TokenizerConfig
     from chainrule.text.tokenization.vocabulary import Markers

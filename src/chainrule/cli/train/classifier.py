@@ -32,11 +32,11 @@ from chainrule.cli.train.flags import flags_of, flags_of_any, given_settings
 from chainrule.cli.train.neural import DEFAULT_VECTORS, Resume, VectorOptions
 from chainrule.cli.train.training_screen import TrainingScreen
 from chainrule.errors import SettingError
-from chainrule.neural.config.labelling import LABELLING
+from chainrule.neural.config.classifiers import LABELLING
 from chainrule.training.label_config import LabelTraining
 
 if TYPE_CHECKING:
-    from chainrule.neural.config.labelling_base import LabellingConfig
+    from chainrule.neural.config.network import LabellingConfig
 
     class LabelTrainingFlags:
         """All fields may be left out."""

@@ -41,7 +41,7 @@ from chainrule.cli.train.flags import flags_of, given_settings
 from chainrule.cli.train.training_screen import TrainingScreen, note_untrained, validated_on
 from chainrule.neural.config import NETWORKS, TWO_SIDED, MaskedConfig, TransformerConfig, settings_of
 from chainrule.neural.config import preset as preset_named
-from chainrule.neural.config.tree import TreeConfig
+from chainrule.neural.config.language_models import TreeConfig
 from chainrule.training.config import TrainingConfig
 from chainrule.training.options import vectors_name
 from chainrule.training.settings_differences import differences

@@ -18,7 +18,7 @@ from chainrule.cli.shared.arguments import (
 from chainrule.cli.train.captioner_run import CaptionerRun, ReaderChoice, RegionChoice, Valid, train_captioner
 from chainrule.cli.train.flags import flags_of_any, given_settings
 from chainrule.cli.train.neural import DEFAULT_TRAINING, Resume, TrainingFlags
-from chainrule.neural.config.caption import CaptionConfig
+from chainrule.neural.config.seq2seq import CaptionConfig
 
 if TYPE_CHECKING:
 

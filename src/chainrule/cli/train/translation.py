@@ -24,7 +24,7 @@ from chainrule.cli.train.flags import flags_of, given_settings
 from chainrule.cli.train.neural import DEFAULT_TRAINING, Resume, TrainingFlags
 from chainrule.cli.train.training_screen import TrainingScreen, note_untrained, validated_on
 from chainrule.neural.config import settings_of
-from chainrule.neural.config.conditional import ConditionalConfig
+from chainrule.neural.config.seq2seq import ConditionalConfig
 from chainrule.training.config import TrainingConfig
 
 if TYPE_CHECKING:

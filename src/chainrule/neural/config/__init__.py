@@ -2,19 +2,62 @@
 
 A field says in its help what it is, in a few words; the docstring of a configuration is the help of its verb, and
 folded for a terminal.
+
+Known architectures by name, as functions that return configurations.
 """
 
-from chainrule.neural.config.bag import BagConfig
-from chainrule.neural.config.bilinear import BilinearConfig
-from chainrule.neural.config.convolution import ConvolutionConfig
-from chainrule.neural.config.feedforward import FeedforwardConfig
-from chainrule.neural.config.grid import GridConfig
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any
+
+from chainrule.base.options import help_of
+from chainrule.errors import SettingError
+from chainrule.neural.config.bidirectional import (
+    MaskedConfig,
+    MaskedRecurrentConfig,
+    TextEncoderConfig,
+    TwoSidedConfig,
+    bert,
+)
+from chainrule.neural.config.language_models import (
+    BagConfig,
+    BilinearConfig,
+    ConvolutionConfig,
+    FeedforwardConfig,
+    RecurrentConfig,
+)
 from chainrule.neural.config.network import NetworkConfig, settings_of
-from chainrule.neural.config.presets import PRESETS, preset
-from chainrule.neural.config.recurrent import RecurrentConfig
-from chainrule.neural.config.text_encoder import TextEncoderConfig
 from chainrule.neural.config.transformer import TransformerConfig, gpt2, llama, modern, palm, vaswani
-from chainrule.neural.config.two_sided import MaskedConfig, MaskedRecurrentConfig, TwoSidedConfig, bert
+from chainrule.neural.config.vision import GridConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PRESETS: dict[str, Callable[[], TransformerConfig]] = {
+    "vaswani": vaswani,
+    "gpt2": gpt2,
+    "palm": palm,
+    "llama": llama,
+    "modern": modern,
+    "bert": bert,
+}
+
+
+def preset(name: str, **changes: Any) -> TransformerConfig:
+    """The choices of a known architecture, with some of its fields changed.
+
+    bert gives a MaskedConfig. Raises SettingError.
+
+    good:  preset("gpt2", layers=12, width=768, heads=12, context=1024)
+    """
+    if name not in PRESETS:
+        raise SettingError(f"there is no preset {name!r}; expected one of {', '.join(PRESETS)}")
+    config = PRESETS[name]()
+    if unknown := sorted(changes.keys() - {each.name for each in fields(config)}):
+        raise SettingError(f"a {type(config).__name__} has no {unknown[0]}; it has {', '.join(help_of(type(config)))}")
+    return replace(config, **changes)
+
 
 __all__ = [
     "NETWORKS",

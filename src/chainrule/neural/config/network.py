@@ -1,9 +1,12 @@
-"""What every network is set by, whatever its encoder."""
+"""What every network is set by, whatever its encoder.
+
+What the settings of all networks that label have in common.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from chainrule.base.options import check_settings, is_omitted, setting
 from chainrule.errors import SettingError
@@ -117,3 +120,28 @@ def settings_of(config: DataclassInstance) -> dict[str, object]:
     named = (each for each in fields(config) if not is_omitted(each) or getattr(config, each.name) != each.default)
     values = ((each.name, getattr(config, each.name)) for each in named)
     return {name: list(value) if isinstance(value, tuple) else value for name, value in values}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabellingConfig:
+    """The fields that all networks that label have. Raises SettingError."""
+
+    reads: ClassVar[str] = "text"
+
+    width: int = setting(150, "numbers in a hidden vector", least=1, below=MAX_WIDTH)
+    dropout: float = setting(
+        0.5, "share of numbers dropped of what the first layer and the labels' layer read", least=0, below=1
+    )
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WordsConfig(LabellingConfig):
+    """Of networks that read tokens, in a row or at the nodes of a tree or graph."""
+
+    embedding_width: int = setting(100, "numbers in the vector of a token", least=1, below=MAX_WIDTH)
+    token_dropout: float = setting(
+        0.0, "share of the vocabulary whose vectors are dropped in a batch", least=0, below=1
+    )

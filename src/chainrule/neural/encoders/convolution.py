@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, cast
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
-from chainrule.neural.dropout import dropped
-from chainrule.neural.windows import side_by_side
+from chainrule.neural.encoders.feedforward import side_by_side
+from chainrule.neural.layers.basic import dropped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float
 
     from chainrule.neural.config import ConvolutionConfig
-    from chainrule.neural.config.convolution import Gate
-    from chainrule.neural.encoder_states import State
+    from chainrule.neural.config.language_models import Gate
+    from chainrule.neural.layers.state import State
 
 
 class Layer(nn.Module):

@@ -1,4 +1,18 @@
-"""The neural probabilistic language model (Bengio et al. 2003, equation 1): h = tanh(d + H x), x the last n vectors.
+"""Networks over a window: Bengio, log-bilinear, averaging.
+
+Windows over the last inputs, for encoders that look back a fixed distance.
+
+Before the beginning of a row, a window holds zeros. Legend: B batch, T time, D width, P positions that a state keeps.
+
+The neural probabilistic language model (Bengio et al. 2003, equation 1): h = tanh(d + H x), x the last n vectors.
+
+Legend: B batch, T time, E width of the vectors, D width, n window.
+
+The log-bilinear model (Mnih and Hinton 2007): r = C_1 v_1 + .. + C_n v_n; a token's score is u . r + b.
+
+Legend: B batch, T time, D width, n window.
+
+The deep averaging network (Iyyer et al. 2015): layers on the average of the vectors read so far, in any order.
 
 Legend: B batch, T time, E width of the vectors, D width, n window.
 """
@@ -8,18 +22,53 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 import torch
+import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
-from chainrule.neural.layers import layer_stack
-from chainrule.neural.windows import side_by_side
+from chainrule.neural.layers.basic import layer_stack
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from jaxtyping import Bool, Float
+    from jaxtyping import Bool, Float, Int64
 
-    from chainrule.neural.config import FeedforwardConfig
-    from chainrule.neural.encoder_states import State
+    from chainrule.neural.config import BagConfig, BilinearConfig, FeedforwardConfig
+    from chainrule.neural.layers.state import State
+
+
+def begins_of(starts: Bool[Tensor, "B T"], kept: int) -> Int64[Tensor, "B T"]:
+    """Where the text of each position begins: the last start at or before it; -kept if the text began earlier."""
+    positions = torch.arange(starts.shape[1], device=starts.device)
+    return torch.where(starts, positions, -kept).cummax(1).values
+
+
+def side_by_side(
+    x: Float[Tensor, "B T D"],
+    past: Float[Tensor, "B P D"],
+    starts: Bool[Tensor, "B T"] | None,
+    size: int,
+    dilation: int = 1,
+) -> tuple[Float[Tensor, "B T size*D"], Float[Tensor, "B P D"]]:
+    """[x_t; x_t-d; ..] at each t, `size` vectors at distances of d = `dilation`; and the new past.
+
+    past: the inputs before x, with P = (size - 1) d. starts: as for `Encoder`.
+    """
+    length, kept = x.shape[1], past.shape[1]
+    whole = torch.cat((past, x), 1)
+    parts = [whole[:, kept - back : kept - back + length] for back in range(0, kept + 1, dilation)]
+    after = whole[:, length:]
+    if starts is not None:
+        begins = begins_of(starts, kept)
+        ages = torch.arange(length, device=x.device) - begins
+        parts = [part.masked_fill((ages < i * dilation)[..., None], 0) for i, part in enumerate(parts)]
+        after = forgotten(after, length, begins)
+    return torch.cat(parts, -1), after
+
+
+def forgotten(after: Float[Tensor, "B P D"], length: int, begins: Int64[Tensor, "B T"]) -> Float[Tensor, "B P D"]:
+    """The past after `length` positions, set to 0 before the last beginning of each row."""
+    positions = torch.arange(length - after.shape[1], length, device=after.device)
+    return after.masked_fill((positions < begins[:, -1:])[..., None], 0)
 
 
 class Feedforward(nn.Module):
@@ -56,3 +105,95 @@ class Feedforward(nn.Module):
     ) -> Iterator[Float[Tensor, "B T width"]]:
         """As `Encoder.hidden_layers`: the encoder counts as one layer."""
         yield self(x, None, starts)[0]
+
+
+class Bilinear(nn.Module):
+    """The weighted sum of the last n vectors. A state holds the last n - 1 of them, (B, n - 1, D)."""
+
+    is_bidirectional = False
+    context: int | None = None  # a state never fills
+
+    def __init__(self, config: BilinearConfig) -> None:
+        super().__init__()
+        self.width, self.window, self.reach = config.width, config.window, config.window
+        inputs = config.window * config.width
+        self.matrices = nn.Linear(inputs, config.width, bias=False) if config.position_weights == "matrix" else None
+        self.diagonals = nn.Parameter(torch.ones(inputs)) if config.position_weights == "diagonal" else None
+        nothing = torch.zeros(1, config.window - 1, config.width, device="cpu")  # never on the device meta
+        self.register_buffer("nothing", nothing, persistent=False)
+
+    def start(self, rows: int) -> Tensor:
+        """The state of rows that have read nothing."""
+        return cast("Tensor", self.nothing).expand(rows, -1, -1)
+
+    def forward(
+        self, x: Float[Tensor, "B T D"], state: State = None, starts: Bool[Tensor, "B T"] | None = None
+    ) -> tuple[Float[Tensor, "B T width"], State]:
+        """As `Encoder`."""
+        past = self.start(len(x)) if state is None else cast("Tensor", state)
+        window, past = side_by_side(x, past, starts, self.window)  # (B, T, n D)
+        if self.matrices is not None:
+            return self.matrices(window), past
+        if self.diagonals is not None:
+            window = window * self.diagonals
+        return window.view(*x.shape[:2], self.window, self.width).sum(2), past
+
+    def hidden_layers(
+        self, x: Float[Tensor, "B T D"], starts: Bool[Tensor, "B T"] | None = None
+    ) -> Iterator[Float[Tensor, "B T width"]]:
+        """As `Encoder.hidden_layers`: the encoder counts as one layer."""
+        yield self(x, None, starts)[0]
+
+
+class Bag(nn.Module):
+    """Layers over the average of all vectors so far, or of the last n.
+
+    A 1 is appended to each vector, so that a sum of vectors also counts them. A state holds the last n - 1 vectors,
+    (B, n - 1, E + 1), or the sum of all, (B, 1, E + 1).
+    """
+
+    is_bidirectional = False
+    context: int | None = None  # a state never fills
+
+    def __init__(self, config: BagConfig) -> None:
+        super().__init__()
+        self.width, self.reach, self.input_width = config.output_width, config.window, config.input_width
+        widths = [config.input_width, *[config.width] * (config.layers - 1), config.output_width]
+        self.layers = layer_stack(widths, config.activation, config.dropout)
+
+    def start(self, rows: int) -> Tensor:
+        """The state of rows that have read nothing."""
+        kept = 1 if self.reach is None else self.reach - 1
+        return next(self.parameters()).new_zeros(rows, kept, self.input_width + 1)
+
+    def forward(
+        self, x: Float[Tensor, "B T E"], state: State = None, starts: Bool[Tensor, "B T"] | None = None
+    ) -> tuple[Float[Tensor, "B T width"], State]:
+        """As `Encoder`."""
+        past = self.start(len(x)) if state is None else cast("Tensor", state)
+        totals, past = self._totals(F.pad(x, (0, 1), value=1.0), past, starts)
+        return self.layers(totals[..., :-1] / totals[..., -1:]), past
+
+    def hidden_layers(
+        self, x: Float[Tensor, "B T E"], starts: Bool[Tensor, "B T"] | None = None
+    ) -> Iterator[Float[Tensor, "B T width"]]:
+        """As `Encoder.hidden_layers`: the encoder counts as one layer."""
+        yield self(x, None, starts)[0]
+
+    def _totals(
+        self, x: Float[Tensor, "B T E+1"], past: Float[Tensor, "B P E+1"], starts: Bool[Tensor, "B T"] | None
+    ) -> tuple[Float[Tensor, "B T E+1"], Float[Tensor, "B P E+1"]]:
+        """The sum of each position's bag, and the new past."""
+        rows, length, width = x.shape
+        kept = past.shape[1]
+        whole = torch.cat((past, x), 1)
+        sums = F.pad(whole.cumsum(1), (0, 0, 1, 0))  # of all vectors before each position, from -kept to T
+        begins = torch.full((rows, length), -kept, device=x.device) if starts is None else begins_of(starts, kept)
+        oldest = begins
+        if self.reach is not None:
+            positions = torch.arange(length, device=x.device)
+            oldest = begins.maximum(positions - self.reach + 1)
+        before = sums.gather(1, (oldest + kept)[..., None].expand(-1, -1, width))
+        totals = sums[:, kept + 1 :] - before
+        after = totals[:, -1:] if self.reach is None else forgotten(whole[:, length:], length, begins)
+        return totals, after

@@ -14,17 +14,17 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from chainrule.neural.dropout import dropped
-from chainrule.neural.grids import GridLayer, order_by_diagonals
+from chainrule.neural.layers.basic import dropped
+from chainrule.neural.layers.grid_lstm import GridLayer, order_by_diagonals
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from jaxtyping import Bool, Float, Int64
 
-    from chainrule.neural.config.grid import GridConfig
-    from chainrule.neural.encoder_states import State
-    from chainrule.neural.grids import Diagonal
+    from chainrule.neural.config.vision import GridConfig
+    from chainrule.neural.layers.grid_lstm import Diagonal
+    from chainrule.neural.layers.state import State
 
 _UNUSED = -9  # as the level of a carried cell that no other follows
 

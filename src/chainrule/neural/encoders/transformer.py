@@ -13,20 +13,19 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
-from chainrule.neural.attention import (
+from chainrule.neural.layers.attention import (
     AttentionMask,
     attend,
     attend_unfused,
     bidirectional_mask,
+    build_score,
     cached_mask,
     causal_mask,
 )
-from chainrule.neural.attention_scores import build_score
-from chainrule.neural.cache import Cache
-from chainrule.neural.dropout import dropped
-from chainrule.neural.layers import FeedForward, initialise, norm
-from chainrule.neural.positions import ALiBi, Learned, Relative, Rotary, Rotation, Scaling, Sinusoidal, rotate
-from chainrule.neural.products import linear
+from chainrule.neural.layers.basic import FeedForward, dropped, initialise, norm
+from chainrule.neural.layers.matrix_products import linear
+from chainrule.neural.layers.positions import ALiBi, Learned, Relative, Rotary, Rotation, Scaling, Sinusoidal, rotate
+from chainrule.neural.layers.state import Cache
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float
 
     from chainrule.neural.config import TransformerConfig
-    from chainrule.neural.encoder_states import State
+    from chainrule.neural.layers.state import State
 
 
 class Attention(nn.Module):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from chainrule.neural.config.conditional import ConditionalConfig
+from chainrule.neural.config.seq2seq import ConditionalConfig
 from chainrule.open_models.architecture import Architecture, Rule, Setting, Tensor
 from chainrule.open_models.setting_rules import ACTIVATIONS, GATED
 from chainrule.open_models.tensor_changes import QUERY_KEY_VALUE, TWO_PARTS

@@ -1,0 +1,141 @@
+"""Builds networks from configurations, which only this module and the encoders read."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from chainrule.errors import SettingError
+from chainrule.neural.config import (
+    BagConfig,
+    BilinearConfig,
+    ConvolutionConfig,
+    FeedforwardConfig,
+    GridConfig,
+    MaskedConfig,
+    MaskedRecurrentConfig,
+    NetworkConfig,
+    RecurrentConfig,
+    TextEncoderConfig,
+    TransformerConfig,
+    TwoSidedConfig,
+)
+from chainrule.neural.encoders.bidirectional import BidirectionalRecurrent, SeparateDirections
+from chainrule.neural.encoders.convolution import Convolution
+from chainrule.neural.encoders.feedforward import Bag, Bilinear, Feedforward
+from chainrule.neural.encoders.grid import Grid
+from chainrule.neural.encoders.recurrent import Recurrent
+from chainrule.neural.encoders.transformer import Transformer, norm_of
+from chainrule.neural.layers.basic import Embedding, OutputTransform, initialise
+from chainrule.neural.layers.output import AdaptiveSoftmax, FullSoftmax, NoOutput, SampledSoftmax
+from chainrule.neural.network import Network
+from chainrule.neural.sentence_pairs import NextSentence
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from jaxtyping import Float
+
+    from chainrule.neural.network import Encoder
+
+_ENCODERS: dict[type[NetworkConfig], Callable[[Any], Encoder]] = {
+    BilinearConfig: Bilinear,
+    BagConfig: Bag,
+    FeedforwardConfig: Feedforward,
+    ConvolutionConfig: Convolution,
+    RecurrentConfig: Recurrent,
+    GridConfig: Grid,
+    TransformerConfig: Transformer,
+    MaskedConfig: partial(Transformer, is_bidirectional=True),
+    TextEncoderConfig: partial(Transformer, is_bidirectional=True),
+    MaskedRecurrentConfig: BidirectionalRecurrent,
+    TwoSidedConfig: SeparateDirections,
+}
+
+
+def build(config: NetworkConfig, vocabulary_size: int, counts: Float[Tensor, " V"] | None = None) -> Network:
+    """A network with initial weights, drawn from torch's random generator.
+
+    counts: how often each token occurs in the training text, for outputs that rank or sample tokens by frequency.
+    Raises SettingError if the configuration does not suit the vocabulary.
+    """
+    if isinstance(config, TransformerConfig):
+        ends = _ends_of_transformer(config, vocabulary_size)
+    else:
+        ends = _ends(config, vocabulary_size)
+    if config.closed_by is not None and config.closed_by >= vocabulary_size:
+        raise SettingError(f"closed_by names token {config.closed_by}, but the vocabulary has {vocabulary_size:,}")
+    encoder = _ENCODERS[type(config)](config)
+    if isinstance(config, TextEncoderConfig):
+        return Network(config, ends.embedding, encoder, NoOutput())
+    counts = torch.zeros(vocabulary_size, device="cpu") if counts is None else counts
+    if config.output == "adaptive":
+        cutoffs = config.cutoffs or _cutoffs(vocabulary_size)
+        return Network(config, ends.embedding, encoder, AdaptiveSoftmax(config.output_width, counts, cutoffs))
+    full = FullSoftmax(
+        ends.output_weight,
+        bias=ends.output_bias or config.output == "nce",
+        ends=config.ends,
+        banned=config.banned,
+        transform=ends.output_transform,
+    )
+    if config.output == "full":
+        return Network(config, ends.embedding, encoder, full, _next_sentence(config))
+    if config.output == "nce" and full.bias is not None:  # the scores then begin as a normalised distribution
+        nn.init.constant_(full.bias, -math.log(vocabulary_size))
+    sampled = SampledSoftmax(full, config.output, config.noise_samples, counts, config.noise_power)
+    return Network(config, ends.embedding, encoder, sampled)
+
+
+def _next_sentence(config: NetworkConfig) -> NextSentence | None:
+    if isinstance(config, MaskedConfig) and config.next_sentence:
+        return NextSentence(config.width, config.initialisation)
+    return None
+
+
+class _Ends(NamedTuple):
+    """What comes before and after the encoder."""
+
+    embedding: Embedding
+    output_weight: nn.Parameter
+    output_bias: bool
+    output_transform: OutputTransform | None = None
+
+
+def _ends(config: NetworkConfig, vocabulary_size: int) -> _Ends:
+    embedding = Embedding(vocabulary_size, config.input_width, token_dropout=config.embedding_dropout)
+    nn.init.normal_(embedding.weight, std=config.input_width**-0.5 if config.tied else 1.0)
+    weight = embedding.weight
+    if not config.tied:
+        weight = nn.Parameter(torch.empty(vocabulary_size, config.output_width))
+        initialise(weight, "fan_in")
+    return _Ends(embedding, weight, output_bias=True)
+
+
+def _ends_of_transformer(config: TransformerConfig, vocabulary_size: int) -> _Ends:
+    width = config.width
+    embedding = Embedding(
+        vocabulary_size,
+        width,
+        scale=math.sqrt(width) if config.scaled_embedding else 1.0,
+        norm=norm_of(config) if config.embedding_norm else None,
+        token_dropout=config.embedding_dropout,
+    )
+    std = 0.02 if config.initialisation == "gpt2" else width**-0.5 if config.tied else 1.0
+    nn.init.normal_(embedding.weight, std=std)
+    weight = embedding.weight
+    if not config.tied:
+        weight = nn.Parameter(torch.zeros(vocabulary_size, width))
+        if not config.zero_projections:
+            initialise(weight, config.initialisation)
+    transform = OutputTransform(config.feed_forward, width, norm_of(config)) if config.output_transform else None
+    return _Ends(embedding, weight, config.output_bias, transform)
+
+
+def _cutoffs(vocabulary_size: int) -> tuple[int, ...]:
+    """Puts a tenth of the vocabulary in the head, the next three tenths in one cluster, and the rest in another."""
+    return tuple(sorted({max(1, vocabulary_size // 10), max(1, 4 * vocabulary_size // 10)}))

@@ -1,0 +1,1 @@
+"""Networks that label texts, trees and graphs, fine-tuned or trained from scratch."""

@@ -1,0 +1,205 @@
+"""Builds classifiers; their state.
+
+Builds the networks that label, from their configurations: one line for each in the table.
+
+Takes classifiers apart for a model folder, and puts them together again, as `saving` does with networks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+import torch
+
+from chainrule.base.options import config_from_json
+from chainrule.errors import ModelFormatError, SettingError
+from chainrule.neural.build import build
+from chainrule.neural.classification.classifier import Classifier, ScratchClassifier, layer_widths
+from chainrule.neural.classification.graphs import GraphBody
+from chainrule.neural.classification.texts import (
+    ConvolutionLayers,
+    NoLayers,
+    PairBody,
+    RecurrentLayers,
+    TextBody,
+    TransformerLayers,
+)
+from chainrule.neural.classification.trees import TreeBody
+from chainrule.neural.config.classifiers import (
+    LABELLING,
+    BagLabelling,
+    ConvolutionLabelling,
+    GraphLabelling,
+    GRULabelling,
+    LSTMLabelling,
+    RNNLabelling,
+    TransformerLabelling,
+    TreeLabelling,
+    labelling_name,
+    labelling_settings,
+)
+from chainrule.neural.layers.basic import layer_stack
+from chainrule.neural.saving import arrays_of, check_layers, filled_network, layers_of, network_settings
+from chainrule.neural.vision.build import PICTURE_BODIES
+from chainrule.neural.vision.detector import BoxDetector
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy import ndarray
+
+    from chainrule.neural.classification.classifier import Body
+    from chainrule.neural.config import NetworkConfig
+    from chainrule.neural.config.classifiers import RecurrentLabelling
+    from chainrule.neural.config.network import LabellingConfig
+    from chainrule.neural.config.vision import PictureLabelling
+
+    Json = dict[str, Any]
+    Arrays = dict[str, ndarray]
+
+
+def build_classifier(
+    config: LabellingConfig, labels: Sequence[str], unit: str, vocabulary_size: int
+) -> ScratchClassifier | BoxDetector:
+    """A classifier with initial weights, drawn from torch's random generator.
+
+    unit: what is labelled, such as text or word; of two inputs, pair or rating; box: a detector. vocabulary_size: of
+    the tokens that inputs have, if they have any. Raises SettingError.
+    """
+    if unit == "pixel" and not getattr(config, "labels_pixels", False):
+        raise SettingError(
+            f"{labelling_name(config)} labels whole pictures, not pixels; take the network grid, or padded "
+            "convolutions whose pooling divides the size"
+        )
+    body: Any = _BODIES[type(config)](config, vocabulary_size, unit)
+    if unit == BoxDetector.unit:
+        return BoxDetector(cast("PictureLabelling", config), body, body.layers.width, labels)
+    if unit in ("pair", "rating"):
+        body = PairBody(body, is_directed=unit == "pair")
+    return ScratchClassifier(config, body, labels, unit)
+
+
+def _bag(config: BagLabelling, vocabulary_size: int, unit: str) -> TextBody:
+    widths = [config.embedding_width, *[config.width] * config.layers]
+    layers = layer_stack(widths, "relu", config.dropout)
+    return TextBody(config, vocabulary_size, unit, NoLayers(widths[0]), "mean", layers, widths[-1])
+
+
+def _recurrent(config: RecurrentLabelling, vocabulary_size: int, unit: str) -> TextBody:
+    return TextBody(config, vocabulary_size, unit, RecurrentLayers(config), config.pooling)
+
+
+def _convolution(config: ConvolutionLabelling, vocabulary_size: int, unit: str) -> TextBody:
+    return TextBody(config, vocabulary_size, unit, ConvolutionLayers(config), "max")
+
+
+def _transformer(config: TransformerLabelling, vocabulary_size: int, unit: str) -> TextBody:
+    settled = replace(config, embedding_width=config.embedding_width or config.width)
+    return TextBody(settled, vocabulary_size, unit, TransformerLayers(settled), "mean")
+
+
+def _tree(config: TreeLabelling, vocabulary_size: int, unit: str) -> TreeBody:
+    return TreeBody(config, vocabulary_size)
+
+
+# (configuration, vocabulary size, unit) -> body, by the type of the configuration.
+_BODIES: dict[type[LabellingConfig], Callable[[Any, int, str], Body[Any]]] = {
+    BagLabelling: _bag,
+    LSTMLabelling: _recurrent,
+    GRULabelling: _recurrent,
+    RNNLabelling: _recurrent,
+    ConvolutionLabelling: _convolution,
+    TransformerLabelling: _transformer,
+    TreeLabelling: _tree,
+    GraphLabelling: GraphBody,
+    **PICTURE_BODIES,
+}
+
+
+def take_apart(
+    model: Classifier | ScratchClassifier | BoxDetector, family_of: Callable[[NetworkConfig], str]
+) -> tuple[Json, Arrays]:
+    """The arrays of the network get the prefix `network.` or `body.`, those of the head the prefix `head.`.
+
+    family_of: the name of the family of a configuration.
+    """
+    labels: Json = {"labels": list(model.labels), "unit": model.unit}
+    if isinstance(model, Classifier):
+        return {"base": family_of(model.network.config), **network_settings(model.network), **labels}, arrays_of(model)
+    return {"scratch": labelling_settings(model.config), **labels}, arrays_of(model)
+
+
+def put_together(
+    settings: Json, arrays: Arrays, vocabulary_size: int, bases: Mapping[str, type[NetworkConfig]]
+) -> Classifier | ScratchClassifier | BoxDetector:
+    """The classifier of settings and arrays, which it uses without a copy. Raises ModelFormatError.
+
+    bases: the configuration of each family of networks that can be fine-tuned.
+    """
+    if "scratch" in settings:
+        return _from_scratch(settings, arrays, vocabulary_size)
+    base = settings.get("base")
+    if not isinstance(base, str) or base not in bases:
+        raise ModelFormatError(f"the classifier's base is {base!r}, which is no family of networks of this version")
+    return _fine_tuned(settings, arrays, vocabulary_size, bases[base])
+
+
+def _fine_tuned(settings: Json, arrays: Arrays, vocabulary_size: int, kind: type[NetworkConfig]) -> Classifier:
+    """A fine-tuned network. kind: its configuration. Raises ModelFormatError."""
+    labels, unit = _labels_of(settings), settings.get("unit")
+    if unit not in ("text", "word", "pair"):
+        raise ModelFormatError(f"the classifier's unit is {unit!r}; expected text, word or pair")
+    config: NetworkConfig = config_from_json(kind, settings.get("network"))
+    check_layers(getattr(config, "layers", 0), arrays)
+    shapes = [arrays[name].shape if name in arrays else () for name in ("mix", "head.weight")]
+    if [len(shape) for shape in shapes] != [1, 2]:
+        raise ModelFormatError(
+            f"the arrays of the classifier's head have the shapes {shapes}; expected one and two dimensions: "
+            "the file is damaged"
+        )
+    mixed, width = shapes[0][0], shapes[1][1]
+
+    def build_classifier() -> Classifier:
+        return Classifier(build(config, vocabulary_size), labels, unit, width=width, mixed_layers=mixed)
+
+    classifier = filled_network(build_classifier, arrays).eval()
+    widths = layer_widths(classifier.network)
+    if width != widths[-1] or mixed not in (0, len(widths)):
+        raise ModelFormatError(
+            f"the head reads {mixed or 1} layers of width {width}, but the network's layers have the widths {widths}; "
+            "fine-tune the classifier again"
+        )
+    return classifier
+
+
+def _from_scratch(settings: Json, arrays: Arrays, vocabulary_size: int) -> ScratchClassifier | BoxDetector:
+    """A network that was trained from scratch. Raises ModelFormatError."""
+    own = settings["scratch"]
+    name = own.get("network") if isinstance(own, dict) else None
+    if not isinstance(own, dict) or not isinstance(name, str) or name not in LABELLING:
+        raise ModelFormatError(f"the classifier's network is {name!r}, which this version does not know")
+    values = {field: value for field, value in own.items() if field != "network"}
+    config: LabellingConfig = config_from_json(LABELLING[name], values)
+    check_layers(layers_of(config), arrays)
+    labels, unit = _labels_of(settings), settings.get("unit")
+    if not isinstance(unit, str):
+        raise ModelFormatError(f"the classifier's unit is {unit!r}; expected what it labels, such as 'text'")
+    return filled_network(lambda: build_classifier(config, labels, unit, vocabulary_size), arrays).eval()
+
+
+def array_names(config: LabellingConfig, unit: str) -> list[str]:
+    """The names of the arrays of such a classifier, without tokens, in the order of its layers."""
+    with torch.device("meta"):
+        return list(build_classifier(config, ["a", "b"], unit, 0).state_dict())
+
+
+def _labels_of(settings: Json) -> list[str]:
+    """Raises ModelFormatError."""
+    labels = settings.get("labels")
+    least = 1 if settings.get("unit") == BoxDetector.unit else 2
+    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels) or len(labels) < least:
+        raise ModelFormatError(
+            f"the labels of the classifier are {labels!r}; expected a list of {least} or more strings"
+        )
+    return labels

@@ -1,0 +1,307 @@
+"""Bodies that read texts, words and pairs.
+
+The body of networks that label texts or their words: vectors of tokens, layers, one vector a unit.
+
+Legend: B batch, T time, E width of the vectors of tokens, D width, U units of all texts.
+
+The layers of networks that label texts: none, recurrent ones, convolutions, a Transformer.
+
+Legend: B batch, T time, E width of the vectors of tokens, D width.
+
+The body of networks that label pairs: one body reads both sides, and a layer compares their vectors.
+
+Legend: P pairs, D width of the vectors of sides, C of what compares them.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+import numpy as np
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor, nn
+
+from chainrule.base.arguments import check_tokens
+from chainrule.neural.config import MaskedConfig
+from chainrule.neural.encoders.transformer import Transformer
+from chainrule.neural.layers.basic import Embedding, dropped
+from chainrule.neural.network import padding_starts
+from chainrule.neural.scoring import padded
+from chainrule.protocol import END, UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtyping import Float, Int64
+
+    from chainrule.neural.classification.classifier import Body
+    from chainrule.neural.config.classifiers import (
+        ConvolutionLabelling,
+        Pooling,
+        RecurrentLabelling,
+        TransformerLabelling,
+    )
+    from chainrule.neural.config.network import WordsConfig
+    from chainrule.text.units import UnitTokens
+
+
+class TokenLayers(Protocol):
+    """A torch module from the vectors of tokens to hidden vectors. A row's do not depend on its padding."""
+
+    width: int
+    is_bidirectional: bool  # whether the second half of a vector is of layers that read from the right
+
+    def __call__(self, x: Float[Tensor, "B T E"], lengths: Int64[Tensor, " B"]) -> Float[Tensor, "B T width"]:
+        """x: padded on the right."""
+
+
+class TextBody(nn.Module):
+    """Vectors of tokens, layers, pooling, and layers on what is pooled."""
+
+    def __init__(
+        self,
+        config: WordsConfig,
+        vocabulary_size: int,
+        unit: str,
+        layers: TokenLayers,
+        pooling: Pooling,
+        after: nn.Module | None = None,
+        width: int | None = None,
+    ) -> None:
+        """unit: text or word. pooling: of a text; a word's vector is the mean of its tokens'. after: layers on the
+        vectors of units, width wide.
+        """
+        super().__init__()
+        self.vectors = word_vectors(vocabulary_size, config.embedding_width, config.token_dropout)
+        self.layers, self.after = layers, nn.Identity() if after is None else after
+        self.width = layers.width if width is None else width
+        self.unit, self.pooling, self.dropout = unit, pooling, config.dropout
+
+    @property
+    def embedding(self) -> nn.Parameter:
+        return self.vectors.weight
+
+    def forward(self, inputs: Sequence[UnitTokens]) -> Float[Tensor, "U width"]:
+        """As `Body`."""
+        device = self.embedding.device
+        rows = [item.tokens if len(item.tokens) else np.array([END]) for item in inputs]
+        tokens = torch.from_numpy(padded(rows, END)).to(device)
+        lengths = torch.tensor([len(row) for row in rows], device=device)
+        x = dropped(self.vectors(tokens), self.dropout, self.training)
+        hidden = self.layers(x, lengths)
+        pool = _of_words if self.unit == "word" else self._of_texts
+        return cast("Tensor", self.after(pool(hidden, lengths, inputs)))
+
+    def _of_texts(self, hidden: Tensor, lengths: Tensor, inputs: Sequence[UnitTokens]) -> Float[Tensor, "B width"]:
+        inside = (torch.arange(hidden.shape[1], device=hidden.device) < lengths[:, None])[..., None]
+        if self.pooling == "mean":
+            return (hidden * inside).sum(1) / lengths[:, None]
+        if self.pooling == "max":
+            return hidden.masked_fill(~inside, -torch.inf).amax(1)
+        last = hidden[torch.arange(len(hidden), device=hidden.device), lengths - 1]
+        if not self.layers.is_bidirectional:
+            return last
+        half = hidden.shape[2] // 2
+        return torch.cat((last[:, :half], hidden[:, 0, half:]), 1)
+
+    def check(self, item: UnitTokens) -> None:
+        """Raises SettingError where an id is outside the vocabulary."""
+        check_tokens(item.tokens, len(self.embedding))
+
+    def size(self, item: UnitTokens) -> int:
+        """The number of its tokens, at least 1."""
+        return max(1, len(item.tokens))
+
+    def units(self, item: UnitTokens) -> int:
+        """The number of its words; 1 for a whole text."""
+        return item.number
+
+
+def word_vectors(vocabulary_size: int, width: int, token_dropout: float = 0.0) -> Embedding:
+    """Vectors of tokens, drawn with a deviation of 0.05 as in the papers; that of <unk>, which training may never see,
+    is 0.
+    """
+    vectors = Embedding(vocabulary_size, width, token_dropout=token_dropout)
+    nn.init.normal_(vectors.weight, std=0.05)
+    with torch.no_grad():
+        vectors.weight[UNKNOWN] = 0
+    return vectors
+
+
+def _of_words(hidden: Tensor, lengths: Tensor, inputs: Sequence[UnitTokens]) -> Float[Tensor, "U width"]:
+    """The mean of each word's tokens; 0 for a word without any."""
+    firsts = np.cumsum([0, *(item.number for item in inputs)])
+    owners = padded(
+        [np.where(item.of_tokens < 0, -1, first + item.of_tokens) for first, item in zip(firsts, inputs, strict=False)],
+        -1,
+        length=hidden.shape[1],
+    ).ravel()
+    positions = np.flatnonzero(owners >= 0)
+    units, tokens = (torch.from_numpy(array).to(hidden.device) for array in (owners[positions], positions))
+    sums = hidden.new_zeros(int(firsts[-1]), hidden.shape[2]).index_add_(0, units, hidden.flatten(0, 1)[tokens])
+    counts = torch.bincount(units, minlength=len(sums)).clamp(min=1)
+    return sums / counts[:, None]
+
+
+_CELLS = {"lstm": nn.LSTM, "gru": nn.GRU, "rnn": nn.RNN}
+
+
+class NoLayers(nn.Module):
+    """The vectors of tokens as they are."""
+
+    is_bidirectional = False
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.width = width
+
+    def forward(self, x: Float[Tensor, "B T E"], lengths: Int64[Tensor, " B"]) -> Float[Tensor, "B T E"]:
+        """x itself."""
+        return x
+
+
+class RecurrentLayers(nn.Module):
+    """Stacked recurrent layers, in one direction or in both.
+
+    From the right, each row is read reversed within its own length, so that what fills it up always comes last.
+    """
+
+    def __init__(self, config: RecurrentLabelling) -> None:
+        super().__init__()
+        self.width, self.dropout = config.width, config.dropout
+        self.is_bidirectional = config.directions == "both"
+        widths = [config.embedding_width, *[config.width] * config.layers]
+        own = config.width // 2 if self.is_bidirectional else config.width
+        cell = _CELLS[config.cell]
+        self.ahead = nn.ModuleList(cell(before, own, batch_first=True) for before, _ in pairwise(widths))
+        self.back = nn.ModuleList(
+            cell(before, own, batch_first=True) for before, _ in pairwise(widths) if self.is_bidirectional
+        )
+        if config.cell == "lstm":
+            for layer in [*self.ahead, *self.back]:
+                _open_forget_gates(layer)
+
+    def forward(self, x: Float[Tensor, "B T E"], lengths: Int64[Tensor, " B"]) -> Float[Tensor, "B T D"]:
+        """The hidden vectors of the last layer."""
+        if not self.is_bidirectional:
+            for i, layer in enumerate(self.ahead):
+                x = layer(self._dropped(x, i))[0]
+            return x
+        order = _reversed(lengths, x.shape[1])
+        for i, (ahead, back) in enumerate(zip(self.ahead, self.back, strict=True)):
+            x = self._dropped(x, i)
+            backwards = back(_in_order(x, order))[0]
+            x = torch.cat((ahead(x)[0], _in_order(backwards, order)), 2)
+        return x
+
+    def _dropped(self, x: Tensor, layer: int) -> Tensor:
+        """What the first layer reads has had its dropout."""
+        return dropped(x, self.dropout, self.training) if layer else x
+
+
+class ConvolutionLayers(nn.Module):
+    """ReLU(W x_i..i+n + b) for several filter widths n, side by side (Kim 2014, equation 2); zeros stand around a text.
+
+    At position i stands the window whose middle it is, so that words can be labelled, too.
+    """
+
+    is_bidirectional = False
+
+    def __init__(self, config: ConvolutionLabelling) -> None:
+        super().__init__()
+        self.width = config.width * len(config.filters)
+        self.filters = nn.ModuleList(nn.Conv1d(config.embedding_width, config.width, n) for n in config.filters)
+
+    def forward(self, x: Float[Tensor, "B T E"], lengths: Int64[Tensor, " B"]) -> Float[Tensor, "B T width"]:
+        """The filters' outputs at each position."""
+        inside = torch.arange(x.shape[1], device=x.device) < lengths[:, None]
+        columns = (x * inside[..., None]).transpose(1, 2)  # (B, E, T)
+        outputs = []
+        for layer in self.filters:
+            n = cast("nn.Conv1d", layer).kernel_size[0]
+            outputs.append(F.relu(layer(F.pad(columns, ((n - 1) // 2, n // 2)))))
+        return torch.cat(outputs, 1).transpose(1, 2)
+
+
+class TransformerLayers(nn.Module):
+    """The project's Transformer, which sees both sides."""
+
+    is_bidirectional = False
+
+    def __init__(self, config: TransformerLabelling) -> None:
+        super().__init__()
+        self.width = config.width
+        own = MaskedConfig(width=config.width, layers=config.layers, heads=config.heads, dropout=config.dropout)
+        narrower = config.embedding_width not in (None, config.width)
+        self.widened = nn.Linear(cast("int", config.embedding_width), config.width) if narrower else nn.Identity()
+        self.blocks = Transformer(own, is_bidirectional=True)
+
+    def forward(self, x: Float[Tensor, "B T E"], lengths: Int64[Tensor, " B"]) -> Float[Tensor, "B T D"]:
+        """The hidden vectors of the last layer."""
+        starts = padding_starts(lengths.tolist(), x.device, width=x.shape[1])
+        return cast("Tensor", self.blocks(self.widened(x), None, starts)[0])
+
+
+def _open_forget_gates(layer: nn.Module) -> None:
+    """Sets the bias of the forget gate to 1 (Gers et al. 2000); gates are in the order input, forget, cell, output."""
+    with torch.no_grad():
+        for name, bias in layer.named_parameters():
+            if "bias" in name:
+                bias.zero_()
+                if "bias_ih" in name:
+                    width = len(bias) // 4
+                    bias[width : 2 * width] = 1
+
+
+def _reversed(lengths: Int64[Tensor, " B"], width: int) -> Int64[Tensor, "B T"]:
+    """The positions of each row from its last to its first, then those beyond its length as they are."""
+    columns = torch.arange(width, device=lengths.device)[None]
+    return torch.where(columns < lengths[:, None], lengths[:, None] - 1 - columns, columns)
+
+
+def _in_order(x: Float[Tensor, "B T D"], order: Int64[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
+    return x.gather(1, order[..., None].expand(-1, -1, x.shape[2]))
+
+
+_WIDTH = 50  # as in the paper
+
+
+class PairBody(nn.Module):
+    """sigmoid(W [|a - b|; a * b] + v) of the vectors of two sides (Tai et al. 2015, equation 14).
+
+    What is asked of ratings is the same with the sides exchanged. A label, such as entailment, may have a direction;
+    for labels, W reads a and b as well.
+    """
+
+    def __init__(self, side: Body[Any], *, is_directed: bool) -> None:
+        """side: gives each side one vector."""
+        super().__init__()
+        self.side: Any = side
+        self.is_directed, self.width = is_directed, _WIDTH
+        self.compare = nn.Linear((4 if is_directed else 2) * side.width, _WIDTH)
+
+    @property
+    def embedding(self) -> nn.Parameter | None:
+        embedding: nn.Parameter | None = self.side.embedding
+        return embedding
+
+    def forward(self, inputs: Sequence[tuple[Any, Any]]) -> Float[Tensor, "P C"]:
+        """As `Body`."""
+        a, b = self.side([first for first, _ in inputs] + [second for _, second in inputs]).chunk(2)
+        parts = [(a - b).abs(), a * b, *([a, b] if self.is_directed else [])]
+        return torch.sigmoid(self.compare(torch.cat(parts, 1)))
+
+    def check(self, item: tuple[Any, Any]) -> None:
+        """As `Body`."""
+        for own in item:
+            self.side.check(own)
+
+    def size(self, item: tuple[Any, Any]) -> int:
+        """The size of both sides."""
+        return int(self.side.size(item[0]) + self.side.size(item[1]))
+
+    def units(self, item: tuple[Any, Any]) -> int:
+        """One: a pair has one vector."""
+        return 1

@@ -1,0 +1,150 @@
+"""Masked networks, bidirectional ones, text encoders.
+
+Settings of networks that read both sides of a token: they score, fill in and embed, but do not continue texts.
+
+Settings of networks that give vectors of texts, and nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from chainrule.base.options import setting
+from chainrule.errors import SettingError
+from chainrule.neural.config.language_models import RecurrentConfig
+from chainrule.neural.config.network import (
+    MAX_CONTEXT,
+    Memory,  # looked up where settings are checked
+)
+from chainrule.neural.config.transformer import TransformerConfig
+
+MaskedUnit = Literal["tokens", "words", "spans"]
+Loss = Literal["together", "apart"]
+
+_SHORTEST_PAIR = 5  # tokens
+_MEMORY = "document: each is read by itself; stream: with its neighbours in the text, as one"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Masking:
+    """What is masked in training; drawn anew at each step."""
+
+    masks: MaskedUnit = setting(
+        "words", "what is masked together: single tokens; whole words; spans of words (Joshi 2020)"
+    )
+    masked_share: float = setting(0.3, "share of tokens that are masked and predicted", least=0.001, below=1)
+    random_share: float = setting(0.1, "of these: share that becomes any token, not the mask", least=0, below=1)
+    kept_share: float = setting(0.1, "of these: share that stays as it is", least=0, below=1)
+    memory: Memory = setting("document", _MEMORY)
+
+    def check_shares(self) -> None:
+        """Raises SettingError."""
+        if self.random_share + self.kept_share > 1:
+            raise SettingError(
+                f"a share of {self.random_share} cannot become any token and {self.kept_share} stay: lower one of them"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaskedConfig(Masking, TransformerConfig):
+    """A masked Transformer: it sees both sides, and learns to fill in.
+
+    As BERT (Devlin 2019) with masks that change at each step (Liu 2019).
+    Texts are scored by pseudo-log-likelihood (Salazar 2020).
+    """
+
+    next_sentence: bool = setting(
+        False,
+        "read pairs of parts of the text, and also learn whether the second follows the first (Devlin 2019): lines are "
+        "sentences, and an empty line ends a document",
+        is_later=True,
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check_shares()
+        if self.next_sentence and self.output != "full":
+            raise SettingError(f"next_sentence needs a full output, but output is {self.output}; leave one of them out")
+        if self.next_sentence and self.context < _SHORTEST_PAIR:
+            raise SettingError(
+                f"a pair of sentences has three markers and at least one token each, but context is {self.context}; "
+                f"set it to {_SHORTEST_PAIR} or more"
+            )
+
+
+def bert() -> MaskedConfig:
+    """BERT (Devlin 2019): 15 % of tokens are masked. Pairs of sentences are learned with next_sentence=True, or when it
+    is fine-tuned on pairs.
+    """
+    return MaskedConfig(
+        norm="layer",
+        norm_place="post",
+        norm_gain=True,
+        norm_epsilon=1e-12,
+        embedding_norm=False,
+        input_norm=True,
+        positions="learned",
+        segments=2,
+        feed_forward="gelu_exact",
+        query_key_norm=False,
+        biases=True,
+        tied=True,
+        output_transform=True,
+        output_bias=True,
+        zero_projections=False,
+        initialisation="gpt2",
+        dropout=0.1,
+        attention_dropout=0.1,
+        masks="tokens",
+        masked_share=0.15,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaskedRecurrentConfig(Masking, RecurrentConfig):
+    """A masked LSTM or GRU: each layer reads both ways, half of its width each.
+
+    Trained and used as the masked Transformer.
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check_shares()
+        for name in ("width", "output_width"):
+            if getattr(self, name) % 2:
+                raise SettingError(f"a width of {getattr(self, name)} cannot be shared by two directions; make it even")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TwoSidedConfig(RecurrentConfig):
+    """A two-sided LSTM or GRU (ELMo, Peters 2018), the directions apart.
+
+    One reads what precedes a token and one what follows it, through all
+    layers, so that nothing needs to be masked.
+    """
+
+    loss: Loss = setting(
+        "together", "together: both directions predict a token as one; apart: each by itself, as in ELMo"
+    )
+    memory: Memory = setting("document", _MEMORY)
+
+
+TextPooling = Literal["mean", "max", "first"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextEncoderConfig(TransformerConfig):
+    """A Transformer that sees both sides and predicts nothing: it gives vectors of texts (Reimers 2019)."""
+
+    text_pooling: TextPooling = setting(
+        "mean",
+        "how the vectors of all that is read for a text become one, its markers among them; first: that of the first",
+    )
+    unit_length: bool = setting(False, "the vectors of texts have length 1")
+    most_tokens: int | None = setting(
+        None,
+        "tokens that are read for the vector of a text, its markers among them; nothing: the context",
+        least=3,
+        below=MAX_CONTEXT,
+    )

@@ -1,0 +1,201 @@
+"""Settings of the networks that `train classifier` trains from scratch: what labels texts, trees, graphs or pictures.
+
+Each is a frozen configuration; LABELLING names them all. `reads` says what inputs a network reads: a key of `INPUTS` in
+`chainrule.applications.labelled_inputs`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import ClassVar, Literal
+
+from chainrule.base.options import setting
+from chainrule.errors import SettingError
+from chainrule.neural.config.network import LAYERS, MAX_LAYERS, MAX_WIDTH, LabellingConfig, WordsConfig
+from chainrule.neural.config.vision import (
+    AlexNetLabelling,
+    EfficientNetLabelling,
+    GoogLeNetLabelling,
+    GridLabelling,
+    LeNetLabelling,
+    ResNetLabelling,
+    VGGLabelling,
+    ViTLabelling,
+)
+
+Pooling = Literal["last", "mean", "max"]
+TreeCell = Literal["child-sum", "binary", "recursive"]
+GraphCell = Literal["gated", "lstm"]
+Directions = Literal["forward", "both"]
+Binarise = Literal["left", "right", "head"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BagLabelling(WordsConfig):
+    """A bag of vectors: their mean, then layers (the deep averaging network, Iyyer 2015); none: a linear classifier."""
+
+    layers: int = setting(0, LAYERS, least=0, below=MAX_LAYERS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecurrentLabelling(WordsConfig):
+    """Of recurrent networks that label texts or words."""
+
+    cell: ClassVar[Literal["lstm", "gru", "rnn"]]
+
+    layers: int = setting(1, LAYERS, least=1, below=MAX_LAYERS)
+    directions: Directions = setting(
+        "forward", "both: each layer reads from the left and from the right, half of its width each"
+    )
+    pooling: Pooling = setting("last", "the vector of a text: the last hidden vector of each direction; mean; max")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.directions == "both" and self.width % 2:
+            raise SettingError(f"a width of {self.width} cannot be shared by two directions; make it even")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LSTMLabelling(RecurrentLabelling):
+    """An LSTM (Hochreiter and Schmidhuber 1997)."""
+
+    cell: ClassVar[Literal["lstm", "gru", "rnn"]] = "lstm"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GRULabelling(RecurrentLabelling):
+    """A GRU (Cho 2014)."""
+
+    cell: ClassVar[Literal["lstm", "gru", "rnn"]] = "gru"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RNNLabelling(RecurrentLabelling):
+    """A simple recurrent network (Elman 1990)."""
+
+    cell: ClassVar[Literal["lstm", "gru", "rnn"]] = "rnn"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvolutionLabelling(WordsConfig):
+    """Convolutions of several widths, then the maximum over time (Kim 2014)."""
+
+    width: int = setting(100, "filters of each width", least=1, below=MAX_WIDTH)
+    filters: tuple[int, ...] = setting((3, 4, 5), "tokens that each filter reads", least=1, below=1 << 8)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.filters:
+            raise SettingError("filters is empty; give the tokens that each filter reads, such as 3 4 5")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformerLabelling(WordsConfig):
+    """A Transformer encoder, which sees both sides of each token; the vector of a text is the mean."""
+
+    width: int = setting(128, "numbers in a hidden vector, and in that of a token", least=1, below=MAX_WIDTH)
+    embedding_width: int | None = setting(  # type: ignore[assignment]  # a Transformer adds to vectors as they are
+        None, "numbers in the vector of a token; nothing: as the width", least=1, below=MAX_WIDTH
+    )
+    dropout: float = setting(
+        0.3, "share of numbers dropped of what the first layer and the labels' layer read", least=0, below=1
+    )
+    layers: int = setting(2, LAYERS, least=1, below=MAX_LAYERS)
+    heads: int = setting(4, "attention heads of each layer", least=1, below=1 << 10)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.width % (2 * self.heads):
+            raise SettingError(f"a width of {self.width} cannot be shared by {self.heads} heads of an even width")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TreeLabelling(WordsConfig):
+    """A network over trees, from the leaves to the root: a Tree-LSTM (Tai 2015), or simple recursion (Socher 2011)."""
+
+    reads: ClassVar[str] = "tree"
+
+    cell: TreeCell = setting(
+        "child-sum",
+        "child-sum: a Tree-LSTM of any number of children in any order; binary: of two in order; recursive: the simple "
+        "network of two in order",
+    )
+    binarise: Binarise | None = setting(
+        None,
+        "of a tree, how nodes of more than two children are read: left: (a b c) as ((a b) c); right: as (a (b c)); "
+        "head: outwards from the node's own word or, without one, from the right-most child that is no punctuation; "
+        "by default as they are, which binary and recursive refuse",
+        is_later=True,
+    )
+
+    @property
+    def most_children(self) -> int | None:
+        """Of a node of a tree as the network is to read it; None: any number."""
+        return None if self.cell == "child-sum" else 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphLabelling(WordsConfig):
+    """A network over graphs: gated (Li 2016), or a Graph LSTM (Liang 2016).
+
+    edge_types: that training has seen. means, deviations: of the numbers that nodes hold; empty where they hold words.
+    """
+
+    reads: ClassVar[str] = "graph"
+
+    cell: GraphCell = setting(
+        "gated",
+        "of a graph, gated: all nodes read their neighbours at once, step by step; lstm: one node after the other",
+    )
+    steps: int | None = setting(
+        None, "gated: how far nodes see, by default 5; lstm: layers, by default 2", least=1, below=MAX_LAYERS
+    )
+    directions: Directions = setting("both", "of a graph: both: nodes read their edges both ways")
+    edge_types: tuple[str, ...] = setting((), "types of edges, from the training set", is_rare=True)
+    means: tuple[float, ...] = setting((), "of the numbers of nodes, from the training set", is_rare=True)
+    deviations: tuple[float, ...] = setting((), "of the numbers of nodes, from the training set", is_rare=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.means) != len(self.deviations) or not all(own > 0 for own in self.deviations):
+            raise SettingError(
+                f"there are {len(self.means)} means and {len(self.deviations)} deviations; expected as many, above 0"
+            )
+
+
+# By the name that `train classifier --network` knows.
+LABELLING: dict[str, type[LabellingConfig]] = {
+    "bag": BagLabelling,
+    "lstm": LSTMLabelling,
+    "gru": GRULabelling,
+    "rnn": RNNLabelling,
+    "convolution": ConvolutionLabelling,
+    "transformer": TransformerLabelling,
+    "tree": TreeLabelling,
+    "graph": GraphLabelling,
+    "lenet": LeNetLabelling,
+    "grid": GridLabelling,
+    "alexnet": AlexNetLabelling,
+    "vgg": VGGLabelling,
+    "googlenet": GoogLeNetLabelling,
+    "resnet": ResNetLabelling,
+    "vit": ViTLabelling,
+    "efficientnet": EfficientNetLabelling,
+}
+
+
+def labelling_name(config: LabellingConfig) -> str:
+    """The name of a configuration's network. Raises SettingError."""
+    for name, kind in LABELLING.items():
+        if type(config) is kind:
+            return name
+    raise SettingError(f"{config!r} is no network that labels; known are {', '.join(LABELLING)}")
+
+
+def labelling_settings(config: LabellingConfig) -> dict[str, object]:
+    """Field by field, for a file of JSON, with the network's name."""
+    values = ((field.name, getattr(config, field.name)) for field in fields(config))
+    return {
+        "network": labelling_name(config),
+        **{name: list(value) if isinstance(value, tuple) else value for name, value in values},
+    }

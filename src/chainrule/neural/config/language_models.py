@@ -1,0 +1,202 @@
+"""Causal networks but the Transformer.
+
+Of bags of tokens.
+
+Of log-bilinear models.
+
+Of feed-forward networks.
+
+Of convolutional networks.
+
+Of recurrent networks.
+
+The settings of language models of trees; free of torch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from chainrule.base.options import check_settings, setting
+from chainrule.errors import SettingError
+from chainrule.neural.config.network import (
+    CONTEXT,
+    LAYERS,
+    MAX_CONTEXT,
+    MAX_LAYERS,
+    MAX_WIDTH,
+    Activation,
+    LayersConfig,
+    NetworkConfig,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BagConfig(LayersConfig):
+    """A deep averaging network: blind to the order of what it has read.
+
+    The average of the vectors of tokens, and layers on it (Iyyer 2015).
+    """
+
+    layers: int = setting(2, LAYERS, least=1, below=MAX_LAYERS)
+    width: int = setting(256, "numbers in a layer", least=1, below=MAX_WIDTH)
+    window: int | None = setting(3, "tokens that are averaged; nothing: all so far", least=1, below=MAX_CONTEXT)
+    activation: Activation = setting("relu", "of the layers")
+    dropout: float = setting(0.0, "share of numbers dropped of what each layer gives", least=0, below=1)
+    context: int = setting(128, CONTEXT, least=1, below=MAX_CONTEXT)
+
+
+PositionWeights = Literal["matrix", "diagonal", "none"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BilinearConfig(NetworkConfig):
+    """A log-bilinear model: it predicts the next token's vector linearly.
+
+    The vectors of the last few tokens are weighted by position and added
+    (Mnih and Hinton 2007).
+    """
+
+    width: int = setting(256, "numbers in the vector of a token", least=1, below=MAX_WIDTH)
+    window: int = setting(5, "tokens that a prediction looks back", least=1, below=MAX_CONTEXT)
+    position_weights: PositionWeights = setting(
+        "matrix",
+        "of the vectors at each position; diagonal: one weight per element (Mnih and Teh 2012); none: the plain sum, "
+        "which is CBOW, and with a window of 1 the skip-gram's softmax(v c) as a language model (Mikolov 2013)",
+    )
+    context: int = setting(128, CONTEXT, least=1, below=MAX_CONTEXT)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeedforwardConfig(LayersConfig):
+    """A feed-forward network over the last few tokens: a neural n-gram model.
+
+    The vectors of the tokens side by side, and layers on them (Bengio 2003).
+    """
+
+    layers: int = setting(1, LAYERS, least=1, below=MAX_LAYERS)
+    width: int = setting(256, "numbers in a layer", least=1, below=MAX_WIDTH)
+    window: int = setting(8, "tokens that a prediction looks back", least=1, below=MAX_CONTEXT)
+    activation: Activation = setting("relu", "of the layers; tanh: Bengio's")
+    direct: bool = setting(False, "the output reads the vectors of tokens, too, past the layers")
+    dropout: float = setting(0.0, "share of numbers dropped of what each layer gives", least=0, below=1)
+    context: int = setting(128, CONTEXT, least=1, below=MAX_CONTEXT)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.direct and self.tied:
+            raise SettingError(
+                "direct connections make the output wider than the vectors of tokens; choose one of "
+                "them, or tied weights"
+            )
+
+    @property
+    def hidden_width(self) -> int:
+        """Of the last layer."""
+        return super().output_width
+
+    @property
+    def output_width(self) -> int:
+        return self.hidden_width + self.direct * self.window * self.input_width
+
+
+Gate = Literal["glu", "gtu", "none"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvolutionConfig(NetworkConfig):
+    """A convolutional network: causal, dilated and gated.
+
+    Each layer reads a few earlier positions (Dauphin 2017), further apart
+    from layer to layer (van den Oord 2016, Bai 2018).
+    """
+
+    layers: int = setting(5, "layers, each added to what goes into it", least=1, below=MAX_LAYERS)
+    width: int = setting(128, "numbers in the vector of a token, and in a layer", least=1, below=MAX_WIDTH)
+    kernel: int = setting(3, "positions that a layer reads", least=1, below=MAX_CONTEXT)
+    dilation: int = setting(2, "each layer's positions are this many times further apart", least=1, below=MAX_CONTEXT)
+    gate: Gate = setting("glu", "glu: h sigmoid(g); gtu: tanh(h) sigmoid(g); none: relu(h)")
+    dropout: float = setting(0.0, "share of numbers dropped of what each layer gives", least=0, below=1)
+    context: int = setting(128, CONTEXT, least=1, below=MAX_CONTEXT)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.reach >= MAX_CONTEXT:
+            raise SettingError(
+                f"the layers reach {self.reach:,} tokens back; expected less than {MAX_CONTEXT:,}: "
+                "lower layers, kernel or dilation"
+            )
+
+    @property
+    def dilations(self) -> tuple[int, ...]:
+        """Of each layer, in tokens."""
+        return tuple(self.dilation**layer for layer in range(self.layers))
+
+    @property
+    def reach(self) -> int:
+        """The tokens that a prediction depends on."""
+        return 1 + (self.kernel - 1) * sum(self.dilations)
+
+
+Cell = Literal["rnn_tanh", "rnn_relu", "gru", "lstm"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecurrentConfig(LayersConfig):
+    """An LSTM, GRU or simple recurrent network.
+
+    Its state is carried along the text. With variational dropout (Gal and
+    Ghahramani 2016), what layers read and give is dropped as in AWD-LSTM
+    (Merity 2018).
+    """
+
+    cell: Cell = setting("lstm", "rnn_tanh, rnn_relu: Elman's; gru; lstm")
+    layers: int = setting(2, LAYERS, least=1, below=MAX_LAYERS)
+    width: int = setting(512, "numbers in the state of a layer", least=1, below=MAX_WIDTH)
+    context: int = setting(128, CONTEXT + ": gradients go no further back", least=1, below=MAX_CONTEXT)
+    intra_attention: int = setting(
+        0,
+        "lstm: before each step, attend to this many past states, in place of the last one (Cheng 2016); 0: do not",
+        least=0,
+        below=MAX_CONTEXT,
+        is_later=True,
+    )
+    residual: bool = setting(False, "a layer's input is added to its output, if they are equally wide")
+    variational: bool = setting(True, "dropout uses the same mask at every time step")
+    input_dropout: float = setting(0.0, "share of numbers dropped of what goes into the first layer", least=0, below=1)
+    dropout: float = setting(0.0, "share of numbers dropped between layers", least=0, below=1)
+    output_dropout: float = setting(0.0, "share of numbers dropped of what the last layer gives", least=0, below=1)
+    weight_drop: float = setting(0.0, "share of the weights from state to state dropped in a batch", least=0, below=1)
+    forget_bias: float = setting(1.0, "lstm: initial bias of the forget gate", least=-10, below=10)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.intra_attention and self.cell != "lstm":
+            raise SettingError(f"intra_attention is for the cell lstm, and this one is {self.cell}; set it to 0")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TreeConfig:
+    """A language model of trees: an LSTM from the root down.
+
+    Each node is given those above it, and the elder siblings of all these
+    (after Zhang, Lu and Lapata 2016).
+
+    Reads trees: brackets, CoNLL-U (.conllu) or JSON lines. A tree is a text of
+    brackets, as in ( saw She -HEAD- ( man the -HEAD- ) ), and only trees have a
+    probability.
+    """
+
+    width: int = setting(200, "numbers in a hidden vector, and in that of a token", least=1, below=MAX_WIDTH)
+    layers: int = setting(1, LAYERS, least=1, below=MAX_LAYERS)
+    dropout: float = setting(
+        0.3, "share of numbers dropped of what each layer, and the output, reads", least=0, below=1
+    )
+    tied: bool = setting(True, "the vectors of tokens are the output's weights, too")
+    brackets: tuple[int, ...] = setting((), "the tokens ( and )", least=3, is_rare=True)
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+        if len(self.brackets) not in (0, 2) or len(set(self.brackets)) != len(self.brackets):
+            raise SettingError(f"brackets are {self.brackets}; expected two different tokens, ( and )")

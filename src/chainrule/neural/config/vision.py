@@ -1,0 +1,376 @@
+"""Networks over pictures.
+
+Settings of the networks that label pictures, sized for small ones; all that the papers chose is a setting.
+
+Of two-dimensional LSTMs: one that models pictures, row by row, and one that labels them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from chainrule.base.options import setting
+from chainrule.errors import SettingError
+from chainrule.neural.config.network import (
+    CONTEXT,
+    LAYERS,
+    MAX_CONTEXT,
+    MAX_LAYERS,
+    MAX_WIDTH,
+    LabellingConfig,
+    LayersConfig,
+    Memory,
+)
+from chainrule.pictures.picture import Colours, Fit, Frame
+
+Activation = Literal["relu", "tanh"]
+MapPooling = Literal["max", "mean"]
+MapNorm = Literal["none", "batch", "local"]
+Stem = Literal["small", "large"]
+Block = Literal["by_depth", "basic", "bottleneck"]
+
+# Convolutions of each block of VGG (Simonyan and Zisserman 2015, table 1), and blocks of each layer of a ResNet (He et
+# al. 2016, table 1), by depth.
+VGG_BLOCKS: dict[int, tuple[int, ...]] = {
+    11: (1, 1, 2, 2, 2),
+    13: (2, 2, 2, 2, 2),
+    16: (2, 2, 3, 3, 3),
+    19: (2, 2, 4, 4, 4),
+}
+RESNET_BLOCKS: dict[int, tuple[int, ...]] = {
+    18: (2, 2, 2, 2),
+    34: (3, 4, 6, 3),
+    50: (3, 4, 6, 3),
+    101: (3, 4, 23, 3),
+    152: (3, 8, 36, 3),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PictureLabelling(LabellingConfig):
+    """Of networks that read pictures, all of one size."""
+
+    reads: ClassVar[str] = "picture"
+
+    size: tuple[int, ...] = setting(
+        (32,), "height and width, in pixels, that pictures are brought to; one number: both", least=1, below=1 << 12
+    )
+    fit: Fit = setting(
+        "crop",
+        "how: crop: scaled to fill that size, then cut; stretch: each side by itself; pad: the whole picture, on black",
+    )
+    crop_share: float = setting(
+        1.0, "crop: share of what fills that size that is kept, its middle", least=0.1, below=1.01
+    )
+    colours: Colours = setting("rgb", "rgb: red, green and blue; grey: their brightness alone")
+    flip: bool = setting(True, "mirror half of the pictures in training; off where left and right differ")
+    shift: float = setting(
+        0.125, "in training, move pictures by up to this share of their size, each way", least=0, below=0.5
+    )
+    pixel_means: tuple[float, ...] = setting(
+        (123.675, 116.28, 103.53), "subtracted from the bytes of red, green and blue", least=0, below=256, is_rare=True
+    )
+    pixel_deviations: tuple[float, ...] = setting(
+        (58.395, 57.12, 57.375), "what they are divided by after that", least=1e-3, below=256, is_rare=True
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.size) not in (1, 2):
+            raise SettingError(f"size is {self.size}; expected one number, or height and width")
+        if self.crop_share > 1:
+            raise SettingError(f"crop_share is {self.crop_share}; expected at most 1")
+        if len(self.pixel_means) != 3 or len(self.pixel_deviations) != 3:
+            raise SettingError("pixel_means and pixel_deviations have a number each for red, green and blue")
+
+    @property
+    def labels_pixels(self) -> bool:
+        """Whether networks of these settings can label each pixel, not only whole pictures."""
+        return False
+
+    @property
+    def frame(self) -> Frame:
+        """What every picture is brought to."""
+        return Frame(
+            height=self.size[0], width=self.size[-1], fit=self.fit, colours=self.colours, share=self.crop_share
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlainConvolutionLabelling(PictureLabelling):
+    """Of networks of convolutions in a row, then hidden layers: the history until 2014."""
+
+    channels: tuple[int, ...] = setting((), "filters of each convolution", least=1, below=MAX_WIDTH)
+    kernels: tuple[int, ...] = setting(
+        (), "height and width of the filters of each convolution; one number: of all", least=1, below=1 << 8
+    )
+    pooled: tuple[int, ...] = setting((), "convolutions, counted from 1, whose outputs are pooled", least=1)
+    pooling: MapPooling = setting("max", "what is taken of a window of outputs")
+    window: int = setting(2, "height and width of a window of pooling, which moves by 2", least=2, below=1 << 8)
+    stride: int = setting(1, "pixels that the filters of the first convolution move by", least=1, below=1 << 8)
+    padded: bool = setting(True, "zeros stand around maps, so that convolutions keep their size")
+    activation: Activation = setting("relu", "after each layer but the last")
+    norm: MapNorm = setting(
+        "none", "of the outputs of convolutions: batch: batch normalisation; local: among neighbouring filters"
+    )
+    hidden: tuple[int, ...] = setting(
+        (512,), "numbers in the hidden vectors between the convolutions and the last one", least=1, below=MAX_WIDTH
+    )
+    width: int = setting(512, "numbers in a hidden vector", least=1, below=MAX_WIDTH)
+    dropout: float = setting(
+        0.5, "share of numbers dropped of what each hidden layer and the labels' layer read", least=0, below=1
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.channels:
+            raise SettingError("channels is empty; give the filters of each convolution, such as 6 16")
+        if len(self.kernels) not in (1, len(self.channels)):
+            raise SettingError(
+                f"there are {len(self.kernels)} kernels for {len(self.channels)} convolutions; give one, or one each"
+            )
+        if beyond := [number for number in self.pooled if number > len(self.channels)]:
+            raise SettingError(f"pooled has {beyond[0]}, but there are {len(self.channels)} convolutions")
+
+    @property
+    def labels_pixels(self) -> bool:
+        return self.padded and self.window == 2 and not any(side % self.pixels_of_place for side in self.size)
+
+    @property
+    def pixels_of_place(self) -> int:
+        """How many pixels the places of the last maps are apart."""
+        return self.stride * 2 ** len(set(self.pooled))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeNetLabelling(PlainConvolutionLabelling):
+    """LeNet-5 (LeCun 1998)."""
+
+    channels: tuple[int, ...] = setting((6, 16), "filters of each convolution", least=1, below=MAX_WIDTH)
+    kernels: tuple[int, ...] = setting(
+        (5,), "height and width of the filters of each convolution; one number: of all", least=1, below=1 << 8
+    )
+    pooled: tuple[int, ...] = setting((1, 2), "convolutions, counted from 1, whose outputs are pooled", least=1)
+    pooling: MapPooling = setting("mean", "what is taken of a window of outputs")
+    padded: bool = setting(False, "zeros stand around maps, so that convolutions keep their size")
+    activation: Activation = setting("tanh", "after each layer but the last")
+    hidden: tuple[int, ...] = setting(
+        (120,), "numbers in the hidden vectors between the convolutions and the last one", least=1, below=MAX_WIDTH
+    )
+    width: int = setting(84, "numbers in a hidden vector", least=1, below=MAX_WIDTH)
+    dropout: float = setting(
+        0.0, "share of numbers dropped of what each hidden layer and the labels' layer read", least=0, below=1
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlexNetLabelling(PlainConvolutionLabelling):
+    """AlexNet (Krizhevsky 2012), with its first filters made smaller for small pictures."""
+
+    channels: tuple[int, ...] = setting(
+        (64, 192, 384, 256, 256), "filters of each convolution", least=1, below=MAX_WIDTH
+    )
+    kernels: tuple[int, ...] = setting(
+        (5, 5, 3, 3, 3),
+        "height and width of the filters of each convolution; one number: of all",
+        least=1,
+        below=1 << 8,
+    )
+    pooled: tuple[int, ...] = setting((1, 2, 5), "convolutions, counted from 1, whose outputs are pooled", least=1)
+    window: int = setting(3, "height and width of a window of pooling, which moves by 2", least=2, below=1 << 8)
+    norm: MapNorm = setting(
+        "local", "of the outputs of convolutions: batch: batch normalisation; local: among neighbouring filters"
+    )
+    hidden: tuple[int, ...] = setting(
+        (1024,), "numbers in the hidden vectors between the convolutions and the last one", least=1, below=MAX_WIDTH
+    )
+    width: int = setting(1024, "numbers in a hidden vector", least=1, below=MAX_WIDTH)
+
+
+@dataclass(frozen=True, kw_only=True)
+class VGGLabelling(PictureLabelling):
+    """VGG (Simonyan 2014): 3x3 convolutions, 11 to 19 layers deep; batch normalisation came later."""
+
+    depth: int = setting(11, "weight layers; of VGG 11, 13, 16 or 19; of ResNets 18, 34, 50, 101 or 152", least=1)
+    channels: tuple[int, ...] = setting(
+        (64, 128, 256, 512, 512), "filters of the convolutions of each block", least=1, below=MAX_WIDTH
+    )
+    norm: MapNorm = setting(
+        "batch", "of the outputs of convolutions: batch: batch normalisation; local: among neighbouring filters"
+    )
+    hidden: tuple[int, ...] = setting(
+        (512,), "numbers in the hidden vectors between the convolutions and the last one", least=1, below=MAX_WIDTH
+    )
+    width: int = setting(512, "numbers in a hidden vector", least=1, below=MAX_WIDTH)
+    dropout: float = setting(
+        0.5, "share of numbers dropped of what each hidden layer and the labels' layer read", least=0, below=1
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_depth(self.depth, VGG_BLOCKS)
+        if len(self.channels) != len(VGG_BLOCKS[self.depth]):
+            raise SettingError(f"channels are {len(self.channels)}; expected 5, one for each block of convolutions")
+
+    @property
+    def blocks(self) -> tuple[int, ...]:
+        """The convolutions of each block."""
+        return VGG_BLOCKS[self.depth]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GoogLeNetLabelling(PictureLabelling):
+    """GoogLeNet (Szegedy 2015): inception blocks, filters of several sizes side by side."""
+
+    blocks: tuple[int, ...] = setting((2, 5, 2), "blocks of each group, or of each layer of a ResNet", least=1)
+    stem: Stem = setting("small", "small: a 3x3 convolution; large: 7x7 and pooling, for pictures of 224 pixels")
+    norm: MapNorm = setting(
+        "batch", "of the outputs of convolutions: batch: batch normalisation; local: among neighbouring filters"
+    )
+    width: int = setting(
+        64, "filters of the first convolution; those of all others follow in proportion", least=4, below=MAX_WIDTH
+    )
+    dropout: float = setting(0.4, "share of numbers dropped of what the labels' layer reads", least=0, below=1)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.blocks) != 3 or any(own > most for own, most in zip(self.blocks, (2, 5, 2), strict=True)):
+            raise SettingError(f"blocks are {self.blocks}; expected three numbers, of at most 2, 5 and 2")
+        if self.norm == "local":
+            raise SettingError("norm is local, which GoogLeNet does not have here; expected none or batch")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResNetLabelling(PictureLabelling):
+    """A residual network (He 2016), 18 to 152 layers deep."""
+
+    depth: int = setting(18, "weight layers; of VGG 11, 13, 16 or 19; of ResNets 18, 34, 50, 101 or 152", least=1)
+    blocks: tuple[int, ...] = setting(
+        (), "blocks of each group, or of each layer of a ResNet; nothing: by depth", least=1
+    )
+    block: Block = setting(
+        "by_depth", "basic: two 3x3 convolutions; bottleneck: 1x1, 3x3, 1x1; by_depth: bottleneck from 50 on"
+    )
+    stem: Stem = setting("small", "small: a 3x3 convolution; large: 7x7 and pooling, for pictures of 224 pixels")
+    starts_as_identity: bool = setting(True, "residual blocks give what they read before training")
+    width: int = setting(
+        64, "filters of the first convolution; twice as many in each later layer", least=1, below=MAX_WIDTH
+    )
+    dropout: float = setting(0.0, "share of numbers dropped of what the labels' layer reads", least=0, below=1)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_depth(self.depth, RESNET_BLOCKS)
+        if len(self.blocks) > 8:
+            raise SettingError(f"blocks are {self.blocks}; expected those of at most 8 layers")
+
+    @property
+    def layer_blocks(self) -> tuple[int, ...]:
+        """The blocks of each layer."""
+        return self.blocks or RESNET_BLOCKS[self.depth]
+
+    @property
+    def is_bottleneck(self) -> bool:
+        """Whether blocks are bottlenecks."""
+        return self.depth >= 50 if self.block == "by_depth" else self.block == "bottleneck"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ViTLabelling(PictureLabelling):
+    """A Transformer over patches of a picture, ViT (Dosovitskiy 2021)."""
+
+    patch: int = setting(4, "height and width of a patch, in pixels", least=1, below=1 << 10)
+    layers: int = setting(6, LAYERS, least=1, below=MAX_LAYERS)
+    heads: int = setting(4, "attention heads of each layer", least=1, below=1 << 10)
+    placed: bool = setting(True, "patches have learned vectors of their places")
+    width: int = setting(192, "numbers in a hidden vector", least=1, below=MAX_WIDTH)
+    dropout: float = setting(
+        0.1, "share of numbers dropped of what the first layer and the labels' layer read", least=0, below=1
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if any(side % self.patch for side in self.size):
+            raise SettingError(f"a size of {self.size} does not divide into patches of {self.patch} pixels")
+        if self.width % (2 * self.heads):
+            raise SettingError(f"a width of {self.width} cannot be shared by {self.heads} heads of an even width")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EfficientNetLabelling(PictureLabelling):
+    """EfficientNet-Lite0 (Tan 2019): a filter for each channel, between 1x1 convolutions; for photographs."""
+
+    size: tuple[int, ...] = setting(
+        (224,), "height and width, in pixels, that pictures are brought to; one number: both", least=1, below=1 << 12
+    )
+    stages: int = setting(
+        7, "groups of blocks; small pictures need fewer, since 7 give a map of a 32nd of their size", least=1, below=8
+    )
+    width: int = setting(1280, "numbers in the vector that labels are read from", least=1, below=MAX_WIDTH)
+    dropout: float = setting(0.2, "share of numbers dropped of what the labels' layer reads", least=0, below=1)
+
+
+def _check_depth(depth: int, known: dict[int, tuple[int, ...]]) -> None:
+    if depth not in known:
+        *others, last = known
+        raise SettingError(f"depth is {depth}; expected {', '.join(map(str, others))} or {last}")
+
+
+GridCell = Literal["lstm", "grid"]
+Corners = Literal["one", "four"]
+GRID_CELLS = "lstm: one memory for both dimensions (Graves 2007); grid: a memory for each (Kalchbrenner 2015)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GridConfig(LayersConfig):
+    """A two-dimensional LSTM over pictures, row by row.
+
+    A text is a picture, and a token the value of a pixel, as chainrule pixels
+    writes them. Each cell follows the one on its left and the one above on its
+    right, and reads the pixels on its left, above, and above on its right
+    (Graves 2007, Theis 2015, van den Oord 2016).
+    """
+
+    columns: int = setting(32, "pixels in a row of a picture", least=2, below=MAX_CONTEXT)
+    cell: GridCell = setting("lstm", GRID_CELLS)
+    layers: int = setting(1, LAYERS, least=1, below=MAX_LAYERS)
+    width: int = setting(128, "numbers in the state of a cell", least=1, below=MAX_WIDTH)
+    context: int = setting(1024, CONTEXT + ": gradients go no further back", least=1, below=MAX_CONTEXT)
+    dropout: float = setting(0.0, "share of numbers dropped of what each layer gives", least=0, below=1)
+    memory: Memory = setting("document", "document: each picture begins anew")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.memory != "document":
+            raise SettingError(f"memory is {self.memory}, but each picture begins anew; expected document")
+        if self.cell == "grid" and (self.width % 2 or self.output_width % 2):
+            raise SettingError("the width must be even, since cell='grid' has two memories, half of it each")
+
+
+@dataclass(frozen=True, kw_only=True)
+class GridLabelling(PictureLabelling):
+    """A two-dimensional LSTM (Graves 2007), which also labels pixels."""
+
+    cell: GridCell = setting("lstm", GRID_CELLS)
+    layers: int = setting(1, LAYERS, least=1, below=MAX_LAYERS)
+    corners: Corners = setting(
+        "four", "where layers begin to read; one: upper left; four: each corner, a quarter of the width each"
+    )
+    patch: int = setting(2, "height and width of a patch, in pixels", least=1, below=1 << 10)
+    width: int = setting(96, "numbers in a hidden vector, of all corners together", least=1, below=MAX_WIDTH)
+    dropout: float = setting(0.0, "share of numbers dropped of what the labels' layer reads", least=0, below=1)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        shares = self.directions * (2 if self.cell == "grid" else 1)
+        if self.width % shares:
+            raise SettingError(f"a width of {self.width} cannot be divided by {shares}, for corners and memories")
+
+    @property
+    def labels_pixels(self) -> bool:
+        return True
+
+    @property
+    def directions(self) -> int:
+        return 4 if self.corners == "four" else 1

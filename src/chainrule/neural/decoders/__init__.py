@@ -1,1 +1,0 @@
-"""What writes a target while it looks at a source."""

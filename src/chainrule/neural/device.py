@@ -1,0 +1,141 @@
+"""What a device can do, found out by trying; its threads.
+
+What a device supports and gains in bfloat16: found out here alone, by trying, never by the processor's name.
+
+A network in bfloat16 computes its matrix products in it; layers that the device cannot run in bfloat16 use float32.
+
+Gives torch as many threads as `chainrule.base.threads` allows, or leaves torch its own number.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from functools import cache
+
+import torch
+from torch import nn
+
+from chainrule.base.threads import on_threads_set, requested_threads, thread_count
+
+_SIDE = {"cpu": 512, "cuda": 4096}  # of the square matrices whose product is timed
+_SMALL_SIDE = 128  # enough to notice that bfloat16 is emulated, which takes 10 to 50 times as long as float32
+_EMULATED = 0.25  # a gain below this is emulation, at any size
+_QUICK = 1.5
+_WARM_UPS, _REPEATS, _SECONDS = 2, 4, 0.25  # products before and during timing; none begins after so many seconds
+
+
+def has_quick_bfloat16(device: torch.device) -> bool:
+    """Whether matrix products are at least 1.5 times as fast in bfloat16 as in float32."""
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    return device.type == "cpu" and bfloat16_gain(device) >= _QUICK  # for other devices, the gain is unknown
+
+
+@cache
+def bfloat16_gain(device: torch.device) -> float:
+    """The speed of matrix products in bfloat16 relative to float32; a small product suffices to notice emulation."""
+    small = _gain(device, _SMALL_SIDE)
+    return small if small < _EMULATED else _gain(device, _side(device))
+
+
+def product_speed(device: torch.device, dtype: torch.dtype) -> float:
+    """Floating-point operations per second, in products of large matrices."""
+    side = _side(device)
+    return 2 * side**3 / _seconds_of_product(device, dtype, side)
+
+
+def attends_in_bfloat16(device_type: str) -> bool:
+    """Whether torch's fused attention is as fast in bfloat16; on processors, it is up to seven times slower."""
+    return device_type != "cpu"
+
+
+@cache
+def runs_lstm_in_bfloat16(device_type: str) -> bool:
+    """Whether an LSTM runs in bfloat16 at all; oneDNN has none for processors without AVX-512."""
+    with torch.inference_mode(mode=False), torch.device("meta"):  # so that no random numbers are drawn
+        empty = nn.LSTM(4, 4)
+    with torch.inference_mode(mode=False), torch.autocast(device_type, torch.bfloat16):
+        layer = empty.to_empty(device=device_type)
+        for with_gradients in (True, False):
+            try:
+                with torch.set_grad_enabled(with_gradients):
+                    layer(torch.zeros(1, 1, 4, device=device_type))
+            except RuntimeError:
+                return False
+    return True
+
+
+# A constant for torch.compile. torch.compiler.assume_constant_result does the same, but imports the compiler, which
+# takes longer than importing torch.
+runs_lstm_in_bfloat16._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+
+def layers_in_float32(network: nn.Module, device: torch.device) -> list[str]:
+    """The kinds of layers in a network that the device cannot run in bfloat16."""
+    has_lstm = any(isinstance(layer, nn.LSTM) for layer in network.modules())
+    return ["LSTM"] if has_lstm and not runs_lstm_in_bfloat16(device.type) else []
+
+
+def bfloat16_notes(network: nn.Module, device: torch.device) -> list[str]:
+    """What users should know before a network runs in bfloat16 on a device, a sentence each."""
+    notes = []
+    if device.type == "cpu" and bfloat16_gain(device) < 0.5:
+        ratio = 1 / bfloat16_gain(device)
+        notes.append(f"bfloat16 is slower than float32 here: matrix products take {ratio:.0f} times as long")
+    if layers := layers_in_float32(network, device):
+        notes.append(f"{' and '.join(layers)} layers run in float32, since they cannot run in bfloat16")
+    return notes
+
+
+def _side(device: torch.device) -> int:
+    return _SIDE.get(device.type, 1024)
+
+
+def _gain(device: torch.device, side: int) -> float:
+    seconds = [_seconds_of_product(device, dtype, side) for dtype in (torch.float32, torch.bfloat16)]
+    return seconds[0] / seconds[1]
+
+
+@cache
+def _seconds_of_product(device: torch.device, dtype: torch.dtype, side: int) -> float:
+    """The time of the fastest of a few products."""
+    matrix = torch.ones(side, side, dtype=dtype, device=device)
+    first_start = time.perf_counter()
+    times: list[float] = []
+    while len(times) < _WARM_UPS + _REPEATS and (not times or time.perf_counter() - first_start < _SECONDS):
+        _wait(device)
+        start = time.perf_counter()
+        torch.mm(matrix, matrix)
+        _wait(device)
+        times.append(time.perf_counter() - start)
+    return min(times[_WARM_UPS:] or times)
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+_torch_default: int | None = None  # torch's own number of threads, before it was changed here
+
+
+def use_threads() -> None:
+    """Sets torch's threads to the requested number, now and whenever `chainrule.set_threads` is called.
+
+    Processes that torchrun started on this machine share the threads among them: with more threads than processors, a
+    step takes eight times as long. If none were requested, what OMP_NUM_THREADS or `torch.set_num_threads` set stays.
+    """
+    on_threads_set(_apply)
+    _apply()
+
+
+def _apply() -> None:
+    global _torch_default
+    processes = int(os.environ.get("LOCAL_WORLD_SIZE", "0"))  # set by torchrun, which also sets OMP_NUM_THREADS=1
+    if requested_threads() is not None or processes:
+        _torch_default = torch.get_num_threads() if _torch_default is None else _torch_default
+        torch.set_num_threads(max(1, thread_count() // max(1, processes)))
+    elif _torch_default is not None:
+        torch.set_num_threads(_torch_default)
+        _torch_default = None

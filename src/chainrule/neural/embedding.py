@@ -1,0 +1,143 @@
+"""Vectors of tokens and of texts.
+
+The vectors of tokens in their context, from any layer of a network.
+
+Texts of similar length are read in one batch, to waste little on padding.
+
+Networks that give vectors of texts and of their tokens, but neither score texts nor fill in gaps.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from chainrule.base.arguments import check_tokens
+from chainrule.errors import ModelFormatError, SettingError
+from chainrule.neural.config import TextEncoderConfig
+from chainrule.neural.network import framed, padding_starts
+from chainrule.neural.scoring import batches_of, padded, pieces_of
+from chainrule.protocol import END, TextVectors
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtyping import Bool, Float, Float32, Int32, Int64
+    from numpy import ndarray
+    from torch import Tensor
+
+    from chainrule.neural.network import Network
+
+_TOGETHER = 1 << 9  # tokens in a batch: hidden states then fit a processor's cache
+_TOGETHER_BFLOAT16 = 1 << 11  # more, since each shape of a product has to be prepared first
+
+
+def token_vectors(
+    network: Network,
+    sequences: Sequence[Int32[ndarray, " tokens"]],
+    layer: int | None = None,
+    *,
+    bfloat16: bool = False,
+) -> list[Float32[ndarray, "tokens D"]]:
+    """A vector for each token of each sequence, as `vectors_of_read`, but without those of the markers around it."""
+    read = vectors_of_read(network, sequences, layer, bfloat16=bfloat16)
+    return [vectors[1 : len(sequence) + 1] for sequence, vectors in zip(sequences, read, strict=True)]
+
+
+@torch.inference_mode()
+def vectors_of_read(
+    network: Network,
+    sequences: Sequence[Int32[ndarray, " tokens"]],
+    layer: int | None = None,
+    *,
+    bfloat16: bool = False,
+) -> list[Float32[ndarray, "read D"]]:
+    """A vector for each token that is read for a sequence, which is a text of its own; its markers among them.
+
+    layer: 0: the embedding, without context; from 1 on: the hidden states of that layer; None: the last layer.
+    bfloat16: whether the network computes in bfloat16.
+    Raises SettingError if there is no such layer, or an id is outside the vocabulary; ModelFormatError if a vector is
+    not finite.
+    """
+    for sequence in sequences:
+        check_tokens(sequence, network.vocabulary_size)
+    rows = [framed(sequence, network) for sequence in sequences]
+    width = _hidden(network, torch.full((1, 1), END, device=network.device), None, layer).shape[-1]
+    all_vectors = [np.empty((len(row), width), np.float32) for row in rows]
+    pieces = pieces_of([len(row) for row in rows], network.encoder)
+    for batch in batches_of(pieces, _TOGETHER_BFLOAT16 if bfloat16 else _TOGETHER):
+        tokens = padded([rows[row][begin:end] for row, begin, _, end in batch], END)
+        lengths = [end - begin for _, begin, _, end in batch]
+        starts = padding_starts(lengths, network.device) if network.encoder.is_bidirectional else None
+        with torch.autocast(network.device.type, torch.bfloat16, enabled=bfloat16):
+            states = _hidden(network, torch.from_numpy(tokens).to(network.device), starts, layer)
+        hidden = states.float().cpu().numpy()
+        if not np.isfinite(hidden).all():
+            raise ModelFormatError(
+                "the network computes vectors that are not finite, so its file is damaged; check it with chainrule "
+                "verify, or train it again"
+            )
+        for vectors, (row, begin, first, end) in zip(hidden, batch, strict=True):
+            all_vectors[row][first:end] = vectors[first - begin : end - begin]
+    return all_vectors
+
+
+@torch.inference_mode()
+def static_vectors(network: Network) -> Float32[ndarray, "vocab D"]:
+    """The vector of each token of the vocabulary without context: layer 0."""
+    return network.embedding(torch.arange(network.vocabulary_size, device=network.device)).float().cpu().numpy()
+
+
+def _hidden(
+    network: Network, tokens: Int64[Tensor, "B T"], starts: Bool[Tensor, "B T"] | None, layer: int | None
+) -> Float[Tensor, "B T D"]:
+    """The hidden states of a layer. starts: as for `Encoder`. Raises SettingError."""
+    x = network.embed(tokens)
+    last, hidden = 0, x
+    for last, hidden in enumerate(chain([x], network.encoder.hidden_layers(x, starts))):
+        if last == layer:
+            return hidden
+    if layer is not None:
+        raise SettingError(f"there is no layer {layer}; expected 0 (the embedding) to {last} (the last layer)")
+    return hidden
+
+
+class TextEncoder:
+    """An Embedder with a vector for a text as a whole, which its pooling makes (Reimers and Gurevych 2019)."""
+
+    def __init__(self, network: Network) -> None:
+        """Sets the network to evaluation mode, without dropout."""
+        assert isinstance(network.config, TextEncoderConfig)
+        self.network, self.config = network.eval(), network.config
+        self.vocabulary_size = network.vocabulary_size
+
+    def vectors(
+        self, sequences: Sequence[Int32[ndarray, " tokens"]], layer: int | None = None, *, bfloat16: bool = False
+    ) -> list[Float32[ndarray, "tokens D"]]:
+        """As `Embedder.vectors`."""
+        return token_vectors(self.network, sequences, layer, bfloat16=bfloat16)
+
+    def text_vectors(
+        self, sequences: Sequence[Int32[ndarray, " tokens"]], layer: int | None = None, *, bfloat16: bool = False
+    ) -> TextVectors:
+        """As `Embedder.text_vectors`."""
+        most = self.config.context if self.config.most_tokens is None else self.config.most_tokens
+        most -= 1 if self.config.closed_by is None else 2  # the token before a text, and that after it
+        read = vectors_of_read(self.network, [sequence[:most] for sequence in sequences], layer, bfloat16=bfloat16)
+        vectors = np.stack([self._pooled(vectors) for vectors in read]) if read else np.empty((0, 0), np.float32)
+        if self.config.unit_length:
+            vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True).clip(1e-12)
+        return TextVectors(vectors, np.array([len(sequence) > most for sequence in sequences], np.bool_))
+
+    def static_vectors(self) -> Float32[ndarray, "vocab D"]:
+        """As `Embedder.static_vectors`."""
+        return static_vectors(self.network)
+
+    def _pooled(self, vectors: Float32[ndarray, "read D"]) -> Float32[ndarray, " D"]:
+        """Of all that was read for a text, with its markers."""
+        if self.config.text_pooling == "first":
+            return vectors[0]
+        return np.asarray(vectors.max(0) if self.config.text_pooling == "max" else vectors.mean(0))

@@ -1,1 +1,0 @@
-"""Networks that label texts, trees, pictures and graphs, trained from scratch."""

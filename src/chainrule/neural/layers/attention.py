@@ -1,0 +1,402 @@
+"""Self-attention, fused or not, and its score functions.
+
+Attention: which keys each query attends to, and the weighted mean of their values, by torch's fused kernel.
+
+Legend: B batch, H heads, K heads of keys and values (a divisor of H), T queries, S keys, d width of a head.
+
+Score functions of attention, each by its name: how well a query s matches a key h.
+
+    dot           s . h                        Luong et al. 2015, section 3.1
+    scaled_dot    s . h / sqrt(d)              Vaswani et al. 2017, equation 1
+    general       s . W h                      Luong et al. 2015, section 3.1
+    content       b cos(s, h), b learned       Graves et al. 2014, equations 5 and 6
+    cosine        cos(s, h)                    the same with b = 1, so that weights stay soft
+    additive      v . tanh(W s + U h)          Bahdanau et al. 2015, appendix A.1.2
+    location      (W s)_j for the j-th key     Luong et al. 2015, equation 8
+
+Each score is a function of `query(s)` and `key(h)`, so that what depends on the keys alone is computed once. The first
+five are dot products of the two, which the fused kernel computes.
+
+Legend: B rows, H heads, T queries, S keys, d width of a head, e width of prepared queries and keys.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor, nn
+
+from chainrule.neural.device import attends_in_bfloat16
+from chainrule.neural.layers.basic import dropped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from jaxtyping import Bool, Float, Int64, Shaped
+
+    from chainrule.neural.config.seq2seq import ScoreName
+
+    Bias = Callable[[Int64[Tensor, "T S"]], Float[Tensor, "H T S"]]  # of the distance from each key to each query
+
+
+class AttentionMask(NamedTuple):
+    """Which keys each query attends to.
+
+    tensor: added to the scores, or True where a query attends to a key: (B or 1, H or 1, T, S); None: to all keys.
+    causal: query i attends to keys 0 to i; `tensor` is then None.
+    block_length: `tensor` is the mask of one block of queries, over the keys of the block before and its own,
+    (1, H or 1, block, 2 block); see `attend_in_blocks`.
+    weights_out: a list to which attention appends its weights, (B, H, T, S).
+    """
+
+    tensor: Tensor | None = None
+    causal: bool = False
+    block_length: int | None = None
+    weights_out: list[Tensor] | None = None
+
+
+def attend(
+    query: Float[Tensor, "B H T d"],
+    key: Float[Tensor, "B K S d"],
+    value: Float[Tensor, "B K S d"],
+    mask: AttentionMask,
+    dropout: float = 0.0,
+) -> Float[Tensor, "B H T d"]:
+    """softmax(Q K^T / sqrt(d)) V (Vaswani et al. 2017, equation 1). Query head h reads key head h // (H / K)."""
+    if mask.weights_out is not None:
+        return attend_unfused(_scaled_dot, query, key, value, mask, dropout)
+    if mask.block_length is not None:
+        return attend_in_blocks(query, key, value, mask, dropout)
+    heads, key_heads = query.shape[1], key.shape[1]
+    tensor = mask.tensor
+    if heads != key_heads and query.shape[2] == 1:  # the queries of a group see the same keys: they become its rows
+        rows, _, _, width = query.shape
+        grouped = query.view(rows, key_heads, heads // key_heads, width)
+        if tensor is not None and tensor.shape[1] == heads:
+            tensor = tensor.view(tensor.shape[0], key_heads, heads // key_heads, tensor.shape[3])
+        return attend_fused(grouped, key, value, tensor, dropout).view(query.shape)
+    return attend_fused(query, _repeated(key, heads), _repeated(value, heads), tensor, dropout, causal=mask.causal)
+
+
+def attend_fused(
+    query: Float[Tensor, "B H T d"],
+    key: Float[Tensor, "B H S d"],
+    value: Float[Tensor, "B H S v"],
+    mask: Shaped[Tensor, "#B #H T S"] | None,
+    dropout: float,
+    *,
+    causal: bool = False,
+    scale: float | None = None,
+) -> Float[Tensor, "B H T v"]:
+    """Attention by torch's kernel, in float32 where the kernel is slower in bfloat16.
+
+    mask, causal: as in `AttentionMask`. scale: of the dot products; None: 1 / sqrt(d).
+    """
+    device = query.device.type
+    if torch.is_autocast_enabled(device) and not attends_in_bfloat16(device):
+        with torch.autocast(device, enabled=False):
+            mask = mask.float() if mask is not None and mask.is_floating_point() else mask
+            exact = query.float(), key.float(), value.float()
+            return F.scaled_dot_product_attention(*exact, mask, dropout, causal, scale=scale)
+    return F.scaled_dot_product_attention(query, key, value, mask, dropout, causal, scale=scale)
+
+
+def attend_unfused(
+    score: Callable[[Tensor, Tensor], Tensor],
+    query: Float[Tensor, "B H T d"],
+    key: Float[Tensor, "B K S d"],
+    value: Float[Tensor, "B K S d"],
+    mask: AttentionMask,
+    dropout: float = 0.0,
+) -> Float[Tensor, "B H T d"]:
+    """As `attend`, but with any score, queries and keys -> (B, H, T, S), and with weights that can be recorded.
+
+    The mask must not be in blocks.
+    """
+    assert mask.block_length is None
+    heads = query.shape[1]
+    scores = score(query, _repeated(key, heads))
+    if mask.causal:
+        scores = scores.masked_fill(~torch.ones_like(scores[0, 0], dtype=torch.bool).tril(), -torch.inf)
+    if mask.tensor is not None:
+        is_added = mask.tensor.is_floating_point()
+        scores = scores + mask.tensor if is_added else scores.masked_fill(~mask.tensor, -torch.inf)
+    weights = scores.softmax(-1)
+    if mask.weights_out is not None:
+        mask.weights_out.append(weights)
+    return dropped(weights, dropout) @ _repeated(value, heads)
+
+
+def attend_in_blocks(
+    query: Float[Tensor, "B H T d"],
+    key: Float[Tensor, "B K T d"],
+    value: Float[Tensor, "B K T d"],
+    mask: AttentionMask,
+    dropout: float = 0.0,
+) -> Float[Tensor, "B H T d"]:
+    """As `attend`, in a window of at most a block: the queries of a block attend to its keys and those of the block
+    before it. Time and memory grow with T times the window.
+    """
+    block = mask.block_length
+    assert block is not None
+    assert mask.tensor is not None
+    rows, length = query.shape[0], query.shape[2]
+    missing = -length % block
+    query, key, value = (F.pad(x, (0, 0, 0, missing)) for x in (query, key, value))
+    blocks = query.shape[2] // block
+
+    def cut(x: Tensor) -> Tensor:
+        """(B, H, T, d) -> (B blocks, H, block, d)"""
+        return x.reshape(rows, -1, blocks, block, x.shape[3]).transpose(1, 2).flatten(0, 1)
+
+    def with_previous(x: Tensor) -> Tensor:
+        """(B, K, T, d) -> (B blocks, K, 2 block, d); zeros precede the first block"""
+        return torch.cat((cut(F.pad(x, (0, 0, block, 0))[:, :, :-block]), cut(x)), 2)
+
+    # The zeros before the first block must not be attended to: its mask differs.
+    tensor = mask.tensor.repeat(blocks, 1, 1, 1)  # (blocks, H or 1, block, 2 block)
+    hidden = torch.zeros_like(tensor[:1, :, :, :block])
+    tensor[:1, :, :, :block] = hidden if tensor.dtype == torch.bool else hidden - torch.inf
+    tensor = tensor.repeat(rows, 1, 1, 1)
+    result = attend(cut(query), with_previous(key), with_previous(value), AttentionMask(tensor), dropout)
+    result = result.view(rows, blocks, *result.shape[1:]).transpose(1, 2).flatten(2, 3)  # (B, H, T, d)
+    return result[:, :, :length]
+
+
+def causal_mask(
+    length: int,
+    device: torch.device,
+    *,
+    window: int | None,
+    bias: Bias | None,
+    documents: Int64[Tensor, "B T"] | None,
+    in_blocks: bool = True,
+) -> AttentionMask:
+    """The mask for `length` tokens that are read at once: each attends to itself and to those before it.
+
+    window: how many keys a query attends to, its own included. documents: tokens attend within equal numbers only.
+    in_blocks: whether a short window may be masked block by block.
+    """
+    if window is not None and window >= length:
+        window = None
+    if window is None and bias is None and documents is None:
+        return AttentionMask(causal=True)
+    if in_blocks and window is not None and 2 * window < length and documents is None:
+        return AttentionMask(_block_mask(window, device, bias), block_length=window)
+    positions = torch.arange(length, device=device)
+    mask = visible_keys(positions, positions, first=None, window=window)
+    if documents is not None:
+        mask = mask & (documents[:, None, :, None] == documents[:, None, None, :])  # (B, 1, T, T)
+    return AttentionMask(_biased(mask, positions, positions, bias))
+
+
+def bidirectional_mask(
+    length: int,
+    device: torch.device,
+    *,
+    window: int | None,
+    bias: Bias | None,
+    documents: Int64[Tensor, "B T"] | None,
+) -> AttentionMask:
+    """As `causal_mask`, but a query also attends to the tokens after it; the bias is the same on both sides."""
+    if window is not None and window >= length:
+        window = None
+    if window is None and bias is None and documents is None:
+        return AttentionMask()
+    positions = torch.arange(length, device=device)
+    distances = (positions[:, None] - positions).abs()
+    mask = (distances < (window or length))[None, None]
+    if documents is not None:
+        mask = mask & (documents[:, None, :, None] == documents[:, None, None, :])  # (B, 1, T, T)
+    return AttentionMask(mask if bias is None else bias(distances)[None].masked_fill(~mask, -torch.inf))
+
+
+def cached_mask(
+    queries: Int64[Tensor, " T"],
+    keys: Int64[Tensor, " S"],
+    first: Int64[Tensor, "B T"] | None,
+    window: int | None,
+    bias: Bias | None,
+) -> AttentionMask:
+    """The causal mask for the columns of queries and keys in a cache. first: the first column each query attends to."""
+    return AttentionMask(_biased(visible_keys(queries, keys, first, window), queries, keys, bias))
+
+
+def visible_keys(
+    queries: Int64[Tensor, " T"], keys: Int64[Tensor, " S"], first: Int64[Tensor, "B T"] | None, window: int | None
+) -> Bool[Tensor, "#B 1 T S"]:
+    """Whether each query attends to each key, causally. queries, keys: their columns. first: as in `cached_mask`."""
+    distances = queries[:, None] - keys
+    mask = distances >= 0 if window is None else (distances >= 0) & (distances < window)
+    return mask[None, None] if first is None else mask & (keys >= first[:, None, :, None])
+
+
+def _scaled_dot(query: Float[Tensor, "B H T d"], key: Float[Tensor, "B H S d"]) -> Float[Tensor, "B H T S"]:
+    return query @ key.mT / math.sqrt(query.shape[-1])
+
+
+def _repeated(x: Float[Tensor, "B K S d"], heads: int) -> Float[Tensor, "B H S d"]:
+    """Keys or values, once for each query head that shares them."""
+    return x if x.shape[1] == heads else x.repeat_interleave(heads // x.shape[1], 1)
+
+
+def _biased(mask: Tensor, queries: Tensor, keys: Tensor, bias: Bias | None) -> Tensor:
+    if bias is None:
+        return mask
+    return bias(queries[:, None] - keys)[None].masked_fill(~mask, -torch.inf)
+
+
+def _block_mask(
+    block: int, device: torch.device, bias: Bias | None
+) -> Float[
+    Tensor,
+    (
+        1  # H block keys
+    ),
+]:
+    """The mask of one block of queries over the keys of the block before and its own."""
+    queries, keys = torch.arange(block, 2 * block, device=device), torch.arange(2 * block, device=device)
+    return _biased(visible_keys(queries, keys, None, block), queries, keys, bias)
+
+
+class Score(Protocol):
+    """An nn.Module."""
+
+    is_product: bool  # whether the score is the dot product of the prepared query and key
+
+    def query(self, query: Float[Tensor, "B H T d"]) -> Float[Tensor, "B H T e"]:
+        """Queries, prepared."""
+
+    def key(self, key: Float[Tensor, "B H S d"]) -> Float[Tensor, "B H S e"]:
+        """Keys, prepared."""
+
+    def __call__(self, query: Float[Tensor, "B H T e"], key: Float[Tensor, "B H S e"]) -> Float[Tensor, "B H T S"]:
+        """The scores of prepared queries and keys."""
+
+
+class Product(nn.Module):
+    """dot, scaled_dot, general, cosine and content."""
+
+    is_product = True
+
+    def __init__(self, name: ScoreName, heads: int, width: int) -> None:
+        """width: of a head."""
+        super().__init__()
+        self.is_cosine = name in ("cosine", "content")
+        self.scale = width**-0.5 if name == "scaled_dot" else 1.0
+        self.matrix = nn.Parameter(torch.empty(heads, width, width)) if name == "general" else None
+        self.sharpness = nn.Parameter(torch.zeros(heads, 1, 1)) if name == "content" else None  # log b
+        if self.matrix is not None:
+            nn.init.uniform_(self.matrix, -(width**-0.5), width**-0.5)
+        if self.sharpness is not None:
+            nn.init.constant_(self.sharpness, math.log(math.sqrt(width)))
+
+    def query(self, query: Float[Tensor, "B H T d"]) -> Float[Tensor, "B H T e"]:
+        """As `Score.query`."""
+        if self.is_cosine:
+            directions = F.normalize(query, dim=-1)
+            return directions if self.sharpness is None else directions * self.sharpness.exp()
+        return query * self.scale
+
+    def key(self, key: Float[Tensor, "B H S d"]) -> Float[Tensor, "B H S e"]:
+        """As `Score.key`."""
+        if self.is_cosine:
+            return F.normalize(key, dim=-1)
+        return key if self.matrix is None else _by_head(key, self.matrix)
+
+    def forward(self, query: Float[Tensor, "B H T e"], key: Float[Tensor, "B H S e"]) -> Float[Tensor, "B H T S"]:
+        """As `Score`."""
+        return query @ key.mT
+
+
+class Additive(nn.Module):
+    """v . tanh(W s + U h)."""
+
+    is_product = False
+
+    def __init__(self, heads: int, width: int) -> None:
+        super().__init__()
+        self.of_query, self.of_key = (nn.Parameter(torch.empty(heads, width, width)) for _ in range(2))
+        self.weights = nn.Parameter(torch.empty(heads, 1, 1, width))
+        for weight in (self.of_query, self.of_key, self.weights):
+            nn.init.uniform_(weight, -(width**-0.5), width**-0.5)
+
+    def query(self, query: Float[Tensor, "B H T d"]) -> Float[Tensor, "B H T e"]:
+        """As `Score.query`."""
+        return _by_head(query, self.of_query)
+
+    def key(self, key: Float[Tensor, "B H S d"]) -> Float[Tensor, "B H S e"]:
+        """As `Score.key`."""
+        return _by_head(key, self.of_key)
+
+    def forward(self, query: Float[Tensor, "B H T e"], key: Float[Tensor, "B H S e"]) -> Float[Tensor, "B H T S"]:
+        """As `Score`."""
+        return (torch.tanh(query.unsqueeze(3) + key.unsqueeze(2)) * self.weights).sum(-1)
+
+
+class Location(nn.Module):
+    """(W s)_j: the score of the j-th key depends on the query and j alone."""
+
+    is_product = False
+
+    def __init__(self, heads: int, width: int, longest: int) -> None:
+        """longest: the most keys."""
+        super().__init__()
+        self.matrix = nn.Parameter(torch.empty(heads, longest, width))
+        nn.init.uniform_(self.matrix, -(width**-0.5), width**-0.5)
+
+    def query(self, query: Float[Tensor, "B H T d"]) -> Float[Tensor, "B H T e"]:
+        """As `Score.query`: the scores of all positions that a key may have."""
+        return _by_head(query, self.matrix)
+
+    def key(self, key: Float[Tensor, "B H S d"]) -> Float[Tensor, "B H S e"]:
+        """As `Score.key`; only the number of keys matters."""
+        return key
+
+    def forward(self, query: Float[Tensor, "B H T e"], key: Float[Tensor, "B H S e"]) -> Float[Tensor, "B H T S"]:
+        """As `Score`."""
+        return query[..., : key.shape[2]]
+
+
+def _by_head(x: Float[Tensor, "B H T d"], matrix: Float[Tensor, "H e d"]) -> Float[Tensor, "B H T e"]:
+    """A product with each head's own matrix; `@` would copy the matrix for each row."""
+    return torch.einsum("bhtd,hed->bhte", x, matrix)
+
+
+def build_score(name: ScoreName, heads: int, width: int, longest: int) -> Product | Additive | Location:
+    """The score of that name. width: of a head. longest: the most keys, which the location score must know."""
+    if name == "additive":
+        return Additive(heads, width)
+    if name == "location":
+        return Location(heads, width, longest)
+    return Product(name, heads, width)
+
+
+def attention_weights(
+    score: Score,
+    query: Float[Tensor, "B H T e"],
+    key: Float[Tensor, "B H S e"],
+    mask: Bool[Tensor, "#B #H #T S"] | None,
+) -> Float[Tensor, "B H T S"]:
+    """softmax(score) over the keys; exactly 0 where the mask is False. query, key: prepared by `score`."""
+    scores = score(query, key)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -torch.inf)
+    return scores.softmax(-1)
+
+
+def attend_by_score(
+    score: Score,
+    query: Float[Tensor, "B H T e"],
+    key: Float[Tensor, "B H S e"],
+    value: Float[Tensor, "B H S v"],
+    mask: Bool[Tensor, "#B #H #T S"] | None,
+    dropout: float = 0.0,
+) -> Float[Tensor, "B H T v"]:
+    """softmax(score) V, by the fused kernel if the score is a dot product. query, key: prepared by `score`."""
+    if score.is_product:
+        return attend_fused(query, key, value, mask, dropout, scale=1.0)
+    return dropped(attention_weights(score, query, key, mask), dropout) @ value

@@ -1,0 +1,188 @@
+"""Embedding, norms, feed-forward layers, dropout, initialisation.
+
+Dropout (Srivastava et al. 2014) that needs few random bits.
+
+Layers that encoders share: embedding, norms, feed-forward layers, and the initialisation of weights.
+
+Legend: B batch, T time, D width.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import TYPE_CHECKING, cast
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor, nn
+
+from chainrule.neural.layers.matrix_products import is_packed, linear, unpack
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from jaxtyping import Float, Int64
+
+    from chainrule.neural.config.network import Activation
+    from chainrule.neural.config.transformer import FeedForward as FeedForwardKind
+    from chainrule.neural.config.transformer import Initialisation, Norm
+
+_CHANCES = 1 << 16  # values of a 16-bit random number
+
+
+def dropped(x: Float[Tensor, "*shape"], share: float, training: bool = True) -> Float[Tensor, "*shape"]:
+    """x with about that share of its elements set to 0, and the others scaled up to keep the mean.
+
+    On a processor, where torch would draw 32 random bits for each element, four elements share a draw of 64 bits. The
+    share is thereby rounded to a multiple of 1/65,536, and the scale follows the rounded share.
+    """
+    if not training or not share:
+        return x
+    if x.device.type != "cpu" or torch.compiler.is_compiling():
+        return F.dropout(x, share)
+    zeroed = min(round(share * _CHANCES), _CHANCES - 1)
+    draws = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(1 << 63), None)
+    chances = draws.view(torch.int16)[: x.numel()].view(x.shape)
+    return x * ((chances >= zeroed - _CHANCES // 2) * (_CHANCES / (_CHANCES - zeroed))).to(x.dtype)
+
+
+class Dropout(nn.Module):
+    """`dropped` as a module."""
+
+    def __init__(self, share: float) -> None:
+        super().__init__()
+        self.share = share
+
+    def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """x, with dropout if the module is in training."""
+        return dropped(x, self.share, self.training)
+
+
+class Embedding(nn.Module):
+    """The vectors of tokens, optionally scaled, normalised and with dropout."""
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        width: int,
+        *,
+        scale: float = 1.0,
+        norm: nn.Module | None = None,
+        token_dropout: float = 0.0,
+    ) -> None:
+        """token_dropout: the share of the vocabulary whose vectors are 0 in a batch (Gal and Ghahramani 2016)."""
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(vocabulary_size, width))
+        self.scale, self.norm, self.token_dropout = scale, norm, token_dropout
+
+    def forward(self, tokens: Int64[Tensor, "*shape"]) -> Float[Tensor, "*shape D"]:
+        """The vector of each token."""
+        x = F.embedding(tokens, self.weight)
+        if is_packed(x):
+            x = unpack(x)
+        elif x.dtype in (torch.bfloat16, torch.float16):
+            x = x.float()
+        if self.training and self.token_dropout:
+            kept = dropped(x.new_ones(len(self.weight)), self.token_dropout)
+            x = x * kept[tokens].unsqueeze(-1)
+        if self.scale != 1:
+            x = x * self.scale
+        return x if self.norm is None else self.norm(x)
+
+
+def norm(kind: Norm, width: int, *, gain: bool, bias: bool, epsilon: float | None = None) -> nn.Module:
+    """LayerNorm (Ba 2016) or RMSNorm (Zhang and Sennrich 2019). bias: whether a LayerNorm with a gain has a shift.
+
+    epsilon: added to the mean square or variance; None: 1e-5 or, of RMSNorm, that of the numbers' type.
+    """
+    if kind == "layer":
+        return nn.LayerNorm(width, 1e-5 if epsilon is None else epsilon, elementwise_affine=gain, bias=bias and gain)
+    return nn.RMSNorm(width, epsilon, elementwise_affine=gain)
+
+
+class FeedForward(nn.Module):
+    """W2 a(W1 x), or gated: W2 (a(W1 x) * W3 x) (Shazeer 2020, equation 6), with W1 and W3 stored as one matrix."""
+
+    def __init__(self, kind: FeedForwardKind, width: int, hidden: int, *, bias: bool) -> None:
+        super().__init__()
+        self.gated = kind in ("swiglu", "geglu")
+        self.up = nn.Linear(width, 2 * hidden if self.gated else hidden, bias=bias)
+        self.down = nn.Linear(hidden, width, bias=bias)
+        self.activation = _ACTIVATIONS[kind]
+
+    def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+        """The layer's output, for each position alone."""
+        hidden = linear(x, self.up)
+        if self.gated:
+            gate, hidden = hidden.chunk(2, -1)
+            return linear(self.activation(gate) * hidden, self.down)
+        return linear(self.activation(hidden), self.down)
+
+
+class OutputTransform(nn.Module):
+    """norm(a(W x + b)), before the output of BERT (Devlin 2019, as published in code)."""
+
+    def __init__(self, kind: FeedForwardKind, width: int, norm: nn.Module) -> None:
+        """kind: an activation that is not gated."""
+        super().__init__()
+        self.linear, self.norm, self.activation = nn.Linear(width, width), norm, _ACTIVATIONS[kind]
+
+    def forward(self, x: Float[Tensor, "*shape D"]) -> Float[Tensor, "*shape D"]:
+        """The transformed hidden states."""
+        return cast("Tensor", self.norm(self.activation(linear(x, self.linear))))
+
+
+class Scaled(nn.Module):
+    """Numbers times a constant."""
+
+    def __init__(self, factor: float) -> None:
+        super().__init__()
+        self.factor = factor
+
+    def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """The scaled numbers."""
+        return x * self.factor
+
+
+def layer_stack(widths: Sequence[int], activation: Activation, dropout: float) -> nn.Sequential:
+    """A stack of layers a(W x + b), from the first width to the last. dropout: of the output of each layer."""
+    layers: list[nn.Module] = []
+    for pair in pairwise(widths):
+        layers += [nn.Linear(*pair), _HIDDEN[activation](), Dropout(dropout)]
+    return nn.Sequential(*layers)
+
+
+_HIDDEN: dict[Activation, Callable[[], nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU, "gelu": nn.GELU}
+
+
+def relu_squared(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """max(x, 0)^2 (So et al. 2021, Primer)."""
+    return F.relu(x).square()
+
+
+def gelu(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """Hendrycks and Gimpel 2016, in the approximation with tanh that GPT-2 uses."""
+    return F.gelu(x, approximate="tanh")
+
+
+_ACTIVATIONS: dict[FeedForwardKind, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu,
+    "gelu": gelu,
+    "gelu_exact": F.gelu,
+    "silu": F.silu,
+    "relu_squared": relu_squared,
+    "swiglu": F.silu,
+    "geglu": gelu,
+}
+
+
+def initialise(weight: Float[Tensor, "outputs inputs"], kind: Initialisation, *, scale: float = 1.0) -> None:
+    """Draws the weights of a matrix in place. scale: of the standard deviation of gpt2."""
+    if kind == "gpt2":
+        nn.init.normal_(weight, std=0.02 * scale)
+    elif kind == "xavier":
+        nn.init.xavier_uniform_(weight)
+    else:
+        bound = 1 / math.sqrt(weight.shape[1])
+        nn.init.uniform_(weight, -bound, bound)

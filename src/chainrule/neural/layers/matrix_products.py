@@ -1,0 +1,148 @@
+"""Products of weights in 32, 16 and 8 bits.
+
+Weights in eight bits: 32 numbers of a row share a scale, so that a product reads little more than a quarter.
+
+A matrix (N, K) is one int8 tensor, (N, K + K / 8): the integers of a row, then the bytes of its float32 scales. So what
+moves, joins, shares or saves tensors needs to know nothing of it. Each weight is its integer times its scale, rounded
+once; vectors stay in float32. The integers and scales of GGUF's Q8_0 are these.
+
+Products of weights and vectors: the widening of weights of 16 and 8 bits, and our own kernels for a few vectors.
+
+A matrix library multiplies one vector at the speed of one processor's memory, and a few at a fraction of what it does
+with many. So, on processors, up to FEW vectors, as decoding has, are multiplied by `product_kernels`: not in training,
+not where a matrix is so small that starting threads would take longer, and not by rows that are no multiple of LANES.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor
+
+from chainrule.base.lanes import LANES, SCALED
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Float32, Int8
+    from torch import nn
+
+ALIGNMENT = _SCALE_BYTES = 4
+_LARGEST = 127
+_TOGETHER = 1 << 20  # weights that are packed at a time, so that no second copy is held in float32
+
+
+def is_packed(weight: Tensor) -> bool:
+    """Whether a matrix has its weights in eight bits."""
+    return weight.dtype == torch.int8
+
+
+def can_pack(weight: Tensor) -> bool:
+    """Whether a tensor is a matrix whose rows consist of whole blocks."""
+    return weight.ndim == 2 and weight.shape[1] % SCALED == 0 and weight.is_floating_point()
+
+
+def packed_shape(weight: Float[Tensor, "N K"]) -> tuple[int, int] | None:
+    """What a matrix is in memory when it is packed; None where it cannot be."""
+    rows, width = weight.shape
+    return (rows, width + width // SCALED * _SCALE_BYTES) if can_pack(weight) else None
+
+
+def pack(weight: Float[Tensor, "N K"]) -> Int8[Tensor, "N bytes"]:
+    """The nearest integers; the largest weight of a block becomes 127 or -127. Blocks with NaN or infinity become NaN.
+
+    K must be a multiple of SCALED.
+    """
+    rows, width = weight.shape
+    packed = torch.empty(rows, width + width // SCALED * _SCALE_BYTES, dtype=torch.int8)
+    step = max(1, _TOGETHER // max(width, 1))
+    for begin in range(0, rows, step):
+        blocks = weight[begin : begin + step].detach().float().view(-1, width // SCALED, SCALED)  # (n, K/32, 32)
+        scales = blocks.abs().amax(2) / _LARGEST
+        scales = torch.where(scales.isfinite(), scales, torch.nan)
+        numbers = (blocks / scales[:, :, None]).nan_to_num(0).clamp(-_LARGEST, _LARGEST).round().to(torch.int8)
+        packed[begin : begin + step, :width] = numbers.flatten(1)
+        packed[begin : begin + step, width:] = scales.view(torch.int8)
+    return packed
+
+
+def unpack(packed: Int8[Tensor, "*shape bytes"]) -> Float32[Tensor, "*shape K"]:
+    """The weights of some rows."""
+    width = packed.shape[-1] * SCALED // (SCALED + _SCALE_BYTES)
+    numbers = packed[..., :width].float().view(*packed.shape[:-1], -1, SCALED)
+    scales = packed[..., width:].contiguous().view(torch.float32)
+    return (numbers * scales[..., None]).flatten(-2)
+
+
+FEW = 512  # vectors
+_LEAST = 1 << 17  # weights
+_WIDENED = 1 << 18  # weights that are widened together: a megabyte
+_NARROW = {torch.bfloat16: torch.uint16, torch.float16: torch.int16}  # and what their bits are to a kernel
+_NO_SCALES = np.empty((1, 1), np.float32)
+
+_kernel = threading.Lock()  # Numba's simplest threads may not be asked twice at once
+
+
+def linear(x: Tensor, layer: nn.Linear) -> Tensor:
+    """W x + b: (..., inputs) -> (..., outputs), in the type of x; see `product`."""
+    return product(x, layer.weight, layer.bias)
+
+
+def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """W x + b, in the type of x, by weights that may be stored in 16 bits, or packed in 8."""
+    if not torch.is_grad_enabled() and _suits_kernel(x, weight):
+        return _by_kernel(x, weight, bias)
+    if weight.dtype == x.dtype or torch.is_autocast_enabled(x.device.type):
+        return F.linear(x, weight, bias)
+    return _widening(x, weight, bias)
+
+
+def _widening(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """By weights that are widened some rows at a time, so that the wide ones stay in the processor's cache: reading
+    fewer bytes saves what widening costs.
+    """
+    step = max(1, _WIDENED // weight.shape[1])
+    found = x.new_empty(*x.shape[:-1], len(weight))
+    for begin in range(0, len(weight), step):
+        rows = slice(begin, begin + step)
+        widened = unpack(weight[rows]) if is_packed(weight) else weight[rows]
+        found[..., rows] = F.linear(x, widened.to(x.dtype), None if bias is None else bias[rows])
+    return found
+
+
+def _suits_kernel(x: Tensor, weight: Tensor) -> bool:
+    return (
+        not torch.compiler.is_compiling()
+        and 0 < x.numel() <= FEW * x.shape[-1]
+        and x.shape[-1] % LANES == 0
+        and weight.numel() >= _LEAST
+        and x.device.type == "cpu"
+        and x.dtype == torch.float32
+        and (weight.dtype in (torch.float32, torch.int8) or weight.dtype in _NARROW)
+        and weight.is_contiguous()
+        and not torch.is_autocast_enabled("cpu")
+    )
+
+
+def _by_kernel(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    from chainrule.base.jit import use_parallel_threads
+    from chainrule.neural.layers.product_kernels import multiply
+
+    vectors = x.detach().reshape(-1, x.shape[-1]).contiguous()
+    out = vectors.new_empty(len(vectors), len(weight))
+    as_read = weight.detach().view(_NARROW.get(weight.dtype, weight.dtype)).numpy()
+    width = vectors.shape[1]
+    numbers, scales = as_read[:, :width], _NO_SCALES
+    if is_packed(weight):
+        scales = as_read[:, width:].view(np.float32)
+    threads = torch.get_num_threads()
+    with _kernel:
+        use_parallel_threads(threads)
+        multiply(numbers, scales, vectors.numpy(), out.numpy())
+    if torch.get_num_threads() != threads:  # where both share an OpenMP, Numba's first launch sets torch's number, too
+        torch.set_num_threads(threads)
+    if bias is not None:
+        out += bias
+    return out.view(*x.shape[:-1], len(weight))

@@ -1,0 +1,456 @@
+"""Softmax, whole, sampled or in clusters, and its loss.
+
+Cross-entropy for large vocabularies, without ever holding the logits of all positions at once.
+
+Logits, loss and, in training, gradients are computed for one block of positions before the next block begins, so
+nothing is computed twice. Legend: R positions, D width, V vocabulary.
+
+From hidden states to tokens: softmax over the vocabulary or in clusters, and losses over sampled tokens.
+
+<s> never has a probability. Legend: *shape positions of any shape, R positions, D width, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor, nn
+
+from chainrule.errors import SettingError
+from chainrule.neural.layers.matrix_products import product
+from chainrule.protocol import BEGIN, END
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from jaxtyping import Float, Float32, Int64
+
+HELD = 1 << 22  # logits that are computed at once on a processor
+NEAR = 1 << 18  # logits that go through the softmax at once, so that they stay in its cache
+HELD_ON_DEVICE = 1 << 27  # both on an accelerator, which needs large blocks
+_EVEN = 64  # blocks are padded to a multiple of it: every new matrix shape has to be prepared first
+
+
+def cross_entropy(
+    hidden: Float[Tensor, "R D"],
+    weight: Float[Tensor, "V D"],
+    bias: Float[Tensor, " V"] | None,
+    targets: Int64[Tensor, " R"],
+    *,
+    smoothing: float = 0.0,
+    weights: Float[Tensor, " R"] | None = None,
+) -> Float32[Tensor, ""]:
+    """The sum over all positions of -log softmax(W h + b)[target], in nats.
+
+    bias: -inf for tokens without a probability. smoothing: the share of each target that is spread evenly over all
+    tokens that have a probability (Szegedy et al. 2016, section 7). weights: of the positions; None: all 1.
+    """
+    if smoothing:
+        sharp = cross_entropy(hidden, weight, bias, targets, weights=weights)
+        above = _above_mean(hidden, weight, bias, targets)
+        return sharp + smoothing * (above if weights is None else above * weights).sum()
+    if torch.is_grad_enabled():
+        loss: Tensor = _InBlocks.apply(hidden, weight, bias, targets, weights)  # type: ignore[no-untyped-call]
+        return loss
+    total = torch.zeros((), device=hidden.device)
+    for block in blocks(hidden, len(weight)):
+        logits = F.linear(hidden[block], weight, bias).float()
+        losses = F.cross_entropy(logits, targets[block], reduction="none")
+        total += losses.sum() if weights is None else (losses * weights[block]).sum()
+    return total
+
+
+def blocks(positions: Tensor, vocabulary_size: int, *, near: bool = False) -> Iterator[slice]:
+    """Slices of positions whose logits are held at once; near: that go through the softmax at once."""
+    held = HELD_ON_DEVICE if positions.device.type != "cpu" else NEAR if near else HELD
+    size = max(1, held // vocabulary_size)
+    for begin in range(0, len(positions), size):
+        yield slice(begin, begin + size)
+
+
+def _above_mean(
+    hidden: Float[Tensor, "R D"],
+    weight: Float[Tensor, "V D"],
+    bias: Float[Tensor, " V"] | None,
+    targets: Int64[Tensor, " R"],
+) -> Float[Tensor, " R"]:
+    """The target's logit minus the mean logit of all tokens that have a probability, without computing the logits."""
+    if bias is None:
+        return (hidden * (F.embedding(targets, weight) - weight.mean(0))).sum(1)
+    is_possible = torch.isfinite(bias)
+    share = is_possible / is_possible.sum()  # (V,)
+    mean, mean_bias = (weight * share[:, None]).sum(0), torch.where(is_possible, bias, 0) @ share
+    return (hidden * (F.embedding(targets, weight) - mean)).sum(1) + bias[targets] - mean_bias
+
+
+class _InBlocks(torch.autograd.Function):
+    """`cross_entropy`, with the gradients of each block computed while its logits exist."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, weights: Tensor | None
+    ) -> Tensor:
+        by_weight = torch.zeros_like(weight, dtype=torch.float32)
+        by_bias = None if bias is None else torch.zeros_like(bias, dtype=torch.float32)
+        total = torch.zeros((), device=hidden.device)
+        dtype = F.linear(hidden[:1], weight[:1]).dtype  # that of products under autocast; each matrix is cast once
+        low_weight = weight.to(dtype)
+        low_hidden = F.pad(hidden.to(dtype), (0, 0, 0, -len(hidden) % _EVEN))  # padding has no gradient
+        by_hidden = torch.empty_like(low_hidden, dtype=hidden.dtype)
+        for block in blocks(low_hidden, len(weight)):
+            logits = F.linear(low_hidden[block], low_weight)
+            wanted, counts = targets[block], None if weights is None else weights[block]
+            real = logits[: len(wanted)]
+            for near in blocks(real, len(weight), near=True):
+                exact = real[near].float()
+                if bias is not None:
+                    exact += bias
+                total += _into_gradient(exact, wanted[near], None if counts is None else counts[near])
+                real[near] = exact
+                if by_bias is not None:
+                    by_bias += exact.sum(0)
+            by_hidden[block] = logits @ low_weight  # `logits` now holds the gradients with respect to the logits
+            by_weight += logits.t() @ low_hidden[block]
+        ctx.save_for_backward(by_hidden[: len(hidden)], by_weight, by_bias)
+        ctx.dtypes = weight.dtype, None if bias is None else bias.dtype
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        [gradient] = gradients
+        by_hidden, by_weight, by_bias = ctx.saved_tensors
+        dtype, bias_dtype = ctx.dtypes
+        by_bias = None if by_bias is None else (by_bias * gradient).to(bias_dtype)
+        return by_hidden * gradient, (by_weight * gradient).to(dtype), by_bias, None, None
+
+
+def _into_gradient(
+    logits: Float32[Tensor, "R V"], targets: Int64[Tensor, " R"], weights: Float[Tensor, " R"] | None
+) -> Float32[Tensor, ""]:
+    """The sum of the losses; overwrites the logits with the gradient with respect to them."""
+    peaks = logits.amax(1, keepdim=True)
+    target = logits.gather(1, targets[:, None]) - peaks
+    sums = logits.sub_(peaks).exp_().sum(1, keepdim=True)
+    losses = (sums.log() - target)[:, 0]
+    logits.div_(sums).scatter_add_(1, targets[:, None], logits.new_full((len(logits), 1), -1.0))
+    if weights is None:
+        return losses.sum()
+    logits.mul_(weights[:, None])
+    return (losses * weights).sum()
+
+
+class Output(Protocol):
+    """The last layer of a network; an nn.Module."""
+
+    def loss(
+        self,
+        hidden: Float[Tensor, "*shape D"],
+        targets: Int64[Tensor, "*shape"],
+        *,
+        label_smoothing: float = 0.0,
+        weights: Float[Tensor, "*shape"] | None = None,
+    ) -> Float32[Tensor, ""]:
+        """The training loss, summed over all positions; for a softmax, -log P(target) in nats.
+
+        weights: of the positions; None: all 1. Raises SettingError if this output cannot smooth labels.
+        """
+
+    def log_probs(self, hidden: Float[Tensor, "*shape D"]) -> Float32[Tensor, "*shape V"]:
+        """The whole distribution, whatever the training loss is."""
+
+    def log_probs_of(
+        self, hidden: Float[Tensor, "*shape D"], targets: Int64[Tensor, "*shape *tokens"]
+    ) -> Float32[Tensor, "*shape *tokens"]:
+        """The same for one token at each position, or for several (a last dimension), without holding the rest."""
+
+
+class NoOutput(nn.Module):
+    """Of a network that predicts nothing: it gives vectors."""
+
+    def loss(
+        self,
+        hidden: Float[Tensor, "*shape D"],
+        targets: Int64[Tensor, "*shape"],
+        *,
+        label_smoothing: float = 0.0,
+        weights: Float[Tensor, "*shape"] | None = None,
+    ) -> Float32[Tensor, ""]:
+        """As `Output.loss`. Raises SettingError."""
+        raise SettingError(_PREDICTS_NOTHING)
+
+    def log_probs(self, hidden: Float[Tensor, "*shape D"]) -> Float32[Tensor, "*shape V"]:
+        """As `Output.log_probs`. Raises SettingError."""
+        raise SettingError(_PREDICTS_NOTHING)
+
+    def log_probs_of(
+        self, hidden: Float[Tensor, "*shape D"], targets: Int64[Tensor, "*shape *tokens"]
+    ) -> Float32[Tensor, "*shape *tokens"]:
+        """As `Output.log_probs_of`. Raises SettingError."""
+        raise SettingError(_PREDICTS_NOTHING)
+
+
+_PREDICTS_NOTHING = "this network has no output layer, so it predicts no tokens; it gives vectors"
+
+
+class FullSoftmax(nn.Module):
+    """softmax(U h + b) over the whole vocabulary."""
+
+    def __init__(
+        self,
+        weight: nn.Parameter,
+        *,
+        bias: bool,
+        ends: Sequence[int] = (),
+        banned: Sequence[int] = (),
+        transform: nn.Module | None = None,
+    ) -> None:
+        """weight: (V, D), the output's own or the embedding's. ends: tokens whose probability is added to that of </s>.
+        banned: tokens without a probability, besides <s>. transform: of hidden states, before they are multiplied.
+        Raises SettingError if the vocabulary has no such tokens.
+        """
+        super().__init__()
+        for token in (*ends, *banned):
+            if token >= len(weight):
+                raise SettingError(f"ends and banned name token {token}, but the vocabulary has {len(weight):,}")
+        self.weight, self.ends, self.transform = weight, list(ends), transform
+        self.bias = nn.Parameter(torch.zeros(len(weight))) if bias else None
+        self.register_buffer("never", _never(len(weight), BEGIN, *banned), persistent=False)
+
+    def loss(
+        self,
+        hidden: Float[Tensor, "*shape D"],
+        targets: Int64[Tensor, "*shape"],
+        *,
+        label_smoothing: float = 0.0,
+        weights: Float[Tensor, "*shape"] | None = None,
+    ) -> Float32[Tensor, ""]:
+        """As `Output.loss`."""
+        flat, ids = self._transformed(hidden).flatten(0, -2), targets.flatten()
+        counts = None if weights is None else weights.flatten()
+        shift = self.shift
+        if self.ends:  # training goes on with one token that ends texts
+            shift = shift.index_fill(0, torch.tensor(self.ends, device=shift.device), -torch.inf)
+        return cross_entropy(flat, self.weight, shift, ids, smoothing=label_smoothing, weights=counts)
+
+    def log_probs(self, hidden: Float[Tensor, "*shape D"]) -> Float32[Tensor, "*shape V"]:
+        """As `Output.log_probs`."""
+        return self._logits(hidden).log_softmax(-1)
+
+    def log_probs_of(
+        self, hidden: Float[Tensor, "*shape D"], targets: Int64[Tensor, "*shape *tokens"]
+    ) -> Float32[Tensor, "*shape *tokens"]:
+        """As `Output.log_probs_of`."""
+        flat, count = hidden.flatten(0, -2), targets.shape[hidden.dim() - 1 :].numel()
+        ids = targets.reshape(len(flat), count)
+        log_probs = torch.empty(ids.shape, device=flat.device)
+        for block in blocks(flat, len(self.weight)):
+            logits = self._logits(flat[block])
+            log_probs[block] = logits.gather(1, ids[block]) - logits.logsumexp(1, keepdim=True)
+        return log_probs.view(targets.shape)
+
+    def _logits(self, hidden: Tensor) -> Tensor:
+        """(..., D) -> (..., V), float32."""
+        logits = product(self._transformed(hidden), self.weight, self.shift).float()
+        if self.ends:
+            logits[..., END] = logits[..., [END, *self.ends]].logsumexp(-1)
+            logits[..., self.ends] = -torch.inf
+        return logits
+
+    def _transformed(self, hidden: Tensor) -> Tensor:
+        return hidden if self.transform is None else cast("Tensor", self.transform(hidden))
+
+    @property
+    def shift(self) -> Float[Tensor, " V"]:
+        """The bias, with -inf for <s>."""
+        assert isinstance(self.never, Tensor)
+        return self.never if self.bias is None else self.never + self.bias
+
+
+class SampledSoftmax(nn.Module):
+    """A full softmax that is trained against a few tokens sampled for each batch, and evaluated with the full sum.
+
+    sampled: a softmax over the target and the distinct sampled tokens, each logit minus the log of the probability of
+    being sampled; the target is removed from the samples (Jean et al. 2015). nce: a binary decision
+    between each token and noise, with the softmax's denominator taken to be 1 (Gutmann and Hyvärinen 2010, Mnih and
+    Teh 2012).
+    """
+
+    def __init__(
+        self,
+        full: FullSoftmax,
+        kind: Literal["sampled", "nce"],
+        samples: int,
+        counts: Float[Tensor, " V"],
+        power: float,
+    ) -> None:
+        """counts: of each token in the training text, to which 1 is added. power: of the counts, to sample by."""
+        super().__init__()
+        self.full, self.kind, self.samples = full, kind, samples
+        noise = (counts.double() + 1) ** power
+        noise[BEGIN] = 0
+        self.register_buffer("noise", (noise / noise.sum()).float())
+
+    def loss(
+        self,
+        hidden: Float[Tensor, "*shape D"],
+        targets: Int64[Tensor, "*shape"],
+        *,
+        label_smoothing: float = 0.0,
+        weights: Float[Tensor, "*shape"] | None = None,
+    ) -> Float32[Tensor, ""]:
+        """As `Output.loss`; outside of training, the loss of the full softmax."""
+        if not self.training:
+            return self.full.loss(hidden, targets, label_smoothing=label_smoothing, weights=weights)
+        if label_smoothing:
+            raise SettingError(
+                f"label_smoothing does not work with the output {self.kind}; leave it out, or set output to full"
+            )
+        assert isinstance(self.noise, Tensor)
+        flat, ids = hidden.flatten(0, -2), targets.flatten()
+        drawn = torch.multinomial(self.noise, self.samples, replacement=True)
+        expected = (self.noise * self.samples).log()
+        if self.kind == "sampled":
+            drawn = drawn.bincount().nonzero()[:, 0]
+            expected = (-torch.expm1(self.samples * torch.log1p(-self.noise))).log()
+        shift, weight = self.full.shift, self.full.weight
+        target = (flat * F.embedding(ids, weight)).sum(1).float() + shift[ids] - expected[ids]  # (R,)
+        sampled = F.linear(flat, F.embedding(drawn, weight)).float() + shift[drawn] - expected[drawn]  # (R, samples)
+        if self.kind == "sampled":
+            sampled = sampled.masked_fill(drawn == ids[:, None], -torch.inf)
+            losses = torch.cat((target[:, None], sampled), 1).logsumexp(1) - target
+        else:
+            losses = F.softplus(-target) + F.softplus(sampled).sum(1)
+        return losses.sum() if weights is None else (losses * weights.flatten()).sum()
+
+    def log_probs(self, hidden: Float[Tensor, "*shape D"]) -> Float32[Tensor, "*shape V"]:
+        """As `Output.log_probs`."""
+        return self.full.log_probs(hidden)
+
+    def log_probs_of(
+        self, hidden: Float[Tensor, "*shape D"], targets: Int64[Tensor, "*shape *tokens"]
+    ) -> Float32[Tensor, "*shape *tokens"]:
+        """As `Output.log_probs_of`."""
+        return self.full.log_probs_of(hidden, targets)
+
+
+class AdaptiveSoftmax(nn.Module):
+    """Grave et al. 2017: a softmax over frequent tokens and clusters of rarer ones, then one within the cluster.
+
+    Each cluster has a quarter of the width of the one before it.
+    """
+
+    def __init__(self, width: int, counts: Float[Tensor, " V"], cutoffs: Sequence[int]) -> None:
+        """counts: of each token in the training text. cutoffs: the ranks at which clusters begin, rising.
+
+        Raises SettingError if a cutoff is outside the vocabulary.
+        """
+        super().__init__()
+        size = len(counts)
+        if not cutoffs or cutoffs[-1] >= size:
+            raise SettingError(f"cutoffs {tuple(cutoffs)} must lie inside the vocabulary of {size} tokens; lower them")
+        frequency = counts.double()
+        frequency[BEGIN] = torch.inf  # rank 0 is that of <s>
+        order = frequency.argsort(descending=True, stable=True)
+        self.register_buffer("ranks", torch.empty_like(order).scatter_(0, order, torch.arange(size)))
+        self.cutoffs = [*cutoffs, size]
+        self.head = nn.Linear(width, cutoffs[0] + len(cutoffs), bias=False)
+        self.register_buffer("never", _never(len(self.head.weight), 0), persistent=False)
+        widths = [max(1, width // 4 ** (i + 1)) for i in range(len(cutoffs))]
+        self.projections = nn.ModuleList(nn.Linear(width, narrow, bias=False) for narrow in widths)
+        sizes = [b - a for a, b in zip(self.cutoffs, self.cutoffs[1:], strict=False)]
+        self.tails = nn.ModuleList(nn.Linear(narrow, n, bias=False) for narrow, n in zip(widths, sizes, strict=True))
+
+    def loss(
+        self,
+        hidden: Float[Tensor, "*shape D"],
+        targets: Int64[Tensor, "*shape"],
+        *,
+        label_smoothing: float = 0.0,
+        weights: Float[Tensor, "*shape"] | None = None,
+    ) -> Float32[Tensor, ""]:
+        """As `Output.loss`."""
+        if label_smoothing:
+            raise SettingError(
+                "label_smoothing does not work with the output adaptive; leave it out, or set output to full"
+            )
+        flat, ranks, heads = self._heads(hidden, targets)
+        counts = None if weights is None else weights.flatten()
+        total = cross_entropy(flat, self.head.weight, self._shift, heads, weights=counts)
+        for i, inside in self._clusters(ranks):
+            weight, chosen = self._tail(i), None if counts is None else counts[inside]
+            ids = ranks[inside] - self.cutoffs[i]
+            total = total + cross_entropy(self.projections[i](flat[inside]), weight, None, ids, weights=chosen)
+        return total
+
+    def log_probs(self, hidden: Float[Tensor, "*shape D"]) -> Float32[Tensor, "*shape V"]:
+        """As `Output.log_probs`."""
+        first = self.cutoffs[0]
+        head = F.linear(hidden, self.head.weight, self._shift).float().log_softmax(-1)
+        parts = [head[..., :first]]
+        for i, (projection, tail) in enumerate(zip(self.projections, self.tails, strict=True)):
+            parts.append(tail(projection(hidden)).float().log_softmax(-1) + head[..., first + i, None])
+        return torch.cat(parts, -1)[..., self._ranks]
+
+    def log_probs_of(
+        self, hidden: Float[Tensor, "*shape D"], targets: Int64[Tensor, "*shape *tokens"]
+    ) -> Float32[Tensor, "*shape *tokens"]:
+        """As `Output.log_probs_of`."""
+        if targets.dim() == hidden.dim():
+            return torch.stack([self.log_probs_of(hidden, ids) for ids in targets.unbind(-1)], -1)
+        flat, ranks, heads = self._heads(hidden, targets)
+        log_probs = _target_log_probs(flat, self.head.weight, self._shift, heads)
+        for i, inside in self._clusters(ranks):
+            ids = ranks[inside] - self.cutoffs[i]
+            log_probs[inside] += _target_log_probs(self.projections[i](flat[inside]), self._tail(i), None, ids)
+        return log_probs.view(targets.shape)
+
+    def _heads(
+        self, hidden: Float[Tensor, "*shape D"], targets: Int64[Tensor, "*shape"]
+    ) -> tuple[Float[Tensor, "R D"], Int64[Tensor, " R"], Int64[Tensor, " R"]]:
+        """The flat hidden states, the ranks of the targets, and the head's classes for them: tokens or clusters."""
+        ranks = self._ranks[targets.flatten()]
+        cuts = torch.tensor(self.cutoffs[:-1], device=ranks.device)
+        cluster = torch.bucketize(ranks, cuts, right=True)
+        return hidden.flatten(0, -2), ranks, torch.where(cluster == 0, ranks, self.cutoffs[0] + cluster - 1)
+
+    def _clusters(self, ranks: Int64[Tensor, " R"]) -> list[tuple[int, Int64[Tensor, " tokens"]]]:
+        """The clusters that occur, each with the positions of its tokens."""
+        bounds = zip(self.cutoffs, self.cutoffs[1:], strict=False)
+        positions = [((ranks >= low) & (ranks < high)).nonzero()[:, 0] for low, high in bounds]
+        return [(i, inside) for i, inside in enumerate(positions) if len(inside)]
+
+    def _tail(self, cluster: int) -> Tensor:
+        return cast("Tensor", self.tails[cluster].weight)
+
+    @property
+    def _ranks(self) -> Tensor:
+        assert isinstance(self.ranks, Tensor)
+        return self.ranks
+
+    @property
+    def _shift(self) -> Tensor:
+        assert isinstance(self.never, Tensor)
+        return self.never
+
+
+def _target_log_probs(
+    hidden: Float[Tensor, "R D"],
+    weight: Float[Tensor, "V D"],
+    bias: Float[Tensor, " V"] | None,
+    targets: Int64[Tensor, " R"],
+) -> Float32[Tensor, " R"]:
+    """log softmax(W h + b)[target] at each position."""
+    log_probs = torch.empty(len(hidden), device=hidden.device)
+    for block in blocks(hidden, len(weight)):
+        logits = F.linear(hidden[block], weight, bias).float()
+        log_probs[block] = logits.gather(1, targets[block, None])[:, 0] - logits.logsumexp(1)
+    return log_probs
+
+
+def _never(size: int, *which: int) -> Tensor:
+    """Zeros, but -inf for tokens without probability. Never on the device meta, on which loading builds networks."""
+    never = torch.zeros(size, device="cpu")
+    never[list(which)] = -torch.inf
+    return never

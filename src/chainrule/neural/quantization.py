@@ -1,0 +1,75 @@
+"""Networks in eight bits: which of their arrays are packed, and networks that may not be trained for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from chainrule.base.bfloat16 import widened
+from chainrule.errors import SettingError
+from chainrule.neural.config.transformer import TransformerConfig
+from chainrule.neural.layers.matrix_products import can_pack, is_packed, pack, unpack
+from chainrule.neural.layers.output import FullSoftmax
+from chainrule.neural.network import Network
+
+if TYPE_CHECKING:
+    from numpy import ndarray
+    from torch import nn
+
+    from chainrule.base.progress import Progress
+
+    Arrays = dict[str, ndarray]
+
+
+def packable(network: nn.Module) -> set[str]:
+    """The names of the weights that may be packed: those that are used only by products and look-ups that know int8.
+
+    They are the matrices of a Transformer and the vectors of tokens; none of any other network.
+    """
+    if not (isinstance(network, Network) and isinstance(network.config, TransformerConfig)):
+        return set()
+    if not isinstance(network.output, FullSoftmax):
+        return set()
+    ends = [network.embedding.weight, network.output.weight]
+    if network.output.transform is not None:
+        ends += [weight for weight in network.output.transform.parameters() if weight.ndim == 2]
+    chosen = {id(weight) for weight in (*network.matrices(), *ends)}
+    return {name for name, weight in network.named_parameters() if id(weight) in chosen}
+
+
+def packed_arrays(network: Network, arrays: Arrays, progress: Progress) -> Arrays:
+    """The arrays of a network with its matrices packed, where their rows consist of whole blocks.
+
+    Raises SettingError where none can be packed.
+    """
+    packed = dict(arrays)
+    names = [name for name in packable(network) if can_pack(network.get_parameter(name))]
+    if not names and not is_quantised(network):
+        raise SettingError(
+            "a network is compact with its matrices in int8, which needs a Transformer with a full output and widths "
+            "that are multiples of 32; this one stays as it is"
+        )
+    for done, name in enumerate(names):
+        progress("packing", done, len(names))
+        packed[name] = pack(torch.from_numpy(widened(arrays[name]))).numpy()
+    return packed
+
+
+def unpacked_arrays(network: Network, arrays: Arrays) -> Arrays:
+    """The same weights in float32."""
+    is_one = {name: is_packed(weight) for name, weight in network.named_parameters()}
+    return {
+        name: unpack(torch.from_numpy(array)).numpy() if is_one.get(name) else array for name, array in arrays.items()
+    }
+
+
+def is_quantised(network: nn.Module) -> bool:
+    """Whether any matrix is packed."""
+    return any(is_packed(weight) for weight in network.parameters())
+
+
+def check_trainable(network: nn.Module) -> None:
+    """Raises SettingError if a network's weights are in eight bits."""
+    if is_quantised(network):
+        raise SettingError("a compact network, its weights in int8, cannot be trained; unpack it, or take the original")

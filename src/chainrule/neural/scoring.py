@@ -1,0 +1,263 @@
+"""Scores of known texts by a network, in parallel pieces.
+
+Cuts known texts into pieces that are scored in parallel, each token with the context it has when read step by step.
+
+A row is a text: its inputs are </s> and all its tokens but the last, its targets are its tokens. If a state fills after
+`context` inputs, pieces are the windows that stepping reads, which begin at multiples of the stride. If a state never
+fills, but a prediction depends on the last `reach` inputs only, a piece begins that much earlier than its first score.
+Otherwise a piece is the whole row, unless `warm_up` inputs are taken to be enough.
+
+Scores of known texts by a network, many texts at a time.
+
+The input of a text begins with </s>. What a network remembers after the end of a document, the caller decides by where
+it cuts rows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from chainrule.base.arguments import as_tokens, check_tokens
+from chainrule.base.distributions import NAN_MESSAGE, check_log_probs, top_of
+from chainrule.errors import ModelFormatError, SettingError
+from chainrule.protocol import END, UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from jaxtyping import Float, Float32, Int, Int32, Int64
+    from numpy import ndarray
+
+    from chainrule.neural.layers import state as encoder_states
+    from chainrule.neural.network import Encoder, Network
+
+    Tokens = Int32[ndarray, " tokens"]
+
+WARM_UP = 512  # inputs that a recurrent network reads before the first score of a piece of a long stream
+_SCORED = 4096  # the fewest scores of such a piece
+_ROWS = 64  # the most such pieces
+TOGETHER = 1 << 14  # tokens in a batch
+TOGETHER_ON_PROCESSORS = 1 << 11  # likewise: what layers hand to one another stays in the cache
+T = TypeVar("T")
+
+
+class Piece(NamedTuple):
+    """Inputs `begin` to `end` of a row, of which those from `first` on give the scores of their targets."""
+
+    row: int
+    begin: int
+    first: int
+    end: int
+
+
+def stride(context: int) -> int:
+    """The distance between the windows of a state that fills, in tokens."""
+    return context - context // 2
+
+
+def window_start(inputs: int, context: int) -> int:
+    """Where the window begins in which the last of `inputs` inputs is read."""
+    beyond = inputs - context
+    return 0 if beyond <= 0 else -(-beyond // stride(context)) * stride(context)
+
+
+def pieces_of(lengths: Sequence[int], encoder: Encoder, *, warm_up: int | None = None) -> list[Piece]:
+    """Pieces that score each input of each row. lengths: of the rows, in inputs.
+
+    The pieces of a bidirectional encoder overlap and are equally long; where two score the same input, the later piece
+    of the row counts, since it has the most context on both sides.
+    """
+    return [piece for row, length in enumerate(lengths) for piece in _row_pieces(row, length, encoder, warm_up)]
+
+
+def _row_pieces(row: int, length: int, encoder: Encoder, warm_up: int | None) -> Iterator[Piece]:
+    if not length:
+        return
+    if encoder.is_bidirectional:
+        size = min(length, encoder.context or length)
+        begins = [*range(0, length - size, max(1, size // 2)), length - size]
+        yield from (Piece(row, begin, begin + size // 4 * (begin > 0), begin + size) for begin in begins)
+        return
+    if encoder.context is not None:
+        context, step = encoder.context, stride(encoder.context)
+        yield Piece(row, 0, 0, min(context, length))
+        for begin in range(step, length - context + step, step):
+            yield Piece(row, begin, begin + context - step, min(begin + context, length))
+        return
+    early, size = 0, length
+    if encoder.reach is not None:
+        early = encoder.reach - 1
+        size = max(encoder.reach, WARM_UP)
+    elif warm_up is not None and length >= 2 * _SCORED:
+        early = warm_up
+        size = -(-length // min(_ROWS, length // _SCORED))
+    for first in range(0, length, size):
+        yield Piece(row, max(0, first - early), first, min(first + size, length))
+
+
+def batches_of(pieces: Sequence[Piece], together: int = TOGETHER) -> Iterator[list[Piece]]:
+    """Batches of pieces of similar length, the longest first. together: the most tokens in a batch."""
+    by_length = sorted(pieces, key=lambda piece: piece.begin - piece.end)
+    return batched(by_length, lambda piece: piece.end - piece.begin, together)
+
+
+def batched(items: Iterable[T], length: Callable[[T], int], together: int) -> Iterator[list[T]]:
+    """Batches of items that come longest first: at most `together` tokens each, padded to the length of the first."""
+    batch: list[T] = []
+    for item in items:
+        if batch and (len(batch) + 1) * length(batch[0]) > together:
+            yield batch
+            batch = []
+        batch.append(item)
+    if batch:
+        yield batch
+
+
+def padded(
+    rows: Sequence[Int[ndarray, " tokens"]], filler: int, *, left: bool = False, length: int = 0
+) -> Int64[ndarray, "rows most"]:
+    """Rows of unequal lengths as one array, padded on the right or on the left; at least to `length`."""
+    most = max(length, *map(len, rows)) if rows else length
+    array = np.full((len(rows), most), filler, np.int64)
+    for line, row in zip(array, rows, strict=True):
+        line[most - len(row) if left else 0 : most if left else len(row)] = row
+    return array
+
+
+def rounded_up(length: int) -> int:
+    """The length that rows are padded to in training: 1 to 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, ...
+
+    This keeps shapes few: oneDNN, which computes bfloat16 products on processors, takes 2 to 5 ms to prepare each new
+    shape, longer than the product itself takes, and caches 1,024 of them.
+    """
+    step = 1 << max(length.bit_length() - 3, 0)
+    return -(-length // step) * step
+
+
+_TOPS_AT_ONCE = 256  # positions whose whole distributions are in memory
+_READ_AT_ONCE = 2048  # tokens of a row, if a state can carry over from one part of the row to the next
+
+
+@torch.inference_mode()
+def score_rows(
+    network: Network,
+    rows: Sequence[Tokens],
+    *,
+    unknown: bool,
+    warm_up: int | None = None,
+    on_share: Callable[[float], None] | None = None,
+) -> tuple[list[Float32[ndarray, " tokens"]], list[Float32[ndarray, " tokens"]]]:
+    """For each row, the log-probabilities of its tokens after </s>, and of <unk> at their positions (or zeros).
+
+    warm_up: as `pieces_of` takes it. on_share: a callback for the share that is done, from 0 to 1.
+    """
+    scores, others = ([np.zeros(len(row), np.float32) for row in rows] for _ in range(2))
+    total, done = sum(map(len, rows)), 0
+    for batch, tokens in _batches(network, rows, warm_up):
+        targets = _tensor(network, padded([rows[row][begin:end] for row, begin, _, end in batch], END))
+        log_probs = _log_probs_of(network, tokens, targets, unknown=unknown)
+        for i, (row, begin, first, end) in enumerate(batch):
+            scores[row][first:end] = log_probs[i, first - begin : end - begin, 0]
+            if unknown:
+                others[row][first:end] = log_probs[i, first - begin : end - begin, 1]
+        done += sum(end - first for _, _, first, end in batch)
+        if on_share is not None:
+            on_share(done / total)
+    for log_prob in (*scores, *others):
+        check_log_probs(log_prob)
+    return scores, others
+
+
+@torch.inference_mode()
+def position_tops(
+    network: Network, sequences: Sequence[Tokens], k: int
+) -> list[tuple[Float32[ndarray, "tokens k"], Int32[ndarray, "tokens k"]]]:
+    """The k likeliest tokens at each position of texts, in the contexts of `score_rows`."""
+    k = min(k, network.vocabulary_size)
+    tops = [(np.empty((len(row), k), np.float32), np.empty((len(row), k), np.int32)) for row in sequences]
+    rows: list[Tokens] = []
+    spans: list[tuple[int, int]] = []  # of each row: its sequence, and its first position there
+    for i, sequence in enumerate(map(as_tokens, sequences)):
+        check_tokens(sequence, network.vocabulary_size)
+        done = 0
+        for part in [sequence] if network.memory == "stream" or not len(sequence) else documents_of(sequence):
+            spans.append((i, done))
+            rows.append(part)
+            done += len(part)
+    for batch, tokens in _batches(network, rows):
+        hidden = torch.cat([hidden for _, hidden in _hidden_parts(network, tokens)], 1)
+        for i, (row, begin, first, end) in enumerate(batch):
+            number, offset = spans[row]
+            for low in range(first, end, _TOPS_AT_ONCE):
+                high = min(low + _TOPS_AT_ONCE, end)
+                log_probs = network.output.log_probs(hidden[i, low - begin : high - begin])
+                for out, column in zip(tops[number], top_tokens(log_probs, k), strict=True):
+                    out[offset + low : offset + high] = column
+    return tops
+
+
+def top_tokens(
+    log_probs: Float32[Tensor, "rows V"], k: int
+) -> tuple[Float32[ndarray, "rows k"], Int32[ndarray, "rows k"]]:
+    """The k likeliest tokens of distributions, best first; ties go to the lower id.
+
+    Raises SettingError if k is below 1, ModelFormatError if there is a NaN.
+    """
+    if k < 1:
+        raise SettingError(f"k is {k}; expected 1 or more")
+    size = log_probs.shape[1]
+    more, tokens = log_probs.topk(min(k + 1, size))
+    best, tokens = more[:, :k], tokens[:, :k]
+    if not bool((best[:, :1] <= 0).all()):  # false for NaN, too
+        raise ModelFormatError(NAN_MESSAGE)
+    tokens, order = tokens.sort(1)  # so that ties go to the lower id: sort by id, then stably by log-probability
+    best, order = best.gather(1, order).sort(dim=1, descending=True, stable=True)
+    ids = tokens.gather(1, order).to(torch.int32).cpu().numpy()
+    shared = (more[:, k:] == best[:, -1:]).any(1).cpu().numpy()  # where others tie with the last one
+    for row in np.flatnonzero(shared):
+        _, ids[row : row + 1] = top_of(log_probs[row : row + 1].cpu().numpy(), k)
+    return best.cpu().numpy(), ids
+
+
+def documents_of(stream: Tokens) -> list[Tokens]:
+    """A stream, cut after each </s>."""
+    parts = np.split(stream, np.flatnonzero(stream == END) + 1)
+    return parts if len(parts[-1]) else parts[:-1]
+
+
+def _batches(
+    network: Network, rows: Sequence[Tokens], warm_up: int | None = None
+) -> Iterator[tuple[list[Piece], Int64[Tensor, "B T"]]]:
+    """Batches of pieces of rows, with their inputs."""
+    inputs = [np.concatenate([[END], row[:-1]]) for row in rows]
+    together = TOGETHER_ON_PROCESSORS if network.device.type == "cpu" else TOGETHER
+    for batch in batches_of(pieces_of([len(row) for row in rows], network.encoder, warm_up=warm_up), together):
+        yield batch, _tensor(network, padded([inputs[row][begin:end] for row, begin, _, end in batch], END))
+
+
+def _log_probs_of(
+    network: Network, tokens: Int64[Tensor, "B T"], targets: Int64[Tensor, "B T"], *, unknown: bool
+) -> Float32[ndarray, "B T tokens"]:
+    """The log-probabilities of the targets and, if asked, of <unk>, given the tokens up to the same position."""
+    asked = torch.stack([targets, torch.full_like(targets, UNKNOWN)][: 1 + unknown], -1)
+    parts = [network.output.log_probs_of(hidden, asked[:, part]) for part, hidden in _hidden_parts(network, tokens)]
+    return torch.cat(parts, 1).cpu().numpy()
+
+
+def _hidden_parts(network: Network, tokens: Int64[Tensor, "B T"]) -> Iterator[tuple[slice, Float[Tensor, "B part D"]]]:
+    """The hidden states after tokens that begin texts, a part of the positions after the other."""
+    encoder = network.encoder
+    carries = encoder.context is None and encoder.reach is None
+    state: encoder_states.State = None
+    for begin in range(0, tokens.shape[1], _READ_AT_ONCE) if carries else [0]:
+        part = slice(begin, begin + _READ_AT_ONCE if carries else None)
+        hidden, state = encoder(network.embed(tokens[:, part]), state, None)
+        yield part, hidden
+
+
+def _tensor(network: Network, array: ndarray) -> Tensor:
+    return torch.from_numpy(array).to(network.device)

@@ -1,0 +1,304 @@
+"""A seq2seq network and its sources as a LanguageModel.
+
+Sources of a conditional model as one array: tokens with </s> and padding, or vectors, with padding if of regions.
+
+Conditional networks as models: given its sources, one is a `LanguageModel` like any other.
+
+Legend: B rows, M sources, S tokens of a source, T time, D width.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Self, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from chainrule.base.arguments import as_tokens, check_prefixes, check_tokens
+from chainrule.base.distributions import check_log_probs
+from chainrule.errors import SettingError
+from chainrule.neural.language_model import NeuralModel, Reading
+from chainrule.neural.layers.cross_attention import WeightLists
+from chainrule.neural.scoring import padded
+from chainrule.neural.seq2seq.visual_sources import VectorInput, check_vectors
+from chainrule.protocol import END, UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtyping import Bool, Float, Float32, Float64, Int32, Int64, Shaped
+    from numpy import ndarray
+
+    from chainrule.neural.config.seq2seq import ConditionalConfig
+    from chainrule.neural.layers.cross_attention import Source
+    from chainrule.neural.layers.state import State
+    from chainrule.neural.network import Network
+    from chainrule.neural.seq2seq.network import ConditionalNetwork
+
+    Tokens = Int32[ndarray, " tokens"]
+
+
+class SourceBatch(NamedTuple):
+    """Sources in one array, and which positions hold a token or vector, not padding."""
+
+    inputs: Shaped[ndarray, "M S ..."]
+    is_token: Bool[ndarray, "M S"]
+
+
+def batch_sources(
+    sources: Sequence[Shaped[ndarray, "*shape"]], config: ConditionalConfig, *, length: int | None = None
+) -> SourceBatch:
+    """length: to pad to; by default that of the longest source, if of tokens with its </s>."""
+    if config.reads_regions:
+        lengths = np.array([len(source) for source in sources])
+        length = int(lengths.max()) if length is None else length
+        rows = np.zeros((len(sources), length, sources[0].shape[1]), np.float32)
+        for row, source in zip(rows, sources, strict=True):
+            row[: len(source)] = source
+        return SourceBatch(rows, np.arange(length) < lengths[:, None])
+    if config.reads_vectors:
+        return SourceBatch(np.stack(sources), np.ones((len(sources), config.max_source), bool))
+    ended = [np.append(as_tokens(source), np.int32(END)) for source in sources]
+    lengths = np.array([len(row) for row in ended])
+    length = int(lengths.max()) if length is None else length
+    return SourceBatch(padded(ended, END, length=length), np.arange(length) < lengths[:, None])
+
+
+def source_length(source: Shaped[ndarray, "*shape"], config: ConditionalConfig) -> int:
+    """The positions of a source that the decoder attends to."""
+    if config.reads_regions:
+        return len(source)
+    return config.max_source if config.reads_vectors else len(source) + 1
+
+
+_TOGETHER = 1 << 14  # tokens that are scored at once
+_ROWS = 256  # targets whose hidden states are computed at once
+
+
+class ConditionalModel:
+    """P(target | source)."""
+
+    def __init__(self, network: ConditionalNetwork) -> None:
+        """Sets the network to evaluation mode, without dropout."""
+        self.network = network.eval()
+        self.vocabulary_size = network.vocabulary_size
+
+    @torch.inference_mode()
+    def given(self, sources: Sequence[Shaped[ndarray, "*shape"]], *, alignments: bool = False) -> Given:
+        """The language model of the targets of some sources, which are encoded once.
+
+        sources: tokens, (S,); or where the model reads vectors, these, (S, F), or the pixels of pictures, (H, W, C).
+        alignments: whether to record attention weights for `Given.attention`. Raises SettingError if a source is too
+        long or an id is outside the vocabulary, or if there is no attention to record.
+        """
+        config, source_input = self.network.config, self.network.source_embedding
+        if isinstance(source_input, VectorInput):
+            check_vectors(sources, config, source_input.body)
+        else:
+            self._check_tokens(sources)
+        if alignments and config.attention == "none":
+            raise SettingError("a model without attention has no alignments; expected alignments=False")
+        batch = batch_sources(sources, config)
+        inputs, is_token = (torch.from_numpy(array).to(self.network.device) for array in batch)
+        return Given(Bound(self.network, self.network.read(inputs, is_token), alignments=alignments))
+
+    def _check_tokens(self, sources: Sequence[Tokens]) -> None:
+        """Raises SettingError."""
+        longest = self.network.config.max_source - 1
+        for i, source in enumerate(sources, 1):
+            check_tokens(as_tokens(source), self.network.source_vocabulary_size)
+            if len(source) > longest:
+                which = f"source {i}" if len(sources) > 1 else "the source"
+                raise SettingError(
+                    f"{which} has {len(source):,} tokens; the model reads at most {longest:,}: "
+                    "cut it, or train with a larger max_source"
+                )
+
+
+@torch.inference_mode()
+def hidden_states(
+    model: ConditionalModel, sources: Sequence[Shaped[ndarray, "*shape"]], targets: Sequence[Tokens]
+) -> list[Float32[ndarray, "T D"]]:
+    """The hidden states from which the tokens of each target and its end are predicted, T with </s>."""
+    config, states = model.network.config, []
+    for first in range(0, len(sources), _ROWS):
+        own = targets[first : first + _ROWS]
+        batch = batch_sources(sources[first : first + _ROWS], config)
+        inputs = padded([np.concatenate([[END], target]) for target in own], END)
+        arrays = (torch.from_numpy(array).to(model.network.device) for array in (*batch, inputs))
+        hidden = model.network(*arrays).float().cpu().numpy()
+        states += [row[: len(target) + 1] for row, target in zip(hidden, own, strict=True)]
+    return states
+
+
+class Bound:
+    """A conditional network with its sources, in the role of a `Network`; its state holds the source of each row."""
+
+    memory = "document"
+    is_bidirectional = False
+    context: int | None = None
+    reach: int | None = None
+
+    def __init__(self, network: ConditionalNetwork, source: Source, *, alignments: bool = False) -> None:
+        self.network, self.source, self.alignments = network, source, alignments
+        self.embedding, self.embed, self.output = network.embedding, network.embed, network.output
+        self.vocabulary_size, self.width, self.device = network.vocabulary_size, network.decoder.width, network.device
+
+    @property
+    def config(self) -> ConditionalConfig:
+        return self.network.config
+
+    @property
+    def encoder(self) -> Self:
+        """The context encoder: this object itself."""
+        return self
+
+    def eval(self) -> Self:
+        self.network.eval()
+        return self
+
+    def start(self, rows: int) -> State:
+        """The state of one row for each source, or of any number of rows for a single source. Raises SettingError."""
+        sources = self.rows_of(rows)
+        attention = sources.new_zeros(rows, self.source.is_token.shape[1], dtype=torch.float32)
+        return (sources, self.network.decoder.start(self.source.at(sources)), attention if self.alignments else None)
+
+    def rows_of(self, rows: int) -> Int64[Tensor, " B"]:
+        """The source of each row. Raises SettingError."""
+        sources = len(self.source.is_token)
+        if sources == 1:
+            return torch.zeros(rows, dtype=torch.int64, device=self.device)
+        if rows not in (sources, 0):
+            raise SettingError(f"there are {rows} rows for {sources} sources; expected one row each, or one source")
+        return torch.arange(rows, device=self.device)
+
+    def __call__(
+        self, x: Float[Tensor, "B T D"], state: State = None, starts: Bool[Tensor, "B T"] | None = None
+    ) -> tuple[Float[Tensor, "B T *choices D"], State]:
+        """As `Encoder`."""
+        current = self.start(len(x)) if state is None else state
+        rows, inner, attention = cast("tuple[Tensor, State, Tensor | None]", current)
+        maps = WeightLists([], None) if attention is not None else None
+        hidden, inner = self.network.decoder(x, inner, starts, self.source.at(rows, maps))
+        if maps is not None:
+            attention = maps.source[-1][:, :, -1].mean(1)  # the last layer's mean over heads, for the next token
+        return hidden, (rows, inner, attention)
+
+
+class Given:
+    """A conditional model with its sources: a `LanguageModel` with a row for each source, or any rows for one."""
+
+    end = END
+
+    def __init__(self, bound: Bound) -> None:
+        self.bound = bound
+        self.stepping = NeuralModel(cast("Network", bound))
+        self.vocabulary_size = bound.vocabulary_size
+
+    @property
+    def is_exact(self) -> bool:
+        """False where hard attention goes on from the likeliest position, instead of summing over all."""
+        config = self.bound.config
+        return config.attention != "hard" or not config.feeds
+
+    def start(self, prefixes: Sequence[Tokens]) -> Reading:
+        """As `LanguageModel.start`. Raises SettingError."""
+        return self.stepping.start(prefixes)
+
+    def next_log_probs(self, state: Reading) -> Float32[ndarray, "rows vocab"]:
+        """As `LanguageModel.next_log_probs`."""
+        return self.stepping.next_log_probs(state)
+
+    def log_probs_of(
+        self, state: Reading, rows: Int32[ndarray, " pairs"], tokens: Int32[ndarray, " pairs"]
+    ) -> Float32[ndarray, " pairs"]:
+        """As `LanguageModel.log_probs_of`."""
+        return self.stepping.log_probs_of(state, rows, tokens)
+
+    def top(self, state: Reading, k: int) -> tuple[Float32[ndarray, "rows k"], Int32[ndarray, "rows k"]]:
+        """As `LanguageModel.top`."""
+        return self.stepping.top(state, k)
+
+    def draw(
+        self, state: Reading, uniforms: Float64[ndarray, " rows"], banned: Sequence[int] = ()
+    ) -> tuple[Float32[ndarray, " rows"], Int32[ndarray, " rows"]]:
+        """As `LanguageModel.draw`."""
+        return self.stepping.draw(state, uniforms, banned)
+
+    def advance(self, state: Reading, tokens: Int32[ndarray, " rows"]) -> Reading:
+        """As `LanguageModel.advance`."""
+        return self.stepping.advance(state, tokens)
+
+    def select(self, state: Reading, rows: Int32[ndarray, " new_rows"]) -> Reading:
+        """As `LanguageModel.select`."""
+        return self.stepping.select(state, rows)
+
+    def join(self, states: Sequence[Reading]) -> Reading:
+        """As `LanguageModel.join`."""
+        return self.stepping.join(states)
+
+    def attention(self, state: Reading) -> Float32[ndarray, "rows source"]:
+        """The attention weights of each row on its source for the next token; NaN past the end of the source."""
+        sources, _, attention = cast("tuple[Tensor, State, Tensor]", state.memory)
+        weights = attention.masked_fill(~self.bound.source.is_token[sources], torch.nan).float().cpu().numpy()
+        return weights if state.rows is None else weights[state.rows]
+
+    def score(
+        self, sequences: Sequence[Tokens], *, prefixes: Sequence[Tokens] | None = None, end: bool = True
+    ) -> list[Float32[ndarray, " tokens"]]:
+        """As `Scorer.score`."""
+        return self._score(sequences, prefixes, end=end)[0]
+
+    def unknown_log_probs(
+        self, sequences: Sequence[Tokens], *, prefixes: Sequence[Tokens] | None = None, end: bool = True
+    ) -> list[Float32[ndarray, " tokens"]]:
+        """As `LanguageModel.unknown_log_probs`."""
+        return self._score(sequences, prefixes, end=end)[1]
+
+    def score_stream(self, stream: Tokens) -> Float32[ndarray, " tokens"]:
+        """As `Scorer.score_stream`, with as many documents as sources, or any number of documents for one source."""
+        parts = np.split(as_tokens(stream), np.flatnonzero(as_tokens(stream) == END) + 1)
+        scores = self.score([part[:-1] for part in parts[:-1]])
+        if parts[-1].size:  # a document without an end
+            scores += self.score([parts[-1]], end=False)
+        return np.concatenate([np.empty(0, np.float32), *scores])
+
+    @torch.inference_mode()
+    def _score(
+        self, sequences: Sequence[Tokens], prefixes: Sequence[Tokens] | None, *, end: bool
+    ) -> tuple[list[Float32[ndarray, " tokens"]], list[Float32[ndarray, " tokens"]]]:
+        """The log-probabilities of each sequence's tokens, and of <unk> at their positions."""
+        check_prefixes(len(sequences), prefixes)
+        before = [as_tokens([])] * len(sequences) if prefixes is None else [as_tokens(prefix) for prefix in prefixes]
+        rows = [
+            np.concatenate([prefix, as_tokens(sequence), np.full(int(end), END, np.int32)])
+            for prefix, sequence in zip(before, sequences, strict=True)
+        ]
+        for row in rows:
+            check_tokens(row, self.vocabulary_size)
+        sources = self.bound.rows_of(len(rows)).cpu().numpy()
+        scores = [np.empty(len(row), np.float32) for row in rows]
+        others = [np.empty(len(row), np.float32) for row in rows]
+        order = sorted((i for i, row in enumerate(rows) if len(row)), key=lambda i: len(rows[i]))
+        while order:
+            longest = len(rows[order[-1]])
+            batch, order = order[-max(1, _TOGETHER // longest) :], order[: -max(1, _TOGETHER // longest)]
+            log_probs = self._log_probs_of([rows[i] for i in batch], sources[batch])
+            for i, row in zip(batch, log_probs, strict=True):
+                scores[i][:], others[i][:] = row[: len(rows[i])].T
+        for row in (*scores, *others):
+            check_log_probs(row)
+        own = [slice(len(prefix), None) for prefix in before]
+        return [[row[span] for row, span in zip(part, own, strict=True)] for part in (scores, others)]  # type: ignore[return-value]
+
+    def _log_probs_of(self, rows: list[Tokens], sources: Int64[ndarray, " B"]) -> Float32[ndarray, "B T 2"]:
+        """The log-probabilities of the tokens of padded rows, and of <unk> at their positions."""
+        bound, device = self.bound, self.bound.device
+        inputs = torch.from_numpy(padded([np.concatenate([[END], row[:-1]]) for row in rows], END)).to(device)
+        targets = torch.from_numpy(padded(rows, END)).to(device)
+        source = bound.source.at(torch.from_numpy(sources).to(device))
+        starts = inputs == END if bool((inputs[:, 1:] == END).any()) else None
+        hidden, _ = bound.network.decoder(bound.embed(inputs), None, starts, source)
+        asked = torch.stack([targets, torch.full_like(targets, UNKNOWN)], -1)
+        return bound.output.log_probs_of(hidden, asked).cpu().numpy()
