@@ -24,7 +24,7 @@ import chainrule
 from chainrule.neural.config.vision import GridLabelling, LeNetLabelling
 from chainrule.neural.layers.grid_lstm import GridLayer, wire_grids
 from chainrule.pictures.labelled import read_pixel_labels
-from chainrule.training.label_config import LabelTraining
+from chainrule.training.config import LabelTraining
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -32,8 +32,8 @@ import chainrule
 from chainrule import NGramConfig, RecurrentConfig, TokenizerConfig, TrainingConfig
 from chainrule.comparison.saved_models import parameters_of
 from chainrule.neural.config import NETWORKS
+from chainrule.training.checkpoint import remove_checkpoints
 from chainrule.training.reports import LOG
-from chainrule.training.run_folder import remove_checkpoints
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -38,9 +38,9 @@ from chainrule.decoding.sampling_config import SamplingConfig
 from chainrule.neural.build import build
 from chainrule.neural.config import gpt2
 from chainrule.neural.language_model import NeuralModel
-from chainrule.training.machine import machine_for
-from chainrule.training.processes import Processes
-from chainrule.training.validation import validation_loss
+from chainrule.training.device import machine_for
+from chainrule.training.distributed import Processes
+from chainrule.training.objectives.stream import validation_loss
 
 if TYPE_CHECKING:
     from chainrule.neural.config import NetworkConfig

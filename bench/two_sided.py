@@ -47,8 +47,8 @@ from chainrule.protocol import END
 from chainrule.storage.config_json import CONFIG
 from chainrule.text.corpus.sample import sample_docstrings, sample_lines
 from chainrule.text.labelled import Labelled
-from chainrule.training.finetuning_config import FineTuningConfig
-from chainrule.training.run_folder import remove_checkpoints
+from chainrule.training.checkpoint import remove_checkpoints
+from chainrule.training.config import FineTuningConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -18,7 +18,7 @@ from chainrule.structures import graph
 from chainrule.structures.tree import labelled
 from chainrule.structures.tree_files import trees_in_brackets
 from chainrule.text.labelled import Labelled
-from chainrule.training.label_config import LabelTraining
+from chainrule.training.config import LabelTraining
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,7 +14,7 @@ from chainrule.neural.config.language_models import TreeConfig
 from chainrule.ngram.config import NGramConfig
 from chainrule.protocol import END
 from chainrule.training.config import TrainingConfig
-from chainrule.training.stream_options import StreamOptions
+from chainrule.training.job import StreamOptions
 from chainrule.uniform import UniformConfig
 
 STREAM = stream_of(random_documents(1, 9, 20, 7))

@@ -69,7 +69,7 @@ def test_the_divergence_from_ratings_is_that_of_the_formula() -> None:
     """KL(p || q) of Tai et al. 2015, equation 16, spelled out, from scores that are all 0: the head begins at 0."""
     from chainrule.evaluation.ratings import shares_of
     from chainrule.neural.classification.build import build_classifier
-    from chainrule.training.labels import Example, LabelData, LabelObjective
+    from chainrule.training.objectives.labels import Example, LabelData, LabelObjective
 
     network = build_classifier(small("bag"), ["1", "2", "3"], "rating", 20)
     tokens = UnitTokens(np.array([4, 5]), np.array([0, 0]), 1)

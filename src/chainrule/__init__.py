@@ -173,9 +173,9 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.text.tokenization.config import TokenizerConfig as TokenizerConfig
     from chainrule.serving.shard_client import ShardClient as ShardClient
     from chainrule.training.config import TrainingConfig as TrainingConfig
-    from chainrule.training.finetuning_config import FineTuningConfig as FineTuningConfig
-    from chainrule.training.label_config import LabelTraining as LabelTraining
-    from chainrule.training.options import TrainingRun as TrainingRun
+    from chainrule.training.config import FineTuningConfig as FineTuningConfig
+    from chainrule.training.config import LabelTraining as LabelTraining
+    from chainrule.training.config import TrainingRun as TrainingRun
     from chainrule.uniform import UniformConfig as UniformConfig
     from chainrule.vectors.config import VectorsConfig as VectorsConfig
     from chainrule.vectors.config import CooccurrenceConfig as CooccurrenceConfig
@@ -219,7 +219,7 @@ _HOMES = {
     "FeedforwardConfig": "neural.config",
     "Filtered": "api.texts.filter",
     "Findings": "experiments.findings",
-    "FineTuningConfig": "training.finetuning_config",
+    "FineTuningConfig": "training.config",
     "Frequencies": "api.measuring.frequencies",
     "Graph": "structures.graph",
     "GridConfig": "neural.config",
@@ -227,7 +227,7 @@ _HOMES = {
     "LabelledPicture": "pictures.picture",
     "Inspection": "api.showing.inspect",
     "LabelComparison": "comparison.labels",
-    "LabelTraining": "training.label_config",
+    "LabelTraining": "training.config",
     "LabelledPair": "applications.labelled_pairs",
     "LabelledGraph": "structures.graph",
     "LabelledTree": "structures.tree",
@@ -274,7 +274,7 @@ _HOMES = {
     "TreeDrawings": "api.showing.draw_trees",
     "Treebank": "structures.linearized",
     "TrainingConfig": "training.config",
-    "TrainingRun": "training.options",
+    "TrainingRun": "training.config",
     "TunedCorrection": "api.texts.tune_correction",
     "TransformerConfig": "neural.config",
     "TwoSidedConfig": "neural.config",

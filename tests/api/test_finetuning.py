@@ -24,8 +24,8 @@ from chainrule.neural.config import NETWORKS, TWO_SIDED
 from chainrule.neural.language_model import NeuralModel
 from chainrule.text.labelled import Labelled
 from chainrule.text.tokenization.tokenizer import Tokenizer
-from chainrule.training.finetuning_config import FineTuningConfig
-from chainrule.training.labels import Example, split
+from chainrule.training.config import FineTuningConfig
+from chainrule.training.objectives.labels import Example, split
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -116,7 +116,7 @@ def test_vectors_that_are_tied_to_the_output_learn_too() -> None:
 def test_a_step_of_many_tokens_is_split_into_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     config = replace(QUICK, epochs=1, precision="float32")
     whole = finetune(model("bag"), TEXTS, "text", config).classifier
-    monkeypatch.setattr("chainrule.training.labels._MAX_PADDED_SIZE", 20)
+    monkeypatch.setattr("chainrule.training.objectives.labels._MAX_PADDED_SIZE", 20)
     parts = finetune(model("bag"), TEXTS, "text", config).classifier
     torch.testing.assert_close(parts.head.weight, whole.head.weight, rtol=0, atol=1e-4)
 

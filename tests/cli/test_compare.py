@@ -200,7 +200,7 @@ def test_without_torch_the_error_says_what_to_install(
     chainrule, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
-    monkeypatch.delitem(sys.modules, "chainrule.training.validation", raising=False)
+    monkeypatch.delitem(sys.modules, "chainrule.training.objectives.stream", raising=False)
     result = chainrule("compare", corpus, "--order", 1, "--minutes", 1, "-o", tmp_path / "report")
     assert (result.status, result.error) == (
         1,

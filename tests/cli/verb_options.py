@@ -10,9 +10,7 @@ from chainrule.neural.config.classifiers import LABELLING
 from chainrule.neural.config.language_models import TreeConfig
 from chainrule.neural.config.seq2seq import CaptionConfig, ConditionalConfig
 from chainrule.neural.config.vision import ResNetLabelling, ViTLabelling
-from chainrule.training.config import TrainingConfig
-from chainrule.training.finetuning_config import FineTuningConfig
-from chainrule.training.label_config import LabelTraining
+from chainrule.training.config import FineTuningConfig, LabelTraining, TrainingConfig
 from chainrule.vectors.config import VectorsConfig
 
 

@@ -12,7 +12,7 @@ from random_networks import random_model, refuse_lstm_in_bfloat16
 from chainrule.neural import device as capabilities
 from chainrule.neural.config import RecurrentConfig, TransformerConfig
 from chainrule.neural.encoders import recurrent
-from chainrule.training.machine import Machine, machine_on
+from chainrule.training.device import Machine, machine_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

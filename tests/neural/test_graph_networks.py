@@ -20,7 +20,7 @@ from chainrule.neural.classification.graphs import GraphBody, Links, levels_of
 from chainrule.neural.config.classifiers import GraphLabelling
 from chainrule.structures.arrays import GraphArrays
 from chainrule.structures.graph import Graph, labelled
-from chainrule.training.label_config import LabelTraining
+from chainrule.training.config import LabelTraining
 
 WIDTH, INPUT, VOCABULARY, TYPES = 5, 4, 12, 2
 sigmoid, tanh = torch.sigmoid, torch.tanh

@@ -14,7 +14,7 @@ from chainrule.cli.main import run
 from chainrule.neural import device as threads
 from chainrule.neural.config import FeedforwardConfig
 from chainrule.training.config import TrainingConfig
-from chainrule.training.machine import machine_on
+from chainrule.training.device import machine_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,11 +18,10 @@ from chainrule.neural.sentence_pairs import join_sentences
 from chainrule.open_models.vocabulary import Numbering
 from chainrule.text.units import UnitTokens
 from chainrule.training.defaults import Recipe
+from chainrule.training.device import machine_on
+from chainrule.training.distributed import Processes
 from chainrule.training.job import Setup
-from chainrule.training.machine import machine_on
-from chainrule.training.next_sentence import PairsAndMasks
-from chainrule.training.processes import Processes
-from chainrule.training.sentence_pairs import SentencePairs
+from chainrule.training.objectives.next_sentence import PairsAndMasks, SentencePairs
 
 if TYPE_CHECKING:
     from pathlib import Path

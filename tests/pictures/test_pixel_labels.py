@@ -17,7 +17,7 @@ from chainrule.neural.config.vision import GridLabelling, LeNetLabelling
 from chainrule.pictures.labelled import read_pixel_labels
 from chainrule.pictures.picture import LabelledPicture, Picture
 from chainrule.text.labelled import UnitLabels, distinct_labels, label_indices
-from chainrule.training.label_config import LabelTraining
+from chainrule.training.config import LabelTraining
 
 if TYPE_CHECKING:
     from pathlib import Path

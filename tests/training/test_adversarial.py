@@ -14,13 +14,19 @@ from chainrule.neural.config.seq2seq import ConditionalConfig
 from chainrule.neural.seq2seq.model import ConditionalModel
 from chainrule.neural.seq2seq.network import build_conditional
 from chainrule.protocol import END
-from chainrule.training.adversarial import JudgedWriter, WrittenAndGiven
 from chainrule.training.defaults import Recipe
+from chainrule.training.device import machine_on
+from chainrule.training.distributed import Processes
 from chainrule.training.job import Setup
-from chainrule.training.machine import machine_on
-from chainrule.training.objectives.adversarial import Discriminator, SentenceRows, rewards, sentence_rows
-from chainrule.training.pairs import TokenPairs
-from chainrule.training.processes import Processes
+from chainrule.training.objectives.adversarial import (
+    Discriminator,
+    JudgedWriter,
+    SentenceRows,
+    WrittenAndGiven,
+    rewards,
+    sentence_rows,
+)
+from chainrule.training.objectives.seq2seq import TokenPairs
 
 RED, BLUE, STOP, SIZE = 3, 4, 5, 6
 WRITER = ConditionalConfig(

@@ -8,7 +8,7 @@ import sys
 import pytest
 import torch
 
-from chainrule.training.eager_optimisers import eager
+from chainrule.training.optimisers import eager
 
 NETWORKS = """
 import sys
@@ -16,7 +16,7 @@ import torch
 from chainrule.neural.build import build
 from chainrule.neural.config import NETWORKS, TWO_SIDED
 from chainrule.neural.saving import arrays_of, network_from, network_settings
-from chainrule.training.eager_optimisers import eager
+from chainrule.training.optimisers import eager
 
 for config in {**NETWORKS, **TWO_SIDED}.values():
     network = build(config(), 9)

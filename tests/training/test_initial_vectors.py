@@ -13,7 +13,7 @@ from training_runs import QUICK, VOCABULARY, numbers, trained
 from chainrule.errors import SettingError
 from chainrule.neural.config import FeedforwardConfig, MaskedConfig, NetworkConfig, TransformerConfig
 from chainrule.text.vector_files import Vectors
-from chainrule.training.options import InitialVectors
+from chainrule.training.config import InitialVectors
 
 if TYPE_CHECKING:
     from pathlib import Path

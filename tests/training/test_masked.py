@@ -15,7 +15,7 @@ from training_runs import QUICK, VOCABULARY, trained
 from chainrule.neural.build import build
 from chainrule.neural.config import MaskedConfig, TwoSidedConfig
 from chainrule.protocol import BEGIN, END
-from chainrule.training.masked import BothSides, mask_rows
+from chainrule.training.objectives.masked import BothSides, mask_rows
 
 TARGETS = np.random.default_rng(0).integers(2, 50, (40, 250))
 BEGINS = np.arange(50) % 3 == 0

@@ -16,15 +16,16 @@ import pytest
 from training_runs import QUICK, RECURRENT, TRANSFORMER, VOCABULARY, numbers, text, trained
 
 from chainrule.neural.config import MaskedConfig
-from chainrule.training import batch_size, timetable
+from chainrule.training import run as batch_size
 from chainrule.training import run as run_module
+from chainrule.training import timetable
 from chainrule.training import trainer as trainer_module
 from chainrule.training.batches import blocks, lanes
 from chainrule.training.checkpoint import Checkpoints
-from chainrule.training.heldout_text import Validation
-from chainrule.training.masked import BothSides
-from chainrule.training.next_token import NextToken
-from chainrule.training.plan import batch_choices, choose_rows
+from chainrule.training.job import Validation
+from chainrule.training.objectives.masked import BothSides
+from chainrule.training.objectives.next_token import NextToken
+from chainrule.training.timetable import batch_choices, choose_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,8 +15,8 @@ import chainrule
 from chainrule.errors import SettingError, TextError
 from chainrule.neural.config import MaskedConfig
 from chainrule.protocol import END
-from chainrule.training.heldout_text import Validation
-from chainrule.training.sentence_pairs import PairRows, SentencePairs
+from chainrule.training.job import Validation
+from chainrule.training.objectives.next_sentence import PairRows, SentencePairs
 
 if TYPE_CHECKING:
     from pathlib import Path

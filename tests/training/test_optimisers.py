@@ -8,8 +8,7 @@ from training_runs import RECURRENT, VOCABULARY
 
 from chainrule.neural.build import build
 from chainrule.training.config import TrainingConfig
-from chainrule.training.optimisers import Average, Muon, Optimisers, orthogonalise
-from chainrule.training.schedule import rate_share, steps_of
+from chainrule.training.optimisers import Average, Muon, Optimisers, orthogonalise, rate_share, steps_of
 
 
 @pytest.mark.parametrize("shape", [(3, 8, 8), (2, 12, 5), (2, 5, 12)])

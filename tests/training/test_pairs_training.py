@@ -21,9 +21,8 @@ from chainrule.neural.config.seq2seq import ConditionalConfig
 from chainrule.neural.scoring import rounded_up
 from chainrule.protocol import END
 from chainrule.text.parallel import Pairs
-from chainrule.training.config import TrainingConfig
-from chainrule.training.options import TrainingRun
-from chainrule.training.pairs import Buckets, Part, TokenPairs, attention_penalty, pairs_job
+from chainrule.training.config import TrainingConfig, TrainingRun
+from chainrule.training.objectives.seq2seq import Buckets, Part, TokenPairs, attention_penalty, pairs_job
 from chainrule.training.run import run_job
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from training_runs import (
 from chainrule.errors import ModelFormatError, OutputError, SettingError
 from chainrule.neural.config import BilinearConfig, ConvolutionConfig, MaskedConfig
 from chainrule.neural.config.classifiers import LSTMLabelling
-from chainrule.training.run_folder import remove_checkpoints
+from chainrule.training.checkpoint import remove_checkpoints
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 
     from chainrule.neural.config import NetworkConfig
     from chainrule.neural.config.classifiers import LabellingConfig
-    from chainrule.training.config import TrainingConfig
-    from chainrule.training.finetuning_config import FineTuningConfig
+    from chainrule.training.config import FineTuningConfig, TrainingConfig
     from chainrule.training.reports import Report
 
 RUNS = {

@@ -14,7 +14,7 @@ import pytest
 import chainrule
 from chainrule.cli.main import run
 from chainrule.errors import SettingError
-from chainrule.training.processes import Processes
+from chainrule.training.distributed import Processes
 
 TINY = chainrule.TrainingConfig(steps=2, batch=2, valid_share=0.0, compile="no")
 LOSSES = {"float32": 6 + 2, "bfloat16": 6 + 2, "labels": 4 + 2}  # of steps, and of validations

@@ -22,7 +22,7 @@ from chainrule.errors import ModelFormatError, OutputError, SettingError
 from chainrule.neural.config import TransformerConfig
 from chainrule.training import run
 from chainrule.training.checkpoint import Checkpoints
-from chainrule.training.processes import Processes
+from chainrule.training.distributed import Processes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
 
     from chainrule.training.config import TrainingConfig
+    from chainrule.training.distributed import Sharding
     from chainrule.training.reports import Report
-    from chainrule.training.sharding import Sharding
 
 # Five layers and hidden layers of 25 units do not divide evenly between two processes; the output is the embedding.
 DEEP = TransformerConfig(layers=5, width=12, heads=2, context=8, dropout=0.0, tied=True, feed_forward_width=25)

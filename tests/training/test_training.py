@@ -23,10 +23,11 @@ from chainrule.neural.build import build
 from chainrule.neural.config import FeedforwardConfig
 from chainrule.neural.language_model import NeuralModel
 from chainrule.protocol import END
-from chainrule.training import machine, next_token
+from chainrule.training import device as machine
 from chainrule.training.config import TrainingConfig
 from chainrule.training.defaults import with_pair_defaults, with_stream_defaults
-from chainrule.training.heldout_text import Validation
+from chainrule.training.job import Validation
+from chainrule.training.objectives import next_token
 from chainrule.training.trainer import Trainer
 
 if TYPE_CHECKING:

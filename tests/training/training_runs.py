@@ -16,16 +16,11 @@ from chainrule.neural.build import build
 from chainrule.neural.config import RecurrentConfig, TransformerConfig
 from chainrule.neural.config.classifiers import LabellingConfig
 from chainrule.text.units import UnitTokens
-from chainrule.training.config import TrainingConfig
-from chainrule.training.finetuning import finetune_network
-from chainrule.training.finetuning_config import FineTuningConfig
-from chainrule.training.heldout_text import Validation
-from chainrule.training.label_config import LabelTraining
-from chainrule.training.labelling import train_from_scratch
-from chainrule.training.labels import Example, split
-from chainrule.training.options import TrainingRun
+from chainrule.training.config import FineTuningConfig, LabelTraining, TrainingConfig, TrainingRun
+from chainrule.training.job import StreamOptions, Validation
+from chainrule.training.objectives.classifiers import finetune_network, train_from_scratch
+from chainrule.training.objectives.labels import Example, split
 from chainrule.training.run import train_network
-from chainrule.training.stream_options import StreamOptions
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from chainrule.api.progress_line import on_report_of
 from chainrule.errors import SettingError
-from chainrule.training.options import TrainingRun
+from chainrule.training.config import TrainingRun
 from chainrule.training.reports import ignore
 
 if TYPE_CHECKING:

@@ -201,7 +201,7 @@ def _compare_labels(
     from chainrule.comparison.labels import compare_labels
     from chainrule.neural.config.classifiers import LABELLING
     from chainrule.text.corpus.records import raise_error
-    from chainrule.training.label_config import LabelTraining
+    from chainrule.training.config import LabelTraining
 
     if len(texts) != 1:
         raise CycloptsError(msg="--labels takes one file of labelled inputs to train on, before the options.")

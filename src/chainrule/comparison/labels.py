@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from chainrule.evaluation.classification import Classification
     from chainrule.text.tokenization.config import TokenizerConfig
-    from chainrule.training.label_config import LabelTraining
+    from chainrule.training.config import LabelTraining
 
 
 @dataclass(frozen=True)

@@ -24,9 +24,8 @@ from chainrule.families.table import FAMILIES, family_of
 from chainrule.neural.config import NETWORKS, GridConfig, RecurrentConfig
 from chainrule.ngram.config import NGramConfig
 from chainrule.protocol import END
-from chainrule.training.config import TrainingConfig
-from chainrule.training.options import TrainingRun
-from chainrule.training.stream_options import StreamOptions
+from chainrule.training.config import TrainingConfig, TrainingRun
+from chainrule.training.job import StreamOptions
 from chainrule.uniform import UniformConfig, UniformModel
 
 if TYPE_CHECKING:

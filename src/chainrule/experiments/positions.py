@@ -22,8 +22,8 @@ from chainrule.neural.config.transformer import Positions
 from chainrule.text.corpus.corpus import Lines
 from chainrule.text.corpus.sample import sample_lines
 from chainrule.training.config import TrainingConfig
+from chainrule.training.job import StreamOptions
 from chainrule.training.run import train_network
-from chainrule.training.stream_options import StreamOptions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

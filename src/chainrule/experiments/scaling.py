@@ -18,7 +18,7 @@ from chainrule.neural.config import TransformerConfig
 from chainrule.text.corpus.corpus import Lines
 from chainrule.text.corpus.sample import sample_lines
 from chainrule.training.config import TrainingConfig
-from chainrule.training.stream_options import StreamOptions
+from chainrule.training.job import StreamOptions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,7 +10,7 @@ from chainrule.base.progress import silent
 from chainrule.families.table import FAMILIES, family_of
 from chainrule.protocol import END
 from chainrule.training.config import TrainingConfig
-from chainrule.training.stream_options import StreamOptions
+from chainrule.training.job import StreamOptions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,7 +16,7 @@ from chainrule.families.family import Compaction, Family, name_of_family, refuse
 from chainrule.neural.config import NETWORKS, TWO_SIDED, TextEncoderConfig
 from chainrule.neural.config.language_models import TreeConfig
 from chainrule.neural.config.seq2seq import CaptionConfig, ConditionalConfig
-from chainrule.training.finetuning_config import FineTuningConfig
+from chainrule.training.config import FineTuningConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from chainrule.neural.saving import Engine
     from chainrule.neural.tree_language_model import TreeModel
     from chainrule.neural.vision.detector import BoxDetector
-    from chainrule.training.options import TrainingRun
-    from chainrule.training.stream_options import StreamOptions
+    from chainrule.training.config import TrainingRun
+    from chainrule.training.job import StreamOptions
 
 
 def _train(
@@ -123,10 +123,10 @@ def _train_tree(
     run: TrainingRun | None = None,
 ) -> tuple[TreeModel, Json]:
     from chainrule.neural.tree_language_model import TreeModel
-    from chainrule.training.options import TrainingRun
+    from chainrule.training.config import TrainingRun
+    from chainrule.training.job import StreamOptions
+    from chainrule.training.objectives.trees import tree_job
     from chainrule.training.run import run_job
-    from chainrule.training.stream_options import StreamOptions
-    from chainrule.training.trees import tree_job
 
     network, record = run_job(
         tree_job(stream, vocabulary_size, config, options or StreamOptions()), run or TrainingRun()

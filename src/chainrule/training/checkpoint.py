@@ -1,4 +1,6 @@
-"""Checkpoints: all that a run needs to continue, and its best weights so far.
+"""Checkpoints, the folder of a run, whether it may resume.
+
+Checkpoints: all that a run needs to continue, and its best weights so far.
 
     checkpoint.json              settings, progress, and which files belong to this checkpoint
     last-<digest>.safetensors    weights, optimiser, average, carried state, random state
@@ -8,6 +10,10 @@ Processes that share out the weights write folders in place of these files: last
 
 Replacing checkpoint.json is the one commit point: after a kill at any moment, this checkpoint is whole or the previous
 one. Nothing is ever unpickled.
+
+The folder of a run, for code that does not train. Does not import torch.
+
+Checks that a run may resume from a checkpoint: settings and texts must be the same.
 """
 
 from __future__ import annotations
@@ -21,8 +27,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from chainrule.base.files import lock_folder, read_file, replace_file, sync_folder
-from chainrule.errors import ModelFormatError, OutputError
+from chainrule.errors import ModelFormatError, OutputError, SettingError
 from chainrule.storage.safetensors import file_digest, write_tensors
+from chainrule.training.config import differences
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,8 +38,8 @@ if TYPE_CHECKING:
     from numpy import ndarray
     from torch import Tensor
 
-    from chainrule.training.processes import Processes
-    from chainrule.training.saved_tensors import SavedTensors
+    from chainrule.training.config import TrainingRun
+    from chainrule.training.distributed import Processes, SavedTensors
 
 FORMAT: Literal[1] = 1
 FOLDER, INDEX = "checkpoints", "checkpoint.json"
@@ -185,7 +192,7 @@ class Checkpoints:
 
     def write_shards(self, kind: str, tensors: dict[str, Tensor], processes: Processes) -> DataFolder:
         """Writes the shares of all processes, for `save` in the first. All must call it. Raises OutputError."""
-        from chainrule.training.saved_tensors import write_shards  # imports torch
+        from chainrule.training.distributed import write_shards  # imports torch
 
         name = f"{kind}-{int(processes.broadcast(float(secrets.randbits(32)))):08x}"
         folder = self.folder / name
@@ -246,7 +253,7 @@ class Checkpoints:
         return OpenedCheckpoint(entry, last, best, damage)
 
     def _open_saved(self, saved: DataFile | DataFolder) -> SavedTensors:
-        from chainrule.training.saved_tensors import open_saved  # imports torch
+        from chainrule.training.distributed import open_saved  # imports torch
 
         path = self.folder / os.path.basename(saved.name)
         if isinstance(saved, DataFile):
@@ -287,3 +294,62 @@ def _check_digest(path: Path, file: DataFile) -> None:
             f"{path}: its SHA-256 is {digest}, expected {file.sha256}; the file has changed since it was written; "
             f"{START_OVER}"
         )
+
+
+def is_first_process() -> bool:
+    """Whether this process writes files and reports: the only one, or the first that torchrun started."""
+    return int(os.environ.get("RANK", "0")) == 0
+
+
+def is_unfinished(folder: Path) -> bool:
+    """Whether the folder has a checkpoint to resume from."""
+    return Checkpoints(folder / FOLDER).exist()
+
+
+def remove_checkpoints(folder: Path) -> None:
+    """Removes the checkpoints of a run whose model is saved."""
+    Checkpoints(folder / FOLDER).remove()
+
+
+def open_checkpoint(checkpoints: Checkpoints | None, run: TrainingRun) -> OpenedCheckpoint | None:
+    """The checkpoint to resume from; None for a new run. Raises OutputError if neither is allowed; ModelFormatError."""
+    if checkpoints is None or not checkpoints.exist():
+        return None
+    if run.resume:
+        return checkpoints.open()
+    if not run.overwrite:
+        raise OutputError(
+            f"{run.folder}: an unfinished run is there; continue it with resume=True, or start over with overwrite=True"
+        )
+    return None
+
+
+def check_same(folder: Path | None, before: dict[str, Any], now: dict[str, Any]) -> None:
+    """Raises SettingError that names the differences between two runs' settings of network, training and text."""
+    families = [settings.get("text", {}).get("family") for settings in (before, now)]
+    if families[0] != families[1]:
+        raise SettingError(
+            f"{folder}: the checkpoint is of family {families[0]}, not {families[1]}; choose another folder"
+        )
+    different = [text for part in ("network", "training") for text in differences(before.get(part, {}), now[part])]
+    different += text_differences(before.get("text", {}), now["text"])
+    if different:
+        raise SettingError(
+            f"{folder}: cannot resume with other settings: {'; '.join(different)}. Set them as before, or start over "
+            "with overwrite=True in place of resume=True"
+        )
+
+
+def text_differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """The differences between the texts of two runs: their settings first, then their contents."""
+    digested = ("ids", "tokens", "vocabulary", "validation", "validation_tokens")
+    different = differences(
+        {name: value for name, value in before.items() if name not in digested},
+        {name: value for name, value in now.items() if name not in digested},
+    )
+    if not different and before.get("ids") != now["ids"]:
+        different.append(f"the text has changed ({before.get('tokens', 0):,} tokens, now {now['tokens']:,})")
+    if not different and before.get("validation") != now["validation"]:
+        was, becomes = (f"{text.get('validation_tokens') or 0:,}" for text in (before, now))
+        different.append(f"the validation text has changed ({was} tokens, now {becomes})")
+    return different

@@ -1,12 +1,30 @@
-"""The settings of a training run. Does not import torch, so that help and completion are quick."""
+"""Settings of runs, of labels and of fine-tuning; no torch.
+
+The settings of a training run. Does not import torch, so that help and completion are quick.
+
+How networks learn labels. Free of torch, so that help and completion are quick.
+
+How a pre-trained network is fine-tuned. Free of torch, so that help and completion are quick.
+
+What training takes besides its settings: how the run goes, and what belongs to a stream. Does not import torch.
+
+How settings differ.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Literal
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 from chainrule.base.options import check_settings, setting
 from chainrule.errors import SettingError
+from chainrule.training.reports import OnReport, ignore
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from chainrule.text.vector_files import Vectors
 
 Optimiser = Literal["muon", "adamw", "sgd", "asgd"]
 Schedule = Literal["cosine", "linear", "constant", "plateau"]
@@ -136,3 +154,171 @@ class TrainingConfig:
 def settings_of(config: TrainingConfig) -> dict[str, object]:
     """All fields by name, for JSON."""
     return {field.name: getattr(config, field.name) for field in fields(config)}
+
+
+_EPOCHS, _MOST_EPOCHS = 10, 30
+_BATCH, _LEAST_BATCH = 32, 8
+_SEEN, _STEPS_IN_EPOCH = 36_000, 400  # a small set is read until it comes to so many examples
+_WARM_UP = 0.1  # share of the steps
+_ALL = 1 << 62  # tokens to validate on
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelTraining:
+    """How a network learns labels, from scratch. Raises SettingError.
+
+    good:  LabelTraining(epochs=5)
+    """
+
+    epochs: int | None = setting(
+        None, "at most this many passes over the labelled examples; nothing: 10, up to 30 for few examples", least=1
+    )
+    minutes: float | None = setting(None, "stop after this many minutes, in place of epochs", least=0)
+    batch: int | None = setting(None, "examples per step; nothing: 32, down to 8 for few examples", least=1)
+    accumulate: int = setting(1, "split each step into this many parts, to save memory", least=1)
+    learning_rate: float = setting(
+        2e-3, "the peak rate of AdamW; it rises for a tenth of the steps, then falls", least=0
+    )
+    weight_decay: float = setting(0.01, "decoupled, on all weights that are trained", least=0)
+    valid_share: float = setting(
+        0.1, "share of the examples that is held out to choose the best epoch", least=0, below=0.51
+    )
+    patience: int = setting(3, "epochs without improvement before training ends", least=1)
+    save_every: int | None = setting(
+        None, "steps between checkpoints; nothing: after each epoch and every minute", least=1
+    )
+    precision: Precision = setting("auto", PRECISION_HELP)
+    device: str = setting("auto", DEVICE_HELP)
+    seed: int = setting(0, "of the random numbers: another seed gives another classifier", least=0, below=1 << 63)
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+        for name in ("learning_rate", "minutes"):
+            if getattr(self, name) == 0:
+                raise SettingError(f"{name} is 0; expected more than 0")
+        if self.epochs is not None and self.minutes is not None:
+            raise SettingError("epochs and minutes are both given; choose one of them")
+
+    def fitted_to(self, examples: int) -> Self:
+        """With defaults for this many examples: a small set gets more epochs, and steps of fewer examples."""
+        epochs = self.epochs
+        if epochs is None and self.minutes is None:
+            epochs = _epochs_of(examples)
+        batch = _BATCH
+        while batch > _LEAST_BATCH and examples < _STEPS_IN_EPOCH * batch:
+            batch //= 2
+        return replace(self, epochs=epochs, batch=self.batch or batch)
+
+    def warm_up(self, examples: int, steps: int) -> int:
+        """Steps in which the rate rises. steps: in an epoch."""
+        return int(_WARM_UP * (self.epochs or _epochs_of(examples)) * steps)
+
+    def training(self, steps: int) -> TrainingConfig:
+        """The settings of the training loop. steps: in an epoch."""
+        return TrainingConfig(
+            epochs=self.epochs,
+            minutes=self.minutes,
+            batch=self.batch,
+            accumulate=self.accumulate,
+            optimiser="adamw",
+            learning_rate=self.learning_rate,
+            schedule="linear",
+            beta2=0.999,
+            weight_decay=self.weight_decay,
+            valid_share=self.valid_share,
+            valid_sample=_ALL,
+            validate_every=steps,
+            early_stopping=self.patience,
+            save_every=self.save_every,
+            precision=self.precision,
+            compile="no",
+            device=self.device,
+            seed=self.seed,
+        )
+
+
+def _epochs_of(examples: int) -> int:
+    return max(_EPOCHS, min(_MOST_EPOCHS, _SEEN // max(1, examples)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class FineTuningConfig(LabelTraining):
+    """How a pre-trained network is fine-tuned. Raises SettingError.
+
+    good:  FineTuningConfig(epochs=5, frozen=True)
+    """
+
+    learning_rate: float = setting(
+        1e-3, "the peak rate of AdamW; it rises for a tenth of the steps, then falls", least=0
+    )
+    dropout: float = setting(0.1, "share of the head's inputs that are set to 0", least=0, below=1)
+    frozen: bool = setting(False, "train only the head; the network stays as it is")
+    mixed: bool = setting(
+        False, "the head reads a mix of all layers, with learned weights (ELMo, Peters 2018), not just the last"
+    )
+    fresh: bool = setting(False, "train from scratch, from random weights, for comparison")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.frozen and self.fresh:
+            raise SettingError("frozen and fresh are both given, so the weights would stay random; choose one of them")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingRun:
+    """How a run goes, whatever it trains.
+
+    folder: for checkpoints and log.jsonl; without one, neither is written. resume: continue from the checkpoint in it,
+    or start if there is none. overwrite: start over even if there is one. on_report: called with a Report now and then.
+    """
+
+    folder: Path | None = None
+    resume: bool = False
+    overwrite: bool = False
+    on_report: OnReport = ignore
+
+    def __post_init__(self) -> None:
+        if self.folder is not None:
+            object.__setattr__(self, "folder", Path(self.folder))
+
+
+@dataclass(frozen=True)
+class InitialVectors:
+    """Vectors to initialise the embedding with. fixed: train none of the embedding."""
+
+    vectors: Vectors
+    fixed: bool
+
+    @property
+    def name(self) -> str:
+        return vectors_name(self.vectors.name, fixed=self.fixed)
+
+
+def vectors_name(file: str, *, fixed: bool) -> str:
+    """The name in records."""
+    return f"{file}, fixed" if fixed else file
+
+
+# The model does not depend on these, so a resumed run may change them.
+WITHOUT_EFFECT = frozenset({"save_every", "tensorboard", "recompute", "shard"})
+
+
+def differences(before: dict[str, object], now: dict[str, object]) -> list[str]:
+    """The differences between two runs' settings, in words, except for settings without effect."""
+    names = [name for name in {**before, **now} if name not in WITHOUT_EFFECT]
+    return [
+        f"{name} was {_shown(before.get(name))} and is {_shown(now.get(name))}"
+        for name in names
+        if _as_json(before.get(name)) != _as_json(now.get(name))
+    ]
+
+
+def _shown(value: object) -> str:
+    return "not set" if value is None else str(value)
+
+
+def _as_json(value: object) -> object:
+    """Tuples as the lists that they are in a record."""
+    if isinstance(value, dict):
+        return {key: _as_json(own) for key, own in value.items()}
+    return [_as_json(own) for own in value] if isinstance(value, tuple | list) else value

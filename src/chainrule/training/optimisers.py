@@ -1,21 +1,45 @@
-"""From gradients to new weights: Muon for matrices, AdamW or SGD for the rest, each with its own peak rate."""
+"""Muon, AdamW, SGD, and the schedule.
+
+torch's optimisers without the start-up of its compiler.
+
+From gradients to new weights: Muon for matrices, AdamW or SGD for the rest, each with its own peak rate.
+
+The learning rate as a share of its peak, and the number of steps in a budget.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import math
+from bisect import bisect_left
+from inspect import unwrap
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
-from chainrule.training.eager_optimisers import eager
-
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from jaxtyping import Float
     from torch import Tensor
 
-    from chainrule.training.config import TrainingConfig
-    from chainrule.training.sharding import Sharding
+    from chainrule.training.config import Schedule, TrainingConfig
+    from chainrule.training.distributed import Sharding
+
+O = TypeVar("O", bound=torch.optim.Optimizer)  # noqa: E741
+
+_GUARDED = ("add_param_group", "load_state_dict", "state_dict", "zero_grad")
+
+
+def eager(optimiser: type[O]) -> type[O]:
+    """The class of an optimiser without torch's guards, for steps that are never compiled.
+
+    torch guards these methods against `torch.compile`, and imports torch._dynamo at the first call, which takes longer
+    than importing torch. We compile networks only, never a step, so the bare methods are enough.
+    """
+    methods = {name: unwrap(getattr(optimiser, name)) for name in _GUARDED}
+    methods["step"] = torch.no_grad()(unwrap(optimiser.step))
+    return type(optimiser.__name__, (optimiser,), methods)
+
 
 _A, _B, _C = 3.4445, -4.7750, 2.0315  # of the quintic iteration: Jordan 2024, https://kellerjordan.github.io/posts/muon
 _ITERATIONS = 5
@@ -205,3 +229,34 @@ class Average:
             kept = parameter.clone()
             parameter.copy_(mean)
             mean.copy_(kept)
+
+
+def rate_share(
+    schedule: Schedule, step: int, steps: int | None, *, warm_up: int, decay_share: float, final_share: float
+) -> float:
+    """The learning rate of a step (from 0), as a share of its peak; after the warm-up, 1 until `steps` is known."""
+    if step < warm_up:
+        return (step + 1) / (warm_up + 1)
+    if steps is None or schedule == "plateau":
+        return 1.0
+    if schedule == "constant":
+        left = (steps - step) / max(1.0, decay_share * steps)
+        return final_share + (1 - final_share) * min(1.0, left)
+    done = min(1.0, (step - warm_up) / max(1, steps - warm_up))
+    falling = 0.5 * (1 + math.cos(math.pi * done)) if schedule == "cosine" else 1 - done
+    return final_share + (1 - final_share) * falling
+
+
+def steps_of(config: TrainingConfig, epoch: int, tokens_of: Callable[[int], int]) -> int | None:
+    """The number of steps in a budget; None if it is in minutes.
+
+    epoch: tokens in one pass over the text. tokens_of: tokens in the first n steps, at least one in each.
+    """
+    if config.steps is not None:
+        return config.steps
+    tokens = config.tokens
+    if config.epochs is not None:
+        tokens = max(1, math.ceil(config.epochs * epoch))
+    if tokens is None:
+        return None
+    return 1 + bisect_left(range(1, tokens), tokens, key=tokens_of)

@@ -1,10 +1,17 @@
-"""Progress reports of a run: for the caller, for log.jsonl and, on request, for TensorBoard."""
+"""Progress of a run, and Ctrl-C at the end of a step.
+
+Progress reports of a run: for the caller, for log.jsonl and, on request, for TensorBoard.
+
+Defers Ctrl-C and SIGTERM during training to the end of a step.
+"""
 
 from __future__ import annotations
 
 import json
 import math
-from contextlib import suppress
+import signal
+import threading
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -12,6 +19,7 @@ from chainrule.base.progress import format_duration
 from chainrule.errors import OutputError, SettingError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 LOG = "log.jsonl"
@@ -132,3 +140,34 @@ def _tensorboard(folder: Path, step: int) -> Any:
         return SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
     except OSError as error:
         raise OutputError(f"{folder / 'tensorboard'}: cannot be written: {error.strerror}") from error
+
+
+class Interruption:
+    """The signal that asked the run to stop; 0: none."""
+
+    signal = 0
+
+
+@contextmanager
+def interruptions() -> Iterator[Interruption]:
+    """Notes the first Ctrl-C or SIGTERM; a second one ends the process at once. Works in the main thread only."""
+    interruption = Interruption()
+    if threading.current_thread() is not threading.main_thread():
+        yield interruption
+        return
+    before = {signal_number: signal.getsignal(signal_number) for signal_number in (signal.SIGINT, signal.SIGTERM)}
+
+    def restore() -> None:
+        for signal_number, handler in before.items():
+            signal.signal(signal_number, handler)
+
+    def note(signal_number: int, frame: object) -> None:
+        interruption.signal = signal_number
+        restore()
+
+    for signal_number in before:
+        signal.signal(signal_number, note)
+    try:
+        yield interruption
+    finally:
+        restore()

@@ -1,4 +1,11 @@
-"""A whole run: from a job to a trained network, with checkpoints in a folder; new or resumed."""
+"""A whole run, new or resumed, with its record and batch size.
+
+Chooses the batch size of a short run: a trial before the first step measures what a row takes on this machine.
+
+The end of a run: the last validation, and the record that is kept with the model.
+
+A whole run: from a job to a trained network, with checkpoints in a folder; new or resumed.
+"""
 
 from __future__ import annotations
 
@@ -13,27 +20,31 @@ import torch
 from chainrule.errors import EstimationError, SettingError
 from chainrule.neural.config import TWO_SIDED, MaskedConfig
 from chainrule.storage.model_folder import check_target
-from chainrule.training.batch_size import choose_batch
-from chainrule.training.checkpoint import FOLDER, Checkpoints
-from chainrule.training.compiling import compile_or_fall_back
+from chainrule.training.checkpoint import FOLDER, Checkpoints, check_same, open_checkpoint
+from chainrule.training.config import TrainingRun, settings_of
 from chainrule.training.config import settings_of as training_settings
-from chainrule.training.interruptions import interruptions
-from chainrule.training.job import N, Setup
-from chainrule.training.machine import Machine, explain_out_of_memory, machine_for, peak_speed
-from chainrule.training.masked import two_sided_job
-from chainrule.training.next_sentence import next_sentence_job
-from chainrule.training.next_token import next_token_job
-from chainrule.training.options import TrainingRun
-from chainrule.training.processes import Processes, join_processes, leave_processes
-from chainrule.training.recomputing import keep_activations, recompute_activations
-from chainrule.training.reports import Log, Report
-from chainrule.training.resume_check import check_same, open_checkpoint
-from chainrule.training.run_record import run_record, validate_finally
-from chainrule.training.stream_options import StreamOptions
-from chainrule.training.timetable import Timetable
+from chainrule.training.device import (
+    Machine,
+    compile_or_fall_back,
+    explain_out_of_memory,
+    keep_activations,
+    machine_for,
+    peak_speed,
+    recompute_activations,
+)
+from chainrule.training.distributed import Processes, join_processes, leave_processes
+from chainrule.training.job import N, Setup, StreamOptions
+from chainrule.training.objectives.masked import two_sided_job
+from chainrule.training.objectives.next_sentence import next_sentence_job
+from chainrule.training.objectives.next_token import next_token_job
+from chainrule.training.optimisers import orthogonalising_flops
+from chainrule.training.reports import Log, Report, interruptions
+from chainrule.training.timetable import Timetable, batch_choices, choose_rows
 from chainrule.training.trainer import Trainer
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from jaxtyping import Int32
     from numpy import ndarray
     from torch import Tensor
@@ -41,7 +52,100 @@ if TYPE_CHECKING:
     from chainrule.neural.config import NetworkConfig
     from chainrule.neural.network import Network
     from chainrule.training.checkpoint import DataFolder, OpenedCheckpoint, RunProgress
-    from chainrule.training.job import TrainingJob
+    from chainrule.training.job import Objective, TrainingJob
+
+_TRIAL_SHARE, _MAX_TRIAL_SECONDS = 0.01, 1.0  # the trial takes this share of the minutes, but not longer
+_UPDATE_SECONDS = 2e-9  # per parameter, for the optimiser, which reads and writes some 20 bytes of each
+
+
+def choose_batch(
+    job: TrainingJob[N], network: N, setup: Setup, objective: Objective, matrices: Iterable[Tensor], budget: float
+) -> int:
+    """Rows per step: those of the recipe, or fewer. objective: built for the rows of the recipe. budget: seconds."""
+    recipe, processes = setup.recipe, setup.processes
+    choices = batch_choices(recipe.batch, objective.row_tokens, setup.training.accumulate * processes.number)
+    if len(choices) == 1:
+        return recipe.batch
+    row_seconds = _row_seconds(job, network, setup, choices[-1], min(_MAX_TRIAL_SECONDS, _TRIAL_SHARE * budget))
+    row_flops = objective.flops_per_token * objective.row_tokens
+    is_muon = setup.training.optimiser == "muon"
+    fixed_seconds = _UPDATE_SECONDS * sum(weight.numel() for weight in network.parameters())
+    if is_muon:
+        fixed_seconds += orthogonalising_flops(matrices) / row_flops * row_seconds
+    return int(processes.broadcast(float(choose_rows(choices, budget, row_seconds / processes.number, fixed_seconds))))
+
+
+def _row_seconds(job: TrainingJob[N], network: N, setup: Setup, rows: int, enough: float) -> float:
+    """Seconds per row, forward and backward, in steps of `rows` rows. Weights and random states do not change.
+
+    enough: seconds after which the trial ends.
+    """
+    objective = job.objective(network, replace(setup, recipe=replace(setup.recipe, batch=rows)))
+    parts = objective.parts(0)
+    devices = [setup.machine.device] if setup.machine.device.type == "cuda" else []
+    times: list[float] = []
+    network.train()
+    with torch.random.fork_rng(devices):
+        while sum(times) < enough or (len(times) == 1 and times[0] < 2 * enough):
+            began = time.perf_counter()
+            with setup.machine.precision():
+                nats = objective.loss(0, parts[0], network, 0.0)
+            nats.backward()  # type: ignore[no-untyped-call]
+            setup.machine.wait()
+            times.append(time.perf_counter() - began)
+    network.zero_grad(set_to_none=True)
+    later = times[1:] or times  # the first one also warms up
+    return sum(later) / len(later) / rows * len(parts) * setup.processes.number
+
+
+def validate_finally(trainer: Trainer, timetable: Timetable) -> dict[str, Any] | None:
+    """Validates the best weights on the whole text, or as much of it as fits the minutes; None without validation.
+
+    The network must have its best weights, and be in evaluation mode.
+    """
+    objective, whole = trainer.objective, trainer.objective.validation_tokens
+    if trainer.best_weights is None or not whole:
+        return None
+    sample = timetable.sample()
+    validated, tokens = trainer.best_validated, whole
+    if sample < whole or validated is None:
+        tokens = timetable.final_sample()
+        validated = objective.validated(tokens)
+    return {
+        "loss": validated.loss,
+        "step": trainer.best_step,
+        "tokens": validated.predictions,
+        "read_tokens": tokens,
+        "text_tokens": whole,
+        "while_learning": {"loss": trainer.best, "read_tokens": sample},
+        "unigram_loss": objective.unigram_loss(),
+        **validated.figures,
+    }
+
+
+def run_record(trainer: Trainer, elapsed: float, validation: dict[str, Any] | None) -> dict[str, Any]:
+    """What is recorded of a run. elapsed: seconds of the whole run."""
+    network, setup = trainer.network, trainer.setup
+    record: dict[str, Any] = {
+        "parameters": sum(parameter.numel() for parameter in network.parameters()),
+        "training": {
+            **settings_of(setup.training),
+            "batch": setup.recipe.batch,
+            "learning_rate": setup.recipe.rate,
+            "matrix_learning_rate": setup.recipe.matrix_rate,
+            "warm_up": trainer.warm_up,
+            **setup.machine.as_json(),
+            "float32_layers": setup.machine.layers_in_float32(network),
+            "processes": setup.processes.number,
+            "torch": torch.__version__,
+        },
+        "steps": trainer.step,
+        "tokens_seen": trainer.tokens,
+        "training_seconds": trainer.seconds,
+        "run_seconds": elapsed,
+    }
+    return record | ({} if validation is None else {"validation": validation})
+
 
 _SECONDS_BETWEEN_CHECKPOINTS, _SECONDS_BETWEEN_REPORTS = 60.0, 2.0
 _SAVING_SHARE = 0.02  # of the time, for checkpoints
@@ -132,8 +236,7 @@ class _RunningJob(Generic[N]):
             return network.to(machine.device)
         if training.compile == "yes":
             raise SettingError("a network that is shared out (shard) cannot be compiled; leave compile out")
-        from chainrule.training.saved_tensors import check_packages
-        from chainrule.training.sharding import Sharding
+        from chainrule.training.distributed import Sharding, check_packages
 
         check_packages()
         sharding = Sharding.among(self.processes.rank, self.processes.number, machine.device)

@@ -1,18 +1,138 @@
-"""When a run validates and when it ends: the steps that fit its minutes, by the speed measured so far."""
+"""When a run validates, saves and ends.
+
+How a run is planned: the rows of a step, and how often and on how much text it validates.
+
+Nothing here reads the clock: durations are arguments.
+
+The measured speed of steps and of validation.
+
+When a run validates and when it ends: the steps that fit its minutes, by the speed measured so far.
+"""
 
 from __future__ import annotations
 
 import math
 import time
-from typing import TYPE_CHECKING
-
-from chainrule.training.plan import FINAL_SHARE, KEPT_PLAN, LEARNING_SHARE, Layout, layout
-from chainrule.training.speed import Pace
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from chainrule.training.checkpoint import RunProgress
+    from chainrule.training.config import TrainingConfig
     from chainrule.training.job import Setup
     from chainrule.training.trainer import Trainer
+
+VALIDATIONS, _FEWEST = 10, 3  # per run, by default
+LEARNING_SHARE, FINAL_SHARE = 0.02, 0.05  # of the minutes: validation during training, and at the end
+_SMALL_SAMPLE, _SMALLEST_SAMPLE = 1024, 64  # tokens, if the budget is in minutes
+_STEPS_SAMPLE = 8192  # at least, if the budget is not in minutes
+FORWARD_SHARE = 1 / 3  # of the operations of a training step, which also has a backward pass
+KEPT_PLAN = 0.02  # a plan changes only if it misses the minutes by more than this share
+_WANTED_STEPS = 200  # with fewer, more steps of fewer rows learn more
+_LEAST_TOKENS = 256  # in a step
+_LEAST_GAIN = 1.8  # in steps, for halving the batch to pay: the optimiser's own work stays the same
+
+
+class Layout(NamedTuple):
+    """Steps between validations, and the tokens that each one reads."""
+
+    every: int
+    sample: int
+
+
+def layout(training: TrainingConfig, steps: int, tokens: int, text: int) -> Layout:
+    """When a run validates, and on how much text: a function of its length, not of the machine.
+
+    tokens: of all steps. text: tokens in the validation text. Validation may take a small share of the run's
+    operations, which sets the sample's size; a short run with a budget in minutes validates less often.
+    """
+    allowed = int(LEARNING_SHARE * tokens / FORWARD_SHARE)
+    if training.validate_every is not None:
+        every = training.validate_every
+    else:
+        times = VALIDATIONS
+        if training.minutes is not None:
+            times = min(VALIDATIONS, max(_FEWEST, allowed // min(_SMALL_SAMPLE, max(1, text))))
+        every = max(1, steps // times)
+    smallest = _STEPS_SAMPLE if training.minutes is None else _SMALLEST_SAMPLE
+    sample = training.valid_sample or max(smallest, allowed // max(1, steps // every))
+    return Layout(every, min(text, sample))
+
+
+def batch_choices(rows: int, row_tokens: float, shares: int) -> list[int]:
+    """Batch sizes to choose from: `rows`, batch_choices while it divides evenly into `shares` and has enough tokens."""
+    choices = [rows]
+    while choices[-1] % (2 * shares) == 0 and choices[-1] // 2 * row_tokens >= _LEAST_TOKENS:
+        choices.append(choices[-1] // 2)
+    return choices
+
+
+def choose_rows(choices: list[int], budget: float, row_seconds: float, fixed_seconds: float) -> int:
+    """The first choice that gives a run enough steps; it goes on halving only while that gives many more steps.
+
+    budget, row_seconds: seconds, of the run and per row. fixed_seconds: of a step, independent of its rows.
+    """
+    chosen, *smaller = choices
+    for rows in smaller:
+        before, seconds = (count * row_seconds + fixed_seconds for count in (chosen, rows))
+        if budget / before >= _WANTED_STEPS or before < _LEAST_GAIN * seconds:
+            break
+        chosen = rows
+    return chosen
+
+
+_SLOW_STEPS = 3  # the first ones, which do not count
+_FEW_STEPS = 10
+_SHORTEST, _LONGEST = 2.0, 30.0  # seconds of recent steps that are averaged
+_SHARE, _LATEST_SHARE = (
+    0.05,
+    0.15,
+)  # of the budget: the speed may be known after the first, and is assumed to be after the second
+
+
+class Pace:
+    """Seconds per step, and per token of validation."""
+
+    def __init__(self, step: int, seconds: float, budget: float | None, token_seconds: float | None) -> None:
+        """step, seconds: where the run starts or resumes. budget: seconds for the whole run. token_seconds: of
+        validation, if it was measured before.
+        """
+        self._start, self._budget = (step, seconds), budget
+        self._window = _LONGEST if budget is None else min(_LONGEST, max(_SHORTEST, _SHARE * budget))
+        self._marks = deque([(step, seconds)])
+        self.token_seconds = token_seconds
+
+    def stepped(self, step: int, seconds: float) -> None:
+        """seconds: of all steps so far."""
+        if step <= self._start[0] + _SLOW_STEPS:
+            self._marks.clear()
+        self._marks.append((step, seconds))
+        while len(self._marks) > _FEW_STEPS + 1 and seconds - self._marks[1][1] >= self._window:
+            self._marks.popleft()
+
+    def validated(self, tokens: int, seconds: float) -> None:
+        self.token_seconds = seconds / max(1, tokens)
+
+    @property
+    def step_seconds(self) -> float | None:
+        """The mean of recent steps, or of the slow first ones if there are no others; None if there are none."""
+        last, ended = self._marks[-1]
+        first, began = self._marks[0] if last > self._marks[0][0] else self._start
+        return (ended - began) / (last - first) if last > first else None
+
+    def is_known(self, elapsed: float) -> bool:
+        """Whether enough steps were measured to plan the rest of the run."""
+        if self._budget is None or self.step_seconds is None:
+            return False
+        steps, seconds = (last - first for first, last in zip(self._marks[0], self._marks[-1], strict=True))
+        is_enough = steps >= _FEW_STEPS and seconds >= min(_LONGEST, _SHARE * self._budget)
+        return is_enough or elapsed >= _LATEST_SHARE * self._budget
+
+    def validation_seconds(self, tokens: int, step_tokens: float) -> float:
+        """Seconds to validate on `tokens` tokens. step_tokens: of a training step, for a first estimate."""
+        if self.token_seconds is not None:
+            return tokens * self.token_seconds
+        return tokens * FORWARD_SHARE * (self.step_seconds or 0.0) / max(1.0, step_tokens)
 
 
 class Timetable:

@@ -14,19 +14,17 @@ import torch
 
 from chainrule.errors import EstimationError, SettingError
 from chainrule.training.checkpoint import RunProgress
-from chainrule.training.machine import memory_in_use
-from chainrule.training.optimisers import Average, Optimisers
+from chainrule.training.device import memory_in_use
+from chainrule.training.optimisers import Average, Optimisers, rate_share, steps_of
 from chainrule.training.reports import Report
-from chainrule.training.schedule import rate_share, steps_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from torch import Tensor, nn
 
-    from chainrule.training.job import Setup
-    from chainrule.training.objective import Objective, ValidationResult
-    from chainrule.training.saved_tensors import SavedTensors
+    from chainrule.training.distributed import SavedTensors
+    from chainrule.training.job import Objective, Setup, ValidationResult
 
 
 _WARM_UP_SHARE = 0.2  # of the run, at most, unless warm_up is set

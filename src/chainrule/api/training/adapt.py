@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from chainrule.neural.config import NetworkConfig
     from chainrule.text.corpus.corpus import Paths, Source
     from chainrule.text.tokenization.vocabulary import Markers
-    from chainrule.training.config import TrainingConfig
-    from chainrule.training.options import TrainingRun
+    from chainrule.training.config import TrainingConfig, TrainingRun
 
 
 def adapt(

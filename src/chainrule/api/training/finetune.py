@@ -16,13 +16,13 @@ from chainrule.applications.labelled_inputs import digest_of_inputs, kind_of
 from chainrule.errors import SettingError
 from chainrule.families.table import FAMILIES
 from chainrule.text.labelled import Labelled, LabelledUnit, classes_of
-from chainrule.training.finetuning_config import FineTuningConfig
+from chainrule.training.config import FineTuningConfig
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from chainrule.applications.labelled_pairs import LabelledPair
-    from chainrule.training.options import TrainingRun
+    from chainrule.training.config import TrainingRun
 
 
 @shows_progress
@@ -47,8 +47,8 @@ def finetune(
 
     good:  chainrule.finetune(chainrule.load("lm/"), chainrule.read_labelled("reviews.tsv"))
     """
-    from chainrule.training.finetuning import finetune_network
-    from chainrule.training.labels import Example
+    from chainrule.training.objectives.classifiers import finetune_network
+    from chainrule.training.objectives.labels import Example
 
     progress = callback(progress)
     began = time.perf_counter()

@@ -31,9 +31,8 @@ from chainrule.text.corpus.reading import document_in
 from chainrule.text.tokenization.config import TokenizerConfig, as_config
 from chainrule.text.tokenization.tokenizer import encoded_stream
 from chainrule.text.units import begins_word
-from chainrule.training.config import TrainingConfig
-from chainrule.training.options import vectors_name
-from chainrule.training.stream_options import StreamOptions
+from chainrule.training.config import TrainingConfig, vectors_name
+from chainrule.training.job import StreamOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -56,7 +55,7 @@ if TYPE_CHECKING:
     from chainrule.text.tokenization.build import Tokenized
     from chainrule.text.tokenization.tokenizer import Tokenizer
     from chainrule.text.tokenization.vocabulary import Markers
-    from chainrule.training.options import TrainingRun
+    from chainrule.training.config import TrainingRun
 
 _DEFAULT = TokenizerConfig()
 

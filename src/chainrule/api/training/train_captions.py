@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from chainrule.base.progress import Progress
     from chainrule.text.tokenization.config import TokenizerConfig
     from chainrule.text.tokenization.vocabulary import Markers
-    from chainrule.training.options import TrainingRun
-    from chainrule.training.pairs import TokenPairs
+    from chainrule.training.config import TrainingRun
+    from chainrule.training.objectives.seq2seq import TokenPairs
 
 _RATE = 3e-3  # of AdamW beside Muon; at that of translation, 1e-2, additive attention does not learn where to look
 _TUNING_RATE = 1e-3  # of AdamW, with an encoder that is trained with the rest
@@ -84,7 +84,7 @@ def train_captions(
     """
     from chainrule.neural.seq2seq.captioner import attach_body, attached_body, new_body
     from chainrule.neural.seq2seq.model import ConditionalModel
-    from chainrule.training.pairs import pairs_job
+    from chainrule.training.objectives.seq2seq import pairs_job
     from chainrule.training.run import run_job
 
     progress = callback(progress)
@@ -235,7 +235,7 @@ def _sources(
 
 def _pairs(sources: Sequence[Any], pictures: Sequence[CaptionedPicture], targets: Sequence[Any]) -> TokenPairs:
     """A pair for each caption."""
-    from chainrule.training.pairs import TokenPairs
+    from chainrule.training.objectives.seq2seq import TokenPairs
 
     repeated = [source for source, item in zip(sources, pictures, strict=True) for _ in item.captions]
     return TokenPairs(repeated, list(targets))

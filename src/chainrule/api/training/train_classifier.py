@@ -23,8 +23,7 @@ from chainrule.text.corpus.corpus import Lines
 from chainrule.text.labelled import classes_of, label_indices
 from chainrule.text.tokenization.config import as_config
 from chainrule.text.tokenization.tokenizer import Tokenizer
-from chainrule.training.label_config import LabelTraining
-from chainrule.training.options import InitialVectors
+from chainrule.training.config import InitialVectors, LabelTraining
 
 if TYPE_CHECKING:
     import os
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from chainrule.text.tokenization.config import TokenizerConfig
     from chainrule.text.tokenization.vocabulary import Markers
     from chainrule.text.vector_files import Vectors
-    from chainrule.training.options import TrainingRun
+    from chainrule.training.config import TrainingRun
 
 
 @shows_progress
@@ -68,8 +67,8 @@ def train_classifier(
 
     good:  chainrule.train_classifier(chainrule.read_labelled("reviews.tsv"), "convolution")
     """
-    from chainrule.training.labelling import train_from_scratch
-    from chainrule.training.labels import Example, split
+    from chainrule.training.objectives.classifiers import train_from_scratch
+    from chainrule.training.objectives.labels import Example, split
 
     progress = callback(progress)
     began = time.perf_counter()

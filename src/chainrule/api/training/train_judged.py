@@ -12,9 +12,8 @@ from chainrule.errors import SettingError
 if TYPE_CHECKING:
     from chainrule.neural.config.seq2seq import CaptionConfig
     from chainrule.neural.seq2seq.network import ConditionalNetwork
-    from chainrule.training.config import TrainingConfig
-    from chainrule.training.options import TrainingRun
-    from chainrule.training.pairs import TokenPairs
+    from chainrule.training.config import TrainingConfig, TrainingRun
+    from chainrule.training.objectives.seq2seq import TokenPairs
 
 DISCRIMINATOR = "discriminator"  # of checkpoints, in the folder of the run
 _ADVERSARIAL_RATE = 3e-4  # of AdamW: a tenth of the first phase's
@@ -43,7 +42,7 @@ def train_judged(
 
     Raises as `train_captions`.
     """
-    from chainrule.training.adversarial import adversarial_job
+    from chainrule.training.objectives.adversarial import adversarial_job
     from chainrule.training.run import run_job
 
     settled = replace(

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from chainrule.text.tokenization.config import TokenizerConfig
     from chainrule.text.tokenization.tokenizer import Tokenizer
     from chainrule.text.tokenization.vocabulary import Markers
-    from chainrule.training.options import TrainingRun
-    from chainrule.training.pairs import TokenPairs
+    from chainrule.training.config import TrainingRun
+    from chainrule.training.objectives.seq2seq import TokenPairs
 
     Rows = Sequence[Int32[ndarray, " tokens"]]
 
@@ -68,7 +68,7 @@ def train_pairs(
            model.save("mt/")
     """
     from chainrule.neural.seq2seq.model import ConditionalModel
-    from chainrule.training.pairs import SideVectors, pairs_job
+    from chainrule.training.objectives.seq2seq import SideVectors, pairs_job
     from chainrule.training.run import run_job
 
     progress = callback(progress)
@@ -161,7 +161,7 @@ def _encode(
 
 def _drop_long(sources: Rows, targets: Rows, config: ConditionalConfig) -> TokenPairs:
     """The pairs whose source is not too long. Raises TextError if there are none."""
-    from chainrule.training.pairs import TokenPairs
+    from chainrule.training.objectives.seq2seq import TokenPairs
 
     fits = [i for i, row in enumerate(sources) if row.size < config.max_source]
     if not fits:
@@ -171,7 +171,7 @@ def _drop_long(sources: Rows, targets: Rows, config: ConditionalConfig) -> Token
 
 def _split_off_validation(pairs: TokenPairs, training: TrainingConfig) -> tuple[TokenPairs, TokenPairs]:
     """Splits off the last pairs for validation. Raises TextError if either part would be empty."""
-    from chainrule.training.pairs import TokenPairs
+    from chainrule.training.objectives.seq2seq import TokenPairs
 
     cut = len(pairs.targets) - int(training.valid_share * len(pairs.targets))
     last_first = TokenPairs(pairs.sources[cut:][::-1], pairs.targets[cut:][::-1])

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from chainrule.api.conditional.regions import Regions
     from chainrule.pictures.captions import CaptionedPicture
     from chainrule.text.tokenization.tokenizer import Tokenizer
-    from chainrule.training.config import TrainingConfig
-    from chainrule.training.options import TrainingRun
+    from chainrule.training.config import TrainingConfig, TrainingRun
 
 PHRASES = "phrases"  # of checkpoints, in the folder of the run
 _SHARE = 0.25  # of the budget of the whole
@@ -84,7 +83,7 @@ def train_phrases(
 ) -> RegionReader:
     """The reader with what writes phrases, trained on the boxes given with pictures. Raises as `train_captions`."""
     from chainrule.neural.seq2seq.model import ConditionalModel
-    from chainrule.training.pairs import TokenPairs, pairs_job
+    from chainrule.training.objectives.seq2seq import TokenPairs, pairs_job
     from chainrule.training.run import run_job
 
     sources = [cells for item in pictures for cells in reader.cells(item)]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from chainrule.text.corpus.corpus import Source
     from chainrule.text.tokenization.tokenizer import Tokenizer
     from chainrule.training.config import TrainingConfig
-    from chainrule.training.heldout_text import Validation
+    from chainrule.training.job import Validation
 
 _SPELLED_WORDS = 1000  # words, at most, that the cost of spelling unknown ones is estimated from
 
@@ -37,7 +37,7 @@ def split_off_validation(
     left_out: words outside the vocabulary, to estimate the spelling of unknown ones. Raises TextError if the part for
     validation would be empty.
     """
-    from chainrule.training.heldout_text import Validation
+    from chainrule.training.job import Validation
 
     if not training.valid_share:
         return stream, None
@@ -69,7 +69,7 @@ def read_validation(
     progress: Progress,
 ) -> Validation:
     """Reads the beginning of a source, up to valid_tokens tokens. Raises TextError."""
-    from chainrule.training.heldout_text import Validation
+    from chainrule.training.job import Validation
 
     parts: list[Int32[ndarray, " tokens"]] = []
     size, spelling, tokens = 0, 0.0, 0

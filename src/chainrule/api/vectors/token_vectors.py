@@ -14,7 +14,7 @@ from chainrule.text.tokenization.splitters import JOINER
 from chainrule.text.tokenization.vocabulary import Vocabulary
 from chainrule.text.tokenization.vocabulary_kernels import FIRST_ORDINARY
 from chainrule.text.vector_files import Vectors, read_vectors, words_of_file
-from chainrule.training.options import InitialVectors
+from chainrule.training.config import InitialVectors
 from chainrule.vectors.fasttext import is_fasttext
 
 if TYPE_CHECKING:

@@ -27,8 +27,8 @@ from chainrule.text.tokenization.splitters import splitter_named
 from chainrule.text.tokenization.tokenizer import Tokenizer
 from chainrule.text.tokenization.vocabulary import Vocabulary
 from chainrule.text.tokenization.vocabulary_kernels import FIRST_ORDINARY
-from chainrule.training.interruptions import interruptions
-from chainrule.training.run_folder import remove_checkpoints
+from chainrule.training.checkpoint import remove_checkpoints
+from chainrule.training.reports import interruptions
 from chainrule.vectors.config import VectorsConfig
 from chainrule.vectors.fasttext import means_of, units_of
 from chainrule.vectors.learning import TrainingText

@@ -21,7 +21,7 @@ from chainrule.base.lanes import padded
 from chainrule.errors import ModelFormatError, OutputError, SettingError
 from chainrule.storage.safetensors import file_digest, open_tensors, write_tensors
 from chainrule.training.checkpoint import FOLDER, INDEX, START_OVER
-from chainrule.training.settings_differences import differences
+from chainrule.training.config import differences
 from chainrule.vectors.learning import zero_rows
 from chainrule.vectors.training import TrainingState
 

@@ -16,8 +16,7 @@ from chainrule.cli.train.finished_run import continues_run, data_differences, re
 from chainrule.cli.train.training_screen import TrainingScreen, note_untrained, validated_on
 from chainrule.neural.config import settings_of
 from chainrule.neural.config.seq2seq import Reads  # a flag
-from chainrule.training.config import TrainingConfig
-from chainrule.training.settings_differences import differences
+from chainrule.training.config import TrainingConfig, differences
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,7 +84,7 @@ class CaptionerRun:
 def train_captioner(run: CaptionerRun) -> None:
     """Trains a captioner, saves it and prints a summary; of a run that has ended, only checks that it is the same."""
     from chainrule.api.conditional.picture_encoder import open_encoder
-    from chainrule.training.run_folder import is_first_process
+    from chainrule.training.checkpoint import is_first_process
 
     continues = continues_run(run.output, resume=run.resume, overwrite=run.overwrite)
     replaces = run.overwrite or continues
@@ -177,7 +176,7 @@ def _finish(run: CaptionerRun, model: CaptionModel) -> None:
     from chainrule.api.training.train_judged import DISCRIMINATOR
     from chainrule.api.training.train_phrases import PHRASES
     from chainrule.base.memory import peak_memory
-    from chainrule.training.run_folder import remove_checkpoints
+    from chainrule.training.checkpoint import remove_checkpoints
 
     for folder in (run.output / PHRASES, run.output / DISCRIMINATOR, run.output):
         remove_checkpoints(folder)

@@ -33,7 +33,7 @@ from chainrule.cli.train.neural import DEFAULT_VECTORS, Resume, VectorOptions
 from chainrule.cli.train.training_screen import TrainingScreen
 from chainrule.errors import SettingError
 from chainrule.neural.config.classifiers import LABELLING
-from chainrule.training.label_config import LabelTraining
+from chainrule.training.config import LabelTraining
 
 if TYPE_CHECKING:
     from chainrule.neural.config.network import LabellingConfig
@@ -117,7 +117,7 @@ def classifier(
     from chainrule.applications.labelling import check_labels
     from chainrule.text.corpus.records import raise_error
     from chainrule.text.labelled import classes_of
-    from chainrule.training.run_folder import is_first_process, remove_checkpoints
+    from chainrule.training.checkpoint import is_first_process, remove_checkpoints
 
     if strict and test is None:
         raise SettingError("--strict is for --test")

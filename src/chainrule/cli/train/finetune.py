@@ -18,8 +18,7 @@ from chainrule.cli.train.flags import flags_of, given_settings
 from chainrule.cli.train.neural import Resume
 from chainrule.cli.train.training_screen import TrainingScreen
 from chainrule.errors import OutputError
-from chainrule.training.finetuning_config import FineTuningConfig
-from chainrule.training.settings_differences import differences
+from chainrule.training.config import FineTuningConfig, differences
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -91,7 +90,7 @@ def finetune(
     from chainrule.evaluation.classification import word_baseline
     from chainrule.text.corpus.records import raise_error
     from chainrule.text.labelled import classes_of
-    from chainrule.training.run_folder import is_first_process, remove_checkpoints
+    from chainrule.training.checkpoint import is_first_process, remove_checkpoints
 
     if strict and test is None:
         raise CycloptsError(msg="--strict is for --test.")

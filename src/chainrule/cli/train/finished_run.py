@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from chainrule.cli.shared.screen import count_of, note, print_json, progress_bar
 from chainrule.errors import SettingError
-from chainrule.training.settings_differences import differences
+from chainrule.training.config import differences
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +23,7 @@ _SETTLED = ("sentence_end",)  # settings of a network that the training text dec
 
 def continues_run(output: Path, *, resume: bool, overwrite: bool) -> bool:
     """Whether the unfinished run in a folder goes on. Raises SettingError if both options are given."""
-    from chainrule.training.run_folder import is_unfinished
+    from chainrule.training.checkpoint import is_unfinished
 
     if resume and overwrite:
         raise SettingError("--resume continues a run and --overwrite starts a new one; give one of them")
@@ -46,7 +46,7 @@ def report_finished_run(
     model was trained with other settings, ModelFormatError if there is no model.
     """
     from chainrule.storage.config_json import read_config
-    from chainrule.training.run_folder import is_first_process
+    from chainrule.training.checkpoint import is_first_process
 
     entry = read_config(output)
     if entry.family != family:

@@ -42,9 +42,7 @@ from chainrule.cli.train.training_screen import TrainingScreen, note_untrained, 
 from chainrule.neural.config import NETWORKS, TWO_SIDED, MaskedConfig, TransformerConfig, settings_of
 from chainrule.neural.config import preset as preset_named
 from chainrule.neural.config.language_models import TreeConfig
-from chainrule.training.config import TrainingConfig
-from chainrule.training.options import vectors_name
-from chainrule.training.settings_differences import differences
+from chainrule.training.config import TrainingConfig, differences, vectors_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -263,7 +261,7 @@ def _train(
     from chainrule.api.training.train import train
     from chainrule.base.memory import peak_memory
     from chainrule.families.table import family_of
-    from chainrule.training.run_folder import is_first_process, remove_checkpoints
+    from chainrule.training.checkpoint import is_first_process, remove_checkpoints
 
     check_read_once(*texts, run.valid)
     if isinstance(config, TreeConfig):

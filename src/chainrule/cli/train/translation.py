@@ -104,7 +104,7 @@ def translation(
     from chainrule.api.conditional.pair_model import FAMILY
     from chainrule.api.training.train_pairs import train_pairs
     from chainrule.base.memory import peak_memory
-    from chainrule.training.run_folder import is_first_process, remove_checkpoints
+    from chainrule.training.checkpoint import is_first_process, remove_checkpoints
 
     continues = continues_run(output, resume=resume, overwrite=overwrite)
     config, fields, settings = (

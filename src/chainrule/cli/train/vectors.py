@@ -32,7 +32,7 @@ from chainrule.cli.shared.texts import (
 from chainrule.cli.train.finished_run import continues_run, data_differences, report_finished_run, text_differences
 from chainrule.cli.train.flags import flags_of, given_settings
 from chainrule.cli.train.training_screen import TrainingScreen
-from chainrule.training.settings_differences import differences
+from chainrule.training.config import differences
 from chainrule.vectors.config import VectorsConfig
 
 if TYPE_CHECKING:

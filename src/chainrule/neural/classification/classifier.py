@@ -252,7 +252,7 @@ class Body(Protocol[Read]):
 
 
 class ScratchClassifier(nn.Module):
-    """A body and a head. It is a `LabelNetwork` of `chainrule.training.labels`."""
+    """A body and a head. It is a `LabelNetwork` of `chainrule.training.objectives.labels`."""
 
     def __init__(self, config: LabellingConfig, body: Body[Any], labels: Sequence[str], unit: str) -> None:
         """unit: what is labelled, one of those of the inputs that the network reads."""

@@ -51,7 +51,7 @@ class Proposals(NamedTuple):
 class BoxDetector(nn.Module):
     """Maps of pictures, a 3x3 convolution of as many channels, and what each place proposes.
 
-    It is a `LabelNetwork` of `chainrule.training.labels` but for `log_probs`.
+    It is a `LabelNetwork` of `chainrule.training.objectives.labels` but for `log_probs`.
     """
 
     unit, reads = "box", "picture"

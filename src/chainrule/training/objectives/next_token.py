@@ -1,4 +1,11 @@
-"""The objective of a language model: the next token of a stream."""
+"""The next token, with carried states and scheduled sampling.
+
+Carried states as flat lists of tensors, batch first: for checkpoints, and for steps split into parts.
+
+Scheduled sampling: networks that read their own guesses (Williams and Zipser 1989; Bengio 2015).
+
+The objective of a language model: the next token of a stream.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +18,8 @@ from chainrule.errors import SettingError
 from chainrule.neural.config import RecurrentConfig
 from chainrule.neural.layers.state import detach
 from chainrule.training.batches import Lanes, Windows
-from chainrule.training.carried_states import in_float32, join_rows, leaves, split_rows, with_rows_of
 from chainrule.training.defaults import row_length
-from chainrule.training.scheduled_sampling import own_guesses
-from chainrule.training.stream_job import counts_of, flops_per_token, stream_job
-from chainrule.training.validation import unigram_loss, validation_loss
+from chainrule.training.objectives.stream import counts_of, flops_per_token, stream_job, unigram_loss, validation_loss
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,11 +29,81 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from chainrule.neural.config import NetworkConfig
+    from chainrule.neural.layers.output import Output
     from chainrule.neural.network import Network
-    from chainrule.training.heldout_text import Validation
-    from chainrule.training.job import Setup, TrainingJob
-    from chainrule.training.objective import ValidationResult
-    from chainrule.training.stream_options import StreamOptions
+    from chainrule.training.job import Setup, StreamOptions, TrainingJob, Validation, ValidationResult
+
+    Forward = Callable[[Tensor, Any], tuple[Tensor, Any]]  # tokens (B, T), state -> hidden states, next state
+
+
+def leaves(state: Any) -> list[Tensor]:
+    """The tensors of a state, in order."""
+    if isinstance(state, torch.Tensor):
+        return [state]
+    return [leaf for branch in state or () for leaf in leaves(branch)]
+
+
+def with_leaves(state: Any, tensors: list[Tensor]) -> Any:
+    """A state of the same structure with other tensors, which are popped off the list."""
+    if isinstance(state, torch.Tensor):
+        return tensors.pop(0)
+    return None if state is None else tuple(with_leaves(branch, tensors) for branch in state)
+
+
+def in_float32(state: Any) -> Any:
+    """The same state in float32, since neither files nor all-gathers support bfloat16.
+
+    Nothing is rounded, so a resumed run carries the same numbers as one that was never interrupted.
+    """
+    return with_leaves(state, [leaf.float() for leaf in leaves(state)])
+
+
+def with_rows_of(state: Any, other: Any, rows: Tensor) -> Any:
+    """A state with some rows of another of the same structure. rows: (B,), True where `other` is used."""
+    pairs = zip(leaves(state), leaves(other), strict=True)
+    return with_leaves(state, [torch.where(rows.view(-1, *[1] * (own.ndim - 1)), others, own) for own, others in pairs])
+
+
+def join_rows(states: list[Any]) -> Any:
+    """One state with the rows of several."""
+    rows = [torch.cat(parts) for parts in zip(*map(leaves, states), strict=True)]
+    return with_leaves(states[0], rows)
+
+
+def split_rows(like: Any, tensors: list[Tensor], parts: int) -> list[Any]:
+    """`parts` states of equally many rows, structured like `like`, that together hold these tensors."""
+    chunks = [tensor.chunk(parts) for tensor in tensors]
+    return [with_leaves(like, [chunk[part] for chunk in chunks]) for part in range(parts)]
+
+
+@torch.no_grad()
+def own_guesses(network: Forward, output: Output, inputs: Tensor, state: Any, share: float) -> Tensor:
+    """The inputs, (B, T), with guesses in place of a random share of the tokens; the first token stays.
+
+    A guess is sampled from what the network predicts after all that it has read, earlier guesses included. No gradient
+    flows through guesses, so one pass over the result has the gradient of sampling step by step.
+    """
+    read = inputs.clone()
+    for i in range(inputs.size(1) - 1):
+        hidden, state = network(read[:, i : i + 1], state)
+        state = detach(state)
+        guesses = torch.multinomial(output.log_probs(hidden[:, 0]).float().exp(), 1)[:, 0]
+        is_guessed = torch.rand(len(read), device=read.device) < share
+        read[:, i + 1] = torch.where(is_guessed, guesses, read[:, i + 1])
+    return read
+
+
+@torch.no_grad()
+def own_guesses_at_once(log_probs: Tensor, inputs: Tensor, share: float) -> Tensor:
+    """As `own_guesses`, for networks that read all positions at once: a guess depends on the text before it, not on
+    other guesses (Mihaylova and Martins 2019).
+
+    log_probs: (B, T, V), after each input.
+    """
+    guesses = torch.multinomial(log_probs[:, :-1].flatten(0, 1).float().exp(), 1).view(inputs[:, 1:].shape)
+    is_guessed = torch.rand(guesses.shape, device=inputs.device) < share
+    return torch.cat((inputs[:, :1], torch.where(is_guessed, guesses, inputs[:, 1:])), 1)
+
 
 _RESET_CHANCE = 1 / 64  # that a row starts from a fresh state at a step
 

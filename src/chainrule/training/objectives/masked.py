@@ -12,9 +12,8 @@ from chainrule.neural.config.bidirectional import Masking, TwoSidedConfig
 from chainrule.protocol import BEGIN, END
 from chainrule.training.batches import Windows, blocks
 from chainrule.training.defaults import row_length
-from chainrule.training.objective import CarriesNothing, ValidationResult
-from chainrule.training.stream_job import counts_of, flops_per_token, stream_job
-from chainrule.training.validation import unigram_loss
+from chainrule.training.job import CarriesNothing, ValidationResult
+from chainrule.training.objectives.stream import counts_of, flops_per_token, stream_job, unigram_loss
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,8 +25,7 @@ if TYPE_CHECKING:
     from chainrule.neural.config import NetworkConfig
     from chainrule.neural.encoders.bidirectional import SeparateDirections
     from chainrule.neural.network import Network
-    from chainrule.training.job import Setup, TrainingJob
-    from chainrule.training.stream_options import StreamOptions
+    from chainrule.training.job import Setup, StreamOptions, TrainingJob
 
 _SPAN_END, _LONGEST_SPAN = 0.2, 10  # words: lengths are geometric, as in Joshi 2020
 _MEAN_SPAN = (1 - (1 - _SPAN_END) ** _LONGEST_SPAN) / _SPAN_END

@@ -20,11 +20,9 @@ from chainrule.neural.seq2seq.network import ConditionalNetwork, build_condition
 from chainrule.neural.seq2seq.visual_sources import VectorInput
 from chainrule.protocol import END
 from chainrule.training.defaults import conditional_recipe, with_pair_defaults
-from chainrule.training.initial_vectors import set_rows
-from chainrule.training.job import TrainingJob
-from chainrule.training.objective import CarriesNothing, ValidationResult
-from chainrule.training.scheduled_sampling import own_guesses, own_guesses_at_once
-from chainrule.training.validation import unigram_loss
+from chainrule.training.job import CarriesNothing, TrainingJob, ValidationResult
+from chainrule.training.objectives.next_token import own_guesses, own_guesses_at_once
+from chainrule.training.objectives.stream import set_rows, unigram_loss
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,9 +33,8 @@ if TYPE_CHECKING:
 
     from chainrule.neural.config.seq2seq import ConditionalConfig
     from chainrule.neural.vision.body import PictureBody
-    from chainrule.training.config import TrainingConfig
+    from chainrule.training.config import InitialVectors, TrainingConfig
     from chainrule.training.job import Setup
-    from chainrule.training.options import InitialVectors
 
     Tokens = Int32[ndarray, " tokens"]
 

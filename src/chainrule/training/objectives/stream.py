@@ -1,37 +1,86 @@
-"""The parts of a training job that all networks share that learn from one stream of ids."""
+"""What objectives of one stream of ids share.
+
+Initialises a network's token vectors from a file.
+
+The parts of a training job that all networks share that learn from one stream of ids.
+
+The loss on a validation text.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import math
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
 
-from chainrule.errors import TextError
+from chainrule.errors import SettingError, TextError
 from chainrule.neural.build import build
 from chainrule.neural.config import TWO_SIDED, MaskedConfig, TransformerConfig
 from chainrule.neural.config import settings_of as network_settings
+from chainrule.neural.config.network import LayersConfig
+from chainrule.neural.layers.state import detach
 from chainrule.neural.network import Network
 from chainrule.neural.quantization import check_trainable
 from chainrule.protocol import END
-from chainrule.training.batches import check_long_enough
+from chainrule.training.batches import blocks, check_long_enough, lanes
 from chainrule.training.defaults import recipe_for, row_length, with_stream_defaults
-from chainrule.training.initial_vectors import coverage_of, set_vectors
-from chainrule.training.job import TrainingJob
+from chainrule.training.job import TrainingJob, ValidationResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from jaxtyping import Int32
+    from jaxtyping import Int32, Int64
     from numpy import ndarray
-    from torch import nn
+    from torch import Tensor, nn
 
     from chainrule.neural.config import NetworkConfig
     from chainrule.neural.encoders.transformer import Transformer
-    from chainrule.training.job import Setup
-    from chainrule.training.objective import Objective
-    from chainrule.training.stream_options import StreamOptions
+    from chainrule.training.config import InitialVectors
+    from chainrule.training.device import Machine
+    from chainrule.training.distributed import Processes
+    from chainrule.training.job import Objective, Setup, StreamOptions
+
+
+def set_vectors(network: Network, initial: InitialVectors) -> None:
+    """Sets a network's token vectors, as `set_rows` does. Raises SettingError."""
+    setting = "embedding_width" if isinstance(network.config, LayersConfig) else "width"
+    set_rows(network.embedding.weight, initial, setting, scale=network.embedding.scale)
+
+
+def set_rows(weight: Tensor, initial: InitialVectors, setting: str, *, scale: float = 1.0) -> None:
+    """Copies the vectors that the file has; draws the others with the same standard deviation.
+
+    weight: (V, D). setting: the name of the setting for D. scale: what the network multiplies its vectors by; the
+    copies are divided by it, so that the network computes with those of the file. Raises SettingError if the file has
+    none of the tokens, or its vectors have another width.
+    """
+    vectors = initial.vectors
+    count, width = vectors.rows.shape
+    if not count:
+        raise SettingError(
+            f"{vectors.name}: it has no word of the vocabulary; give vectors of the text's language, and cut the text "
+            "into words as theirs was (tokenizer='word', normalise='lower')"
+        )
+    if width != weight.shape[1]:
+        raise SettingError(
+            f"{vectors.name}: its vectors have {width} numbers, those of the network {weight.shape[1]}; "
+            f"set {setting}={width}"
+        )
+    with torch.no_grad():
+        weight.normal_(std=float(vectors.rows.std()) / scale)
+        weight[torch.from_numpy(vectors.ids)] = torch.from_numpy(vectors.rows) / scale
+    weight.requires_grad_(not initial.fixed)
+
+
+def coverage_of(initial: InitialVectors, vocabulary_size: int) -> str:
+    """A sentence that says how much of the vocabulary the file covers."""
+    vectors, count = initial.vectors, len(initial.vectors.ids)
+    kept = "; no vector is trained" if initial.fixed else ""
+    return f"{vectors.name} has {count:,} of {vocabulary_size:,} tokens ({count / vocabulary_size:.0%}){kept}"
+
 
 _CHUNK = 1 << 22  # tokens
 _SHORT = 4  # documents are short if more of them fit into a context
@@ -156,3 +205,54 @@ def _parts(stream: Int32[ndarray, " tokens"]) -> Iterator[Int32[ndarray, " token
     """The stream in chunks, since it may be a file larger than memory."""
     for start in range(0, stream.size, _CHUNK):
         yield stream[start : start + _CHUNK]
+
+
+_BATCH_TOKENS = 1 << 13
+_SAMPLE_BLOCKS = 2  # at least, in each row of a sample with a carried state
+
+
+@torch.no_grad()
+def validation_loss(
+    network: Network,
+    stream: Int32[ndarray, " tokens"],
+    length: int,
+    machine: Machine,
+    processes: Processes,
+    *,
+    carried: bool,
+    tokens: int | None = None,
+) -> ValidationResult:
+    """The loss in nats per token.
+
+    carried: read the text in a few rows and carry their states, not in independent blocks. tokens: about
+    this many, evenly spread over the text; by default all. The network must be in evaluation mode.
+    """
+    tokens = stream.size if tokens is None else min(tokens, stream.size)
+    total = torch.zeros(2, dtype=torch.float64)  # nats, predictions
+    rows = max(1, _BATCH_TOKENS // length)
+    if carried:
+        rows = max(1, min(rows, stream.size // length))
+        if tokens < stream.size:
+            rows = max(1, min(rows, tokens // (_SAMPLE_BLOCKS * length)))
+    state = None
+    parts = (lanes if carried else blocks)(stream, length, rows, tokens)
+    for part, counts in ((part, True) for part in parts) if carried else processes.turns(parts):
+        inputs = torch.from_numpy(part.inputs).to(machine.device)
+        targets = torch.from_numpy(part.targets).to(machine.device)
+        if carried and not part.continues:
+            state = network.start(len(inputs))
+        with machine.precision():
+            hidden, state = network(inputs, state if carried else None)
+            nats = network.output.loss(hidden, targets)
+        state = detach(state)
+        if counts:
+            total += torch.tensor([float(nats), part.targets.size], dtype=torch.float64)
+    if not carried:
+        processes.add([total])
+    return ValidationResult(float(total[0] / total[1]), int(total[1]))
+
+
+def unigram_loss(counts: Int64[ndarray, " vocab"], stream: Int32[ndarray, " tokens"]) -> float:
+    """Nats per token of a stream, by add-one frequencies of another one."""
+    log_probs = np.log(counts + 1) - math.log(int(counts.sum()) + counts.size)
+    return float(-log_probs[stream].mean())

@@ -15,13 +15,10 @@ from chainrule.neural.tree_language_model import TreeNetwork
 from chainrule.protocol import END
 from chainrule.structures.linearized import Brackets, check_is_tree, tree_steps
 from chainrule.text.tokenization.tokenizer import documents_of
+from chainrule.training.batches import SharedBatches
 from chainrule.training.defaults import Recipe, refuse_rows, with_budget
-from chainrule.training.initial_vectors import coverage_of, set_rows
-from chainrule.training.job import TrainingJob
-from chainrule.training.objective import CarriesNothing, ValidationResult
-from chainrule.training.sorted_batches import SharedBatches
-from chainrule.training.stream_job import counts_of, text_record
-from chainrule.training.validation import unigram_loss
+from chainrule.training.job import CarriesNothing, TrainingJob, ValidationResult
+from chainrule.training.objectives.stream import counts_of, coverage_of, set_rows, text_record, unigram_loss
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,9 +29,7 @@ if TYPE_CHECKING:
 
     from chainrule.neural.config.language_models import TreeConfig
     from chainrule.structures.linearized import TreeSteps
-    from chainrule.training.heldout_text import Validation
-    from chainrule.training.job import Setup
-    from chainrule.training.stream_options import StreamOptions
+    from chainrule.training.job import Setup, StreamOptions, Validation
 
 _BATCH, _RATE, _WARM_UP = 32, 3e-3, 100
 _MAX_TOKENS = 1 << 14  # that the network reads at once

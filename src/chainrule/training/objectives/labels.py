@@ -15,8 +15,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 
 from chainrule.neural.scoring import batched
-from chainrule.training.objective import CarriesNothing, ValidationResult
-from chainrule.training.sorted_batches import SharedBatches
+from chainrule.training.batches import SharedBatches
+from chainrule.training.job import CarriesNothing, ValidationResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

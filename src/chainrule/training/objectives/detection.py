@@ -10,8 +10,8 @@ import torch
 
 from chainrule.neural.seq2seq.visual_sources import grid_of
 from chainrule.neural.vision.detector import detection_loss, proposals
-from chainrule.training.objective import CarriesNothing, ValidationResult
-from chainrule.training.sorted_batches import SharedBatches
+from chainrule.training.batches import SharedBatches
+from chainrule.training.job import CarriesNothing, ValidationResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from chainrule.neural.vision.detector import BoxDetector
     from chainrule.training.job import Setup
-    from chainrule.training.labels import Example, LabelData
+    from chainrule.training.objectives.labels import Example, LabelData
 
 _PART = 16  # pictures
 _CENTRE = 0.25  # mean distance of a centre anywhere between two places from their middle
