@@ -35,7 +35,7 @@ from machine import circumstances
 import chainrule
 from chainrule import BeamConfig, ConditionalConfig, TokenizerConfig, TrainingConfig
 from chainrule.decoding.beam import search
-from chainrule.decoding.constraints import Constraints
+from chainrule.decoding.limits import Constraints
 from chainrule.drawing.plots import Axis, Line, line_plot, write_plot
 from chainrule.text.parallel import Pairs, pairs_of
 

@@ -66,7 +66,7 @@ from chainrule.applications.channel.inflections import read_inflections
 from chainrule.applications.channel.learning import learn_channel
 from chainrule.applications.correction.errors import RateOfWords
 from chainrule.applications.correction.word_index import WordIndex
-from chainrule.evaluation.corrections import measure_corrections
+from chainrule.evaluation.texts.corrections import measure_corrections
 
 _PAIRS = 60_000
 _RATE = 0.12

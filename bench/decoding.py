@@ -22,10 +22,9 @@ from machine import circumstances
 
 import chainrule
 from chainrule.decoding.beam import search
-from chainrule.decoding.beam_config import BeamConfig
-from chainrule.decoding.constraints import Constraints
+from chainrule.decoding.config import GREEDY, BeamConfig, SamplingConfig
+from chainrule.decoding.limits import Constraints
 from chainrule.decoding.sampling import sample
-from chainrule.decoding.sampling_config import GREEDY, SamplingConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,10 +15,9 @@ from chainrule.applications.channel.learning import learn_channel
 from chainrule.applications.correction.errors import RateOfWords
 from chainrule.applications.correction.word_index import WordIndex
 from chainrule.evaluation.classification import calibration_error
-from chainrule.evaluation.corrections import Figure, measure_corrections
-from chainrule.evaluation.error_rates import WordErrors
-from chainrule.evaluation.judged_changes import JudgedChanges, judge_changes
 from chainrule.evaluation.resampling import interval_of_sums
+from chainrule.evaluation.texts.corrections import Figure, JudgedChanges, judge_changes, measure_corrections
+from chainrule.evaluation.texts.error_rates import WordErrors
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -32,9 +32,9 @@ from machine import circumstances
 
 import chainrule
 from chainrule import RecurrentConfig, TrainingConfig, TransformerConfig
-from chainrule.decoding.constraints import Constraints
+from chainrule.decoding.config import SamplingConfig
+from chainrule.decoding.limits import Constraints
 from chainrule.decoding.sampling import sample
-from chainrule.decoding.sampling_config import SamplingConfig
 from chainrule.neural.build import build
 from chainrule.neural.config import gpt2
 from chainrule.neural.language_model import NeuralModel

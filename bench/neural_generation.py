@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from machine import circumstances
 
-from chainrule.decoding.constraints import Constraints
+from chainrule.decoding.limits import Constraints
 from chainrule.decoding.sampling import sample
 from chainrule.neural.build import build
 from chainrule.neural.config import gpt2, modern

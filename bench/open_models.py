@@ -23,9 +23,9 @@ import transformers
 from machine import circumstances
 
 import chainrule
-from chainrule.decoding.constraints import Constraints
+from chainrule.decoding.config import GREEDY
+from chainrule.decoding.limits import Constraints
 from chainrule.decoding.sampling import sample
-from chainrule.decoding.sampling_config import GREEDY
 from chainrule.open_models.vocabulary import Numbering
 
 if TYPE_CHECKING:

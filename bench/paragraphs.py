@@ -26,9 +26,8 @@ from nlvr_scenes import BOX, BOXES, kind_of, read_scenes
 
 import chainrule
 from chainrule import CaptionConfig, CaptionedPicture, CaptionModel, LabelledPicture, TrainingConfig
-from chainrule.evaluation.cider import cider_d
 from chainrule.evaluation.resampling import interval_of_sums
-from chainrule.evaluation.score_words import caption_words
+from chainrule.evaluation.texts.rouge import caption_words, cider_d
 from chainrule.neural.config.vision import ResNetLabelling
 from chainrule.neural.seq2seq.visual_sources import boxes_of, spread_on_picture
 from chainrule.pictures.boxes import overlaps

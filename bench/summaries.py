@@ -30,7 +30,7 @@ from machine import circumstances
 import chainrule
 from chainrule import ConditionalConfig, Limits, SamplingConfig, TokenizerConfig, TrainingConfig
 from chainrule.api.conditional.pair_measurement import measure_pairs
-from chainrule.evaluation.text_scores import measure_summaries, measure_translations
+from chainrule.evaluation.texts.text_scores import measure_summaries, measure_translations
 from chainrule.text.corpus.sample import sample_docstrings
 from chainrule.text.parallel import Pairs
 

@@ -13,10 +13,9 @@ from oracles import BEGIN, END, UNKNOWN
 
 from chainrule.base.distributions import unknown_log_probs_of
 from chainrule.decoding.beam import search
-from chainrule.decoding.beam_config import BeamConfig
-from chainrule.decoding.constraints import Constraints
+from chainrule.decoding.config import GREEDY, BeamConfig, SamplingConfig
+from chainrule.decoding.limits import Constraints
 from chainrule.decoding.sampling import sample
-from chainrule.decoding.sampling_config import GREEDY, SamplingConfig
 from chainrule.errors import SettingError
 from chainrule.ngram.models.stream_scorer import StreamScorer
 

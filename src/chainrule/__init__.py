@@ -102,9 +102,9 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.comparison.labels import LabelComparison as LabelComparison, compare_labels as compare_labels
     from chainrule.comparison.pairs import PairComparison as PairComparison, compare_pairs as compare_pairs
     from chainrule.comparison.smoothing_table import SmoothingTable as SmoothingTable
-    from chainrule.decoding.beam_config import BeamConfig as BeamConfig
+    from chainrule.decoding.config import BeamConfig as BeamConfig
     from chainrule.decoding.limits import Limits as Limits
-    from chainrule.decoding.sampling_config import SamplingConfig as SamplingConfig
+    from chainrule.decoding.config import SamplingConfig as SamplingConfig
     from chainrule.errors import (
         ChainruleError as ChainruleError,
         EstimationError as EstimationError,
@@ -113,11 +113,11 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
         SettingError as SettingError,
         TextError as TextError,
     )
-    from chainrule.evaluation.boxes import BoxMeasurement as BoxMeasurement
+    from chainrule.evaluation.object_detection import BoxMeasurement as BoxMeasurement
     from chainrule.evaluation.classification import Classification as Classification
     from chainrule.evaluation.comparison import Comparison as Comparison
     from chainrule.evaluation.measurement import Measurement as Measurement
-    from chainrule.evaluation.text_scores import (
+    from chainrule.evaluation.texts.text_scores import (
         TextScores as TextScores,
         measure_captions as measure_captions,
         measure_summaries as measure_summaries,
@@ -186,10 +186,10 @@ __version__ = "0.1.0"
 _HOMES = {
     "AttentionMaps": "api.showing.attend",
     "BagConfig": "neural.config",
-    "BeamConfig": "decoding.beam_config",
+    "BeamConfig": "decoding.config",
     "BeamTree": "api.models.beam_tree",
     "BoxLabels": "pictures.boxes",
-    "BoxMeasurement": "evaluation.boxes",
+    "BoxMeasurement": "evaluation.object_detection",
     "BilinearConfig": "neural.config",
     "CacheConfig": "mixture.config",
     "Caption": "api.conditional.caption_model",
@@ -254,7 +254,7 @@ _HOMES = {
     "Reading": "text.corpus.reading",
     "RecurrentConfig": "neural.config",
     "Rescored": "api.texts.rescore",
-    "SamplingConfig": "decoding.sampling_config",
+    "SamplingConfig": "decoding.config",
     "Scorer": "protocol",
     "ScoringModel": "api.models.scoring_model",
     "ServerLimits": "serving.limits",
@@ -266,7 +266,7 @@ _HOMES = {
     "TextError": "errors",
     "TextInspection": "api.showing.inspect_text",
     "TextPairModel": "api.conditional.pair_model",
-    "TextScores": "evaluation.text_scores",
+    "TextScores": "evaluation.texts.text_scores",
     "Together": "api.vectors.cooccurrence_matrix",
     "TokenizerConfig": "text.tokenization.config",
     "Tree": "structures.tree",
@@ -297,11 +297,11 @@ _HOMES = {
     "correct": "api.texts.correct",
     "corrector": "api.texts.correct",
     "draw_pixels": "api.texts.pixels",
-    "measure_captions": "evaluation.text_scores",
+    "measure_captions": "evaluation.texts.text_scores",
     "measure_correction": "api.texts.correct",
     "measure_detection": "api.measuring.detect",
-    "measure_summaries": "evaluation.text_scores",
-    "measure_translations": "evaluation.text_scores",
+    "measure_summaries": "evaluation.texts.text_scores",
+    "measure_translations": "evaluation.texts.text_scores",
     "count_text": "api.training.counts",
     "count_together": "api.vectors.cooccurrences",
     "draw": "api.showing.draw",

@@ -9,8 +9,8 @@ import pytest
 
 import chainrule
 from chainrule.api.texts.document_scores import chosen, document_scores, scored
+from chainrule.api.texts.filter import ScoreFile
 from chainrule.errors import TextError
-from chainrule.evaluation.lowest_scores import ScoreFile
 
 LINES = ["a b a", "b", "", "zz a", "b b b a"]
 

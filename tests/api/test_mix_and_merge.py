@@ -15,7 +15,7 @@ import chainrule
 from chainrule import CacheConfig, Lines, MixtureConfig, NGramConfig, UniformConfig
 from chainrule.api.training.train_speller import train_speller
 from chainrule.errors import EstimationError, ModelFormatError, SettingError
-from chainrule.evaluation.token_costs import score_tokens
+from chainrule.evaluation.token_scores import score_tokens
 from chainrule.families.table import FAMILIES
 from chainrule.mixture.cache import UnigramCache
 from chainrule.mixture.components import FewerUnseen

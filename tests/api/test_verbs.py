@@ -246,7 +246,7 @@ def test_rescore_chooses_as_the_verb_does(folder: Path, tmp_path: Path, printed)
 
 def model_score(model: chainrule.Model, text: str) -> float:
     """log P of a text, its unknown words spelled."""
-    from chainrule.evaluation.token_costs import score_documents
+    from chainrule.evaluation.token_scores import score_documents
 
     log_probs, _ = score_documents(model.language_model, model.speller, model.tokenizer.encode_texts([text]))
     return float(log_probs[0])

@@ -22,7 +22,7 @@ from chainrule.applications.correction.errors import RateOfWords
 from chainrule.applications.correction.lattice import Arc, Variant, best_paths
 from chainrule.applications.correction.word_index import WordIndex, skeleton
 from chainrule.errors import ModelFormatError, SettingError
-from chainrule.evaluation.corrections import measure_corrections
+from chainrule.evaluation.texts.corrections import measure_corrections
 from chainrule.text.tokenization.tokenizer import documents_of
 
 SENTENCES = [

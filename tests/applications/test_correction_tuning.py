@@ -13,8 +13,7 @@ import chainrule
 from chainrule.applications.correction.changes import Change, Corrected
 from chainrule.applications.correction.settings import CorrectionSettings, read_settings, write_settings
 from chainrule.errors import ModelFormatError, SettingError
-from chainrule.evaluation.calibration import calibrated, fit_calibration
-from chainrule.evaluation.judged_changes import JudgedChanges, judge_changes
+from chainrule.evaluation.texts.corrections import JudgedChanges, calibrated, fit_calibration, judge_changes
 
 if TYPE_CHECKING:
     from pathlib import Path

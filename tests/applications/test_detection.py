@@ -15,7 +15,7 @@ from chainrule.api.texts.detect import ShownText, ShownToken, quiz_page, ranks_p
 from chainrule.applications.detection.detectgpt import curvatures, perturbed
 from chainrule.applications.detection.token_ranks import rank_texts
 from chainrule.errors import SettingError, TextError
-from chainrule.evaluation.roc import roc
+from chainrule.evaluation.classification import roc
 from chainrule.protocol import BEGIN
 
 if TYPE_CHECKING:

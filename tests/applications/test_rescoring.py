@@ -28,8 +28,8 @@ from chainrule.applications.rescoring.shared_prefixes import shared_log_probs
 from chainrule.applications.rescoring.tuning import TuningConfig, _Search, least_errors
 from chainrule.applications.rescoring.weights import Weights
 from chainrule.errors import SettingError
-from chainrule.evaluation.error_rates import CharacterErrors, WordErrors
-from chainrule.evaluation.sentence_scores import score_sentences
+from chainrule.evaluation.texts.error_rates import CharacterErrors, WordErrors
+from chainrule.evaluation.token_scores import score_sentences
 from chainrule.ngram.config import NGramConfig
 from chainrule.text.corpus.corpus import Lines
 from chainrule.uniform import UniformModel

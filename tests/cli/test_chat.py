@@ -16,7 +16,7 @@ from chainrule.applications.chat.chat_model import Answer
 from chainrule.applications.chat.messages import Message
 from chainrule.cli.terminal.chat_session import ChatSession
 from chainrule.cli.terminal.chat_terminal import show_answer, talk
-from chainrule.decoding.text_decoder import Piece
+from chainrule.decoding.text_generator import Piece
 from chainrule.errors import ChainruleError
 
 if TYPE_CHECKING:

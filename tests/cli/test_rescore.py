@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import chainrule as library
-from chainrule.evaluation import bleu
+from chainrule.evaluation.texts import bleu
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chainrule.decoding.constraints import Constraints
+from chainrule.decoding.config import SamplingConfig
+from chainrule.decoding.limits import Constraints
 from chainrule.decoding.sampling import Sample, sample
-from chainrule.decoding.sampling_config import SamplingConfig
 from chainrule.uniform import UniformModel
 
 if TYPE_CHECKING:

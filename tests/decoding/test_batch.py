@@ -11,9 +11,9 @@ import pytest
 from oracles import END, UNKNOWN, random_backoff_grams, table_of
 from sampled_texts import FOUR_FREE, NOTHING, PROBS, Fixed, all_drawn, chi_square, sampled, samples
 
-from chainrule.decoding.batch import Batch, Row
-from chainrule.decoding.constraints import Constraints
-from chainrule.decoding.sampling_config import SamplingConfig
+from chainrule.decoding.config import SamplingConfig
+from chainrule.decoding.limits import Constraints
+from chainrule.decoding.sampling import Batch, Row
 from chainrule.errors import SettingError
 from chainrule.ngram.models.table_models import NGramModel
 

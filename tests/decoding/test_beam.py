@@ -10,12 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles import BEGIN, END, UNKNOWN, random_backoff_grams, table_of
 
-from chainrule.decoding.beam import search
-from chainrule.decoding.beam_config import BeamConfig
-from chainrule.decoding.constraints import Constraints
+from chainrule.decoding.beam import search, with_greedy
+from chainrule.decoding.config import GREEDY, BeamConfig
+from chainrule.decoding.limits import Constraints
 from chainrule.decoding.sampling import sample
-from chainrule.decoding.sampling_config import GREEDY
-from chainrule.decoding.search_tree import with_greedy
 from chainrule.errors import SettingError
 from chainrule.ngram.models.table_models import NGramModel
 from chainrule.uniform import UniformModel

@@ -11,10 +11,9 @@ import pytest
 from chainrule.base.arguments import as_tokens
 from chainrule.base.distributions import draw_of, top_of
 from chainrule.decoding.beam import search
-from chainrule.decoding.beam_config import BeamConfig
-from chainrule.decoding.constraints import Constraints
+from chainrule.decoding.config import GREEDY, BeamConfig
+from chainrule.decoding.limits import Constraints
 from chainrule.decoding.sampling import sample
-from chainrule.decoding.sampling_config import GREEDY
 from chainrule.protocol import BEGIN, END
 
 NOTHING = np.empty(0, np.int32)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chainrule.decoding.growing_text import GrowingText, first_stop
+from chainrule.decoding.limits import GrowingText, first_stop
 from chainrule.text.tokenization.tokenizer import Tokenizer
 
 CHARACTERS = st.text(alphabet="ab ,.(é漢🙂", max_size=30)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from oracles import BEGIN, END, UNKNOWN
 from sampled_texts import FOUR_FREE, NOTHING, PROBS, Fixed, all_drawn, chi_square, sampled, samples
 
-from chainrule.decoding.constraints import Constraints
+from chainrule.decoding.limits import Constraints
 from chainrule.decoding.sampling import sample, steps
 from chainrule.errors import SettingError
 from chainrule.uniform import UniformModel
@@ -199,7 +199,7 @@ def test_a_batch_that_is_cut_gives_the_same_texts(settings: dict[str, Any], monk
     prefixes = [np.array([3], np.int32)] * 7
     whole_batch = samples(UniformModel(20), prefixes, seed=5, max_tokens=9, **settings)
     monkeypatch.setattr("chainrule.decoding.sampling.MAX_PROBS", 45)
-    monkeypatch.setattr("chainrule.decoding.choose_tokens.MAX_PROBS", 45)
+    monkeypatch.setattr("chainrule.decoding.next_token.MAX_PROBS", 45)
     monkeypatch.setattr("chainrule.decoding.sampling.MIN_BATCH", 3)
     parts = samples(UniformModel(20), prefixes, seed=5, max_tokens=9, **settings)
     assert [text.tokens.tolist() for text in parts] == [text.tokens.tolist() for text in whole_batch]

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from sampled_texts import NOTHING, PROBS, Fixed, chi_square, sampled, samples
 
-from chainrule.decoding.candidates import History, Rules, all_candidates
-from chainrule.decoding.constraints import Constraints
+from chainrule.decoding.config import GREEDY, SamplingConfig
+from chainrule.decoding.limits import Constraints
+from chainrule.decoding.next_token import History, Rules, all_candidates
 from chainrule.decoding.sampling import sample
-from chainrule.decoding.sampling_config import GREEDY, SamplingConfig
 from chainrule.errors import SettingError
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def test_each_setting_leaves_the_distribution_that_its_definition_says(
 ) -> None:
     probs = [*PROBS[:6], 0.05]
     for lists in ((), (2,), (3, 5)):
-        monkeypatch.setattr("chainrule.decoding.choose_tokens.LIST_SIZES", lists)
+        monkeypatch.setattr("chainrule.decoding.next_token.LIST_SIZES", lists)
         drawn = [token for [token] in sampled(Fixed(probs), 2_000, max_tokens=1, **settings)]
         assert chi_square(drawn, expected) < 16.27
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from chainrule.evaluation.boxes import average_precision, measure_boxes
+from chainrule.evaluation.object_detection import average_precision, measure_boxes
 from chainrule.pictures.boxes import BoxLabels, Detection
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import chainrule
-from chainrule.evaluation.breakdown import Breakdown, bounds, group_name
+from chainrule.evaluation.measurement import Breakdown, bounds, group_name
 from chainrule.protocol import END
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from chainrule.errors import SettingError
-from chainrule.evaluation.comparison import Comparison
-from chainrule.evaluation.contender import Contender
+from chainrule.evaluation.comparison import Comparison, Contender
 from chainrule.evaluation.measurement import Measurement
 from chainrule.evaluation.resampling import Documents, difference
 

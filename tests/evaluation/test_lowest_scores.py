@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chainrule.evaluation import lowest_scores
-from chainrule.evaluation.lowest_scores import ScoreFile
+from chainrule.api.texts import filter as lowest_scores
+from chainrule.api.texts.filter import ScoreFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from oracles import UNKNOWN, random_documents, stream_of
 
-from chainrule.evaluation.sentence_scores import score_sentences
+from chainrule.evaluation.token_scores import score_sentences
 from chainrule.ngram.config import NGramConfig
 from chainrule.ngram.training import train_ngram
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import chainrule
 from chainrule.evaluation.surprisal import By, Units, units
-from chainrule.evaluation.token_costs import TokenLogProbs, score_tokens
+from chainrule.evaluation.token_scores import TokenLogProbs, score_tokens
 from chainrule.protocol import END
 from chainrule.text.tokenization.detokenizer import Alignment
 from chainrule.text.tokenization.vocabulary import byte_array

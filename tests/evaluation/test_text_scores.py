@@ -12,12 +12,17 @@ from hypothesis import strategies as st
 
 import chainrule
 from chainrule.errors import SettingError, TextError
-from chainrule.evaluation import meteor as meteor_module
-from chainrule.evaluation.caption_bleu import caption_bleu, caption_bleu_statistics
-from chainrule.evaluation.cider import cider_d
-from chainrule.evaluation.meteor import meteor
-from chainrule.evaluation.rouge import caption_rouge_l, longest_common_subsequence, summary_rouge
-from chainrule.evaluation.score_words import caption_words, rouge_words
+from chainrule.evaluation.texts import rouge as meteor_module
+from chainrule.evaluation.texts.bleu import caption_bleu, caption_bleu_statistics
+from chainrule.evaluation.texts.rouge import (
+    caption_rouge_l,
+    caption_words,
+    cider_d,
+    longest_common_subsequence,
+    meteor,
+    rouge_words,
+    summary_rouge,
+)
 
 TEXTS = [
     "a dog runs above the ship",

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import chainrule
-from chainrule.evaluation.token_costs import score_tokens
+from chainrule.evaluation.token_scores import score_tokens
 from chainrule.ngram.speller import Speller
 from chainrule.protocol import END, UNKNOWN
 from chainrule.text.tokenization.vocabulary import Encoded, Vocabulary, byte_array

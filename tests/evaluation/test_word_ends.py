@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import chainrule
-from chainrule.evaluation.word_ends import word_end_corrections
+from chainrule.evaluation.surprisal import word_end_corrections
 from chainrule.text.units import words_of
 
 LINES = ["ab a ab b", "a abb ba", "b ab a", "ba b a"]

@@ -12,8 +12,8 @@ import torch
 from random_networks import CAPTIONERS, PAIRS, PICTURE, VOCABULARY_SIZE, caption, pair, random_pair
 
 from chainrule.decoding.beam import search
-from chainrule.decoding.beam_config import BeamConfig
-from chainrule.decoding.constraints import Constraints
+from chainrule.decoding.config import BeamConfig
+from chainrule.decoding.limits import Constraints
 from chainrule.errors import SettingError
 from chainrule.neural.seq2seq.network import build_conditional
 from chainrule.protocol import END

@@ -14,8 +14,8 @@ from tiny_models import PAIRS, SOURCES, TEXTS, save, save_pieces, shaken, unigra
 from transformers import MarianTokenizer, T5ForConditionalGeneration
 
 import chainrule
-from chainrule.decoding.beam_config import BeamConfig
-from chainrule.decoding.constraints import Constraints
+from chainrule.decoding.config import BeamConfig
+from chainrule.decoding.limits import Constraints
 from chainrule.errors import ModelFormatError
 from chainrule.neural.layers.positions import Sinusoidal, two_sided_buckets
 from chainrule.open_models.architectures import ARCHITECTURES

@@ -9,8 +9,7 @@ import pytest
 from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import TextPath
 
-from chainrule.decoding.beam import TreeNode
-from chainrule.decoding.search_tree import SearchTree
+from chainrule.decoding.beam import SearchTree, TreeNode
 from chainrule.report.beam_tree import MANY, compare_with_greedy, tree_json, tree_page, tree_svg
 
 NAMES = ["<unk>", "<s>", "</s>", "a & b", "<c>", "d\x01"]

@@ -13,10 +13,8 @@ import pytest
 import chainrule
 from chainrule.cli.explore import explorer_of
 from chainrule.drawing.plots import svg_of
-from chainrule.evaluation.breakdown import GROUPS, Breakdown
-from chainrule.evaluation.comparison import Comparison
-from chainrule.evaluation.contender import Contender
-from chainrule.evaluation.plots import PLOT_NAMES
+from chainrule.evaluation.comparison import PLOT_NAMES, Comparison, Contender
+from chainrule.evaluation.measurement import GROUPS, Breakdown
 from chainrule.report.comparison import report_page
 
 if TYPE_CHECKING:

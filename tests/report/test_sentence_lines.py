@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chainrule.evaluation.sentence_scores import SentenceScores
+from chainrule.evaluation.token_scores import SentenceScores
 from chainrule.report.score_lines import sentence_lines
 from chainrule.text.corpus.block import NEVER_IN_UTF8, Block, byte_array
 

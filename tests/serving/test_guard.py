@@ -18,7 +18,7 @@ import httpx
 import pytest
 from running import Running, running
 
-from chainrule.decoding.batch import Batch
+from chainrule.decoding.sampling import Batch
 from chainrule.errors import ChainruleError
 from chainrule.serving.limits import ServerLimits
 from chainrule.serving.run_server import ServerSettings, run_server
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from chainrule.decoding.batch import BatchStep
+    from chainrule.decoding.sampling import BatchStep
 
 KEY = "abcdefgh12345678"
 PATIENCE = 60  # seconds, with what comes at once: only a test that fails waits so long

@@ -8,7 +8,7 @@ import numpy as np
 
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError, TextError
-from chainrule.evaluation.boxes import BoxMeasurement, measure_boxes
+from chainrule.evaluation.object_detection import BoxMeasurement, measure_boxes
 from chainrule.pictures.boxes import boxes_framed, boxes_in_picture
 from chainrule.pictures.labelled import check_pictures
 from chainrule.pictures.picture import as_picture, framed

@@ -14,7 +14,7 @@ import numpy as np
 
 from chainrule.applications.last_prompt import LastPrompt
 from chainrule.base.distributions import top_of
-from chainrule.decoding.growing_text import GrowingText
+from chainrule.decoding.limits import GrowingText
 from chainrule.errors import SettingError
 from chainrule.protocol import BEGIN, END, UNKNOWN
 

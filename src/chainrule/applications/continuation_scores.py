@@ -15,7 +15,7 @@ import numpy as np
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError
 from chainrule.evaluation.pseudo_likelihood import pseudo_log_likelihoods
-from chainrule.evaluation.token_costs import score_documents, score_stream_tokens, score_tokens
+from chainrule.evaluation.token_scores import score_documents, score_stream_tokens, score_tokens
 from chainrule.protocol import END, UNKNOWN
 from chainrule.text.tokenization.tokenizer import documents_of
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from chainrule.evaluation.likelihood import StreamScoring
     from chainrule.evaluation.pseudo_likelihood import PseudoScorer
-    from chainrule.evaluation.token_costs import Speller
+    from chainrule.evaluation.token_scores import Speller
     from chainrule.protocol import LanguageModel, Scorer
     from chainrule.text.tokenization.detokenizer import Alignment
     from chainrule.text.tokenization.tokenizer import Tokenizer

@@ -73,7 +73,7 @@ def caption(
     """
     from chainrule.api.conditional.caption_model import load_captioner
     from chainrule.api.showing.attend_pictures import attend_picture, check_picture_target
-    from chainrule.decoding.beam_config import BeamConfig
+    from chainrule.decoding.config import BeamConfig
 
     if max_tokens < 1:
         raise SettingError(f"max_tokens is {max_tokens}; expected 1 or more")

@@ -60,8 +60,8 @@ def chat(
     """
     from chainrule.cli.terminal.chat_log import ChatLog
     from chainrule.cli.terminal.chat_session import ChatSession
+    from chainrule.decoding.config import SamplingConfig
     from chainrule.decoding.limits import Limits
-    from chainrule.decoding.sampling_config import SamplingConfig
     from chainrule.serving.client import RemoteChat
 
     given = sampling.config()

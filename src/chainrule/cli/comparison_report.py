@@ -15,7 +15,7 @@ from chainrule.cli.explore import explorer_of
 from chainrule.cli.shared.screen import note, print_json
 from chainrule.drawing.plots import has_matplotlib, svg_of
 from chainrule.errors import OutputError
-from chainrule.evaluation.plots import PLOT_NAMES
+from chainrule.evaluation.comparison import PLOT_NAMES
 from chainrule.report.comparison import report_page
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, check_text_
 
 if TYPE_CHECKING:
     from chainrule.base.progress import Progress
-    from chainrule.evaluation.judged_changes import JudgedChanges
+    from chainrule.evaluation.texts.corrections import JudgedChanges
     from chainrule.text.corpus.corpus import Corpus
 
 Aim = Literal["f0.5", "accuracy"]

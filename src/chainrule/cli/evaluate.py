@@ -20,7 +20,7 @@ from chainrule.errors import TextError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from chainrule.evaluation.acceptability import Accuracy
+    from chainrule.evaluation.minimal_pairs import Accuracy
     from chainrule.evaluation.pseudo_likelihood import Pseudo
     from chainrule.text.tokenization.vocabulary import Markers
 
@@ -162,7 +162,7 @@ def _judge_pairs(
     """Prints the accuracy on the pairs."""
     from chainrule.api.models.scoring_model import ScoringModel
     from chainrule.base.tables import text_table
-    from chainrule.evaluation.acceptability import RULES
+    from chainrule.evaluation.minimal_pairs import RULES
 
     with progress_bar() as progress:
         judge = open_model(model, tokenizer, markers, progress, kind=ScoringModel)

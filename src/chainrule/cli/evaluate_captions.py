@@ -43,7 +43,7 @@ def evaluate_captions(model: Path, options: CaptionsOptions, pairs: PairsOptions
         raise CycloptsError(msg="--pictures is for models that caption; leave out --source, --target and --pairs.")
     from chainrule.api.conditional.caption_model import MAX_TOKENS, load_captioner
     from chainrule.api.conditional.picture_encoder import read_vectors
-    from chainrule.decoding.beam_config import BeamConfig
+    from chainrule.decoding.config import BeamConfig
     from chainrule.pictures.captions import read_captions
 
     config = BeamConfig(size=5 if pairs.beam is None else pairs.beam, rank_by="mean", stop="likely")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from chainrule.base.progress import Progress
-    from chainrule.decoding.beam_config import BeamConfig
+    from chainrule.decoding.config import BeamConfig
     from chainrule.text.parallel import Pairs
 
 _FILE = Parameter(allow_leading_hyphen=True, validator=file_or_dash)
@@ -88,7 +88,7 @@ def compare_pairs(models: tuple[str, ...], options: PairsOptions, *, json: bool)
 
 def _read(options: PairsOptions, progress: Progress) -> tuple[Pairs, BeamConfig]:
     """The pairs, and how texts are searched for. Raises CycloptsError, TextError, SettingError."""
-    from chainrule.decoding.beam_config import BeamConfig
+    from chainrule.decoding.config import BeamConfig
     from chainrule.text.parallel import pairs_of
 
     beam = BeamConfig(size=5 if options.beam is None else options.beam, rank_by="mean", stop="likely")

@@ -67,8 +67,7 @@ def filter_texts(
     written, not its other fields.
     """
     from chainrule.api.texts.document_scores import passing
-    from chainrule.api.texts.filter import BINS
-    from chainrule.evaluation.lowest_scores import ScoreFile
+    from chainrule.api.texts.filter import BINS, ScoreFile
     from chainrule.text.corpus.writing import check_format
 
     _check(texts, keep, below, output, json=json)

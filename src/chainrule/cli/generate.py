@@ -32,9 +32,9 @@ from chainrule.cli.shared.screen import finite, note, print_json, progress_bar
 if TYPE_CHECKING:
     from chainrule.api.models.model import Model
     from chainrule.api.models.scoring_model import ScoringModel
-    from chainrule.decoding.beam_config import BeamConfig
+    from chainrule.decoding.config import BeamConfig
     from chainrule.decoding.limits import Limits
-    from chainrule.decoding.text_decoder import Text
+    from chainrule.decoding.text_generator import Text
 
 SHOWN = 5  # unknown words of a prompt to name
 

@@ -163,7 +163,7 @@ def rescore(
     from chainrule.applications.nbest.reading import format_of
     from chainrule.applications.rescoring.tuning import TuningConfig
     from chainrule.cli.rescoring_output import open_outputs
-    from chainrule.evaluation.bleu import has_bleu
+    from chainrule.evaluation.texts.bleu import has_bleu
 
     inputs = [name for name in (lists, weighing.tune, references, sources) if name is not None]
     _check(inputs, weighing, output, nbest_out, json=json, overwrite=overwrite)

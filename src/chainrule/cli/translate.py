@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from chainrule.api.conditional.pair_generator import Written
-    from chainrule.decoding.beam_config import BeamConfig
+    from chainrule.decoding.config import BeamConfig
     from chainrule.text.corpus.block import Block
 
     Generate = Callable[[list[str], int], list[list[Written]]]  # lines, and the number of the first
@@ -61,7 +61,7 @@ class _SearchOptions:
 
     def config(self, nbest: int) -> BeamConfig:
         """Raises SettingError."""
-        from chainrule.decoding.beam_config import BeamConfig
+        from chainrule.decoding.config import BeamConfig
 
         return BeamConfig(
             size=max(5, nbest) if self.beam is None else self.beam,

@@ -72,7 +72,7 @@ class References:
 
     def print_scores(self, *, json: bool) -> None:
         """Prints BLEU, chrF and the length ratio, to standard error, or as a last line of JSON. Raises TextError."""
-        from chainrule.evaluation.text_scores import measure_translations
+        from chainrule.evaluation.texts.text_scores import measure_translations
 
         self._check(self.lines)
         left_out = self.lines - len(self.written)

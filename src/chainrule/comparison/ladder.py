@@ -18,8 +18,7 @@ from chainrule.base.progress import Progress, silent
 from chainrule.comparison.saved_models import parameters_of, size_of
 from chainrule.decoding.limits import Limits
 from chainrule.errors import EstimationError, SettingError
-from chainrule.evaluation.comparison import Comparison
-from chainrule.evaluation.contender import Contender
+from chainrule.evaluation.comparison import Comparison, Contender
 from chainrule.families.table import FAMILIES, family_of
 from chainrule.neural.config import NETWORKS, GridConfig, RecurrentConfig
 from chainrule.ngram.config import NGramConfig

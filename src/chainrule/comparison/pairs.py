@@ -15,8 +15,8 @@ from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.base.tables import text_table
 from chainrule.drawing.pages import html_table
 from chainrule.errors import SettingError, prefix_errors
-from chainrule.evaluation.bleu import Bleu
 from chainrule.evaluation.resampling import p_value_of_sums
+from chainrule.evaluation.texts.bleu import Bleu
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from jaxtyping import Int64
     from numpy import ndarray
 
-    from chainrule.decoding.beam_config import BeamConfig
+    from chainrule.decoding.config import BeamConfig
     from chainrule.text.parallel import Pairs
 
     AnyPairModel = TextPairModel | str | os.PathLike[str]

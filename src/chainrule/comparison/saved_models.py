@@ -9,8 +9,7 @@ from chainrule.api.models.causal_model import CausalModel
 from chainrule.api.models.model import as_kind
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError, prefix_errors
-from chainrule.evaluation.comparison import Comparison
-from chainrule.evaluation.contender import Contender
+from chainrule.evaluation.comparison import Comparison, Contender
 from chainrule.families.table import FAMILIES
 
 if TYPE_CHECKING:

@@ -1,20 +1,148 @@
-"""Limits on generated texts, in words, and their translation to a tokenizer's ids."""
+"""Limits in words, constraints in ids, stop strings.
+
+Constraints on generated texts, in token ids; the same for sampling and beam search.
+
+Text that grows token by token: pieces that no later token can change are released, and stop strings end the text.
+
+Stop strings are matched in the text, so that token boundaries do not matter. Of the tokenizer, only its detokenization
+is used.
+
+Limits on generated texts, in words, and their translation to a tokenizer's ids.
+"""
 
 from __future__ import annotations
 
+import codecs
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from chainrule.decoding.constraints import Constraints
-from chainrule.decoding.growing_text import first_stop
+import numpy as np
+
+from chainrule.base.arguments import check_tokens
+from chainrule.decoding.next_token import Rules
 from chainrule.errors import SettingError
-from chainrule.protocol import UNKNOWN
+from chainrule.protocol import BEGIN, UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from chainrule.decoding.config import SamplingConfig
+    from chainrule.protocol import LanguageModel
     from chainrule.text.tokenization.tokenizer import Tokenizer
+
+    Restore = Callable[[bytes], bytes]  # tokens separated by spaces -> the text
+
+
+@dataclass(frozen=True, kw_only=True)
+class Constraints:
+    """Constraints on each text after its prefix.
+
+    begin: tokens that each text begins with; they are scored and counted.
+    min_tokens: no </s> before this many. max_tokens: a text is cut after this many, not counting </s>.
+    banned: tokens that may not occur. allowed: the only tokens that may occur, besides </s>.
+    no_repeat: no n-gram of this length may occur twice, prefix included; 0 for no such rule.
+
+    Raises SettingError if they contradict each other.
+    """
+
+    begin: Sequence[int] = ()
+    min_tokens: int = 0
+    max_tokens: int = 100
+    banned: Sequence[int] = ()
+    allowed: Sequence[int] | None = None
+    no_repeat: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("min_tokens", "max_tokens", "no_repeat"):
+            if getattr(self, name) < 0:
+                raise SettingError(f"{name} is {getattr(self, name)}; expected 0 or more")
+        if self.min_tokens > self.max_tokens:
+            raise SettingError(f"min_tokens is {self.min_tokens}, more than max_tokens, {self.max_tokens}; lower it")
+        if len(self.begin) > self.max_tokens:
+            raise SettingError(
+                f"begin has {len(self.begin)} tokens, more than max_tokens, {self.max_tokens}; raise max_tokens"
+            )
+        if self.allowed is not None and not len(self.allowed):
+            raise SettingError("no token is allowed; allow some, or leave allowed out to allow all")
+        forbidden = set(self.begin) & set(self.banned)
+        if self.allowed is not None:
+            forbidden |= set(self.begin) - set(self.allowed)
+        if forbidden:
+            raise SettingError(f"texts must begin with token {min(forbidden)}, which is not allowed; allow it")
+
+    def check(self, model: LanguageModel[Any]) -> None:
+        """Raises SettingError if an id is not in the model's vocabulary, or none is left."""
+        for tokens in (self.begin, self.banned, self.allowed or ()):
+            check_tokens(np.array(tokens, np.int64), model.vocabulary_size)
+        if model.end in self.begin:
+            raise SettingError(f"begin has the token {model.end}, which ends a text; leave it out")
+        forbidden = {BEGIN, *self.banned, *([model.end] if self.min_tokens else [])}
+        if self.allowed is None:
+            left = model.vocabulary_size - len(forbidden)
+        else:
+            left = len({*self.allowed, model.end} - forbidden)
+        if not left and self.max_tokens:
+            raise SettingError("there is no token to choose from: every one is banned or not allowed; ban fewer")
+
+    def rules(self, length: int, end: int, config: SamplingConfig) -> Rules:
+        """The rules for the token after `length` tokens of a text. end: the id of </s>."""
+        banned = (*self.banned, end) if length < self.min_tokens else tuple(self.banned)
+        return Rules(banned, None if self.allowed is None else tuple(self.allowed), self.no_repeat, config)
+
+
+class GrowingText:
+    """The text after a prompt.
+
+    good:  for token in tokens: print(text.add(token), end="")      # then: print(text.rest())
+    """
+
+    def __init__(self, restore: Restore, before: Sequence[bytes], stops: Sequence[str] = ()) -> None:
+        """before: the prompt's tokens. stops: strings that end the text and are not part of it."""
+        self._restore, self._stops = restore, stops
+        self._last = b"".join(before[-1:])  # a token's text depends only on the token before it
+        self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        self._held = ""  # text that may be the beginning of a stop string
+        self.is_stopped = False
+        self.length = 0  # characters, those held back too
+
+    def add(self, token: bytes) -> str:
+        """Adds a token; the text that is now certain. Empty once the text has stopped."""
+        if self.is_stopped:
+            return ""
+        before = self._restore(self._last) if self._last else b""
+        both = self._restore(self._last + b" " + token if self._last else token)
+        self._last = token
+        return self._release(self._decode(both[len(before) :]))
+
+    def rest(self) -> str:
+        """The text still held back, to be called after the last token."""
+        if self.is_stopped:
+            return ""
+        rest = self._release(self._decode(b"", True))
+        held, self._held = self._held, ""
+        return rest + ("" if self.is_stopped else held)
+
+    def _release(self, new: str) -> str:
+        text = self._held + new
+        self.length += len(new)
+        stop = first_stop(text, self._stops)
+        if stop >= 0:
+            self.is_stopped, self._held = True, ""
+            return text[:stop]
+        held = max((_overlap(text, stop) for stop in self._stops), default=0)
+        self._held = text[len(text) - held :]
+        return text[: len(text) - held]
+
+
+def first_stop(text: str, stops: Sequence[str]) -> int:
+    """The index of the first stop string in the text, or -1."""
+    return min((index for stop in stops if (index := text.find(stop)) >= 0), default=-1)
+
+
+def _overlap(text: str, stop: str) -> int:
+    """The length of the longest prefix of `stop` that `text` ends with."""
+    return next((size for size in range(min(len(text), len(stop) - 1), 0, -1) if text.endswith(stop[:size])), 0)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,11 +17,9 @@ import numpy as np
 from chainrule import __version__
 from chainrule.base.progress import BlockProgress, Progress, silent
 from chainrule.base.threads import map_in_order
-from chainrule.evaluation.breakdown import GROUPS, Breakdown
-from chainrule.evaluation.measurement import Measurement
+from chainrule.evaluation.measurement import GROUPS, Breakdown, Measurement, row_sums
 from chainrule.evaluation.resampling import Documents
-from chainrule.evaluation.row_sums import row_sums
-from chainrule.evaluation.token_costs import score_stream_tokens, score_tokens
+from chainrule.evaluation.token_scores import score_stream_tokens, score_tokens
 from chainrule.protocol import END
 from chainrule.text.corpus.block import LINE_FEED, NEVER_IN_UTF8
 from chainrule.text.units import is_white
@@ -32,7 +30,7 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float32, Float64, Int, Int32, Int64, UInt8
     from numpy import ndarray
 
-    from chainrule.evaluation.token_costs import Measurable, Speller, TokenLogProbs
+    from chainrule.evaluation.token_scores import Measurable, Speller, TokenLogProbs
     from chainrule.protocol import LanguageModel, StreamScores
     from chainrule.text.corpus.block import Block
     from chainrule.text.corpus.corpus import Source

@@ -1,8 +1,16 @@
-"""The figures of a text under a model: perplexity, bits per byte, and how they are shown.
+"""Perplexity, bits per byte, their breakdown and checks.
 
-Bits per byte are about the text itself: they include the spelling of unknown tokens (see `token_costs.py`), and can be
+The figures of a text under a model: perplexity, bits per byte, and how they are shown.
+
+Bits per byte are about the text itself: they include the spelling of unknown tokens (see `token_scores.py`), and can be
 compared across vocabularies and tokenizers. Perplexity per token is over the model's vocabulary, as the literature
 reports it: an unknown token counts as <unk>, without its spelling.
+
+Bits per byte broken down by a property of tokens: their position in the document, or frequency in training.
+
+Values are grouped into ranges that double: 0, 1, 2-3, 4-7, and so on.
+
+Sums of whole distributions. If they are not one, the model is not a distribution, and has no perplexity.
 """
 
 from __future__ import annotations
@@ -10,14 +18,19 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from chainrule.drawing.pages import html_table
 from chainrule.evaluation.resampling import Documents, interval
+from chainrule.protocol import END
 
 if TYPE_CHECKING:
-    from chainrule.evaluation.breakdown import Breakdown
-    from chainrule.evaluation.row_sums import RowSums
+    from jaxtyping import Float64, Int32, Int64
+    from numpy import ndarray
+
+    from chainrule.protocol import LanguageModel
 
 NO_DISTRIBUTION = "from scores that do not sum to one: not a perplexity, and not comparable with other models"
 
@@ -195,3 +208,88 @@ def _mean_length(matched: tuple[int, ...]) -> float:
 def _figure(number: float) -> str:
     """With four decimals, or in scientific notation from a billion on."""
     return f"{number:,.4f}" if number < 1e9 else f"{number:.4e}"
+
+
+GROUPS = 40
+
+
+@dataclass(frozen=True)
+class Breakdown:
+    """The cost of the tokens of each group, and their size in bytes, including the white space before them."""
+
+    nats: Float64[ndarray, " groups"]
+    bytes: Int64[ndarray, " groups"]
+
+    @classmethod
+    def of(cls, values: Int64[ndarray, " T"], nats: Float64[ndarray, " T"], sizes: Int64[ndarray, " T"]) -> Breakdown:
+        """values: the property of each token, 0 or more. nats: its cost. sizes: its bytes."""
+        _, groups = np.frexp(values)  # 0 for 0, 1 for 1, 2 for 2 and 3, ...
+        groups = np.minimum(groups, GROUPS - 1)
+        return cls(np.bincount(groups, nats, GROUPS), np.bincount(groups, sizes, GROUPS).astype(np.int64))
+
+    def __add__(self, other: Breakdown) -> Breakdown:
+        return Breakdown(self.nats + other.nats, self.bytes + other.bytes)
+
+    @property
+    def groups(self) -> list[int]:
+        """The groups that have bytes."""
+        return np.flatnonzero(self.bytes).tolist()
+
+    def bits_per_byte(self, group: int) -> float:
+        """Infinite if a token of the group has probability zero; NaN if the group has no bytes."""
+        if not self.bytes[group]:
+            return math.nan
+        return float(self.nats[group] / math.log(2) / self.bytes[group])
+
+    def as_json(self) -> list[dict[str, Any]]:
+        """For each group that has bytes: its first and last value, and its figures."""
+        return [
+            {
+                "first": bounds(group)[0],
+                "last": bounds(group)[1],
+                "bytes": int(self.bytes[group]),
+                "bits_per_byte": bits if math.isfinite(bits := self.bits_per_byte(group)) else None,
+            }
+            for group in self.groups
+        ]
+
+
+def bounds(group: int) -> tuple[int, int]:
+    """The first and the last value of a group."""
+    return (1 << group >> 1, (1 << group) - 1)
+
+
+def group_name(group: int) -> str:
+    first, last = bounds(group)
+    return f"{first:,}" if first == last else f"{first:,}-{last:,}"
+
+
+_CONTEXTS = 64
+_MAX_PROBS = 1 << 24  # computed in all
+_BATCH_PROBS = 1 << 20  # computed at a time
+_MAX_CONTEXT = 32  # tokens; more than any n-gram has
+
+
+class RowSums(NamedTuple):
+    """The mean of the sums of the distributions after some contexts, and the number of contexts."""
+
+    mean: float
+    contexts: int
+
+
+def row_sums(model: LanguageModel[Any], stream: Int32[ndarray, " T"]) -> RowSums | None:
+    """The sums at evenly spaced positions of a stream of documents, each ending with </s>; None for an empty stream."""
+    if not stream.size:
+        return None
+    contexts = min(stream.size, _CONTEXTS, max(4, _MAX_PROBS // model.vocabulary_size))
+    starts = np.concatenate([[0], np.flatnonzero(stream == END) + 1])
+    prefixes = []
+    for position in np.linspace(0, stream.size, contexts, endpoint=False).astype(np.int64).tolist():
+        start = int(starts[np.searchsorted(starts, position, side="right") - 1])
+        prefixes.append(stream[max(start, position - _MAX_CONTEXT) : position])
+    rows = max(1, _BATCH_PROBS // model.vocabulary_size)
+    sums: list[float] = []
+    for start in range(0, contexts, rows):
+        log_probs = model.next_log_probs(model.start(prefixes[start : start + rows]))
+        sums += np.exp(log_probs, dtype=np.float64).sum(axis=1).tolist()
+    return RowSums(float(np.mean(sums)), contexts)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float32, Float64, Int32, Int64
     from numpy import ndarray
 
-    from chainrule.evaluation.token_costs import Speller
+    from chainrule.evaluation.token_scores import Speller
     from chainrule.text.tokenization.tokenizer import Tokenizer
 
 Pseudo = Literal["original", "word-l2r"]

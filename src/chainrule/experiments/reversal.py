@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chainrule.api.training.train_pairs import train_pairs
-from chainrule.decoding.beam_config import BeamConfig
+from chainrule.decoding.config import BeamConfig
 from chainrule.neural.config.seq2seq import ConditionalConfig
 from chainrule.text.parallel import Pairs
 from chainrule.training.config import TrainingConfig

@@ -11,11 +11,9 @@ from chainrule.api.models.causal_model import CausalModel, CausalNetwork
 from chainrule.api.models.masked_model import MaskedModel
 from chainrule.api.models.model import Model, as_kind
 from chainrule.base.distributions import top_of
-from chainrule.decoding.candidates import History, Rules
-from chainrule.decoding.choose_tokens import warped_candidates
-from chainrule.decoding.growing_text import GrowingText
-from chainrule.decoding.sampling_config import SamplingConfig
-from chainrule.decoding.warpers import normalised
+from chainrule.decoding.config import SamplingConfig
+from chainrule.decoding.limits import GrowingText
+from chainrule.decoding.next_token import History, Rules, normalised, warped_candidates
 from chainrule.errors import SettingError
 from chainrule.explorer.backoff_chains import backoff_chain, shown_tokens
 from chainrule.explorer.given import LONGEST

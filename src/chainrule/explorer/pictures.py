@@ -14,7 +14,7 @@ from chainrule.api.models.causal_model import CausalModel
 from chainrule.api.models.model import Model, as_kind
 from chainrule.api.showing.attend import AttentionMaps, attend
 from chainrule.api.showing.attend_pictures import attend_picture
-from chainrule.decoding.beam_config import BeamConfig
+from chainrule.decoding.config import BeamConfig
 from chainrule.decoding.limits import Limits
 from chainrule.errors import SettingError
 from chainrule.explorer.given import LONGEST, chosen

@@ -5,7 +5,7 @@ What all mixtures share: components that advance together, and the token before 
 Adjusts how many unseen types <unk> stands for, so that it means the same in all components of a mixture.
 
 In some models, P(<unk>) is the probability of a single unseen type, in others that of all of them (see
-`evaluation/token_costs.py`). A model that expects U unseen types becomes one that expects U / r, for the same texts:
+`evaluation/token_scores.py`). A model that expects U unseen types becomes one that expects U / r, for the same texts:
 
     P'(<unk> | h) = r P(<unk> | h) / Z(h),    P'(w | h) = P(w | h) / Z(h),    Z(h) = 1 + (r - 1) P(<unk> | h)
 """

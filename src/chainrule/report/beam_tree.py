@@ -22,7 +22,7 @@ from chainrule.text.tokenization.vocabulary import MARKER_TOKENS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from chainrule.decoding.search_tree import SearchTree
+    from chainrule.decoding.beam import SearchTree
 
 ROW, GAP, MARGIN, HEAD, HEAD_OF_PAGE = 26, 46, 24, 92, 50  # pixels
 LETTER = 7.3  # the width of a letter of 13 pixels

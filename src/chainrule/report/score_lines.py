@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from jaxtyping import UInt8
     from numpy import ndarray
 
-    from chainrule.evaluation.sentence_scores import SentenceScores
+    from chainrule.evaluation.token_scores import SentenceScores
     from chainrule.text.corpus.block import Block
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from chainrule.decoding.growing_text import GrowingText
+from chainrule.decoding.limits import GrowingText
 from chainrule.protocol import END
 from chainrule.serving.token_names import finite
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from chainrule.decoding.batch import Row
+    from chainrule.decoding.sampling import Row
     from chainrule.serving.token_names import TokenNames
     from chainrule.serving.work import Top
     from chainrule.text.tokenization.tokenizer import Tokenizer

@@ -12,8 +12,8 @@ from urllib.request import Request, urlopen
 from chainrule.applications.chat.chat_model import CHAT_LIMITS, Answer
 from chainrule.applications.chat.messages import as_messages
 from chainrule.applications.completion import Completion
-from chainrule.decoding.sampling_config import SamplingConfig
-from chainrule.decoding.text_decoder import Piece
+from chainrule.decoding.config import SamplingConfig
+from chainrule.decoding.text_generator import Piece
 from chainrule.errors import ServerError, SettingError
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from fastapi.responses import RedirectResponse, Response
 from pydantic import Field
 
-from chainrule.decoding.sampling_config import SamplingConfig
+from chainrule.decoding.config import SamplingConfig
 from chainrule.errors import SettingError
 from chainrule.evaluation.surprisal import By  # noqa: TC001  # pydantic reads it
 from chainrule.explorer.given import describe, text_model

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from chainrule.decoding.batch import Row
-from chainrule.decoding.constraints import Constraints
-from chainrule.decoding.sampling_config import SamplingConfig
+from chainrule.decoding.config import SamplingConfig
+from chainrule.decoding.limits import Constraints
+from chainrule.decoding.sampling import Row
 from chainrule.errors import SettingError
 from chainrule.serving.api_error import ApiError
 from chainrule.serving.choice import Choice

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chainrule.decoding.batch import Batch, Row
+from chainrule.decoding.sampling import Batch, Row
 from chainrule.protocol import END
 from chainrule.serving.api_error import ApiError
 from chainrule.serving.position_tops import position_tops

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float32, Int32
     from numpy import ndarray
 
-    from chainrule.decoding.batch import Row
+    from chainrule.decoding.sampling import Row
     from chainrule.serving.ticket import Ticket
 
     Tokens = Int32[ndarray, " T"]

@@ -187,7 +187,7 @@ def score_rows(
 
 def likelihoods(batches: Iterable[RecordBatch], folder: str, *, are_lines: bool) -> Iterator[RecordBatch]:
     """Rows of SCORES: the log-probability, tokens and bytes of each document."""
-    from chainrule.evaluation.token_costs import score_documents
+    from chainrule.evaluation.token_scores import score_documents
     from chainrule.protocol import END
 
     set_threads(1)

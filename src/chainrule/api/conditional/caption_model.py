@@ -21,11 +21,10 @@ from chainrule.api.models.model_info import info_of_captioner, size_of
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.tokenizers import tokenizer_entry, tokenizer_from
 from chainrule.base.progress import silent
-from chainrule.decoding.beam import search
+from chainrule.decoding.beam import search, with_greedy
 from chainrule.decoding.limits import Limits, constraints_for
-from chainrule.decoding.search_tree import with_greedy
 from chainrule.errors import ModelFormatError, SettingError
-from chainrule.evaluation.text_scores import measure_captions
+from chainrule.evaluation.texts.text_scores import measure_captions
 from chainrule.neural.config import settings_of
 from chainrule.neural.config.classifiers import labelling_settings
 from chainrule.pictures.captions import CaptionedPicture, check_captions
@@ -43,10 +42,10 @@ if TYPE_CHECKING:
 
     from chainrule.api.conditional.regions import RegionReader
     from chainrule.base.progress import Progress
-    from chainrule.decoding.batch import Ending
     from chainrule.decoding.beam import Hypothesis
-    from chainrule.decoding.beam_config import BeamConfig
-    from chainrule.decoding.constraints import Constraints
+    from chainrule.decoding.config import BeamConfig
+    from chainrule.decoding.limits import Constraints
+    from chainrule.decoding.sampling import Ending
     from chainrule.neural.config.vision import PictureLabelling
     from chainrule.neural.seq2seq.model import ConditionalModel
     from chainrule.text.tokenization.tokenizer import Tokenizer

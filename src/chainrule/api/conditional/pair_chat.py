@@ -10,7 +10,7 @@ import numpy as np
 from chainrule.applications.chat.chat_model import CHAT_LIMITS, Answer
 from chainrule.applications.chat.messages import Message, as_messages, exchanges, split_system
 from chainrule.applications.chat_config import CHAT_SAMPLING
-from chainrule.decoding.text_decoder import TextDecoder
+from chainrule.decoding.text_generator import TextDecoder
 from chainrule.errors import SettingError
 from chainrule.text.parallel import source_of_turns
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.api.conditional.pair_generator import PairGenerator
+    from chainrule.decoding.config import SamplingConfig
     from chainrule.decoding.limits import Limits
-    from chainrule.decoding.sampling_config import SamplingConfig
 
 _NOTHING = np.empty(0, np.int32)
 

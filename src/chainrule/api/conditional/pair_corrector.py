@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chainrule.api.conditional.pair_model import TextPairModel
-from chainrule.decoding.beam_config import BeamConfig
+from chainrule.decoding.config import BeamConfig
 from chainrule.text.parallel import Pairs
 
 if TYPE_CHECKING:

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from chainrule.api.conditional.search_sources import BATCH, search_sources
-from chainrule.decoding.beam import Hypothesis, search
-from chainrule.decoding.beam_config import BeamConfig
+from chainrule.decoding.beam import Hypothesis, SearchTree, search, with_greedy
+from chainrule.decoding.config import BeamConfig
 from chainrule.decoding.limits import Limits, constraints_for
 from chainrule.decoding.sampling import Sample, sample
-from chainrule.decoding.search_tree import SearchTree, with_greedy
 from chainrule.errors import SettingError
 from chainrule.text.parallel import Shortened, shorten
 from chainrule.text.tokenization.tokenizer import documents_of
@@ -23,9 +22,9 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.base.progress import Progress
-    from chainrule.decoding.batch import Ending
-    from chainrule.decoding.constraints import Constraints
-    from chainrule.decoding.sampling_config import SamplingConfig
+    from chainrule.decoding.config import SamplingConfig
+    from chainrule.decoding.limits import Constraints
+    from chainrule.decoding.sampling import Ending
     from chainrule.neural.seq2seq.model import ConditionalModel
     from chainrule.text.tokenization.tokenizer import Tokenizer
 

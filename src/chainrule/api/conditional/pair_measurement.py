@@ -11,7 +11,7 @@ import numpy as np
 from chainrule import __version__
 from chainrule.evaluation.likelihood import token_signature
 from chainrule.evaluation.resampling import Documents, interval
-from chainrule.evaluation.text_scores import TextScores, measure_summaries, measure_translations
+from chainrule.evaluation.texts.text_scores import TextScores, measure_summaries, measure_translations
 from chainrule.protocol import END, UNKNOWN
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from chainrule.api.models.load_model import open_checkpoint
 from chainrule.api.models.model_info import info_of_pairs, size_of
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.tokenizers import tokenizer_entry, tokenizer_from
-from chainrule.decoding.sampling_config import SamplingConfig
+from chainrule.decoding.config import SamplingConfig
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.neural.config import settings_of
 from chainrule.open_models.importing_pairs import import_pair, is_pair
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.base.progress import Progress
-    from chainrule.decoding.beam_config import BeamConfig
+    from chainrule.decoding.config import BeamConfig
     from chainrule.decoding.limits import Limits
     from chainrule.neural.seq2seq.model import ConditionalModel
     from chainrule.storage.hugging_face import Checkpoint

@@ -13,7 +13,7 @@ import numpy as np
 
 from chainrule.api.conditional.search_sources import search_sources
 from chainrule.base.progress import Progress, silent
-from chainrule.decoding.beam_config import BeamConfig
+from chainrule.decoding.config import BeamConfig
 from chainrule.decoding.limits import Limits, constraints_for
 from chainrule.errors import SettingError
 from chainrule.pictures.boxes import (

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from chainrule.base.progress import Progress
     from chainrule.decoding.beam import Hypothesis
-    from chainrule.decoding.beam_config import BeamConfig
-    from chainrule.decoding.constraints import Constraints
+    from chainrule.decoding.config import BeamConfig
+    from chainrule.decoding.limits import Constraints
     from chainrule.neural.seq2seq.model import ConditionalModel
 
 BATCH = 64  # sources that are searched for at once

@@ -17,7 +17,7 @@ from chainrule.base.arguments import as_texts
 from chainrule.drawing.pages import html_table
 from chainrule.drawing.plots import Axis, Line, Plot
 from chainrule.errors import SettingError
-from chainrule.evaluation.roc import Roc, roc
+from chainrule.evaluation.classification import Roc, roc
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

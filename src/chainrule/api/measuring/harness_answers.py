@@ -19,8 +19,8 @@ from chainrule.applications.continuation_scores import (
     document_log_probs,
     pseudo_continuation_log_probs,
 )
+from chainrule.decoding.config import GREEDY, SamplingConfig
 from chainrule.decoding.limits import Limits, possible_stops
-from chainrule.decoding.sampling_config import GREEDY, SamplingConfig
 from chainrule.errors import SettingError
 from chainrule.evaluation.likelihood import model_signature, token_signature
 from chainrule.evaluation.measurement import NO_DISTRIBUTION

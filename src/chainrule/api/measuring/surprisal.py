@@ -75,7 +75,7 @@ def documents(model: Model, block: Block, by: By) -> Iterator[Document]:
     import numpy as np
 
     from chainrule.evaluation.surprisal import units
-    from chainrule.evaluation.token_costs import score_tokens
+    from chainrule.evaluation.token_scores import score_tokens
     from chainrule.protocol import END
 
     encoded = model.tokenizer.encode_block(block)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from chainrule.applications.prompting.choices import ChoiceScores, choice_log_probs, filled_log_probs
+from chainrule.decoding.config import GREEDY
 from chainrule.decoding.limits import Limits, possible_stops
-from chainrule.decoding.sampling_config import GREEDY
-from chainrule.decoding.text_decoder import TextDecoder
+from chainrule.decoding.text_generator import TextDecoder
 from chainrule.families.table import FAMILIES
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
 
-    from chainrule.decoding.search_tree import SearchTree
+    from chainrule.decoding.beam import SearchTree
     from chainrule.text.tokenization.tokenizer import Tokenizer
 
 _SUFFIXES = (".html", ".svg", ".json")

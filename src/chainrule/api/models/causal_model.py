@@ -14,7 +14,7 @@ from chainrule.api.models.predict import next_tokens
 from chainrule.api.models.scoring_model import ScoringModel
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.applications.completion import Completer, Completion, LastWordCorrector
-from chainrule.decoding.text_decoder import Text, TextDecoder
+from chainrule.decoding.text_generator import Text, TextDecoder
 from chainrule.errors import SettingError
 from chainrule.evaluation.likelihood import measure
 from chainrule.families.table import FAMILIES
@@ -27,10 +27,9 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.applications.chat.chat_model import ChatModel
-    from chainrule.decoding.beam_config import BeamConfig
+    from chainrule.decoding.beam import SearchTree
+    from chainrule.decoding.config import BeamConfig, SamplingConfig
     from chainrule.decoding.limits import Limits
-    from chainrule.decoding.sampling_config import SamplingConfig
-    from chainrule.decoding.search_tree import SearchTree
     from chainrule.evaluation.measurement import Measurement
     from chainrule.text.corpus.corpus import Paths, Source
 

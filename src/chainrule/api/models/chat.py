@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from chainrule.applications.chat.chat_model import ChatModel
 from chainrule.applications.chat.rendering import ChatFormat
 from chainrule.applications.chat.template import ChatTemplate
-from chainrule.decoding.text_decoder import TextDecoder
+from chainrule.decoding.text_generator import TextDecoder
 from chainrule.errors import SettingError
 from chainrule.families.table import FAMILIES
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.applications.labelling import Predicted, UnitVectors
-    from chainrule.evaluation.boxes import BoxMeasurement
     from chainrule.evaluation.classification import Classification
+    from chainrule.evaluation.object_detection import BoxMeasurement
     from chainrule.evaluation.ratings import RatingMeasurement
     from chainrule.neural.classification.classifier import Classifier
     from chainrule.pictures.boxes import Detection

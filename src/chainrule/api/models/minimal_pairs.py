@@ -6,9 +6,9 @@ import os
 from typing import TYPE_CHECKING, get_args
 
 from chainrule.errors import SettingError
-from chainrule.evaluation.acceptability import judge, read_pairs
+from chainrule.evaluation.minimal_pairs import judge, read_pairs
 from chainrule.evaluation.pseudo_likelihood import Pseudo, pseudo_log_likelihoods
-from chainrule.evaluation.token_costs import score_documents
+from chainrule.evaluation.token_scores import score_documents
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from chainrule.api.models.model_contents import ModelParts
     from chainrule.base.progress import Progress
-    from chainrule.evaluation.acceptability import GroupAccuracy
+    from chainrule.evaluation.minimal_pairs import GroupAccuracy
     from chainrule.text.corpus.corpus import Paths
     from chainrule.text.corpus.records import OnBad
 

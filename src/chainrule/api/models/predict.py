@@ -10,7 +10,7 @@ import numpy as np
 from chainrule.base.distributions import top_of
 from chainrule.base.threads import map_in_order
 from chainrule.errors import SettingError
-from chainrule.evaluation.sentence_scores import score_sentences
+from chainrule.evaluation.token_scores import score_sentences
 from chainrule.protocol import UNKNOWN
 from chainrule.text.tokenization.tokenizer import masked_tokens
 

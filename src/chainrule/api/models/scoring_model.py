@@ -15,7 +15,7 @@ from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.applications.continuation_scores import score_continuations
 from chainrule.applications.prompting.choices import Choice, check_choices, log_shares
 from chainrule.base.arguments import as_texts
-from chainrule.evaluation.sentence_scores import SentenceScores, score_sentences
+from chainrule.evaluation.token_scores import SentenceScores, score_sentences
 from chainrule.text.corpus.records import raise_error
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float64
     from numpy import ndarray
 
-    from chainrule.evaluation.acceptability import GroupAccuracy
+    from chainrule.evaluation.minimal_pairs import GroupAccuracy
     from chainrule.evaluation.pseudo_likelihood import Pseudo
     from chainrule.protocol import Scorer
     from chainrule.text.corpus.block import Block

@@ -27,8 +27,8 @@ from chainrule.applications.correction.settings import CorrectionSettings, read_
 from chainrule.applications.correction.word_index import WordIndex
 from chainrule.base.progress import BlockProgress
 from chainrule.errors import SettingError, TextError
-from chainrule.evaluation.judged_changes import judge_changes
 from chainrule.evaluation.pseudo_likelihood import pseudo_log_likelihoods
+from chainrule.evaluation.texts.corrections import judge_changes
 from chainrule.text.corpus.corpus import Corpus, source_of
 from chainrule.text.corpus.plain_text import lines_of
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from chainrule.applications.correction.errors import ErrorModel
     from chainrule.applications.correction.learned import LearnedCorrector
     from chainrule.applications.rescoring.features import TextScorer
-    from chainrule.evaluation.corrections import CorrectionMeasures
+    from chainrule.evaluation.texts.corrections import CorrectionMeasures
     from chainrule.text.corpus.corpus import Paths, Source
     from chainrule.text.tokenization.tokenizer import Tokenizer
 
@@ -210,8 +210,7 @@ def measure_correction(
 
     good:  measure_correction(corrector(lm), ["teh dog"], ["the dog"]).fixed.value
     """
-    from chainrule.evaluation.corrections import measure_corrections
-    from chainrule.evaluation.errant_scores import errant_edits
+    from chainrule.evaluation.texts.corrections import errant_edits, measure_corrections
 
     edits = errant_edits() if errant else None
     pieces = [texts[i : i + _AT_ONCE] for i in range(0, len(texts), _AT_ONCE)]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError, TextError
-from chainrule.evaluation.token_costs import score_documents
+from chainrule.evaluation.token_scores import score_documents
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.api.models.model import Model
-    from chainrule.evaluation.lowest_scores import ScoreFile, Threshold
+    from chainrule.api.texts.filter import ScoreFile, Threshold
     from chainrule.text.corpus.block import Block
     from chainrule.text.corpus.corpus import Source
 

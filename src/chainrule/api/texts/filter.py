@@ -1,23 +1,135 @@
-"""Filters a corpus: keeps the documents that a model finds likeliest."""
+"""filter: scores, thresholds.
+
+Selects the lowest of more scores than fit into memory: scores are kept in a file, and the threshold is exact.
+
+Filters a corpus: keeps the documents that a model finds likeliest.
+"""
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
 
 from chainrule.api.models.model import check_model
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.texts.document_scores import passing
-from chainrule.evaluation.lowest_scores import ScoreFile
 from chainrule.text.corpus.corpus import source_of
 from chainrule.text.corpus.writing import document_file
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Iterator
+
+    from jaxtyping import Bool, Float32, Float64, UInt32
+    from numpy import ndarray
 
     from chainrule.api.models.model import Model
     from chainrule.text.corpus.corpus import Paths, Source
+
+_BATCH = 1 << 20  # scores read at a time
+_HALF = 16  # bits of half a sort key
+
+
+@dataclass
+class Threshold:
+    """Selects all scores below `value`, and the first `ties` of those that equal it."""
+
+    value: float
+    ties: int
+
+    def passes(self, scores: Float32[ndarray, " scores"]) -> Bool[ndarray, " scores"]:
+        """Which of the next scores pass. To be called on all scores in order: ties are counted across calls."""
+        passing = scores < np.float32(self.value)
+        equal = np.flatnonzero(scores == np.float32(self.value))[: self.ties]
+        passing[equal] = True
+        self.ties -= equal.size
+        return passing
+
+
+class ScoreFile:
+    """Scores in the order in which they were appended, in a temporary file that is deleted when this is closed."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115 (closed by __exit__)
+        self.size = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._file.close()
+
+    def append(self, scores: Float64[ndarray, " scores"]) -> Float32[ndarray, " scores"]:
+        """Appends scores, and returns them as they are stored: in float32, NaN as infinity."""
+        kept = np.where(np.isnan(scores), np.inf, scores).astype(np.float32)
+        self._file.write(kept.tobytes())
+        self.size += kept.size
+        return kept
+
+    def chunks(self) -> Iterator[Float32[ndarray, " scores"]]:
+        """All scores, a batch at a time."""
+        self._file.seek(0)
+        while data := self._file.read(4 * _BATCH):
+            yield np.frombuffer(data, np.float32)
+        self._file.seek(0, 2)
+
+    def read(self, start: int, count: int) -> Float32[ndarray, " count"]:
+        self._file.seek(4 * start)
+        return np.frombuffer(self._file.read(4 * count), np.float32)
+
+    def lowest(self, count: int) -> Threshold:
+        """The threshold that exactly `count` scores pass, 1 to size."""
+        rank = count - 1
+        upper, before = self._bucket(rank, _HALF, None)
+        key, before_key = self._bucket(rank - before, 0, upper)
+        value = float(_floats(np.array([(upper << _HALF) + key], np.uint32))[0])
+        return Threshold(value, count - before - before_key)
+
+    def _bucket(self, rank: int, shift: int, upper: int | None) -> tuple[int, int]:
+        """The half key at `shift` of the score at this rank, and how many scores have a lower one.
+
+        upper: count only scores whose upper half key is this one.
+        """
+        counts = np.zeros(1 << _HALF, np.int64)
+        for chunk in self.chunks():
+            keys = _keys(chunk)
+            if upper is not None:
+                keys = keys[keys >> _HALF == upper]
+            counts += np.bincount((keys >> shift) & 0xFFFF, minlength=counts.size)
+        cumulative = np.cumsum(counts)
+        bucket = int(np.searchsorted(cumulative, rank, side="right"))
+        return bucket, int(cumulative[bucket] - counts[bucket])
+
+    def histogram(self, bins: int) -> tuple[list[int], list[float]]:
+        """The counts of scores in bins, and the edges of the bins, one more than there are bins.
+
+        The lowest and highest percent are cut off, so that a few extreme scores do not squeeze the rest into one bin.
+        """
+        low = self.lowest(max(1, self.size // 100)).value
+        high = self.lowest(max(1, self.size - self.size // 100)).value
+        if not np.isfinite([low, high]).all() or low == high:
+            return [self.size], [low, high]
+        edges = np.linspace(low, high, bins + 1)
+        counts = np.zeros(bins, np.int64)
+        for chunk in self.chunks():
+            counts += np.histogram(chunk, edges)[0]
+        return counts.tolist(), edges.tolist()
+
+
+def _keys(scores: Float32[ndarray, " scores"]) -> UInt32[ndarray, " scores"]:
+    """Unsigned integers in the same order as the scores."""
+    bits = (scores + np.float32(0)).view(np.uint32)  # -0 is 0
+    return np.where(bits >> 31 == 1, ~bits, bits | np.uint32(1 << 31))
+
+
+def _floats(keys: UInt32[ndarray, " scores"]) -> Float32[ndarray, " scores"]:
+    """The inverse of `_keys`."""
+    return np.where(keys >> 31 == 1, keys & np.uint32(0x7FFFFFFF), ~keys).view(np.float32)
+
 
 BINS = 20
 

@@ -23,8 +23,8 @@ from chainrule.base.progress import Progress, silent
 from chainrule.base.tables import text_table
 from chainrule.drawing.pages import html_table
 from chainrule.errors import TextError
-from chainrule.evaluation.bleu import Bleu, has_bleu
-from chainrule.evaluation.error_rates import CharacterErrors, WordErrors
+from chainrule.evaluation.texts.bleu import Bleu, has_bleu
+from chainrule.evaluation.texts.error_rates import CharacterErrors, WordErrors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from chainrule.applications.nbest.reading import ListFormat
     from chainrule.applications.rescoring.features import HypothesisScorer
     from chainrule.applications.rescoring.rescoring import Figure, Objective, Scored
-    from chainrule.evaluation.error_rates import CorpusMeasure
+    from chainrule.evaluation.texts.error_rates import CorpusMeasure
 
 _SCORED_WHOLE = ("ngram", "uniform", "mixture")  # families for which sharing prefixes costs more than it saves
 

@@ -15,8 +15,7 @@ from chainrule.applications.correction.corrector import CorrectionConfig
 from chainrule.applications.correction.settings import CorrectionSettings, write_settings
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError
-from chainrule.evaluation.calibration import UNCHANGED, calibrated
-from chainrule.evaluation.judged_changes import AIMS, judge_changes
+from chainrule.evaluation.texts.corrections import AIMS, UNCHANGED, calibrated, judge_changes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from chainrule.applications.channel.channel import Channel
     from chainrule.applications.channel.confusions import Confusions
     from chainrule.applications.channel.grammar import GrammarChannel
-    from chainrule.evaluation.judged_changes import Aim, JudgedChanges
+    from chainrule.evaluation.texts.corrections import Aim, JudgedChanges
 
 _AT_ONCE = 256  # texts
 _WEIGHTS = (0.5, 0.7, 1.4, 2.0)  # of the language model, relative to the first

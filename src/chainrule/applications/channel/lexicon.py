@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.applications.channel.channel import Channel
-    from chainrule.evaluation.token_costs import Speller
+    from chainrule.evaluation.token_scores import Speller
     from chainrule.protocol import Scorer
     from chainrule.text.tokenization.tokenizer import Tokenizer
 

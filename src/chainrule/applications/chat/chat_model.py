@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.applications.chat.rendering import ChatFormat
-    from chainrule.decoding.batch import Ending
-    from chainrule.decoding.sampling_config import SamplingConfig
-    from chainrule.decoding.text_decoder import Piece, TextDecoder
+    from chainrule.decoding.config import SamplingConfig
+    from chainrule.decoding.sampling import Ending
+    from chainrule.decoding.text_generator import Piece, TextDecoder
 
     Tokens = Int32[ndarray, " T"]
 

@@ -16,7 +16,7 @@ from chainrule.applications.correction.spelling import Spelling
 from chainrule.applications.rescoring.features import IMPOSSIBLE
 from chainrule.base.arguments import as_texts
 from chainrule.errors import SettingError
-from chainrule.evaluation.calibration import UNCHANGED, calibrated
+from chainrule.evaluation.texts.corrections import UNCHANGED, calibrated
 from chainrule.protocol import UNKNOWN
 from chainrule.text.tokenization.tokenizer import documents_of
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from chainrule.applications.correction.spelling import Proposal
     from chainrule.applications.correction.word_index import WordIndex
     from chainrule.applications.rescoring.features import TextScorer
-    from chainrule.evaluation.token_costs import Speller
+    from chainrule.evaluation.token_scores import Speller
     from chainrule.protocol import Scorer
     from chainrule.text.tokenization.tokenizer import Tokenizer
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from chainrule.base.progress import Progress, silent
-from chainrule.evaluation.token_costs import score_documents
+from chainrule.evaluation.token_scores import score_documents
 from chainrule.protocol import BEGIN, UNKNOWN
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float32, Float64, Int32
     from numpy import ndarray
 
-    from chainrule.evaluation.token_costs import Speller
+    from chainrule.evaluation.token_scores import Speller
     from chainrule.protocol import LanguageModel
     from chainrule.text.tokenization.tokenizer import Tokenizer
 

@@ -16,7 +16,7 @@ from chainrule.applications.prompting.shared_prefixes import SharedPrefixes
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError
 from chainrule.evaluation.pseudo_likelihood import pseudo_log_likelihoods
-from chainrule.evaluation.token_costs import score_documents
+from chainrule.evaluation.token_scores import score_documents
 from chainrule.text.tokenization.tokenizer import MASK
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.evaluation.pseudo_likelihood import PseudoScorer
-    from chainrule.evaluation.token_costs import Speller
+    from chainrule.evaluation.token_scores import Speller
     from chainrule.protocol import LanguageModel
     from chainrule.text.tokenization.tokenizer import Tokenizer
 

@@ -24,8 +24,8 @@ from chainrule.applications.prompting.shots import FewShotPrompt, Shots, few_sho
 from chainrule.applications.prompting.template import Template
 from chainrule.drawing.pages import html_table
 from chainrule.errors import SettingError, TextError
-from chainrule.evaluation.acceptability import Accuracy
 from chainrule.evaluation.classification import measure_classification
+from chainrule.evaluation.minimal_pairs import Accuracy
 from chainrule.text.tokenization.tokenizer import MASK
 
 if TYPE_CHECKING:

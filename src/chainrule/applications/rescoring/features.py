@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.applications.nbest.lists import NBestList
-    from chainrule.evaluation.token_costs import Speller
+    from chainrule.evaluation.token_scores import Speller
     from chainrule.protocol import LanguageModel, Scorer
     from chainrule.text.tokenization.tokenizer import Tokenizer
 
@@ -51,7 +51,7 @@ class SpelledScorer:
     """Scores texts with a scorer of token ids: an unknown token costs P(<unk> | context) and its spelling.
 
     Without the spelling, unknown words would be free, and nonsense would win. Unseen types are counted as in
-    `evaluation/token_costs.py`, except for the effect on all other tokens, which is tiny and nearly the same for all
+    `evaluation/token_scores.py`, except for the effect on all other tokens, which is tiny and nearly the same for all
     hypotheses.
     """
 

@@ -15,8 +15,8 @@ from chainrule.applications.rescoring.tuning import TuningConfig, least_errors
 from chainrule.base.progress import Progress, silent
 from chainrule.base.threads import map_in_order
 from chainrule.errors import SettingError
-from chainrule.evaluation.error_rates import CharacterErrors, WordErrors
 from chainrule.evaluation.resampling import interval_of_sums
+from chainrule.evaluation.texts.error_rates import CharacterErrors, WordErrors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from chainrule.applications.nbest.lists import NBestList
     from chainrule.applications.rescoring.features import HypothesisScorer
-    from chainrule.evaluation.error_rates import CorpusMeasure
+    from chainrule.evaluation.texts.error_rates import CorpusMeasure
 
 Objective = Literal["wer", "cer", "bleu", "likelihood"]
 OBJECTIVES: tuple[Objective, ...] = ("wer", "cer", "bleu", "likelihood")
@@ -122,7 +122,7 @@ class TuningData:
 def measure_of(objective: Objective) -> CorpusMeasure:
     """The measure that is counted for an objective; word errors for likelihood. Raises SettingError."""
     if objective == "bleu":
-        from chainrule.evaluation.bleu import Bleu
+        from chainrule.evaluation.texts.bleu import Bleu
 
         return Bleu()
     return CharacterErrors() if objective == "cer" else WordErrors()

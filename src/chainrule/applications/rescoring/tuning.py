@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.applications.rescoring.features import Features
-    from chainrule.evaluation.error_rates import CorpusMeasure
+    from chainrule.evaluation.texts.error_rates import CorpusMeasure
 
     Vector = Float64[ndarray, " features"]
 

@@ -13,9 +13,8 @@ from chainrule.cli.shared.arguments import WholeNumber
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from chainrule.decoding.beam_config import BeamConfig
+    from chainrule.decoding.config import BeamConfig, SamplingConfig
     from chainrule.decoding.limits import Limits
-    from chainrule.decoding.sampling_config import SamplingConfig
 
 _LIMITS = Group("Limits", sort_key=1)
 _SAMPLING = Group("Sampling", sort_key=2)
@@ -85,7 +84,7 @@ class SamplingOptions:
 
     def config(self) -> SamplingConfig:
         """Raises SettingError."""
-        from chainrule.decoding.sampling_config import SamplingConfig
+        from chainrule.decoding.config import SamplingConfig
 
         return SamplingConfig(**_given(self))
 
@@ -113,7 +112,7 @@ class BeamOptions:
 
     def config(self, best: int) -> BeamConfig | None:
         """None without --beam. Raises SettingError; CycloptsError if another option needs a beam."""
-        from chainrule.decoding.beam_config import BeamConfig
+        from chainrule.decoding.config import BeamConfig
 
         given = _given(self)
         if self.beam is None:

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 from chainrule.applications.chat.messages import Message
 from chainrule.applications.chat_config import CHAT_SAMPLING
 from chainrule.cli.shared.screen import count_of
-from chainrule.decoding.sampling_config import SamplingConfig
+from chainrule.decoding.config import SamplingConfig
 from chainrule.errors import SettingError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from chainrule.applications.chat.chat_model import Answering
-    from chainrule.decoding.batch import Ending
     from chainrule.decoding.limits import Limits
+    from chainrule.decoding.sampling import Ending
 
 HELP = """\
 /system TEXT      set the message that comes before all others; without TEXT, remove it

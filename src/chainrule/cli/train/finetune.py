@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from chainrule.api.models.classifier_model import ClassifierModel
     from chainrule.base.progress import Progress
-    from chainrule.evaluation.boxes import BoxMeasurement
     from chainrule.evaluation.classification import Classification
+    from chainrule.evaluation.object_detection import BoxMeasurement
     from chainrule.evaluation.ratings import RatingMeasurement
     from chainrule.text.corpus.records import OnBad
     from chainrule.text.labelled import Labelled, LabelledUnit
@@ -250,7 +250,7 @@ def report_finished_classifier(
 
 def describe(result: Classification | RatingMeasurement | BoxMeasurement) -> str:
     """The figures as text."""
-    from chainrule.evaluation.boxes import BoxMeasurement
+    from chainrule.evaluation.object_detection import BoxMeasurement
     from chainrule.evaluation.ratings import RatingMeasurement
 
     if isinstance(result, RatingMeasurement | BoxMeasurement):

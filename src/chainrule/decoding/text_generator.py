@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from chainrule.base.progress import Progress, silent
-from chainrule.decoding.beam import Hypothesis, search
-from chainrule.decoding.beam_config import BeamConfig
-from chainrule.decoding.growing_text import GrowingText, first_stop
-from chainrule.decoding.limits import Limits, constraints_for
+from chainrule.decoding.beam import Hypothesis, SearchTree, search, with_greedy
+from chainrule.decoding.config import BeamConfig
+from chainrule.decoding.limits import GrowingText, Limits, constraints_for, first_stop
 from chainrule.decoding.sampling import Sample, Step, sample, steps, steps_from
-from chainrule.decoding.search_tree import SearchTree, with_greedy
 from chainrule.errors import SettingError
 from chainrule.protocol import UNKNOWN
 
@@ -25,8 +23,8 @@ if TYPE_CHECKING:
     from jaxtyping import Int32
     from numpy import ndarray
 
-    from chainrule.decoding.batch import Ending
-    from chainrule.decoding.sampling_config import SamplingConfig
+    from chainrule.decoding.config import SamplingConfig
+    from chainrule.decoding.sampling import Ending
     from chainrule.protocol import LanguageModel
     from chainrule.text.tokenization.tokenizer import Tokenizer
 

@@ -11,14 +11,17 @@ import numpy as np
 
 from chainrule.base.tables import text_table
 from chainrule.errors import TextError
-from chainrule.evaluation.bleu import ORDER, Bleu
-from chainrule.evaluation.caption_bleu import caption_bleu, caption_bleu_statistics
-from chainrule.evaluation.chrf import Chrf
-from chainrule.evaluation.cider import cider_d
-from chainrule.evaluation.meteor import check_stemmer, meteor
 from chainrule.evaluation.resampling import interval_of_sums
-from chainrule.evaluation.rouge import caption_rouge_l, summary_rouge
-from chainrule.evaluation.score_words import caption_words, rouge_words
+from chainrule.evaluation.texts.bleu import ORDER, Bleu, Chrf, caption_bleu, caption_bleu_statistics
+from chainrule.evaluation.texts.rouge import (
+    caption_rouge_l,
+    caption_words,
+    check_stemmer,
+    cider_d,
+    meteor,
+    rouge_words,
+    summary_rouge,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -1,4 +1,6 @@
-"""The log-probability of each token of a text, with the spelling of unknown ones: over all texts, they sum to one.
+"""Log-probabilities of tokens and documents, with spelling.
+
+The log-probability of each token of a text, with the spelling of unknown ones: over all texts, they sum to one.
 
 For a model, P(<unk>) is the probability of one unseen type, as in KenLM, or of all unseen types together, if it saw
 <unk> in training. The speller knows the number U of unseen types (1 in the second case). Then
@@ -7,6 +9,8 @@ For a model, P(<unk>) is the probability of one unseen type, as in KenLM, or of 
 
 is a distribution over all known tokens w and the spellings s of unknown ones. Perplexity is reported without this, as
 in the literature.
+
+The log-probability of each document of a text, in whole arrays: no Python object for each document.
 """
 
 from __future__ import annotations
@@ -146,3 +150,26 @@ def _spelling_log_probs(speller: Speller, tokens: list[bytes]) -> Float64[ndarra
     types = list(dict.fromkeys(tokens))
     log_probs = dict(zip(types, speller.log_probs(types).tolist(), strict=True))
     return np.array([log_probs[token] for token in tokens], np.float64)
+
+
+@dataclass(frozen=True)
+class SentenceScores:
+    """The scores of documents."""
+
+    log_probs: Float64[ndarray, " documents"]  # nats, </s> included, unknown tokens as <unk>
+    tokens: Int64[ndarray, " documents"]  # </s> included
+    unknown: Int64[ndarray, " documents"]  # unknown tokens
+
+
+def score_sentences(model: Scorer, stream: Int32[ndarray, " T"]) -> SentenceScores:
+    """Scores the documents of a stream, each ending with </s>."""
+    stops = np.flatnonzero(stream == END) + 1
+    if not stops.size:
+        return SentenceScores(np.empty(0), stops, stops)
+    starts = np.concatenate([[0], stops[:-1]])
+    scores = model.score_stream(stream)
+    return SentenceScores(
+        np.add.reduceat(scores, starts, dtype=np.float64),
+        stops - starts,
+        np.add.reduceat(stream == UNKNOWN, starts, dtype=np.int64),
+    )

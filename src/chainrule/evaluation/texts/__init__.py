@@ -1,0 +1,1 @@
+"""Texts measured against references: BLEU, ROUGE, error rates, corrections."""
