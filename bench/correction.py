@@ -62,10 +62,10 @@ from ocr_pages import Scan, measure_ocr, paragraphs_of, write_pages
 
 import chainrule
 from chainrule.api.texts.correct import _log_priors
-from chainrule.applications.channel.inflections import read_inflections
-from chainrule.applications.channel.learning import learn_channel
-from chainrule.applications.correction.errors import RateOfWords
+from chainrule.applications.correction.error_models import RateOfWords
 from chainrule.applications.correction.word_index import WordIndex
+from chainrule.applications.noisy_channel.inflections import read_inflections
+from chainrule.applications.noisy_channel.learning import learn_channel
 from chainrule.evaluation.texts.corrections import measure_corrections
 
 _PAIRS = 60_000

@@ -11,9 +11,9 @@ from misspellings import birkbeck_pairs, norvigs_choice, read
 
 import chainrule
 from chainrule.api.texts.correct import _log_priors
-from chainrule.applications.channel.learning import learn_channel
-from chainrule.applications.correction.errors import RateOfWords
+from chainrule.applications.correction.error_models import RateOfWords
 from chainrule.applications.correction.word_index import WordIndex
+from chainrule.applications.noisy_channel.learning import learn_channel
 from chainrule.evaluation.classification import calibration_error
 from chainrule.evaluation.resampling import interval_of_sums
 from chainrule.evaluation.texts.corrections import Figure, JudgedChanges, judge_changes, measure_corrections

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import chainrule
-from chainrule.applications.retrieval.query_likelihood import DocumentIndex, RankConfig
+from chainrule.applications.retrieval import DocumentIndex, RankConfig
 from chainrule.base.progress import silent
 from chainrule.datasets.random import Chance
 from chainrule.drawing.plots import Axis

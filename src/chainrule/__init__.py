@@ -86,8 +86,8 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.api.opening.verify import verify as verify
     from chainrule.api.vectors.word_vectors import WordVectors as WordVectors
     from chainrule.applications.correction.corrector import CorrectionConfig as CorrectionConfig
-    from chainrule.applications.correction.settings import CorrectionSettings as CorrectionSettings
-    from chainrule.applications.embedding_config import EmbeddingConfig as EmbeddingConfig
+    from chainrule.applications.correction.config import CorrectionSettings as CorrectionSettings
+    from chainrule.applications.config import EmbeddingConfig as EmbeddingConfig
     from chainrule.applications.labelled_pairs import (
         LabelledPair as LabelledPair,
         Pair as Pair,
@@ -207,13 +207,13 @@ _HOMES = {
     "CooccurrenceConfig": "vectors.config",
     "Corpus": "text.corpus.corpus",
     "CorrectionConfig": "applications.correction.corrector",
-    "CorrectionSettings": "applications.correction.settings",
+    "CorrectionSettings": "applications.correction.config",
     "DetectedText": "api.measuring.detect",
     "Detection": "pictures.boxes",
     "DetectionMeasurement": "api.measuring.detect",
     "Drawing": "api.showing.draw",
     "Edge": "structures.graph",
-    "EmbeddingConfig": "applications.embedding_config",
+    "EmbeddingConfig": "applications.config",
     "EmbeddingModel": "api.models.embedding_model",
     "EstimationError": "errors",
     "FeedforwardConfig": "neural.config",

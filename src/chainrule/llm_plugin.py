@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from chainrule.api.models.causal_model import CausalModel
-    from chainrule.applications.chat.chat_model import Answering
+    from chainrule.applications.chat import Answering
 
 _PREFIX = "chainrule:"
 _USED = "chainrule-models.txt"  # in llm's folder: absolute paths

@@ -15,7 +15,7 @@ from random_networks import random_network
 import chainrule
 from chainrule.api.models.build_model import build_model
 from chainrule.api.training.finetune import finetune
-from chainrule.applications.labelling import labelled_units
+from chainrule.applications.classification import labelled_units
 from chainrule.errors import EstimationError, ModelFormatError, SettingError, TextError
 from chainrule.families.table import FAMILIES
 from chainrule.neural.bidirectional_model import TwoSidedModel

@@ -9,7 +9,7 @@ import pytest
 
 import chainrule
 from chainrule.api.measuring.harness_answers import Answers, Request
-from chainrule.applications.continuation_scores import Pair
+from chainrule.applications.continuations import Pair
 from chainrule.cli.main import run
 from chainrule.errors import SettingError
 

@@ -13,10 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chainrule.api.training.train import train
-from chainrule.applications.channel.channel import Channel, Rule
-from chainrule.applications.channel.confusions import CONFUSIONS, channel_named, neighbours
-from chainrule.applications.channel.lexicon import Lexicon, prior_of
-from chainrule.applications.channel.proposals import ProposalConfig, Proposer
+from chainrule.applications.noisy_channel.character_channel import CONFUSIONS, Channel, Rule, channel_named, neighbours
+from chainrule.applications.noisy_channel.lexicon import Lexicon, prior_of
+from chainrule.applications.noisy_channel.proposals import ProposalConfig, Proposer
 from chainrule.errors import SettingError
 from chainrule.ngram.config import NGramConfig
 from chainrule.text.corpus.corpus import Lines

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import chainrule
-from chainrule.applications.continuation_scores import Pair, continuation_log_probs, document_log_probs
+from chainrule.applications.continuations import Pair, continuation_log_probs, document_log_probs
 from chainrule.families.table import FAMILIES
 
 if TYPE_CHECKING:

@@ -12,15 +12,13 @@ import pytest
 
 import chainrule
 from chainrule.api.training.train_channel import marks_around, read_error_pairs, wrong_words
-from chainrule.applications.channel.channel import Channel, Rule
-from chainrule.applications.channel.channel_file import read_channel
-from chainrule.applications.channel.confusions import channel_named
-from chainrule.applications.channel.learning import BEGIN_MARK, END_MARK, learn_channel, marked
 from chainrule.applications.correction.corrector import CorrectionConfig, Corrector
-from chainrule.applications.correction.deletion_index import DeletionIndex
-from chainrule.applications.correction.errors import RateOfWords
+from chainrule.applications.correction.error_models import RateOfWords
 from chainrule.applications.correction.lattice import Arc, Variant, best_paths
-from chainrule.applications.correction.word_index import WordIndex, skeleton
+from chainrule.applications.correction.word_index import DeletionIndex, WordIndex, skeleton
+from chainrule.applications.noisy_channel.character_channel import Channel, Rule, channel_named
+from chainrule.applications.noisy_channel.files import read_channel
+from chainrule.applications.noisy_channel.learning import BEGIN_MARK, END_MARK, learn_channel, marked
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.evaluation.texts.corrections import measure_corrections
 from chainrule.text.tokenization.tokenizer import documents_of
@@ -70,7 +68,7 @@ def test_the_index_finds_what_a_scan_of_the_words_finds(distance: int) -> None:
 
 
 def test_the_index_makes_room_for_many_matches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("chainrule.applications.correction.deletion_index._ROOM", 3)
+    monkeypatch.setattr("chainrule.applications.correction.word_index._ROOM", 3)
     words = [a + b for a in "abcdef" for b in "abcdef"]
     matches = DeletionIndex(words, 2).within(["aa", "bb", "zzzzz"], [2, 2, 2])
     assert matches.ends.tolist() == [36, 72, 72]

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import chainrule
-from chainrule.applications.correction.changes import Change, Corrected
-from chainrule.applications.correction.settings import CorrectionSettings, read_settings, write_settings
+from chainrule.applications.correction.config import CorrectionSettings, read_settings, write_settings
+from chainrule.applications.correction.spans import Change, Corrected
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.evaluation.texts.corrections import JudgedChanges, calibrated, fit_calibration, judge_changes
 

@@ -12,8 +12,7 @@ from sklearn.metrics import roc_auc_score, roc_curve
 
 import chainrule
 from chainrule.api.texts.detect import ShownText, ShownToken, quiz_page, ranks_page
-from chainrule.applications.detection.detectgpt import curvatures, perturbed
-from chainrule.applications.detection.token_ranks import rank_texts
+from chainrule.applications.detection import curvatures, perturbed, rank_texts
 from chainrule.errors import SettingError, TextError
 from chainrule.evaluation.classification import roc
 from chainrule.protocol import BEGIN

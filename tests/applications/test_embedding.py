@@ -11,13 +11,13 @@ from random_networks import MODERN, random_model
 
 import chainrule
 from chainrule.api.models.causal_model import CausalNetwork
+from chainrule.applications.config import EmbeddingConfig
 from chainrule.applications.embedding import cosines, nearest, vector_of_marked, write_rows
-from chainrule.applications.embedding_config import EmbeddingConfig
 from chainrule.errors import SettingError
 from chainrule.text.tokenization.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from chainrule.applications.embedding_config import Pooling
+    from chainrule.applications.config import Pooling
 
 TEXTS = ["the cats, naïve", "", "  ", "a bank of the river", "bank"]
 POOLED = {"mean": lambda x: x.mean(0), "max": lambda x: x.max(0), "first": lambda x: x[0], "last": lambda x: x[-1]}

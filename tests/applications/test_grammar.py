@@ -10,16 +10,20 @@ import numpy as np
 import pytest
 
 import chainrule
-from chainrule.applications.channel.english import english_grammar
-from chainrule.applications.channel.grammar import GrammarChannel, WordRule, is_spaced, words_and_marks
-from chainrule.applications.channel.grammar_file import read_grammar
-from chainrule.applications.channel.grammar_learning import aligned, learn_grammar
-from chainrule.applications.channel.inflections import Inflections, english_inflections, read_inflections
-from chainrule.applications.correction.chunks import chunks_of
-from chainrule.applications.correction.grammar import Grammar
-from chainrule.applications.correction.learned import with_rewritings
-from chainrule.applications.correction.spelling import Proposal
+from chainrule.applications.correction.candidates import Grammar, Proposal
+from chainrule.applications.correction.corrector import with_rewritings
+from chainrule.applications.correction.spans import chunks_of
 from chainrule.applications.correction.word_index import WordIndex
+from chainrule.applications.noisy_channel.files import read_grammar
+from chainrule.applications.noisy_channel.inflections import Inflections, english_inflections, read_inflections
+from chainrule.applications.noisy_channel.learning import aligned, learn_grammar
+from chainrule.applications.noisy_channel.word_channel import (
+    GrammarChannel,
+    WordRule,
+    english_grammar,
+    is_spaced,
+    words_and_marks,
+)
 from chainrule.errors import ModelFormatError, SettingError, TextError
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from random_networks import DOCUMENT_NETWORKS, VOCABULARY_SIZE, random_model
 
-from chainrule.applications.last_prompt import LastPrompt
+from chainrule.applications.shared_prefixes import LastPrompt
 
 
 @pytest.mark.parametrize("name", ["Transformer, modern, of documents", "Transformer, learned positions, of documents"])

@@ -11,15 +11,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from chainrule.applications.nbest.kaldi import ScoreFiles
-from chainrule.applications.nbest.reading import format_of, read_lists
-from chainrule.applications.nbest.references import ReferenceFile, with_own_references, with_references
+from chainrule.applications.rescoring.nbest_files import (
+    ReferenceFile,
+    format_of,
+    read_lists,
+    with_own_references,
+    with_references,
+)
+from chainrule.applications.rescoring.nbest_formats import ScoreFiles
 from chainrule.errors import SettingError, TextError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from chainrule.applications.nbest.lists import NBestList
+    from chainrule.applications.rescoring.nbest import NBestList
 
 FILES = ScoreFiles({}, {})
 

@@ -10,12 +10,9 @@ import pytest
 
 import chainrule
 from chainrule.api.measuring.prompt import prompt
-from chainrule.applications.prompting.calibration import calibrated
 from chainrule.applications.prompting.choices import ChoiceScores, log_shares, normalised, parse_choices
-from chainrule.applications.prompting.experiment import PromptConfig, run_prompts
-from chainrule.applications.prompting.free_answers import agrees
-from chainrule.applications.prompting.shots import Shots, few_shot_prompt
-from chainrule.applications.prompting.template import Template
+from chainrule.applications.prompting.experiment import PromptConfig, agrees, calibrated, run_prompts
+from chainrule.applications.prompting.prompts import Shots, Template, few_shot_prompt
 from chainrule.base.progress import silent
 from chainrule.errors import SettingError, TextError
 from chainrule.text.tables import Record, read_table

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from random_networks import DOCUMENT_NETWORKS, random_model
 
 from chainrule.api.training.train import train
-from chainrule.applications.nbest.lists import NBestList
 from chainrule.applications.rescoring.features import (
     IMPOSSIBLE,
     Features,
@@ -22,11 +21,18 @@ from chainrule.applications.rescoring.features import (
     first_of_best,
     names_of,
 )
-from chainrule.applications.rescoring.likelihood_tuning import VARIANCE, log_posteriors, most_likely
+from chainrule.applications.rescoring.nbest import NBestList
 from chainrule.applications.rescoring.rescoring import Chooser, Judge, TuningData, scored
-from chainrule.applications.rescoring.shared_prefixes import shared_log_probs
-from chainrule.applications.rescoring.tuning import TuningConfig, _Search, least_errors
-from chainrule.applications.rescoring.weights import Weights
+from chainrule.applications.rescoring.tuning import (
+    VARIANCE,
+    TuningConfig,
+    Weights,
+    _Search,
+    least_errors,
+    log_posteriors,
+    most_likely,
+)
+from chainrule.applications.shared_prefixes import shared_log_probs
 from chainrule.errors import SettingError
 from chainrule.evaluation.texts.error_rates import CharacterErrors, WordErrors
 from chainrule.evaluation.token_scores import score_sentences
@@ -110,7 +116,7 @@ def test_an_unknown_word_costs_its_spelling() -> None:
 
 @pytest.mark.parametrize("network", [None, *DOCUMENT_NETWORKS])
 def test_what_texts_begin_with_alike_can_be_read_once(network: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("chainrule.applications.rescoring.shared_prefixes._NUMBERS_AT_ONCE", 100)
+    monkeypatch.setattr("chainrule.applications.shared_prefixes._NUMBERS_AT_ONCE", 100)
     model: Any = UniformModel(29) if network is None else random_model(DOCUMENT_NETWORKS[network])
     rng = np.random.default_rng(1)
     sequences = [rng.integers(3, 6, length).astype(np.int32) for length in (0, 3, 1, 4, 4, 2, 0, 3, 9)]

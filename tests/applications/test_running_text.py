@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import chainrule
-from chainrule.applications.correction.changes import Change, apply_changes
-from chainrule.applications.correction.running_text import in_lines, running_texts
+from chainrule.applications.correction.spans import Change, apply_changes, in_lines, running_texts
 
 if TYPE_CHECKING:
     from chainrule.applications.correction.corrector import Corrector

@@ -12,8 +12,8 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 import chainrule as library
-from chainrule.applications.chat.chat_model import Answer
-from chainrule.applications.chat.messages import Message
+from chainrule.applications.chat import Answer
+from chainrule.applications.messages import Message
 from chainrule.cli.terminal.chat_session import ChatSession
 from chainrule.cli.terminal.chat_terminal import show_answer, talk
 from chainrule.decoding.text_generator import Piece

@@ -10,7 +10,7 @@ import pytest
 from random_networks import MODERN, random_model
 
 from chainrule.api.models.causal_model import CausalNetwork
-from chainrule.applications.embedding_config import EmbeddingConfig
+from chainrule.applications.config import EmbeddingConfig
 from chainrule.text.tokenization.tokenizer import Tokenizer
 from chainrule.text.vector_files import read_vectors
 

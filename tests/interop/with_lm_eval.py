@@ -15,7 +15,7 @@ from lm_eval.api.model import TemplateLM
 from lm_eval.tasks import TaskManager
 
 import chainrule
-from chainrule.applications.continuation_scores import Pair
+from chainrule.applications.continuations import Pair
 from chainrule.cli.main import run
 from chainrule.errors import SettingError
 

@@ -19,7 +19,7 @@ from chainrule.decoding.limits import Constraints
 from chainrule.errors import ModelFormatError
 from chainrule.neural.layers.positions import Sinusoidal, two_sided_buckets
 from chainrule.open_models.architectures import ARCHITECTURES
-from chainrule.open_models.settings import write_settings
+from chainrule.open_models.mapping import write_settings
 from chainrule.open_models.vocabulary import Numbering
 
 if TYPE_CHECKING:

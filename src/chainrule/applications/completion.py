@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from chainrule.applications.last_prompt import LastPrompt
+from chainrule.applications.shared_prefixes import LastPrompt
 from chainrule.base.distributions import top_of
 from chainrule.decoding.limits import GrowingText
 from chainrule.errors import SettingError
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float32, Int32
     from numpy import ndarray
 
-    from chainrule.applications.correction.changes import Change
+    from chainrule.applications.correction.spans import Change
     from chainrule.protocol import LanguageModel
     from chainrule.text.tokenization.tokenizer import Tokenizer
 

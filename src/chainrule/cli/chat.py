@@ -20,7 +20,7 @@ from chainrule.errors import TextError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from chainrule.applications.chat.chat_model import Answering
+    from chainrule.applications.chat import Answering
     from chainrule.cli.terminal.chat_session import ChatSession
 
 

@@ -19,7 +19,7 @@ from chainrule.cli.train.finetune import assess, describe, note_unseen
 
 if TYPE_CHECKING:
     from chainrule.api.models.classifier_model import ClassifierModel
-    from chainrule.applications.labelling import Predicted
+    from chainrule.applications.classification import Predicted
     from chainrule.base.progress import Progress
     from chainrule.text.tokenization.vocabulary import Markers
 
@@ -59,9 +59,8 @@ def classify(
     """
     from chainrule.api.models.classifier_model import ClassifierModel
     from chainrule.api.models.draw_labels import check_page
-    from chainrule.applications.boxes import BOX_UNIT
-    from chainrule.applications.labelled_inputs import config_of, inputs_of, predicts_ratings
-    from chainrule.applications.labelling import predicted_of
+    from chainrule.applications.classification import predicted_of
+    from chainrule.applications.classifier_inputs import BOX_UNIT, config_of, inputs_of, predicts_ratings
 
     if data is not None and (text != "-" or reading != DEFAULT_READING):
         raise CycloptsError(msg="--data names the texts; leave out TEXT and the options that say how to read it.")
@@ -119,7 +118,7 @@ def classify(
 def show_accuracy(model: Path, data: str, markers: Markers | None, *, strict: bool, json: bool) -> None:
     """Prints how well a classifier labels the labelled inputs of a file."""
     from chainrule.api.models.classifier_model import ClassifierModel
-    from chainrule.applications.labelled_inputs import config_of, inputs_of
+    from chainrule.applications.classifier_inputs import config_of, inputs_of
 
     with progress_bar() as progress:
         labeller = open_model(model, None, markers, progress, kind=ClassifierModel)

@@ -197,7 +197,7 @@ def _compare_labels(
     json: bool,
 ) -> None:
     """Prints a table of networks that label. Raises TextError, SettingError."""
-    from chainrule.applications.labelled_inputs import INPUTS
+    from chainrule.applications.classifier_inputs import INPUTS
     from chainrule.comparison.labels import compare_labels
     from chainrule.neural.config.classifiers import LABELLING
     from chainrule.text.corpus.records import raise_error

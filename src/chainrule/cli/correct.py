@@ -128,8 +128,8 @@ def correct(
     """
     from chainrule.api.texts.correct import correct as corrected_lines
     from chainrule.api.texts.correct import corrector as ready_corrector
+    from chainrule.applications.correction.config import read_settings
     from chainrule.applications.correction.corrector import CorrectionConfig
-    from chainrule.applications.correction.settings import read_settings
     from chainrule.base.files import check_new_file
     from chainrule.text.corpus.plain_text import lines_of
     from chainrule.text.corpus.writing import check_format

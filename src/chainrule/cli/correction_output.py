@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
-    from chainrule.applications.correction.changes import Change, Corrected
+    from chainrule.applications.correction.spans import Change, Corrected
     from chainrule.text.corpus.corpus import Corpus
 
 _SURROGATE = re.compile("[\ud800-\udfff]")

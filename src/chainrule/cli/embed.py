@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.applications.embedding_config import EmbeddingConfig, Pooling, Unit, VectorPrecision
+from chainrule.applications.config import EmbeddingConfig, Pooling, Unit, VectorPrecision
 from chainrule.cli.embed_inputs import DIGITS, embed_inputs
 from chainrule.cli.shared.arguments import ModelMarkerRule, NetworkPath, Overwrite, TextFile, WholeNumber
 from chainrule.cli.shared.models import labels_inputs, open_model

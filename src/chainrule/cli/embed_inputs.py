@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from chainrule.applications.labelling import UnitVectors
+    from chainrule.applications.classification import UnitVectors
     from chainrule.text.tokenization.vocabulary import Markers
 
 DIGITS = 6  # decimals of numbers in JSON
@@ -26,7 +26,7 @@ def embed_inputs(
 ) -> None:
     """Prints or writes the vectors of the inputs in a file, or of their units."""
     from chainrule.api.models.classifier_model import ClassifierModel
-    from chainrule.applications.labelled_inputs import config_of, inputs_of
+    from chainrule.applications.classifier_inputs import config_of, inputs_of
 
     with progress_bar() as progress:
         embedder = open_model(model, None, markers, progress, kind=ClassifierModel)

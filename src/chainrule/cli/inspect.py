@@ -105,7 +105,7 @@ def _inspect_pictures(
     from chainrule.api.models.classifier_model import ClassifierModel
     from chainrule.api.models.model import as_kind
     from chainrule.api.showing.inspect import inspect as look_inside
-    from chainrule.applications.labelled_inputs import INPUTS, config_of
+    from chainrule.applications.classifier_inputs import INPUTS, config_of
 
     classifier = as_kind(network, ClassifierModel).classifier
     read = INPUTS["picture"].inputs

@@ -71,7 +71,7 @@ def noise(
     list's "reference", the corrupted one its "observed".
     """
     from chainrule.api.texts.noise import noise as add_noise
-    from chainrule.applications.channel.confusions import CONFUSIONS, channel_named
+    from chainrule.applications.noisy_channel.character_channel import CONFUSIONS, channel_named
     from chainrule.base.files import compressing, replace_file
     from chainrule.text.corpus.writing import check_format
 

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.applications.prompting.calibration import Calibration
 from chainrule.applications.prompting.choices import Normalisation
-from chainrule.applications.prompting.free_answers import Match
+from chainrule.applications.prompting.experiment import Calibration, Match
 from chainrule.cli.shared.arguments import FILE, Json, ModelMarkerRule, ModelPath, Overwrite, WholeNumber
 from chainrule.cli.shared.models import open_model
 from chainrule.cli.shared.screen import count_of, note, on_one_line, print_json, progress_bar

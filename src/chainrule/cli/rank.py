@@ -43,7 +43,7 @@ def rank(
     the document's id. MODEL tokenizes, unless --by model.
     """
     from chainrule.api.texts.rank import rank as rank_documents
-    from chainrule.applications.retrieval.query_likelihood import LAMBDA, MU, RankConfig
+    from chainrule.applications.retrieval import LAMBDA, MU, RankConfig
 
     if (mu is not None and by != "dirichlet") or (share is not None and by != "jelinek-mercer"):
         raise CycloptsError(msg="--mu is for --by dirichlet, and --lambda for --by jelinek-mercer.")

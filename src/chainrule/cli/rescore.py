@@ -24,9 +24,9 @@ from chainrule.errors import OutputError, SettingError, prefix_errors
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from chainrule.applications.nbest.kaldi import ScoreFiles
     from chainrule.applications.rescoring.features import HypothesisScorer
-    from chainrule.applications.rescoring.weights import Weights
+    from chainrule.applications.rescoring.nbest_formats import ScoreFiles
+    from chainrule.applications.rescoring.tuning import Weights
     from chainrule.base.progress import Progress
     from chainrule.text.tokenization.vocabulary import Markers
 
@@ -52,7 +52,7 @@ class ListOptions:
     @property
     def files(self) -> ScoreFiles:
         """Raises CycloptsError, SettingError."""
-        from chainrule.applications.nbest.kaldi import ScoreFiles
+        from chainrule.applications.rescoring.nbest_formats import ScoreFiles
 
         return ScoreFiles(_named_values("--scores", self.scores), _named_values("--costs", self.costs))
 
@@ -160,7 +160,7 @@ def rescore(
     "source" of JSON lists.
     """
     from chainrule.api.texts.rescore import ListSource, Rescoring, Tuning
-    from chainrule.applications.nbest.reading import format_of
+    from chainrule.applications.rescoring.nbest_files import format_of
     from chainrule.applications.rescoring.tuning import TuningConfig
     from chainrule.cli.rescoring_output import open_outputs
     from chainrule.evaluation.texts.bleu import has_bleu
@@ -192,7 +192,7 @@ def rescore(
 
 def _all_weights(weighing: WeightOptions) -> Weights:
     """The weights of the command line, then those of a file. Raises CycloptsError, SettingError, TextError."""
-    from chainrule.applications.rescoring.weights import Weights, load_weights
+    from chainrule.applications.rescoring.tuning import Weights, load_weights
 
     typed = _typed_weights(weighing)
     if weighing.weights is None:
@@ -203,7 +203,7 @@ def _all_weights(weighing: WeightOptions) -> Weights:
 
 def _typed_weights(weighing: WeightOptions) -> Weights:
     """The weights of the command line alone. Raises CycloptsError, SettingError."""
-    from chainrule.applications.rescoring.weights import Weights
+    from chainrule.applications.rescoring.tuning import Weights
 
     return Weights({name: _number(name, value) for name, value in _named_values("--weight", weighing.weight).items()})
 

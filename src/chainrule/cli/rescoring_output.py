@@ -6,8 +6,7 @@ import sys
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, BinaryIO
 
-from chainrule.applications.nbest.reading import KEYED
-from chainrule.applications.nbest.writing import list_writer, write_best
+from chainrule.applications.rescoring.nbest_files import KEYED, list_writer, write_best
 from chainrule.applications.rescoring.rescoring import Chooser
 from chainrule.base.files import compressing, replace_file
 from chainrule.text.corpus.reading import FORMATS, text_suffix
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from chainrule.applications.nbest.reading import ListFormat
+    from chainrule.applications.rescoring.nbest_files import ListFormat
     from chainrule.applications.rescoring.rescoring import Scored
 
 

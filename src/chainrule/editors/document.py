@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from chainrule.applications.completion import Completion
-    from chainrule.applications.correction.changes import Change
+    from chainrule.applications.correction.spans import Change
 
 Encoding = Literal["utf-8", "utf-16", "utf-32"]
 

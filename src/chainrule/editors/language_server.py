@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from chainrule.api.models.causal_model import CausalModel
     from chainrule.applications.completion import Completion
-    from chainrule.applications.correction.changes import Change
     from chainrule.applications.correction.corrector import Corrector
+    from chainrule.applications.correction.spans import Change
 
 _MOST_PARAGRAPHS = 1 << 12
 _LONE_RETURN = re.compile(r"\r(?!\n)")

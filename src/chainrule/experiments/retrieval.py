@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chainrule.api.tokenizers import tokenized
-from chainrule.applications.retrieval.query_likelihood import DocumentIndex, RankConfig
+from chainrule.applications.retrieval import DocumentIndex, RankConfig
 from chainrule.base.progress import Progress, silent
 from chainrule.drawing.plots import Axis, Line
 from chainrule.errors import TextError

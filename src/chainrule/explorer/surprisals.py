@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from chainrule.api.measuring.surprisal import documents
 from chainrule.api.models.causal_model import CausalModel
 from chainrule.api.models.model import Model, as_kind
-from chainrule.applications.detection.token_ranks import rank_texts
+from chainrule.applications.detection import rank_texts
 from chainrule.evaluation.surprisal import word_end_corrections
 from chainrule.explorer.given import LONGEST
 from chainrule.text.corpus.block import NEVER_IN_UTF8, Block, byte_array

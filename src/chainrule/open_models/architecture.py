@@ -1,20 +1,33 @@
-"""An architecture of others in terms of our networks: tables of its settings and tensors, read in both directions.
+"""Tables in both directions: settings, tensors, rules, changes.
+
+An architecture of others in terms of our networks: tables of its settings and tensors, read in both directions.
 
 A row of a table is all that is known of one field of config.json, or of one tensor. `Architecture` holds the tables;
 each has a file of its own in `architectures`.
+
+Rules that several architectures share: several fields of config.json that together are one of our settings.
+
+Conversions between tensors of others and arrays of ours, each in both directions.
+
+Legend: H heads, K heads of keys and values, d numbers in a head, D width.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from chainrule.base.bfloat16 import negated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from numpy import ndarray
 
-    from chainrule.neural.config import NetworkConfig
+    from chainrule.neural.config import NetworkConfig, TransformerConfig
     from chainrule.neural.config.seq2seq import ConditionalConfig
 
     Json = dict[str, Any]
@@ -107,3 +120,134 @@ class Architecture:
     def sees_both_sides(self) -> bool:
         """Whether it reads a text with a token of its own on either side."""
         return self.family not in ("transformer", "conditional")
+
+
+# What activations are called; gelu_new and its like are the form with tanh.
+ACTIVATIONS = {
+    "gelu_new": "gelu",
+    "gelu_pytorch_tanh": "gelu",
+    "gelu_fast": "gelu",
+    "gelu": "gelu_exact",
+    "relu": "relu",
+    "silu": "silu",
+    "swish": "silu",
+    "relu2": "relu_squared",
+}
+GATED = {"silu": "swiglu", "swish": "swiglu", "gelu_pytorch_tanh": "geglu", "gelu_new": "geglu"}
+
+
+def _read_rope(config: Json) -> Json:
+    """rope_theta and rope_scaling of transformers 4, rope_parameters of 5; they may not contradict each other."""
+    scaling, parameters = config.get("rope_scaling"), config.get("rope_parameters")
+    given = {**(scaling or {}), **(parameters or {})}
+    if scaling and parameters:
+        for name in scaling.keys() & parameters.keys():
+            if scaling[name] != parameters[name]:
+                raise ValueError(f"{name} is {scaling[name]!r} in one and {parameters[name]!r} in the other")
+    theta, new_theta = config.get("rope_theta"), given.get("rope_theta")
+    if None not in (theta, new_theta) and theta != new_theta:
+        raise ValueError(f"rope_theta is {theta!r}, and {new_theta!r} in rope_parameters")
+    base = next((value for value in (new_theta, theta) if value is not None), 10_000.0)
+    settings: Json = {"positions": "rotary", "rotary_base": float(base)}
+    kind = given.get("rope_type", given.get("type", "default"))
+    if kind == "default":
+        return settings
+    settings |= {"rotary_scaling": kind, "rotary_factor": float(given["factor"])}
+    if kind == "llama3":
+        return settings | {
+            "rotary_low_factor": float(given["low_freq_factor"]),
+            "rotary_high_factor": float(given["high_freq_factor"]),
+            "rotary_trained_context": given["original_max_position_embeddings"],
+        }
+    if kind != "linear":
+        raise ValueError(f"rotary scaling {kind!r} is not supported; known are default, linear and llama3")
+    return settings
+
+
+def _write_rope(config: TransformerConfig) -> Json:
+    """Both spellings: transformers 4 would take theta 10,000 where there is only the new one, and say nothing."""
+    if config.rotary_scaling == "none":
+        return {
+            "rope_theta": config.rotary_base,
+            "rope_scaling": None,
+            "rope_parameters": {"rope_type": "default", "rope_theta": config.rotary_base},
+        }
+    scaling: Json = {"rope_type": config.rotary_scaling, "factor": config.rotary_factor}
+    if config.rotary_scaling == "llama3":
+        scaling |= {
+            "low_freq_factor": config.rotary_low_factor,
+            "high_freq_factor": config.rotary_high_factor,
+            "original_max_position_embeddings": config.rotary_trained_context,
+        }
+    return {
+        "rope_theta": config.rotary_base,
+        "rope_scaling": scaling,
+        "rope_parameters": {**scaling, "rope_theta": config.rotary_base},
+    }
+
+
+ROPE = Rule(("rope_theta", "rope_scaling", "rope_parameters"), _read_rope, _write_rope)
+
+
+def _read_window(config: Json) -> Json:
+    window, context = config.get("sliding_window"), config.get("max_position_embeddings")
+    return {"window": None if window is None or (context is not None and window >= context) else window}
+
+
+# A window that is as long as the context is none.
+SLIDING_WINDOW = Rule(("sliding_window",), _read_window, lambda config: {"sliding_window": config.window})
+
+
+def _split_heads(array: ndarray, config: TransformerConfig) -> list[ndarray]:
+    """(H + 2K) d rows -> those of queries, keys, values."""
+    width = config.width_of_heads
+    borders = np.cumsum([0, config.heads * width, config.key_heads * width, config.key_heads * width])
+    return [array[begin:end] for begin, end in pairwise(borders.tolist())]
+
+
+# Linear layers of GPT-2, which TensorFlow's had as (inputs, outputs).
+TRANSPOSED = Change(lambda tensors, config: tensors[0].T, lambda array, config: [array.T])
+# Queries, keys and values one on the other.
+QUERY_KEY_VALUE = Change(lambda tensors, config: np.concatenate(tensors), _split_heads)
+# The gate of a feed-forward layer, and what it is multiplied by; or the keys and values of a source.
+TWO_PARTS = Change(lambda tensors, config: np.concatenate(tensors), lambda array, config: np.split(array, 2))
+
+
+# A vector, which is there as a matrix of one row.
+ONE_ROW = Change(lambda tensors, config: tensors[0].reshape(-1), lambda array, config: [array[None]])
+
+
+def _rotated_backwards(tensors: list[ndarray], config: TransformerConfig) -> ndarray:
+    query, key, value = tensors
+    return np.concatenate([*(_with_second_halves_negated(part, config) for part in (query, key)), value])
+
+
+def _rotated_forwards(array: ndarray, config: TransformerConfig) -> list[ndarray]:
+    query, key, value = _split_heads(array, config)
+    return [*(_with_second_halves_negated(part, config) for part in (query, key)), value]
+
+
+def _with_second_halves_negated(rows: ndarray, config: TransformerConfig) -> ndarray:
+    """Of each head: a rotation by -t of (a, b) is the rotation by t of (a, -b), with b negated again."""
+    half = config.width_of_heads // 2
+    first, second = np.split(rows.reshape(-1, 2, half, *rows.shape[1:]), 2, axis=1)
+    return np.concatenate([first, negated(second)], axis=1).reshape(rows.shape)
+
+
+# As QUERY_KEY_VALUE, where positions rotate the other way.
+ROTATED_BACKWARDS = Change(_rotated_backwards, _rotated_forwards)
+
+
+def _regrouped(tensors: list[ndarray], config: TransformerConfig) -> ndarray:
+    [array] = tensors
+    shape = array.shape[1:]
+    return array.reshape(config.heads, 3, -1, *shape).swapaxes(0, 1).reshape(-1, *shape)
+
+
+def _grouped_by_head(array: ndarray, config: TransformerConfig) -> list[ndarray]:
+    shape = array.shape[1:]
+    return [array.reshape(3, config.heads, -1, *shape).swapaxes(0, 1).reshape(-1, *shape)]
+
+
+# One matrix of queries, keys and values, head by head: (H, 3, d) rows -> (3, H, d).
+HEAD_BY_HEAD = Change(_regrouped, _grouped_by_head)

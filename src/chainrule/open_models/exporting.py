@@ -15,8 +15,8 @@ from chainrule.base.bfloat16 import BFLOAT16, widened
 from chainrule.errors import SettingError
 from chainrule.open_models.architectures import ARCHITECTURES
 from chainrule.open_models.architectures.bert import BERT_WITH_PAIRS
+from chainrule.open_models.mapping import differences, read_settings, write_settings
 from chainrule.open_models.sentence_encoders import without_output
-from chainrule.open_models.settings import differences, read_settings, write_settings
 from chainrule.open_models.vocabulary import Numbering
 from chainrule.protocol import BEGIN, END, UNKNOWN
 from chainrule.storage import hugging_face

@@ -1,31 +1,58 @@
-"""A checkpoint of others as the parts of a model of ours: settings and arrays, by the tables of its architecture."""
+"""Checkpoints of one text or two as models of ours; chat prompts.
+
+A checkpoint of others as the parts of a model of ours: settings and arrays, by the tables of its architecture.
+
+How the text of each side of a model of pairs is cut, and which of its token ids is which of ours.
+
+A checkpoint of others as the parts of a model of pairs: settings, arrays, and the tokenizers of both sides.
+
+What a checkpoint says of chat: its template, the names of its special tokens, and the ids of conversations.
+"""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import ModelFormatError, SettingError
-from chainrule.neural.config import NetworkConfig
+from chainrule.neural.config import NetworkConfig, settings_of
+from chainrule.neural.config.seq2seq import ConditionalConfig
 from chainrule.open_models.architectures import ARCHITECTURES
 from chainrule.open_models.architectures.bert import BERT, BERT_WITH_PAIRS
+from chainrule.open_models.mapping import Tensors, arrays_of, read_settings, rows_of
 from chainrule.open_models.sentence_encoders import output_tensors, read_pooling, without_output
-from chainrule.open_models.settings import read_settings
-from chainrule.open_models.tensors import Tensors, arrays_of, rows_of
-from chainrule.open_models.vocabulary import numbering_of, vocabulary_of
+from chainrule.open_models.sentencepiece import definition_of_file
+from chainrule.open_models.vocabulary import (
+    Numbering,
+    check_ids,
+    ends_of,
+    numbering_by_markers,
+    numbering_of,
+    vocabulary_of,
+)
 from chainrule.storage.config_json import CONFIG
-from chainrule.storage.hugging_face import MODULES, TOKENIZER
+from chainrule.storage.hugging_face import (
+    MODULES,
+    SOURCE_PIECES,
+    TARGET_PIECES,
+    TARGET_VOCABULARY,
+    TOKENIZER,
+    VOCABULARY,
+)
 from chainrule.text.tokenization.subword import Subword
 from chainrule.text.tokenization.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from jaxtyping import Int32
     from numpy import ndarray
 
     from chainrule.open_models.architecture import Architecture
-    from chainrule.open_models.vocabulary import Numbering
     from chainrule.storage.hugging_face import Checkpoint
 
     Json = dict[str, Any]
@@ -43,7 +70,6 @@ class Imported(NamedTuple):
 
 def import_checkpoint(checkpoint: Checkpoint, progress: Progress = silent) -> Imported:
     """Raises ModelFormatError, SettingError."""
-    from chainrule.neural.config import settings_of
     from chainrule.neural.saving import shapes_of
 
     architecture = architecture_of(checkpoint)
@@ -156,3 +182,215 @@ def _named_architecture(checkpoint: Checkpoint) -> Architecture:
             f"{', '.join(ARCHITECTURES)}"
         )
     return ARCHITECTURES[name]
+
+
+class Sides(NamedTuple):
+    """source, target: the same tokenizer where both sides are cut alike."""
+
+    source: Tokenizer
+    target: Tokenizer
+    source_numbering: Numbering
+    target_numbering: Numbering
+    warnings: list[str]
+
+
+def open_sides(checkpoint: Checkpoint, source_rows: int, target_rows: int) -> Sides:
+    """The tokenizers of a model's sides. source_rows, target_rows: how many tokens have a vector.
+
+    Raises ModelFormatError, SettingError.
+    """
+    if checkpoint.sides:
+        return _of_sentencepiece(checkpoint, source_rows, target_rows)
+    if checkpoint.tokenizer is None:
+        raise ModelFormatError(
+            f"{checkpoint.location}: has no {TOKENIZER}, and no {SOURCE_PIECES} with {TARGET_PIECES} and {VOCABULARY}, "
+            "which say how text is tokenized"
+        )
+    if source_rows != target_rows:
+        raise ModelFormatError(
+            f"{checkpoint.location}: has vectors for {source_rows:,} tokens of sources and {target_rows:,} of targets, "
+            f"but one {TOKENIZER}; expected as many"
+        )
+    splitter = Subword(checkpoint.tokenizer, f"{checkpoint.location}: {TOKENIZER}")
+    _check_rows(checkpoint, TOKENIZER, splitter.numbers, target_rows)
+    numbering, warnings = _target_numbering(checkpoint, splitter.numbers, splitter.unknown, target_rows)
+    tokenizer = Tokenizer(splitter, vocabulary_of(splitter, numbering))
+    return Sides(tokenizer, tokenizer, numbering, numbering, warnings)
+
+
+def _of_sentencepiece(checkpoint: Checkpoint, source_rows: int, target_rows: int) -> Sides:
+    """Of two files of pieces, whose ids are in one more file, or in two. Raises ModelFormatError, SettingError."""
+    source_ids = target_ids = _ids(checkpoint, VOCABULARY, source_rows)
+    is_joint = TARGET_VOCABULARY not in checkpoint.sides
+    if not is_joint:
+        target_ids = _ids(checkpoint, TARGET_VOCABULARY, target_rows)
+    elif source_rows != target_rows:
+        raise ModelFormatError(
+            f"{checkpoint.location}: has vectors for {source_rows:,} tokens of sources and {target_rows:,} of targets, "
+            f"but no {TARGET_VOCABULARY}"
+        )
+    numbering, warnings = _target_numbering(checkpoint, target_ids, target_ids.get("<unk>"), target_rows)
+    source_numbering = numbering
+    if not is_joint:
+        end = source_ids.get("</s>")
+        if end is None:
+            raise ModelFormatError(f"{checkpoint.location}: {VOCABULARY}: has no </s>, which sources end with")
+        source_numbering = numbering_by_markers(source_rows, source_ids.get("<unk>"), None, [end])
+    target = _tokenizer(checkpoint, TARGET_PIECES, target_ids, numbering)
+    is_same = is_joint and checkpoint.sides.get(SOURCE_PIECES) == checkpoint.sides.get(TARGET_PIECES)
+    source = target if is_same else _tokenizer(checkpoint, SOURCE_PIECES, source_ids, source_numbering)
+    return Sides(source, target, source_numbering, numbering, warnings)
+
+
+def _tokenizer(checkpoint: Checkpoint, name: str, ids: Mapping[str, int], numbering: Numbering) -> Tokenizer:
+    """Raises ModelFormatError, SettingError."""
+    if name not in checkpoint.sides:
+        raise ModelFormatError(f"{checkpoint.location}: has no {name}, which says how text is tokenized")
+    languages = [token for token in ids if token.startswith(">>") and token.endswith("<<")]
+    source = f"{checkpoint.location}: {name}"
+    splitter = Subword(definition_of_file(checkpoint.sides[name], source, languages), source)
+    return Tokenizer(splitter, vocabulary_of(splitter, numbering, ids))
+
+
+def _ids(checkpoint: Checkpoint, name: str, rows: int) -> dict[str, int]:
+    """The id of each token. Raises ModelFormatError."""
+    location = f"{checkpoint.location}: {name}"
+    try:
+        ids = json.loads(checkpoint.sides.get(name, b"null"))
+    except (ValueError, RecursionError) as error:
+        raise ModelFormatError(f"{location}: is not JSON: {error}; the file is cut off or damaged") from error
+    if not isinstance(ids, dict) or not all(type(number) is int and number >= 0 for number in ids.values()):
+        raise ModelFormatError(f"{location}: is not there, or not an object of tokens with their ids")
+    if len(set(ids.values())) < len(ids):
+        raise ModelFormatError(f"{location}: two of its {len(ids):,} tokens have the same id")
+    _check_rows(checkpoint, name, ids, rows)
+    return ids
+
+
+def _check_rows(checkpoint: Checkpoint, name: str, ids: Mapping[str, int], rows: int) -> None:
+    """Raises ModelFormatError."""
+    if (known := 1 + max(ids.values(), default=-1)) > rows:
+        raise ModelFormatError(
+            f"{checkpoint.location}: {name}: numbers {known:,} tokens, but the model has vectors for {rows:,}; "
+            "they do not belong together"
+        )
+
+
+def _target_numbering(
+    checkpoint: Checkpoint, ids: Mapping[str, int], unknown: int | None, rows: int
+) -> tuple[Numbering, list[str]]:
+    """Which ids are our markers, and what there is to warn of. A target begins with decoder_start_token_id.
+
+    Raises ModelFormatError.
+    """
+    ends, warnings = ends_of(checkpoint, ids)
+    name = "decoder_start_token_id"
+    said = (checkpoint.generation_config.get(name), checkpoint.config.get(name), checkpoint.config.get("pad_token_id"))
+    begin = next((value for value in said if value is not None), None)
+    if type(begin) is not int:
+        raise ModelFormatError(f"{checkpoint.location}: {name} is {begin!r}; expected the id that targets begin with")
+    check_ids(checkpoint.location, rows, eos_token_id=ends, decoder_start_token_id=[begin])
+    return numbering_by_markers(rows, unknown, begin, ends), warnings
+
+
+class ImportedPair(NamedTuple):
+    """The parts of a model of pairs. settings: of its network. source, target: the same tokenizer, where it is one."""
+
+    settings: Json
+    arrays: dict[str, ndarray]
+    source: Tokenizer
+    target: Tokenizer
+    record: Json
+
+
+def is_pair(model_type: object) -> bool:
+    """Whether a model_type of config.json is that of a model of pairs."""
+    return isinstance(model_type, str) and model_type in ARCHITECTURES and _is_pair(ARCHITECTURES[model_type])
+
+
+def import_pair(checkpoint: Checkpoint, progress: Progress = silent) -> ImportedPair:
+    """Raises ModelFormatError, SettingError."""
+    from chainrule.neural.saving import shapes_of_pair
+
+    architecture = architecture_of(checkpoint)
+    if not _is_pair(architecture):
+        raise ModelFormatError(
+            f"{checkpoint.location}: {CONFIG}: model_type is {architecture.model_type!r}, which is a model of one "
+            "text; expected one of a text given another"
+        )
+    config, ignored = read_settings(architecture, checkpoint.config, f"{checkpoint.location}: {CONFIG}")
+    assert isinstance(config, ConditionalConfig)
+    tensors = Tensors(architecture, checkpoint)
+    tensors.check_layers(config.encoder_layers + config.decoder_layers)
+    rows = _rows(architecture, config, tensors)
+    sides = open_sides(checkpoint, *rows)
+    config = replace(config, **sides.target_numbering.settings())
+    numberings = {"source": sides.source_numbering, "target": sides.target_numbering}
+    sizes = sides.source.vocabulary_size, sides.target.vocabulary_size
+    shapes = shapes_of_pair(config, sizes)
+    arrays: dict[str, ndarray] = {}
+    for done, (name, array) in enumerate(arrays_of(architecture, config, numberings, shapes, tensors)):
+        arrays[name] = array
+        progress("opening", done + 1, len(shapes))
+    tokens = {"tokens": sides.target_numbering._asdict(), "source_tokens": sides.source_numbering._asdict()}
+    record = record_of(checkpoint, arrays, ignored, sides.warnings, tokens)
+    return ImportedPair(settings_of(config), arrays, sides.source, sides.target, record)
+
+
+def _is_pair(architecture: Architecture) -> bool:
+    return architecture.config is ConditionalConfig
+
+
+def _rows(architecture: Architecture, config: ConditionalConfig, tensors: Tensors) -> tuple[int, int]:
+    """How many tokens of sources and of targets have a vector. Raises ModelFormatError."""
+    by_token = {
+        row.ours: row.names(0)[0]
+        for row in architecture.tensors
+        if row.by_token and row.ours.endswith("weight") and (row.when is None or row.when(config))
+    }
+    target = by_token["output.weight"]
+    source = by_token.get("source_embedding.weight", target)
+    rows = []
+    for name, field in ((source, "vocab_size"), (target, "decoder_vocab_size")):
+        said, shape = tensors.config.get(field, tensors.config.get("vocab_size")), tensors.sound(name).shape
+        if len(shape) != 2 or said not in (None, shape[0]):
+            raise ModelFormatError(
+                f"{tensors.location}: the tensor {name!r} is {list(shape)}, but {field} in {CONFIG} is {said!r}"
+            )
+        rows.append(shape[0])
+    return rows[0], rows[1]
+
+
+def template_of(origin: Json) -> str | None:
+    """The chat template of a model that was opened; None: it has none. origin: its record of Hugging Face's files."""
+    template = origin.get("chat_template") or (origin.get("tokenizer_config") or {}).get("chat_template")
+    if isinstance(template, list):  # several by name
+        named = {each.get("name"): each.get("template") for each in template if isinstance(each, dict)}
+        template = named.get("default") or next(iter(named.values()), None)
+    return template if isinstance(template, str) and template else None
+
+
+def variables_of(origin: Json, splitter: Subword) -> dict[str, str]:
+    """The special tokens that a template may write by their names, such as bos_token."""
+    numbering = Numbering(**origin["tokens"])
+    names: dict[int | None, str] = {number: name for name, number in splitter.numbers.items()}
+    begin = numbering.end if numbering.begin is None else numbering.begin
+    variables = {"bos_token": names.get(begin), "eos_token": names.get(numbering.end)}
+    for name, token in (origin.get("tokenizer_config") or {}).items():
+        if name.endswith("_token"):
+            variables[name] = token.get("content") if isinstance(token, dict) else token
+    return {name: token for name, token in variables.items() if isinstance(token, str)}
+
+
+class OpenPromptEncoder:
+    """A `PromptEncoder`, by a model's own tokenizer."""
+
+    def __init__(self, origin: Json, splitter: Subword) -> None:
+        self.special: Sequence[str] = splitter.special_tokens
+        self.added: Sequence[str] = splitter.added_tokens
+        self._splitter, self._ours = splitter, Numbering(**origin["tokens"]).ours()
+
+    def encode(self, text: str) -> Int32[ndarray, " T"]:
+        """As `PromptEncoder.encode`."""
+        numbers = self._splitter.encode_with_special_tokens(text)
+        return self._ours[np.array(numbers, np.int64)].astype(np.int32)

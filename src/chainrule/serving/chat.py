@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from chainrule.applications.chat.chat_model import CHAT_LIMITS
-from chainrule.applications.chat_config import CHAT_SAMPLING
+from chainrule.applications.chat import CHAT_LIMITS
+from chainrule.applications.config import CHAT_SAMPLING
 from chainrule.errors import SettingError
 from chainrule.serving.answering import answer_head, chunks_of, token_usage
 from chainrule.serving.api_error import ApiError

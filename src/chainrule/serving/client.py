@@ -9,9 +9,9 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
-from chainrule.applications.chat.chat_model import CHAT_LIMITS, Answer
-from chainrule.applications.chat.messages import as_messages
+from chainrule.applications.chat import CHAT_LIMITS, Answer
 from chainrule.applications.completion import Completion
+from chainrule.applications.messages import as_messages
 from chainrule.decoding.config import SamplingConfig
 from chainrule.decoding.text_generator import Piece
 from chainrule.errors import ServerError, SettingError
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from http.client import HTTPResponse
 
-    from chainrule.applications.chat.messages import Message
     from chainrule.applications.completion import LastWordCorrector
+    from chainrule.applications.messages import Message
     from chainrule.decoding.limits import Limits
 
     Json = dict[str, Any]

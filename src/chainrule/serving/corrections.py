@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from chainrule.api.models.causal_model import CausalModel
-    from chainrule.applications.correction.changes import Corrected
     from chainrule.applications.correction.corrector import Corrector
+    from chainrule.applications.correction.spans import Corrected
     from chainrule.applications.correction.word_index import WordIndex
     from chainrule.serving.requests import CorrectBody
 

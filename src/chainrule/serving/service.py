@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from chainrule.applications.continuation_scores import Pair, split_pairs
+from chainrule.applications.continuations import Pair, split_pairs
 from chainrule.decoding.config import BeamConfig
 from chainrule.errors import SettingError, TextError
 from chainrule.serving.api_error import ApiError

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from chainrule.applications.chat.chat_model import CHAT_LIMITS, Answer
-from chainrule.applications.chat.messages import Message, as_messages, exchanges, split_system
-from chainrule.applications.chat_config import CHAT_SAMPLING
+from chainrule.applications.chat import CHAT_LIMITS, Answer
+from chainrule.applications.config import CHAT_SAMPLING
+from chainrule.applications.messages import Message, as_messages, exchanges, split_system
 from chainrule.decoding.text_generator import TextDecoder
 from chainrule.errors import SettingError
 from chainrule.text.parallel import source_of_turns

@@ -27,7 +27,7 @@ from chainrule.api.tokenizers import tokenizer_entry, tokenizer_from
 from chainrule.decoding.config import SamplingConfig
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.neural.config import settings_of
-from chainrule.open_models.importing_pairs import import_pair, is_pair
+from chainrule.open_models.importing import import_pair, is_pair
 from chainrule.report.model_card import model_card
 from chainrule.storage.config_json import CONFIG, TokenizerEntry
 from chainrule.storage.hugging_face import is_hugging_face, read_json

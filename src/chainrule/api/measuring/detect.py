@@ -11,8 +11,7 @@ from chainrule.api.models.causal_model import CausalModel
 from chainrule.api.models.masked_model import MaskedModel
 from chainrule.api.models.model import as_kind
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
-from chainrule.applications.detection.detectgpt import PERTURBATIONS, curvatures
-from chainrule.applications.detection.token_ranks import BOUNDS, RankedText, rank_texts
+from chainrule.applications.detection import BOUNDS, PERTURBATIONS, RankedText, curvatures, rank_texts
 from chainrule.base.arguments import as_texts
 from chainrule.drawing.pages import html_table
 from chainrule.drawing.plots import Axis, Line, Plot

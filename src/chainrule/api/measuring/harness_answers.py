@@ -13,7 +13,7 @@ from chainrule.api.conditional.pair_model import TextPairModel
 from chainrule.api.models.causal_model import CausalModel
 from chainrule.api.models.model import Model, as_kind
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
-from chainrule.applications.continuation_scores import (
+from chainrule.applications.continuations import (
     Pair,
     continuation_log_probs,
     document_log_probs,

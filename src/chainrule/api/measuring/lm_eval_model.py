@@ -10,7 +10,7 @@ from lm_eval.api.registry import register_model
 
 from chainrule.api.measuring.harness_answers import Answers, Request
 from chainrule.api.opening.load import load
-from chainrule.applications.continuation_scores import Pair
+from chainrule.applications.continuations import Pair
 from chainrule.errors import SettingError
 
 if TYPE_CHECKING:

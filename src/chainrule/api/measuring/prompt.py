@@ -10,7 +10,7 @@ from chainrule.api.models.scoring_model import ScoringModel
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.applications.prompting.choices import Choice, parse_choices
 from chainrule.applications.prompting.experiment import PromptConfig, PromptResult, run_prompts
-from chainrule.applications.prompting.template import Template
+from chainrule.applications.prompting.prompts import Template
 from chainrule.text.tables import Record, read_table
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from jaxtyping import Int64
     from numpy import ndarray
 
-    from chainrule.applications.chat.chat_model import ChatModel
+    from chainrule.applications.chat import ChatModel
     from chainrule.decoding.beam import SearchTree
     from chainrule.decoding.config import BeamConfig, SamplingConfig
     from chainrule.decoding.limits import Limits

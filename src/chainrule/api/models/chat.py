@@ -5,9 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from chainrule.applications.chat.chat_model import ChatModel
-from chainrule.applications.chat.rendering import ChatFormat
-from chainrule.applications.chat.template import ChatTemplate
+from chainrule.applications.chat import ChatModel
+from chainrule.applications.chat_template import ChatFormat, ChatTemplate
 from chainrule.decoding.text_generator import TextDecoder
 from chainrule.errors import SettingError
 from chainrule.families.table import FAMILIES
@@ -47,7 +46,7 @@ def chat_model(parts: ModelParts, template: str | None = None) -> ChatModel:
     family, location = FAMILIES[parts.family], "the model"
     settings: dict[str, Any] = {"context": family.context(parts.engine), "reads_prompts": family.embeds}
     if origin is not None and family.embeds:
-        from chainrule.open_models.chat_prompts import OpenPromptEncoder, template_of, variables_of
+        from chainrule.open_models.importing import OpenPromptEncoder, template_of, variables_of
 
         splitter: Any = parts.tokenizer.splitter
         source = template or template_of(origin)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float32
     from numpy import ndarray
 
-    from chainrule.applications.labelling import Predicted, UnitVectors
+    from chainrule.applications.classification import Predicted, UnitVectors
     from chainrule.evaluation.classification import Classification
     from chainrule.evaluation.object_detection import BoxMeasurement
     from chainrule.evaluation.ratings import RatingMeasurement
@@ -37,7 +37,7 @@ class ClassifierModel(Model):
 
         good:  [predicted] = classifier.classify(["a text"]); predicted.best
         """
-        from chainrule.applications.labelled_inputs import inputs_of
+        from chainrule.applications.classifier_inputs import inputs_of
 
         return inputs_of(self.classifier).predict(self.classifier, self.tokenizer, self._checked(inputs))
 
@@ -51,12 +51,12 @@ class ClassifierModel(Model):
 
     def embed_units(self, inputs: Iterable[Any]) -> list[UnitVectors]:
         """As `embed`, input by input, with the units. Raises as `embed`."""
-        from chainrule.applications.labelled_inputs import inputs_of
+        from chainrule.applications.classifier_inputs import inputs_of
 
         return inputs_of(self.classifier).embed(self.classifier, self.tokenizer, self._checked(inputs))
 
     def _checked(self, inputs: Iterable[Any]) -> Sequence[Any]:
-        from chainrule.applications.labelled_inputs import PAIR_UNITS
+        from chainrule.applications.classifier_inputs import PAIR_UNITS
 
         are_texts = self.classifier.reads == "text" and self.classifier.unit not in PAIR_UNITS
         return as_texts(inputs) if are_texts else list(inputs)
@@ -86,7 +86,7 @@ class ClassifierModel(Model):
         good:  classifier.assess(chainrule.read_labelled("heldout.tsv")).accuracy
         """
         progress = callback(progress)
-        from chainrule.applications.labelled_inputs import assessed
+        from chainrule.applications.classifier_inputs import assessed
 
         return assessed(self.classifier, self.tokenizer, examples, progress)
 
@@ -101,7 +101,7 @@ class ClassifierModel(Model):
         good:  [boxes] = detector.detect(["street.jpg"]); boxes[0].label
         """
         progress = callback(progress)
-        from chainrule.applications.boxes import detected
+        from chainrule.applications.classifier_inputs import detected
 
         return detected(self.classifier, pictures, least, progress)
 
@@ -112,7 +112,7 @@ class ClassifierModel(Model):
         examples: as `read_boxes` gives them. Raises SettingError; TextError where there is no box.
         """
         progress = callback(progress)
-        from chainrule.applications.boxes import assessed_boxes
+        from chainrule.applications.classifier_inputs import assessed_boxes
 
         return assessed_boxes(self.classifier, examples, progress)
 
@@ -124,7 +124,7 @@ class ClassifierModel(Model):
         number.
         """
         progress = callback(progress)
-        from chainrule.applications.labelled_inputs import assessed_ratings
+        from chainrule.applications.classifier_inputs import assessed_ratings
 
         return assessed_ratings(self.classifier, self.tokenizer, pairs, progress)
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Sequence
 
-    from chainrule.applications.labelling import Predicted
+    from chainrule.applications.classification import Predicted
     from chainrule.structures.graph import Graph
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float32
     from numpy import ndarray
 
-    from chainrule.applications.embedding_config import EmbeddingConfig
+    from chainrule.applications.config import EmbeddingConfig
     from chainrule.protocol import Embedder
     from chainrule.text.corpus.block import Block
     from chainrule.text.tokenization.tokenizer import Tokenizer

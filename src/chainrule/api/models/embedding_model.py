@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from chainrule.api.models.embed import embed_blocks, embed_texts, embed_vocabulary, embed_whole_texts
 from chainrule.api.models.model import Model
-from chainrule.applications.embedding_config import EmbeddingConfig, Pooling, VectorPrecision
+from chainrule.applications.config import EmbeddingConfig, Pooling, VectorPrecision
 from chainrule.base.arguments import as_texts
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from chainrule.api.models.minimal_pairs import judge_pairs
 from chainrule.api.models.model import Model
 from chainrule.api.models.predict import score_texts, unknown_words
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
-from chainrule.applications.continuation_scores import score_continuations
+from chainrule.applications.continuations import score_continuations
 from chainrule.applications.prompting.choices import Choice, check_choices, log_shares
 from chainrule.base.arguments import as_texts
 from chainrule.evaluation.token_scores import SentenceScores, score_sentences

@@ -13,18 +13,16 @@ import numpy as np
 from chainrule.api.models.model import check_model
 from chainrule.api.progress_line import ProgressOption, showing
 from chainrule.api.texts.rescore import scorer_of
-from chainrule.applications.channel.channel_file import channel_of
-from chainrule.applications.channel.confusions import CONFUSIONS, channel_named
-from chainrule.applications.channel.english import english_grammar
-from chainrule.applications.channel.grammar import GrammarChannel
-from chainrule.applications.channel.grammar_file import read_grammar
-from chainrule.applications.channel.inflections import english_inflections, read_inflections
-from chainrule.applications.channel.lexicon import prior_of
+from chainrule.applications.correction.candidates import Grammar
+from chainrule.applications.correction.config import CorrectionSettings, read_settings
 from chainrule.applications.correction.corrector import CorrectionConfig, Corrector
-from chainrule.applications.correction.errors import RateOfCharacters, RateOfWords
-from chainrule.applications.correction.grammar import Grammar
-from chainrule.applications.correction.settings import CorrectionSettings, read_settings
+from chainrule.applications.correction.error_models import RateOfCharacters, RateOfWords
 from chainrule.applications.correction.word_index import WordIndex
+from chainrule.applications.noisy_channel.character_channel import CONFUSIONS, channel_named
+from chainrule.applications.noisy_channel.files import channel_of, read_grammar
+from chainrule.applications.noisy_channel.inflections import english_inflections, read_inflections
+from chainrule.applications.noisy_channel.lexicon import prior_of
+from chainrule.applications.noisy_channel.word_channel import GrammarChannel, english_grammar
 from chainrule.base.progress import BlockProgress
 from chainrule.errors import SettingError, TextError
 from chainrule.evaluation.pseudo_likelihood import pseudo_log_likelihoods
@@ -40,11 +38,10 @@ if TYPE_CHECKING:
 
     from chainrule.api.conditional.pair_model import TextPairModel
     from chainrule.api.models.model import Model
-    from chainrule.applications.channel.channel import Channel
-    from chainrule.applications.channel.confusions import Confusions
-    from chainrule.applications.correction.changes import Corrected
-    from chainrule.applications.correction.errors import ErrorModel
-    from chainrule.applications.correction.learned import LearnedCorrector
+    from chainrule.applications.correction.corrector import LearnedCorrector
+    from chainrule.applications.correction.error_models import ErrorModel
+    from chainrule.applications.correction.spans import Corrected
+    from chainrule.applications.noisy_channel.character_channel import Channel, Confusions
     from chainrule.applications.rescoring.features import TextScorer
     from chainrule.evaluation.texts.corrections import CorrectionMeasures
     from chainrule.text.corpus.corpus import Paths, Source

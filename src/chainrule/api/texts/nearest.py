@@ -8,9 +8,9 @@ from chainrule.api.models.embedding_model import EmbeddingModel
 from chainrule.api.models.model import as_kind, check_model
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.vectors.word_vectors import WordVectors
+from chainrule.applications.config import EmbeddingConfig, Pooling
 from chainrule.applications.embedding import nearest as nearest_units
 from chainrule.applications.embedding import vector_of_marked
-from chainrule.applications.embedding_config import EmbeddingConfig, Pooling
 from chainrule.errors import SettingError
 from chainrule.text.corpus.corpus import source_of
 

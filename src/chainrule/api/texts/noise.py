@@ -11,13 +11,12 @@ import numpy as np
 
 from chainrule.api.models.model import check_model
 from chainrule.api.progress_line import ProgressOption, showing
-from chainrule.applications.channel.confusions import CONFUSIONS, channel_named
-from chainrule.applications.channel.english import english_grammar
-from chainrule.applications.channel.grammar import GrammarNoise, words_and_marks
-from chainrule.applications.channel.grammar_file import read_grammar
-from chainrule.applications.channel.inflections import english_inflections, read_inflections
-from chainrule.applications.channel.lexicon import Lexicon, prior_of
-from chainrule.applications.channel.proposals import ProposalConfig, Proposer
+from chainrule.applications.noisy_channel.character_channel import CONFUSIONS, channel_named
+from chainrule.applications.noisy_channel.files import read_grammar
+from chainrule.applications.noisy_channel.inflections import english_inflections, read_inflections
+from chainrule.applications.noisy_channel.lexicon import Lexicon, prior_of
+from chainrule.applications.noisy_channel.proposals import ProposalConfig, Proposer
+from chainrule.applications.noisy_channel.word_channel import GrammarNoise, english_grammar, words_and_marks
 from chainrule.base.progress import BlockProgress
 from chainrule.base.threads import map_in_order
 from chainrule.errors import SettingError, TextError
@@ -28,8 +27,8 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from chainrule.api.models.model import Model
-    from chainrule.applications.channel.channel import Channel
-    from chainrule.applications.channel.proposals import Proposal
+    from chainrule.applications.noisy_channel.character_channel import Channel
+    from chainrule.applications.noisy_channel.proposals import Proposal
     from chainrule.base.progress import Progress
     from chainrule.text.corpus.corpus import Paths, Source
 

@@ -12,13 +12,20 @@ from chainrule.api.conditional.pair_model import TextPairModel
 from chainrule.api.conditional.pair_scorer import PairScorer
 from chainrule.api.models.model import Model, check_model
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
-from chainrule.applications.nbest.kaldi import ScoreFiles
-from chainrule.applications.nbest.reading import KEYED, format_of, holds_json, read_lists
-from chainrule.applications.nbest.references import ReferenceFile, with_own_references, with_references, with_sources
 from chainrule.applications.rescoring.features import IMPOSSIBLE, SpelledScorer
+from chainrule.applications.rescoring.nbest_files import (
+    KEYED,
+    ReferenceFile,
+    format_of,
+    holds_json,
+    read_lists,
+    with_own_references,
+    with_references,
+    with_sources,
+)
+from chainrule.applications.rescoring.nbest_formats import ScoreFiles
 from chainrule.applications.rescoring.rescoring import STAGES, Chooser, Judge, TuningData, scored
-from chainrule.applications.rescoring.tuning import TuningConfig
-from chainrule.applications.rescoring.weights import Weights
+from chainrule.applications.rescoring.tuning import TuningConfig, Weights
 from chainrule.base.progress import Progress, silent
 from chainrule.base.tables import text_table
 from chainrule.drawing.pages import html_table
@@ -29,9 +36,9 @@ from chainrule.evaluation.texts.error_rates import CharacterErrors, WordErrors
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from chainrule.applications.nbest.lists import NBestList
-    from chainrule.applications.nbest.reading import ListFormat
     from chainrule.applications.rescoring.features import HypothesisScorer
+    from chainrule.applications.rescoring.nbest import NBestList
+    from chainrule.applications.rescoring.nbest_files import ListFormat
     from chainrule.applications.rescoring.rescoring import Figure, Objective, Scored
     from chainrule.evaluation.texts.error_rates import CorpusMeasure
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from chainrule.api.progress_line import ProgressOption, shows_progress
 from chainrule.api.texts.correct import RATE_OF_CHARACTERS, RATE_OF_GRAMMAR, RATE_OF_WORDS, corrector, word_index
-from chainrule.applications.channel.channel_file import channel_of
-from chainrule.applications.channel.confusions import CONFUSIONS
+from chainrule.applications.correction.config import CorrectionSettings, write_settings
 from chainrule.applications.correction.corrector import CorrectionConfig
-from chainrule.applications.correction.settings import CorrectionSettings, write_settings
+from chainrule.applications.noisy_channel.character_channel import CONFUSIONS
+from chainrule.applications.noisy_channel.files import channel_of
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError
 from chainrule.evaluation.texts.corrections import AIMS, UNCHANGED, calibrated, judge_changes
@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 
     from chainrule.api.conditional.pair_model import TextPairModel
     from chainrule.api.models.model import Model
-    from chainrule.applications.channel.channel import Channel
-    from chainrule.applications.channel.confusions import Confusions
-    from chainrule.applications.channel.grammar import GrammarChannel
+    from chainrule.applications.noisy_channel.character_channel import Channel, Confusions
+    from chainrule.applications.noisy_channel.word_channel import GrammarChannel
     from chainrule.evaluation.texts.corrections import Aim, JudgedChanges
 
 _AT_ONCE = 256  # texts

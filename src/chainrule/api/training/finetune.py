@@ -12,7 +12,7 @@ from chainrule.api.models.model import Model, check_model
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.run_options import RunOptions, training_run
 from chainrule.api.training_record import circumstances
-from chainrule.applications.labelled_inputs import digest_of_inputs, kind_of
+from chainrule.applications.classifier_inputs import digest_of_inputs, kind_of
 from chainrule.errors import SettingError
 from chainrule.families.table import FAMILIES
 from chainrule.text.labelled import Labelled, LabelledUnit, classes_of

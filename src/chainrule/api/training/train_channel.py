@@ -10,13 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chainrule.api.progress_line import ProgressOption, shows_progress
-from chainrule.applications.channel.channel_file import channel_of, write_channel
-from chainrule.applications.channel.english import english_grammar
-from chainrule.applications.channel.grammar import words_and_marks
-from chainrule.applications.channel.grammar_file import write_grammar
-from chainrule.applications.channel.grammar_learning import learn_grammar
-from chainrule.applications.channel.inflections import english_inflections, read_inflections
-from chainrule.applications.channel.learning import learn_channel, marks_as_word
+from chainrule.applications.noisy_channel.files import channel_of, write_channel, write_grammar
+from chainrule.applications.noisy_channel.inflections import english_inflections, read_inflections
+from chainrule.applications.noisy_channel.learning import learn_channel, learn_grammar, marks_as_word
+from chainrule.applications.noisy_channel.word_channel import english_grammar, words_and_marks
 from chainrule.base.progress import silent
 from chainrule.errors import TextError
 from chainrule.text.corpus.plain_text import lines_of
@@ -25,9 +22,8 @@ from chainrule.text.parallel import pairs_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from chainrule.applications.channel.channel import Channel
-    from chainrule.applications.channel.confusions import Confusions
-    from chainrule.applications.channel.grammar import GrammarChannel
+    from chainrule.applications.noisy_channel.character_channel import Channel, Confusions
+    from chainrule.applications.noisy_channel.word_channel import GrammarChannel
     from chainrule.base.progress import Progress
 
 

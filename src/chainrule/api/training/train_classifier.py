@@ -12,8 +12,7 @@ from chainrule.api.run_options import RunOptions, training_run
 from chainrule.api.tokenizers import tokenized
 from chainrule.api.training_record import circumstances
 from chainrule.api.vectors.token_vectors import vectors_of_tokens, with_words_of
-from chainrule.applications.boxes import BOX_UNIT
-from chainrule.applications.labelled_inputs import RATING_UNIT, digest_of_inputs, kind_of
+from chainrule.applications.classifier_inputs import BOX_UNIT, RATING_UNIT, digest_of_inputs, kind_of
 from chainrule.errors import SettingError
 from chainrule.evaluation.ratings import ratings_of, scale_of, shares_of
 from chainrule.neural.config.classifiers import LABELLING, labelling_name
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Sequence
 
-    from chainrule.applications.labelled_inputs import InputKind
+    from chainrule.applications.classifier_inputs import InputKind
     from chainrule.base.progress import Progress
     from chainrule.neural.config.vision import PictureLabelling
     from chainrule.text.tokenization.config import TokenizerConfig

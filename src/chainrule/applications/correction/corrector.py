@@ -1,18 +1,21 @@
-"""Corrects texts: builds a lattice of what may have been meant, and follows the best path through it."""
+"""Corrects texts along the best path; proposals of a seq2seq model.
+
+A corrector that was learned from pairs of texts, in the lattice: what it writes joins the proposals.
+
+Corrects texts: builds a lattice of what may have been meant, and follows the best path through it.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from difflib import SequenceMatcher
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from chainrule.applications.correction.changes import Change, Corrected, apply_changes
-from chainrule.applications.correction.chunks import chunks_of
+from chainrule.applications.correction.candidates import Proposal, Spelling
 from chainrule.applications.correction.lattice import Arc, Variant, best_paths
-from chainrule.applications.correction.learned import with_rewritings
-from chainrule.applications.correction.running_text import in_lines, running_texts
-from chainrule.applications.correction.spelling import Spelling
+from chainrule.applications.correction.spans import Change, Corrected, apply_changes, chunks_of, in_lines, running_texts
 from chainrule.applications.rescoring.features import IMPOSSIBLE
 from chainrule.base.arguments import as_texts
 from chainrule.errors import SettingError
@@ -21,20 +24,56 @@ from chainrule.protocol import UNKNOWN
 from chainrule.text.tokenization.tokenizer import documents_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from chainrule.applications.correction.chunks import Chunk
-    from chainrule.applications.correction.errors import ErrorModel
-    from chainrule.applications.correction.grammar import Grammar
+    from jaxtyping import Float64
+    from numpy import ndarray
+
+    from chainrule.applications.correction.candidates import Grammar
+    from chainrule.applications.correction.error_models import ErrorModel
     from chainrule.applications.correction.lattice import Path
-    from chainrule.applications.correction.learned import LearnedCorrector
-    from chainrule.applications.correction.running_text import RunningText
-    from chainrule.applications.correction.spelling import Proposal
+    from chainrule.applications.correction.spans import Chunk, RunningText
     from chainrule.applications.correction.word_index import WordIndex
     from chainrule.applications.rescoring.features import TextScorer
     from chainrule.evaluation.token_scores import Speller
     from chainrule.protocol import Scorer
     from chainrule.text.tokenization.tokenizer import Tokenizer
+
+_PROPOSED = -4.0  # log P of what was written, given what only the learned corrector proposes
+_LONGEST = 4  # chunks that a proposal takes
+
+
+class LearnedCorrector(Protocol):
+    """P(right text | wrong text)."""
+
+    def propose(self, texts: Sequence[str]) -> list[list[str]]:
+        """For each text, what may have been meant by it."""
+
+    def log_probs(self, texts: Sequence[str], meant: Sequence[str]) -> Float64[ndarray, " texts"]:
+        """log P(meant | text) of each pair, in nats."""
+
+
+def with_rewritings(
+    chunks: Sequence[Chunk], rows: Sequence[Sequence[Proposal]], rewritings: Sequence[str]
+) -> list[list[Proposal]]:
+    """The proposals for each chunk, with those parts of other texts that differ from it there, if they are short."""
+    given = [chunk.text for chunk in chunks]
+    best: list[dict[tuple[int, str], float]] = [{(one.chunks, one.text): one.log_prob for one in row} for row in rows]
+    for rewriting in rewritings:
+        if not (words := rewriting.split()):
+            continue
+        for kind, i, j, a, b in SequenceMatcher(None, given, words, autojunk=False).get_opcodes():
+            if kind == "equal":
+                continue
+            if i == j:  # something was lost: it stands before the next chunk, or after the last one
+                is_end = i == len(given)
+                i, j, a, b = (i - 1, j, a - 1, b) if is_end else (i, j + 1, a, b + 1)
+            elif a == b and j < len(given):  # something was put in
+                j, b = j + 1, b + 1
+            if j - i <= _LONGEST and i >= 0 and a >= 0 and not any(chunk.kept and chunk.words for chunk in chunks[i:j]):
+                best[i].setdefault((j - i, " ".join(words[a:b])), _PROPOSED)
+    return [[Proposal(*key, log_prob) for key, log_prob in row.items()] for row in best]
+
 
 # Texts of fewer known words are taken for ones in another language: half of them, or more than a quarter of few words.
 _LEAST_KNOWN, _LEAST_OF_FEW = 0.5, 0.25

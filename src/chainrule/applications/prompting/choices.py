@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from chainrule.applications.continuation_scores import Pair, split_pairs
-from chainrule.applications.prompting.shared_prefixes import SharedPrefixes
+from chainrule.applications.continuations import Pair, split_pairs
+from chainrule.applications.shared_prefixes import SharedPrefixes
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError
 from chainrule.evaluation.pseudo_likelihood import pseudo_log_likelihoods

@@ -1,27 +1,42 @@
-"""A prompting experiment: a template, choices or free answers, and how often the model is right.
+"""How often a prompted model is right, with calibration.
+
+Calibration: answers corrected by what the model would say whatever the example.
+
+Scores are log-probabilities of choices, normalised or not; each way gives log-probabilities that sum to one.
+
+    none          p(c | x)
+    content-free  p(c | x) / mean of p(c | x') over inputs x' without content (Zhao et al. 2021, section 5)
+    pmi           P(c | x) / P(c | tail), tail: what of the template follows the last field (Holtzman et al. 2021)
+    batch         p(c | x) / mean of p(c | x') over all examples x' (Zhou et al. 2023)
+
+where p is P made to sum to one over the choices.
+
+Free answers: whether a text that the model wrote agrees with the expected one.
+
+A prompting experiment: a template, choices or free answers, and how often the model is right.
 
 Knows no kind of model: it asks an `Answerer`.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, get_args
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 import numpy as np
 
-from chainrule.applications.prompting.calibration import CONTENT_FREE, Calibration, calibrated
 from chainrule.applications.prompting.choices import (
     Choice,
     ChoiceScores,
     Normalisation,
     check_choices,
     join,
+    log_shares,
     normalised,
 )
-from chainrule.applications.prompting.free_answers import Match, agrees
-from chainrule.applications.prompting.shots import FewShotPrompt, Shots, few_shot_prompt
-from chainrule.applications.prompting.template import Template
+from chainrule.applications.prompting.prompts import FewShotPrompt, Shots, Template, few_shot_prompt
 from chainrule.drawing.pages import html_table
 from chainrule.errors import SettingError, TextError
 from chainrule.evaluation.classification import measure_classification
@@ -37,6 +52,57 @@ if TYPE_CHECKING:
     from chainrule.base.progress import Progress
     from chainrule.evaluation.classification import Classification
     from chainrule.text.tables import Record
+
+Calibration = Literal["none", "content-free", "pmi", "batch"]
+CONTENT_FREE = ("N/A", "", "[MASK]")  # Zhao et al., section 5
+
+
+def calibrated(
+    scores: Float64[ndarray, "prompts choices"],
+    calibration: Calibration,
+    reference: Float64[ndarray, "references choices"] | None = None,
+) -> Float64[ndarray, "prompts choices"]:
+    """log P of each choice, in nats. reference: the scores after prompts without content; for pmi, after the tail."""
+    if calibration == "none":
+        return log_shares(scores)
+    if calibration == "pmi":
+        assert reference is not None
+        return log_shares(_difference(scores, reference[:1]))
+    others = scores if calibration == "batch" else reference
+    assert others is not None
+    with np.errstate(divide="ignore"):
+        expected = np.log(np.exp(log_shares(others)).mean(0, keepdims=True))
+    return log_shares(_difference(log_shares(scores), expected))
+
+
+def _difference(
+    scores: Float64[ndarray, "prompts choices"], expected: Float64[ndarray, "1 choices"]
+) -> Float64[ndarray, "prompts choices"]:
+    """A choice that is impossible stays so, even where it is impossible without content."""
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.where(np.isneginf(scores), -np.inf, scores - expected))
+
+
+Match = Literal["exact", "begins", "number"]
+# A sign counts if no digit or letter comes before it, so that 3-5 has no -5.
+_NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|(?<!\w)\d+(?:\.\d+)?")
+
+
+def agrees(answer: str, expected: str, match: Match) -> bool:
+    """exact: equal but for white space at their ends. begins: the answer begins with the expected one.
+
+    number: the first number of the answer is the last one of what is expected, as numbers: 143.0 is 143.
+    """
+    if match == "exact":
+        return answer.strip() == expected.strip()
+    if match == "begins":
+        return answer.strip().startswith(expected.strip())
+    numbers, wanted = _numbers(answer), _numbers(expected)
+    return bool(numbers) and bool(wanted) and numbers[0] == wanted[-1]
+
+
+def _numbers(text: str) -> list[Decimal]:
+    return [Decimal(number.replace(",", "")) for number in _NUMBER.findall(text)]
 
 
 class Answerer(Protocol):

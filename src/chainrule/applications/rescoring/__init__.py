@@ -1,1 +1,1 @@
-"""Choosing among hypotheses by weighted sums of their own scores and those of language models; tuning the weights."""
+"""Rescoring n-best lists, in the formats of recognisers, translators and correctors."""

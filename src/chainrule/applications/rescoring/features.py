@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 
-from chainrule.applications.rescoring.shared_prefixes import shared_log_probs
+from chainrule.applications.shared_prefixes import shared_log_probs
 from chainrule.errors import SettingError
 from chainrule.protocol import END, UNKNOWN
 from chainrule.text.tokenization.tokenizer import documents_of
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float64, Int64
     from numpy import ndarray
 
-    from chainrule.applications.nbest.lists import NBestList
+    from chainrule.applications.rescoring.nbest import NBestList
     from chainrule.evaluation.token_scores import Speller
     from chainrule.protocol import LanguageModel, Scorer
     from chainrule.text.tokenization.tokenizer import Tokenizer

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from chainrule.applications.nbest.writing import TOTAL
 from chainrule.applications.rescoring.features import Features, batches_of, features_of, first_of_best
-from chainrule.applications.rescoring.likelihood_tuning import most_likely
-from chainrule.applications.rescoring.tuning import TuningConfig, least_errors
+from chainrule.applications.rescoring.nbest_files import TOTAL
+from chainrule.applications.rescoring.tuning import TuningConfig, least_errors, most_likely
 from chainrule.base.progress import Progress, silent
 from chainrule.base.threads import map_in_order
 from chainrule.errors import SettingError
@@ -24,8 +23,8 @@ if TYPE_CHECKING:
     from jaxtyping import Float64, Int64
     from numpy import ndarray
 
-    from chainrule.applications.nbest.lists import NBestList
     from chainrule.applications.rescoring.features import HypothesisScorer
+    from chainrule.applications.rescoring.nbest import NBestList
     from chainrule.evaluation.texts.error_rates import CorpusMeasure
 
 Objective = Literal["wer", "cer", "bleu", "likelihood"]

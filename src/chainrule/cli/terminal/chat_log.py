@@ -11,7 +11,7 @@ from chainrule.errors import OutputError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from chainrule.applications.chat.messages import Message
+    from chainrule.applications.messages import Message
 
 
 class ChatLog:

@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from chainrule.applications.chat.messages import Message
-from chainrule.applications.chat_config import CHAT_SAMPLING
+from chainrule.applications.config import CHAT_SAMPLING
+from chainrule.applications.messages import Message
 from chainrule.cli.shared.screen import count_of
 from chainrule.decoding.config import SamplingConfig
 from chainrule.errors import SettingError
@@ -15,7 +15,7 @@ from chainrule.errors import SettingError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from chainrule.applications.chat.chat_model import Answering
+    from chainrule.applications.chat import Answering
     from chainrule.decoding.limits import Limits
     from chainrule.decoding.sampling import Ending
 

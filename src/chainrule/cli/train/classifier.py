@@ -112,9 +112,8 @@ def classifier(
     continues after the process was killed.
     """
     from chainrule.api.training.train_classifier import train_classifier
-    from chainrule.applications.boxes import BOX_UNIT
-    from chainrule.applications.labelled_inputs import RATING_UNIT, digest_of_inputs, kind_of
-    from chainrule.applications.labelling import check_labels
+    from chainrule.applications.classification import check_labels
+    from chainrule.applications.classifier_inputs import BOX_UNIT, RATING_UNIT, digest_of_inputs, kind_of
     from chainrule.text.corpus.records import raise_error
     from chainrule.text.labelled import classes_of
     from chainrule.training.checkpoint import is_first_process, remove_checkpoints

@@ -85,8 +85,8 @@ def finetune(
     continues after the process was killed.
     """
     from chainrule.api.training.finetune import finetune as train_classifier
-    from chainrule.applications.labelled_inputs import digest_of_inputs, kind_of
-    from chainrule.applications.labelling import check_labels
+    from chainrule.applications.classification import check_labels
+    from chainrule.applications.classifier_inputs import digest_of_inputs, kind_of
     from chainrule.evaluation.classification import word_baseline
     from chainrule.text.corpus.records import raise_error
     from chainrule.text.labelled import classes_of
@@ -150,8 +150,7 @@ def assess(
     model: ClassifierModel, examples: Sequence[Any], progress: Progress
 ) -> Classification | RatingMeasurement | BoxMeasurement:
     """How well a classifier does, whether it labels, rates or finds boxes. Raises as `Model.assess`."""
-    from chainrule.applications.boxes import BOX_UNIT
-    from chainrule.applications.labelled_inputs import predicts_ratings
+    from chainrule.applications.classifier_inputs import BOX_UNIT, predicts_ratings
 
     if model.classifier.unit == BOX_UNIT:
         return model.assess_boxes(examples, progress)

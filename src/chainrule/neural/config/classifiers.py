@@ -1,7 +1,7 @@
 """Settings of the networks that `train classifier` trains from scratch: what labels texts, trees, graphs or pictures.
 
 Each is a frozen configuration; LABELLING names them all. `reads` says what inputs a network reads: a key of `INPUTS` in
-`chainrule.applications.labelled_inputs`.
+`chainrule.applications.classifier_inputs`.
 """
 
 from __future__ import annotations

@@ -6,9 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from chainrule.neural.config import MaskedConfig
-from chainrule.open_models.architecture import Architecture, Rule, Setting, Tensor
-from chainrule.open_models.setting_rules import ACTIVATIONS
-from chainrule.open_models.tensor_changes import QUERY_KEY_VALUE
+from chainrule.open_models.architecture import ACTIVATIONS, QUERY_KEY_VALUE, Architecture, Rule, Setting, Tensor
 
 _ALWAYS_IGNORED = (  # the output's bias again; 0, 1, 2, ...
     r"(bert\.)?cls\.predictions\.decoder\.bias",

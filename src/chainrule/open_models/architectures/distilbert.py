@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from chainrule.neural.config import MaskedConfig
-from chainrule.open_models.architecture import Architecture, Setting, Tensor
-from chainrule.open_models.setting_rules import ACTIVATIONS
-from chainrule.open_models.tensor_changes import QUERY_KEY_VALUE
+from chainrule.open_models.architecture import ACTIVATIONS, QUERY_KEY_VALUE, Architecture, Setting, Tensor
 
 _BLOCK, _LAYER = "encoder.blocks.{layer}.", "distilbert.transformer.layer.{layer}."
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from chainrule.neural.config import TransformerConfig
-from chainrule.open_models.architecture import Architecture, Setting, Tensor
-from chainrule.open_models.setting_rules import ACTIVATIONS
-from chainrule.open_models.tensor_changes import TRANSPOSED
+from chainrule.open_models.architecture import ACTIVATIONS, TRANSPOSED, Architecture, Setting, Tensor
 
 _BLOCK = "encoder.blocks.{layer}."
 

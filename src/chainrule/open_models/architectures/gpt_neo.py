@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from chainrule.neural.config import TransformerConfig
-from chainrule.open_models.architecture import Architecture, Rule, Setting, Tensor
-from chainrule.open_models.setting_rules import ACTIVATIONS
-from chainrule.open_models.tensor_changes import QUERY_KEY_VALUE
+from chainrule.open_models.architecture import ACTIVATIONS, QUERY_KEY_VALUE, Architecture, Rule, Setting, Tensor
 
 if TYPE_CHECKING:
     Json = dict[str, Any]

@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from chainrule.neural.config import TransformerConfig
-from chainrule.open_models.architecture import Architecture, Rule, Setting, Tensor
-from chainrule.open_models.setting_rules import ACTIVATIONS, ROPE
-from chainrule.open_models.tensor_changes import HEAD_BY_HEAD
+from chainrule.open_models.architecture import ACTIVATIONS, HEAD_BY_HEAD, ROPE, Architecture, Rule, Setting, Tensor
 
 if TYPE_CHECKING:
     Json = dict[str, Any]

@@ -6,9 +6,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from chainrule.neural.config import TransformerConfig
-from chainrule.open_models.architecture import Architecture, Rule, Setting, Tensor
-from chainrule.open_models.setting_rules import GATED, ROPE, SLIDING_WINDOW
-from chainrule.open_models.tensor_changes import QUERY_KEY_VALUE, TWO_PARTS
+from chainrule.open_models.architecture import (
+    GATED,
+    QUERY_KEY_VALUE,
+    ROPE,
+    SLIDING_WINDOW,
+    TWO_PARTS,
+    Architecture,
+    Rule,
+    Setting,
+    Tensor,
+)
 
 if TYPE_CHECKING:
     Json = dict[str, Any]

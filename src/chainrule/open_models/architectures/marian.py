@@ -7,9 +7,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule.neural.config.seq2seq import ConditionalConfig
-from chainrule.open_models.architecture import Architecture, Rule, Setting, Tensor
-from chainrule.open_models.setting_rules import ACTIVATIONS
-from chainrule.open_models.tensor_changes import ONE_ROW, QUERY_KEY_VALUE, TWO_PARTS
+from chainrule.open_models.architecture import (
+    ACTIVATIONS,
+    ONE_ROW,
+    QUERY_KEY_VALUE,
+    TWO_PARTS,
+    Architecture,
+    Rule,
+    Setting,
+    Tensor,
+)
 
 if TYPE_CHECKING:
     from jaxtyping import Float64

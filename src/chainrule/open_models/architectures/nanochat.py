@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from chainrule.neural.config import TransformerConfig
-from chainrule.open_models.architecture import Architecture, Rule, Setting, Tensor
-from chainrule.open_models.setting_rules import ACTIVATIONS, ROPE
-from chainrule.open_models.tensor_changes import ROTATED_BACKWARDS
+from chainrule.open_models.architecture import ACTIVATIONS, ROPE, ROTATED_BACKWARDS, Architecture, Rule, Setting, Tensor
 
 _BLOCK, _LAYER = "encoder.blocks.{layer}.", "model.layers.{layer}."
 

@@ -6,9 +6,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from chainrule.neural.config.seq2seq import ConditionalConfig
-from chainrule.open_models.architecture import Architecture, Rule, Setting, Tensor
-from chainrule.open_models.setting_rules import ACTIVATIONS, GATED
-from chainrule.open_models.tensor_changes import QUERY_KEY_VALUE, TWO_PARTS
+from chainrule.open_models.architecture import (
+    ACTIVATIONS,
+    GATED,
+    QUERY_KEY_VALUE,
+    TWO_PARTS,
+    Architecture,
+    Rule,
+    Setting,
+    Tensor,
+)
 
 if TYPE_CHECKING:
     Json = dict[str, Any]

@@ -1,1 +1,0 @@
-"""Chat: conversations in the form that a model was taught to talk in."""

@@ -1,0 +1,45 @@
+"""Settings of all applications, free of heavy imports.
+
+The settings of embeddings; free of NumPy, so that help and completion are quick.
+
+The sampling of conversations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from chainrule.base.options import check_settings, setting
+from chainrule.decoding.config import SamplingConfig
+
+Unit = Literal["text", "word", "token"]
+Pooling = Literal["mean", "max", "first", "last"]
+VectorPrecision = Literal["float32", "bfloat16"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmbeddingConfig:
+    """What is embedded, and how. Raises SettingError.
+
+    good:  model.embed_units(["a text"], EmbeddingConfig(unit="token", layer=0))
+    """
+
+    unit: Unit = setting("text", "what gets a vector: a text, a word (as split at spaces), or a token")
+    layer: int | None = setting(
+        None, "0: the token embeddings; from 1 on: that layer's output; nothing: the last layer"
+    )
+    pooling: Pooling | None = setting(
+        None,
+        "how to combine the vectors of a unit's tokens; nothing: their mean, or as a sentence encoder was trained",
+    )
+    precision: VectorPrecision = setting(
+        "float32",
+        "in which the network computes; bfloat16 has three digits, and is twice as fast where it is supported",
+    )
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+
+CHAT_SAMPLING = SamplingConfig(temperature=0.7, top_p=0.9)

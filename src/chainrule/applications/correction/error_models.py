@@ -1,0 +1,86 @@
+"""Error models: log P(observed word | meant word), from a channel of characters or of words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from chainrule.applications.noisy_channel.learning import MARKS, SPACE, marked, marks_as_word
+from chainrule.errors import SettingError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtyping import Float64
+    from numpy import ndarray
+
+    from chainrule.applications.noisy_channel.character_channel import Channel
+
+_SENTENCE_MARKS = frozenset(".,;:!?")
+_SPACE_SHARE = 0.02  # of all errors lose or insert a space, if the pairs have no such errors
+
+
+class ErrorModel(Protocol):
+    """A corrector's error model."""
+
+    name: str
+    knows_marks: bool  # whether marks go wrong, too, as in a scan
+
+    def log_probs_of_marks(self, observed: Sequence[str], meant: Sequence[str]) -> Float64[ndarray, " pairs"]:
+        """log P(observed | meant) of the marks before or after a word, or between two, in nats."""
+
+    def log_probs(self, observed: Sequence[str], meant: Sequence[str]) -> Float64[ndarray, " pairs"]:
+        """log P(observed | meant) of pairs of words, in nats. A space in one of them was inserted or lost."""
+
+
+class RateOfCharacters:
+    """A channel in which every character can go wrong, such as a keyboard's."""
+
+    def __init__(self, channel: Channel) -> None:
+        self.name, self._channel = channel.name, channel
+        self.knows_marks = bool(_SENTENCE_MARKS & channel.characters)
+
+    def log_probs_of_marks(self, observed: Sequence[str], meant: Sequence[str]) -> Float64[ndarray, " pairs"]:
+        """As `ErrorModel.log_probs_of_marks`."""
+        return self._channel.log_probs(observed, meant)
+
+    def log_probs(self, observed: Sequence[str], meant: Sequence[str]) -> Float64[ndarray, " pairs"]:
+        """As `ErrorModel.log_probs`."""
+        return self._channel.log_probs(observed, meant)
+
+
+class RateOfWords:
+    """A channel learned from wrong words alone, and the share of words that are wrong.
+
+    P(observed | meant) = 1 - rate if they are the same, else rate Q(observed | meant) / (1 - Q(meant | meant)).
+    """
+
+    def __init__(self, channel: Channel, rate: float) -> None:
+        """rate: above 0, below 1. Raises SettingError."""
+        if not 0 < rate < 1:
+            raise SettingError(f"rate is {rate}, the share of words that are wrong; expected above 0 and below 1")
+        self.name, self._channel, self._rate = channel.name, channel, rate
+        self.knows_marks = MARKS in channel.characters
+        learned = [rule.prob for rule in channel.rules if (rule.source, rule.observed) == (SPACE, "")]
+        self._space_share = learned[0] if learned else _SPACE_SHARE
+        self._copied: dict[str, float] = {}  # log of the probability of anything but a copy, by word
+
+    def log_probs_of_marks(self, observed: Sequence[str], meant: Sequence[str]) -> Float64[ndarray, " pairs"]:
+        """As `ErrorModel.log_probs_of_marks`. The channel has learned from right marks, too, so the rate is its own."""
+        sides = ([marked(marks_as_word(marks)) for marks in side] for side in (observed, meant))
+        return self._channel.log_probs(*sides)
+
+    def log_probs(self, observed: Sequence[str], meant: Sequence[str]) -> Float64[ndarray, " pairs"]:
+        """As `ErrorModel.log_probs`."""
+        without = [marked(text.replace(" ", "")) for text in meant]
+        seen = [marked(text.replace(" ", "")) for text in observed]
+        log_probs = self._channel.log_probs(seen, without)
+        new = [text for text in dict.fromkeys(without) if text not in self._copied]
+        copied = np.exp(self._channel.log_probs(new, new))
+        self._copied.update(zip(new, np.log1p(-np.minimum(copied, 1 - 1e-9)).tolist(), strict=True))
+        changed = np.log(self._rate) - np.array([self._copied[text] for text in without])
+        spaces = np.array([a.count(" ") != b.count(" ") for a, b in zip(observed, meant, strict=True)], np.bool_)
+        same = np.array([a == b for a, b in zip(observed, meant, strict=True)], np.bool_)
+        log_probs = log_probs + np.where(spaces, np.log(self._rate * self._space_share), changed)
+        return np.where(same, np.log1p(-self._rate), log_probs)

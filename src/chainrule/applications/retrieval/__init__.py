@@ -1,1 +1,0 @@
-"""Ranking documents by the probability of a query under a language model of each."""

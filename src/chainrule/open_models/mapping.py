@@ -1,0 +1,309 @@
+"""Settings and tensors by the table of an architecture.
+
+config.json read as settings of ours, and written from them, by an architecture's table.
+
+What a config.json asks for and is not supported is refused by name; nothing is passed over but what a table says
+changes no number.
+
+The tensors of a checkpoint as the arrays of a network of ours, by the table of its architecture.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from chainrule.base.bfloat16 import has_nan, widened
+from chainrule.errors import ModelFormatError, SettingError
+from chainrule.neural.config import TransformerConfig
+from chainrule.neural.config.seq2seq import ConditionalConfig
+from chainrule.open_models.architecture import REQUIRED, Rule, Setting
+from chainrule.open_models.vocabulary import rows_by_ours
+from chainrule.storage.config_json import CONFIG
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from numpy import ndarray
+
+    from chainrule.neural.config import NetworkConfig
+    from chainrule.open_models.architecture import Architecture, Tensor
+    from chainrule.open_models.vocabulary import Numbering
+    from chainrule.storage.hugging_face import Checkpoint
+
+    Json = dict[str, Any]
+
+# Fields of any model that change no number that a network gives.
+_IGNORED = {
+    *("architectures", "model_type", "vocab_size", "torch_dtype", "dtype", "transformers_version", "_name_or_path"),
+    *("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id", "sep_token_id", "use_cache"),
+    *("initializer_range", "task_specific_params", "id2label", "label2id", "problem_type", "finetuning_task"),
+    *("output_attentions", "output_hidden_states", "return_dict", "use_return_dict", "torchscript", "use_bfloat16"),
+    *("tf_legacy_loss", "tokenizer_class", "prefix", "gradient_checkpointing", "attn_implementation"),
+    *("_attn_implementation", "_attn_implementation_autoset", "_attn_implementation_internal", "unsloth_fixed"),
+    *("_model_name_or_path", "unk_token_id"),  # written by transformers' reader of GGUF
+    *("chunk_size_feed_forward", "unsloth_version", "is_llama_config", "transformers.js_config", "mlx"),
+    *("output_past", "num_labels", "xla_device"),  # of transformers 2 and 3
+    # What older files say of how texts are generated:
+    *("max_length", "min_length", "do_sample", "early_stopping", "num_beams", "num_beam_groups", "diversity_penalty"),
+    *("temperature", "top_k", "top_p", "typical_p", "repetition_penalty", "length_penalty", "no_repeat_ngram_size"),
+    *("encoder_no_repeat_ngram_size", "bad_words_ids", "num_return_sequences", "output_scores", "suppress_tokens"),
+    *("return_dict_in_generate", "forced_bos_token_id", "forced_eos_token_id", "remove_invalid_values"),
+    *("exponential_decay_length_penalty", "begin_suppress_tokens"),
+}
+_FIXED: dict[str, Any] = {
+    "is_encoder_decoder": False,
+    "add_cross_attention": False,
+    "cross_attention_hidden_size": None,
+}
+_FIXED |= {"pruned_heads": {}, "is_decoder": False, "tie_encoder_decoder": False}
+# Settings of ours that change nothing in a network that has been trained, or that the vocabulary decides on.
+_NO_MATTER = {
+    *("memory", "begins_with", "ends", "banned", "initialisation", "zero_projections", "cutoffs", "noise_samples"),
+    *("noise_power", "dropout", "attention_dropout", "embedding_dropout", "masks", "masked_share", "random_share"),
+    *("kept_share", "closed_by", "text_pooling", "unit_length", "most_tokens"),
+}
+
+
+def read_settings(
+    architecture: Architecture, config: Json, location: str
+) -> tuple[NetworkConfig | ConditionalConfig, list[str]]:
+    """The settings of our network, and the fields that were ignored. location: the file, for messages.
+
+    Raises ModelFormatError where a field is missing, or asks for what is not supported.
+    """
+    settings: Json = {**architecture.implied}
+    known: set[str] = set()
+    for row in architecture.settings:
+        names = (row.theirs,) if isinstance(row, Setting) else row.fields
+        known |= set(names)
+        try:
+            settings |= _setting(row, config) if isinstance(row, Setting) else row.read(config)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise ModelFormatError(f"{location}: {' and '.join(n for n in names if n in config)}: {error}") from error
+    fixed = {**_FIXED, **architecture.fixed}
+    for name, value in fixed.items():
+        if name not in known and config.get(name, value) not in (value, None):
+            raise ModelFormatError(
+                f"{location}: {name} is {config[name]!r}, which is not supported; expected {value!r} of a "
+                f"{architecture.model_type}"
+            )
+    ignored = {*_IGNORED, *architecture.ignored}
+    for name, value in config.items():
+        if name not in known and name not in fixed and name not in ignored and value is not None:
+            raise ModelFormatError(
+                f"{location}: {name} is {value!r:.80}, and its effect in a {architecture.model_type} is not known "
+                "here; if it changes no number, take it out of the file"
+            )
+    try:
+        network = architecture.config(**settings)
+    except (SettingError, TypeError) as error:
+        raise ModelFormatError(f"{location}: {_in_their_terms(architecture, str(error))}") from error
+    return network, sorted(name for name in config if name in architecture.ignored)
+
+
+def write_settings(architecture: Architecture, config: NetworkConfig | ConditionalConfig) -> Json:
+    """The fields of config.json that say what the network is."""
+    config = _filled_in(config)
+    written: Json = {"architectures": [architecture.class_name], "model_type": architecture.model_type}
+    for row in architecture.settings:
+        if isinstance(row, Rule):
+            written |= row.write(config)
+            continue
+        value = getattr(config, row.ours)
+        if row.values is not None:
+            value = next((theirs for theirs, ours in row.values.items() if ours == value), None)
+        written[row.theirs] = value
+    return {**written, **architecture.fixed}
+
+
+def differences(architecture: Architecture, config: NetworkConfig | ConditionalConfig) -> list[str]:
+    """The settings of a network that an architecture of others cannot have: what reading back would change."""
+    if type(config) is not architecture.config:
+        return [f"{architecture.family} as the family"]
+    filled = _filled_in(config)
+    try:
+        back = _filled_in(read_settings(architecture, write_settings(architecture, config), "")[0])
+    except ModelFormatError as error:
+        return [str(error).removeprefix(": ")]
+    pairs = [(each.name, getattr(filled, each.name), getattr(back, each.name)) for each in fields(config)]
+    return [f"{name}={own!r}" for name, own, other in pairs if name not in _NO_MATTER and own != other]
+
+
+def _setting(row: Setting, config: Mapping[str, Any]) -> Json:
+    """Raises ValueError."""
+    value = config.get(row.theirs, row.default)
+    if value is REQUIRED:
+        raise ValueError(f"{row.theirs} is missing")
+    if value is None and row.default is not REQUIRED:
+        value = row.default
+    if row.values is None:
+        return {row.ours: value}
+    if not isinstance(value, str | int) or value not in row.values:
+        raise ValueError(f"{value!r} is not supported; known are {', '.join(map(str, row.values))}")
+    return {row.ours: row.values[value]}
+
+
+def _in_their_terms(architecture: Architecture, message: str) -> str:
+    """A message that begins with the name of a setting of ours, with that of the field of config.json instead."""
+    ours, is_, rest = message.partition(" is ")
+    theirs = {row.ours: row.theirs for row in architecture.settings if isinstance(row, Setting)}
+    return f"{theirs.get(ours, ours)}{is_}{rest}".replace(" is None; ", " is null; ", 1)
+
+
+def _filled_in(config: NetworkConfig | ConditionalConfig) -> NetworkConfig | ConditionalConfig:
+    """The same network, with what is left to defaults said, and what has no effect at its default."""
+    if not isinstance(config, TransformerConfig):
+        return config
+    config = replace(
+        config,
+        norm_epsilon=config.epsilon,
+        key_value_heads=config.key_heads,
+        head_width=config.width_of_heads,
+        feed_forward_width=config.hidden_width,
+        rotary_width=config.rotated_width if config.positions == "rotary" else None,
+    )
+    without_effect = {
+        "rotary_base": config.positions != "rotary",
+        "position_offset": config.positions != "learned",
+        "without_biases": not config.biases,
+        "shared_norm": not config.parallel,
+        "window_every": config.window is None,
+        **dict.fromkeys(("rotary_factor",), config.rotary_scaling == "none"),
+        **dict.fromkeys(
+            ("rotary_low_factor", "rotary_high_factor", "rotary_trained_context"), config.rotary_scaling != "llama3"
+        ),
+    }
+    defaults: Json = {each.name: each.default for each in fields(config)}
+    return replace(config, **{name: defaults[name] for name, is_idle in without_effect.items() if is_idle})
+
+
+class Tensors:
+    """The tensors of a checkpoint that are weights, by their full names."""
+
+    def __init__(self, architecture: Architecture, checkpoint: Checkpoint) -> None:
+        """Raises ModelFormatError where a name stands twice, with a prefix and without."""
+        self.location, self.config, self._checkpoint = checkpoint.location, checkpoint.config, checkpoint
+        self._aliases = architecture.aliases
+        self.names: dict[str, str] = {}  # as they are in the file
+        prefix, own = architecture.prefix, {name for row in architecture.tensors for name in row.names(0)}
+        for name in checkpoint.tensors:
+            full = name
+            for old, new in architecture.old_endings.items():
+                full = full.removesuffix(old) + new if full.endswith(old) else full
+            if prefix and full not in own and not full.startswith(prefix):
+                full = prefix + full
+            if any(re.fullmatch(pattern, full) for pattern in architecture.ignored_tensors):
+                continue
+            if full in self.names:
+                raise ModelFormatError(f"{checkpoint.files[name]}: has the tensor {full!r} with and without {prefix!r}")
+            self.names[full] = name
+
+    def check_layers(self, layers: int) -> None:
+        """Raises ModelFormatError where a network has more layers than there are tensors, before it is built."""
+        if layers > len(self.names):
+            raise ModelFormatError(
+                f"{self.location}: {CONFIG}: asks for {layers:,} layers, but has {len(self.names)} tensors"
+            )
+
+    def sound(self, name: str) -> ndarray:
+        """A tensor that is there and holds numbers. Raises ModelFormatError."""
+        names = [each for each in (name, *self._aliases.get(name, ())) if each in self.names]
+        if not names:
+            raise ModelFormatError(f"{self.location}: lacks the tensor {name!r}")
+        name = names[0]
+        tensor = self._checkpoint.tensors[self.names[name]]
+        location = self._checkpoint.files.get(self.names[name], self.location)
+        if tensor.dtype.kind not in "fV" or tensor.dtype.itemsize > 4:
+            raise ModelFormatError(
+                f"{location}: the tensor {name!r} is {tensor.dtype}; expected float32, float16 or bfloat16"
+            )
+        if has_nan(tensor):
+            raise ModelFormatError(f"{location}: the tensor {name!r} holds NaN; the file is damaged")
+        return tensor
+
+
+def rows_of(architecture: Architecture, tensors: Tensors) -> int:
+    """How many tokens have a vector. Raises ModelFormatError."""
+    [name] = next(row for row in architecture.tensors if row.by_token).names(0)
+    said, shape = tensors.config.get("vocab_size"), tensors.sound(name).shape
+    if len(shape) != 2 or said not in (None, shape[0]):
+        raise ModelFormatError(
+            f"{tensors.location}: the tensor {name!r} is {list(shape)}, but vocab_size in {CONFIG} is {said!r}"
+        )
+    return shape[0]
+
+
+def arrays_of(
+    architecture: Architecture,
+    config: NetworkConfig | ConditionalConfig,
+    numberings: Mapping[str, Numbering],
+    shapes: Mapping[str, tuple[int, ...]],
+    tensors: Tensors,
+) -> Iterator[tuple[str, ndarray]]:
+    """Each array of ours with its name. numberings: of the tokens of `source`, if there is one, and of `target`.
+
+    Raises ModelFormatError where a tensor is missing, is none, or is left over.
+    """
+    used: set[str] = set()
+    for row in architecture.tensors:
+        if row.when is not None and not row.when(config):
+            continue
+        numbering = numberings["source" if row.ours.startswith("source_") else "target"]
+        for layer in range(_layers(row, config)):
+            name = row.ours.format(layer=layer)
+            if name not in shapes:
+                continue
+            sources = row.names(layer)
+            used |= set(sources)
+            parts = [tensors.sound(source) for source in sources]
+            try:
+                array = row.change.to_ours(parts, config)
+                array = rows_by_ours(array, numbering) if row.by_token else array
+                fits = array.shape == shapes[name]
+            except (ValueError, IndexError):
+                fits = False
+            if not fits:
+                found = [f"{source!r} {list(part.shape)}" for source, part in zip(sources, parts, strict=True)]
+                raise ModelFormatError(
+                    f"{tensors.location}: {' and '.join(found)} do not have the shapes that {CONFIG} asks for: "
+                    f"they should make {list(shapes[name])}"
+                )
+            yield name, array
+    used |= {name for row in architecture.tensors if row.by_token for name in row.names(0)}  # tied
+    used |= {name for names in architecture.aliases.values() for name in names}
+    for name, values in architecture.computed.items():
+        used.add(name)
+        _check_computed(name, values, config, tensors)
+    if left := sorted(tensors.names.keys() - used):
+        raise ModelFormatError(
+            f"{tensors.location}: has the tensor {left[0]!r}, which a {architecture.model_type} with the settings "
+            f"of its {CONFIG} does not have"
+        )
+
+
+def _layers(row: Tensor, config: NetworkConfig | ConditionalConfig) -> int:
+    """How many arrays a row stands for."""
+    if "{layer}" not in row.ours:
+        return 1
+    if isinstance(config, ConditionalConfig):
+        return config.encoder_layers if row.ours.startswith("reader.") else config.decoder_layers
+    layers: int = getattr(config, "layers", 0)
+    return layers
+
+
+def _check_computed(
+    name: str, values: Callable[[Any], ndarray], config: NetworkConfig | ConditionalConfig, tensors: Tensors
+) -> None:
+    """Raises ModelFormatError where a tensor does not hold what follows from the settings, up to float16's rounding."""
+    if name not in tensors.names:
+        return
+    tensor, expected = tensors.sound(name), values(config)
+    if tensor.shape != expected.shape or not np.allclose(widened(tensor), expected, rtol=0, atol=2e-3):
+        raise ModelFormatError(
+            f"{tensors.location}: the tensor {name!r} does not hold the numbers that follow from {CONFIG}, and other "
+            "ones are not done here"
+        )
