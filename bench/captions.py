@@ -31,8 +31,8 @@ from PIL import Image
 
 import chainrule
 from chainrule import CaptionConfig, CaptionedPicture, CaptionModel, LabelledPicture, Picture, TrainingConfig
-from chainrule.api.conditional.picture_encoder import open_encoder
-from chainrule.api.showing.attend_pictures import attention_steps
+from chainrule.api.seq2seq.picture_encoder import open_encoder
+from chainrule.api.showing.attend import attention_steps
 from chainrule.neural.config.vision import ResNetLabelling
 
 CONFIGS = {

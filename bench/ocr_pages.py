@@ -15,7 +15,7 @@ from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
 import chainrule
 from chainrule.api.texts.correct import word_index
-from chainrule.api.training.train_channel import wrong_words
+from chainrule.api.training.channel import wrong_words
 from chainrule.evaluation.resampling import interval_of_sums
 from chainrule.evaluation.texts.error_rates import CharacterErrors
 

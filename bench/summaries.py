@@ -29,7 +29,7 @@ from machine import circumstances
 
 import chainrule
 from chainrule import ConditionalConfig, Limits, SamplingConfig, TokenizerConfig, TrainingConfig
-from chainrule.api.conditional.pair_measurement import measure_pairs
+from chainrule.api.seq2seq.measurement import measure_pairs
 from chainrule.evaluation.texts.text_scores import measure_summaries, measure_translations
 from chainrule.text.corpus.sample import sample_docstrings
 from chainrule.text.parallel import Pairs
@@ -37,7 +37,7 @@ from chainrule.text.parallel import Pairs
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from chainrule.api.models.causal_model import CausalModel
+    from chainrule.api.models.language_models import CausalModel
 
 LSTM = ConditionalConfig(
     encoder="lstm",

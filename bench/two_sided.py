@@ -38,7 +38,7 @@ from neural import print_report
 
 import chainrule
 from chainrule import NGramConfig, TokenizerConfig, TrainingConfig
-from chainrule.api.training.finetune import finetune
+from chainrule.api.training.classifier import finetune
 from chainrule.base.tables import markdown_table
 from chainrule.neural.build import build
 from chainrule.neural.config import NETWORKS, TWO_SIDED, MaskedConfig, RecurrentConfig, TransformerConfig

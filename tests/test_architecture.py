@@ -253,7 +253,7 @@ def test_a_planted_circle_is_found() -> None:
         ("chainrule.families", "from chainrule.api.models.model import Model", "imports chainrule.api.models.model"),
         ("chainrule.api.models.model", "from chainrule.cli.main import main", "imports chainrule.cli.main"),
         (
-            "chainrule.api.models.save",
+            "chainrule.api.models.model",
             "from chainrule.api.training.train import train",
             "imports chainrule.api.training.train",
         ),

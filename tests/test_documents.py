@@ -17,7 +17,7 @@ from typing import Any, get_args
 import pytest
 
 from chainrule.cli.main import app, run
-from chainrule.experiments.names import Name
+from chainrule.experiments import Name
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

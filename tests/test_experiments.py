@@ -17,32 +17,39 @@ from chainrule.base.progress import silent
 from chainrule.datasets.random import Chance
 from chainrule.drawing.plots import Axis
 from chainrule.errors import SettingError, TextError
-from chainrule.experiments.agreement import AGREEING, agreement, draw_sentence
+from chainrule.experiments import Name
 from chainrule.experiments.attention import COMPARED as ATTENTIONS
-from chainrule.experiments.attention import attention
-from chainrule.experiments.balance import balance, unseen_share
-from chainrule.experiments.bottleneck import bottleneck
-from chainrule.experiments.cost import KINDS, cost, growth_of
-from chainrule.experiments.enlarged import enlarged, factor_for, times_steps
-from chainrule.experiments.extrapolation import draw_document as document_of_period
-from chainrule.experiments.extrapolation import extrapolation
+from chainrule.experiments.attention import attention, bottleneck, draw_reflexive, habits, heads
+from chainrule.experiments.context import AGREEING, agreement, draw_document, draw_sentence, shots
+from chainrule.experiments.cost import KINDS, cost, growth_of, paths, sequential_steps
+from chainrule.experiments.cost import WIRINGS as KINDS_OF_PATHS
+from chainrule.experiments.data import balance, fit_power_law, mean_reciprocal_rank, retrieval, scaling, unseen_share
 from chainrule.experiments.findings import Findings
-from chainrule.experiments.gradients import build_network, gradients, norms_by_distance
-from chainrule.experiments.heads import draw_reflexive, habits, heads
-from chainrule.experiments.memory import A, B, accuracy, draw, memory
-from chainrule.experiments.names import Name
-from chainrule.experiments.order import moved_probability, order
-from chainrule.experiments.paths import WIRINGS as KINDS_OF_PATHS
-from chainrule.experiments.paths import paths, sequential_steps
-from chainrule.experiments.positions import in_groups, losses_by_position, positions
-from chainrule.experiments.radius import radius, spectral
-from chainrule.experiments.retrieval import mean_reciprocal_rank, retrieval
-from chainrule.experiments.reversal import accuracy as reversal_accuracy
-from chainrule.experiments.reversal import backwards, draw_sources
-from chainrule.experiments.run_by_name import function_of
-from chainrule.experiments.saturation import saturation
-from chainrule.experiments.scaling import fit_power_law, scaling
-from chainrule.experiments.shots import draw_document, shots
+from chainrule.experiments.positions import draw_document as document_of_period
+from chainrule.experiments.positions import (
+    extrapolation,
+    in_groups,
+    losses_by_position,
+    moved_probability,
+    order,
+    positions,
+)
+from chainrule.experiments.recurrence import (
+    A,
+    B,
+    accuracy,
+    build_network,
+    draw,
+    gradients,
+    memory,
+    norms_by_distance,
+    radius,
+    saturation,
+    spectral,
+)
+from chainrule.experiments.run import enlarged, factor_for, function_of, times_steps
+from chainrule.experiments.small_models import accuracy as reversal_accuracy
+from chainrule.experiments.small_models import backwards, draw_sources
 from chainrule.neural.build import build
 from chainrule.neural.config import FeedforwardConfig, RecurrentConfig, TransformerConfig
 from chainrule.ngram.config import NGramConfig

@@ -12,15 +12,12 @@ Every public name is imported on first use, so that `import chainrule` is quick.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has for run time
-    from chainrule.api.training.adapt import adapt as adapt
+    from chainrule.api.training.train import adapt as adapt
     from chainrule.api.showing.attend import AttentionMaps as AttentionMaps, attend as attend
-    from chainrule.api.models.beam_tree import BeamTree as BeamTree
-    from chainrule.api.showing.attend_pictures import (
-        PictureAttention as PictureAttention,
-        attend_picture as attend_picture,
-    )
-    from chainrule.api.conditional.caption_model import Caption as Caption, CaptionModel as CaptionModel
-    from chainrule.api.models.causal_model import CausalModel as CausalModel, CausalNetwork as CausalNetwork
+    from chainrule.api.models.language_models import BeamTree as BeamTree
+    from chainrule.api.showing.attend import PictureAttention as PictureAttention, attend_picture as attend_picture
+    from chainrule.api.seq2seq.caption_model import Caption as Caption, CaptionModel as CaptionModel
+    from chainrule.api.models.language_models import CausalModel as CausalModel, CausalNetwork as CausalNetwork
     from chainrule.api.models.classifier_model import ClassifierModel as ClassifierModel
     from chainrule.api.editing.convert import convert as convert, convert_vectors as convert_vectors
     from chainrule.api.vectors.cooccurrences import count_together as count_together
@@ -34,36 +31,36 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.api.showing.draw_trees import TreeDrawings as TreeDrawings, draw_trees as draw_trees
     from chainrule.api.models.embedding_model import EmbeddingModel as EmbeddingModel
     from chainrule.api.texts.data import data as data
-    from chainrule.api.measuring.detect import (
+    from chainrule.api.texts.detect import (
         DetectedText as DetectedText,
         DetectionMeasurement as DetectionMeasurement,
         detect as detect,
         measure_detection as measure_detection,
     )
-    from chainrule.api.vectors.evaluate_vectors import (
+    from chainrule.api.vectors.evaluate import (
         VectorsMeasurement as VectorsMeasurement,
         evaluate_vectors as evaluate_vectors,
     )
     from chainrule.api.texts.filter import Filtered as Filtered, filter as filter
-    from chainrule.api.training.finetune import finetune as finetune
-    from chainrule.api.measuring.frequencies import Frequencies as Frequencies
-    from chainrule.api.measuring.harness import harness as harness
-    from chainrule.api.opening.info import info as info
+    from chainrule.api.training.classifier import finetune as finetune
+    from chainrule.api.texts.frequencies import Frequencies as Frequencies
+    from chainrule.api.texts.harness import harness as harness
+    from chainrule.api.opening import info as info
     from chainrule.api.showing.inspect import Inspection as Inspection, inspect as inspect
-    from chainrule.api.showing.inspect_text import TextInspection as TextInspection
-    from chainrule.api.opening.load import load as load
-    from chainrule.api.vectors.load_vectors import load_vectors as load_vectors
-    from chainrule.api.vectors.map_vectors import map_vectors as map_vectors
-    from chainrule.api.models.masked_model import MaskedModel as MaskedModel
-    from chainrule.api.editing.merge import merge as merge
+    from chainrule.api.showing.inspect import TextInspection as TextInspection
+    from chainrule.api.opening import load as load
+    from chainrule.api.vectors.word_vectors import load_vectors as load_vectors
+    from chainrule.api.vectors.map import map_vectors as map_vectors
+    from chainrule.api.models.language_models import MaskedModel as MaskedModel
+    from chainrule.api.editing.mix import merge as merge
     from chainrule.api.editing.mix import mix as mix
     from chainrule.api.models.model import Model as Model
     from chainrule.api.models.model_info import ModelInfo as ModelInfo
     from chainrule.api.texts.nearest import Neighbour as Neighbour, nearest as nearest
     from chainrule.api.texts.noise import Spoilt as Spoilt, noise as noise
-    from chainrule.api.conditional.pair_model import TextPairModel as TextPairModel, load_pairs as load_pairs
-    from chainrule.api.measuring.prompt import prompt as prompt
-    from chainrule.api.texts.pixels import draw_pixels as draw_pixels, write_pixels as write_pixels
+    from chainrule.api.seq2seq.seq2seq_model import TextPairModel as TextPairModel, load_pairs as load_pairs
+    from chainrule.api.texts.prompt import prompt as prompt
+    from chainrule.api.texts.data import draw_pixels as draw_pixels, write_pixels as write_pixels
     from chainrule.api.editing.prune import (
         prune_by_entropy as prune_by_entropy,
         prune_to_text as prune_to_text,
@@ -72,18 +69,15 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.api.texts.rank import Ranked as Ranked, rank as rank
     from chainrule.api.texts.rescore import Rescored as Rescored, rescore as rescore
     from chainrule.api.models.scoring_model import ScoringModel as ScoringModel
-    from chainrule.api.vectors.cooccurrence_matrix import Together as Together, read_together as read_together
+    from chainrule.api.vectors.cooccurrences import Together as Together, read_together as read_together
     from chainrule.api.training.train import train as train
-    from chainrule.api.training.train_channel import train_channel as train_channel, train_grammar as train_grammar
-    from chainrule.api.training.train_captions import train_captions as train_captions
-    from chainrule.api.training.train_classifier import train_classifier as train_classifier
-    from chainrule.api.training.train_pairs import train_pairs as train_pairs
-    from chainrule.api.vectors.train_vectors import train_vectors as train_vectors
-    from chainrule.api.texts.tune_correction import (
-        TunedCorrection as TunedCorrection,
-        tune_correction as tune_correction,
-    )
-    from chainrule.api.opening.verify import verify as verify
+    from chainrule.api.training.channel import train_channel as train_channel, train_grammar as train_grammar
+    from chainrule.api.training.captions import train_captions as train_captions
+    from chainrule.api.training.classifier import train_classifier as train_classifier
+    from chainrule.api.training.seq2seq import train_pairs as train_pairs
+    from chainrule.api.vectors.train import train_vectors as train_vectors
+    from chainrule.api.texts.correct import TunedCorrection as TunedCorrection, tune_correction as tune_correction
+    from chainrule.api.opening import verify as verify
     from chainrule.api.vectors.word_vectors import WordVectors as WordVectors
     from chainrule.applications.correction.corrector import CorrectionConfig as CorrectionConfig
     from chainrule.applications.correction.config import CorrectionSettings as CorrectionSettings
@@ -99,9 +93,9 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
         compare_families as compare_families,
         compare_smoothings as compare_smoothings,
     )
-    from chainrule.comparison.labels import LabelComparison as LabelComparison, compare_labels as compare_labels
-    from chainrule.comparison.pairs import PairComparison as PairComparison, compare_pairs as compare_pairs
-    from chainrule.comparison.smoothing_table import SmoothingTable as SmoothingTable
+    from chainrule.comparison.supervised import LabelComparison as LabelComparison, compare_labels as compare_labels
+    from chainrule.comparison.supervised import PairComparison as PairComparison, compare_pairs as compare_pairs
+    from chainrule.comparison.smoothings import SmoothingTable as SmoothingTable
     from chainrule.decoding.config import BeamConfig as BeamConfig
     from chainrule.decoding.limits import Limits as Limits
     from chainrule.decoding.config import SamplingConfig as SamplingConfig
@@ -124,7 +118,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
         measure_translations as measure_translations,
     )
     from chainrule.experiments.findings import Findings as Findings
-    from chainrule.experiments.run_by_name import experiment as experiment
+    from chainrule.experiments.run import experiment as experiment
     from chainrule.explorer.show import Shown as Shown, show as show
     from chainrule.mixture.config import CacheConfig as CacheConfig, MixtureConfig as MixtureConfig
     from chainrule.neural.config import (
@@ -187,17 +181,17 @@ _HOMES = {
     "AttentionMaps": "api.showing.attend",
     "BagConfig": "neural.config",
     "BeamConfig": "decoding.config",
-    "BeamTree": "api.models.beam_tree",
+    "BeamTree": "api.models.language_models",
     "BoxLabels": "pictures.boxes",
     "BoxMeasurement": "evaluation.object_detection",
     "BilinearConfig": "neural.config",
     "CacheConfig": "mixture.config",
-    "Caption": "api.conditional.caption_model",
+    "Caption": "api.seq2seq.caption_model",
     "CaptionConfig": "neural.config.seq2seq",
-    "CaptionModel": "api.conditional.caption_model",
+    "CaptionModel": "api.seq2seq.caption_model",
     "CaptionedPicture": "pictures.captions",
-    "CausalModel": "api.models.causal_model",
-    "CausalNetwork": "api.models.causal_model",
+    "CausalModel": "api.models.language_models",
+    "CausalNetwork": "api.models.language_models",
     "ChainruleError": "errors",
     "Classification": "evaluation.classification",
     "ClassifierModel": "api.models.classifier_model",
@@ -208,9 +202,9 @@ _HOMES = {
     "Corpus": "text.corpus.corpus",
     "CorrectionConfig": "applications.correction.corrector",
     "CorrectionSettings": "applications.correction.config",
-    "DetectedText": "api.measuring.detect",
+    "DetectedText": "api.texts.detect",
     "Detection": "pictures.boxes",
-    "DetectionMeasurement": "api.measuring.detect",
+    "DetectionMeasurement": "api.texts.detect",
     "Drawing": "api.showing.draw",
     "Edge": "structures.graph",
     "EmbeddingConfig": "applications.config",
@@ -220,13 +214,13 @@ _HOMES = {
     "Filtered": "api.texts.filter",
     "Findings": "experiments.findings",
     "FineTuningConfig": "training.config",
-    "Frequencies": "api.measuring.frequencies",
+    "Frequencies": "api.texts.frequencies",
     "Graph": "structures.graph",
     "GridConfig": "neural.config",
     "Labelled": "text.labelled",
     "LabelledPicture": "pictures.picture",
     "Inspection": "api.showing.inspect",
-    "LabelComparison": "comparison.labels",
+    "LabelComparison": "comparison.supervised",
     "LabelTraining": "training.config",
     "LabelledPair": "applications.labelled_pairs",
     "LabelledGraph": "structures.graph",
@@ -236,7 +230,7 @@ _HOMES = {
     "Lines": "text.corpus.corpus",
     "MaskedConfig": "neural.config",
     "MaskedRecurrentConfig": "neural.config",
-    "MaskedModel": "api.models.masked_model",
+    "MaskedModel": "api.models.language_models",
     "Measurement": "evaluation.measurement",
     "Mix": "text.corpus.mix",
     "MixtureConfig": "mixture.config",
@@ -248,9 +242,9 @@ _HOMES = {
     "OutputError": "errors",
     "Pair": "applications.labelled_pairs",
     "Pairs": "text.parallel",
-    "PairComparison": "comparison.pairs",
+    "PairComparison": "comparison.supervised",
     "Picture": "pictures.picture",
-    "PictureAttention": "api.showing.attend_pictures",
+    "PictureAttention": "api.showing.attend",
     "Reading": "text.corpus.reading",
     "RecurrentConfig": "neural.config",
     "Rescored": "api.texts.rescore",
@@ -261,13 +255,13 @@ _HOMES = {
     "Shown": "explorer.show",
     "SettingError": "errors",
     "ShardClient": "serving.shard_client",
-    "SmoothingTable": "comparison.smoothing_table",
+    "SmoothingTable": "comparison.smoothings",
     "Spoilt": "api.texts.noise",
     "TextError": "errors",
-    "TextInspection": "api.showing.inspect_text",
-    "TextPairModel": "api.conditional.pair_model",
+    "TextInspection": "api.showing.inspect",
+    "TextPairModel": "api.seq2seq.seq2seq_model",
     "TextScores": "evaluation.texts.text_scores",
-    "Together": "api.vectors.cooccurrence_matrix",
+    "Together": "api.vectors.cooccurrences",
     "TokenizerConfig": "text.tokenization.config",
     "Tree": "structures.tree",
     "TreeConfig": "neural.config.language_models",
@@ -275,31 +269,31 @@ _HOMES = {
     "Treebank": "structures.linearized",
     "TrainingConfig": "training.config",
     "TrainingRun": "training.config",
-    "TunedCorrection": "api.texts.tune_correction",
+    "TunedCorrection": "api.texts.correct",
     "TransformerConfig": "neural.config",
     "TwoSidedConfig": "neural.config",
     "UniformConfig": "uniform",
     "UnitLabels": "text.labelled",
     "VectorsConfig": "vectors.config",
-    "VectorsMeasurement": "api.vectors.evaluate_vectors",
+    "VectorsMeasurement": "api.vectors.evaluate",
     "WordVectors": "api.vectors.word_vectors",
-    "adapt": "api.training.adapt",
+    "adapt": "api.training.train",
     "as_picture": "pictures.picture",
-    "attend_picture": "api.showing.attend_pictures",
+    "attend_picture": "api.showing.attend",
     "attend": "api.showing.attend",
     "compare": "comparison.compare",
     "compare_families": "comparison.compare",
-    "compare_labels": "comparison.labels",
-    "compare_pairs": "comparison.pairs",
+    "compare_labels": "comparison.supervised",
+    "compare_pairs": "comparison.supervised",
     "compare_smoothings": "comparison.compare",
     "convert": "api.editing.convert",
     "convert_vectors": "api.editing.convert",
     "correct": "api.texts.correct",
     "corrector": "api.texts.correct",
-    "draw_pixels": "api.texts.pixels",
+    "draw_pixels": "api.texts.data",
     "measure_captions": "evaluation.texts.text_scores",
     "measure_correction": "api.texts.correct",
-    "measure_detection": "api.measuring.detect",
+    "measure_detection": "api.texts.detect",
     "measure_summaries": "evaluation.texts.text_scores",
     "measure_translations": "evaluation.texts.text_scores",
     "count_text": "api.training.counts",
@@ -308,25 +302,25 @@ _HOMES = {
     "draw_sizes": "api.showing.draw",
     "draw_trees": "api.showing.draw_trees",
     "data": "api.texts.data",
-    "detect": "api.measuring.detect",
-    "evaluate_vectors": "api.vectors.evaluate_vectors",
-    "experiment": "experiments.run_by_name",
+    "detect": "api.texts.detect",
+    "evaluate_vectors": "api.vectors.evaluate",
+    "experiment": "experiments.run",
     "filter": "api.texts.filter",
-    "finetune": "api.training.finetune",
-    "harness": "api.measuring.harness",
-    "info": "api.opening.info",
+    "finetune": "api.training.classifier",
+    "harness": "api.texts.harness",
+    "info": "api.opening",
     "inspect": "api.showing.inspect",
-    "load": "api.opening.load",
-    "load_pairs": "api.conditional.pair_model",
-    "load_vectors": "api.vectors.load_vectors",
-    "map_vectors": "api.vectors.map_vectors",
-    "merge": "api.editing.merge",
+    "load": "api.opening",
+    "load_pairs": "api.seq2seq.seq2seq_model",
+    "load_vectors": "api.vectors.word_vectors",
+    "map_vectors": "api.vectors.map",
+    "merge": "api.editing.mix",
     "mix": "api.editing.mix",
     "nearest": "api.texts.nearest",
     "noise": "api.texts.noise",
     "parallel": "text.parallel",
     "preset": "neural.config",
-    "prompt": "api.measuring.prompt",
+    "prompt": "api.texts.prompt",
     "rank": "api.texts.rank",
     "Ranked": "api.texts.rank",
     "prune_by_entropy": "api.editing.prune",
@@ -340,7 +334,7 @@ _HOMES = {
     "read_trees": "structures.tree_files",
     "read_labelled": "text.labelled",
     "read_labelled_pairs": "applications.labelled_pairs",
-    "read_together": "api.vectors.cooccurrence_matrix",
+    "read_together": "api.vectors.cooccurrences",
     "rescore": "api.texts.rescore",
     "sample_lines": "text.corpus.sample",
     "serve": "serving.serve",
@@ -348,16 +342,16 @@ _HOMES = {
     "show": "explorer.show",
     "split": "text.corpus.splits",
     "train": "api.training.train",
-    "train_channel": "api.training.train_channel",
-    "train_captions": "api.training.train_captions",
-    "train_classifier": "api.training.train_classifier",
+    "train_channel": "api.training.channel",
+    "train_captions": "api.training.captions",
+    "train_classifier": "api.training.classifier",
     "train_counts": "api.training.counts",
-    "train_grammar": "api.training.train_channel",
-    "train_pairs": "api.training.train_pairs",
-    "train_vectors": "api.vectors.train_vectors",
-    "tune_correction": "api.texts.tune_correction",
-    "verify": "api.opening.verify",
-    "write_pixels": "api.texts.pixels",
+    "train_grammar": "api.training.channel",
+    "train_pairs": "api.training.seq2seq",
+    "train_vectors": "api.vectors.train",
+    "tune_correction": "api.texts.correct",
+    "verify": "api.opening",
+    "write_pixels": "api.texts.data",
 }
 
 __all__ = sorted(_HOMES)

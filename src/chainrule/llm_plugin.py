@@ -23,7 +23,7 @@ from chainrule.errors import ChainruleError, SettingError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from chainrule.api.models.causal_model import CausalModel
+    from chainrule.api.models.language_models import CausalModel
     from chainrule.applications.chat import Answering
 
 _PREFIX = "chainrule:"
@@ -117,7 +117,7 @@ class ChainruleModel(llm.Model):
 
     @cached_property
     def _model(self) -> CausalModel:
-        from chainrule.api.models.causal_model import CausalModel
+        from chainrule.api.models.language_models import CausalModel
         from chainrule.api.models.load_model import load
         from chainrule.api.models.model import as_kind
 
@@ -126,8 +126,7 @@ class ChainruleModel(llm.Model):
     @cached_property
     def _answering(self) -> Answering | None:
         """What answers conversations; None for a model that continues texts only."""
-        from chainrule.api.conditional.pair_chat import PairChat
-        from chainrule.api.conditional.pair_model import holds_pairs, load_pairs
+        from chainrule.api.seq2seq.seq2seq_model import PairChat, holds_pairs, load_pairs
 
         if holds_pairs(Path(self.path)):
             return PairChat(load_pairs(self.path).generator)

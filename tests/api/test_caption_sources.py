@@ -10,7 +10,7 @@ import pytest
 from coloured_discs import NETWORK, QUICK, SMALL, scene, texts, write_scenes
 
 import chainrule
-from chainrule.api.conditional.picture_encoder import PictureEncoder, encode_pictures, open_encoder
+from chainrule.api.seq2seq.picture_encoder import PictureEncoder, encode_pictures, open_encoder
 from chainrule.base.progress import silent
 from chainrule.errors import ModelFormatError, SettingError, TextError
 from chainrule.neural.config.vision import ViTLabelling

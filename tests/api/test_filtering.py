@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import chainrule
-from chainrule.api.texts.document_scores import chosen, document_scores, scored
-from chainrule.api.texts.filter import ScoreFile
+from chainrule.api.texts.filter import ScoreFile, chosen, document_scores, scored
 from chainrule.errors import TextError
 
 LINES = ["a b a", "b", "", "zz a", "b b b a"]

@@ -13,8 +13,8 @@ import torch
 from random_networks import random_network
 
 import chainrule
-from chainrule.api.models.build_model import build_model
-from chainrule.api.training.finetune import finetune
+from chainrule.api.models.load_model import build_model
+from chainrule.api.training.classifier import finetune
 from chainrule.applications.classification import labelled_units
 from chainrule.errors import EstimationError, ModelFormatError, SettingError, TextError
 from chainrule.families.table import FAMILIES

@@ -10,9 +10,9 @@ import pytest
 from random_networks import MODERN, random_model
 
 import chainrule
-from chainrule.api.models.build_model import build_model, kind_of
+from chainrule.api.models.load_model import build_model, kind_of
 from chainrule.api.models.model import as_kind
-from chainrule.api.opening.load import load
+from chainrule.api.opening import load
 from chainrule.errors import WrongModelError
 from chainrule.families.table import FAMILIES
 

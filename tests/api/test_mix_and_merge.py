@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import chainrule
 from chainrule import CacheConfig, Lines, MixtureConfig, NGramConfig, UniformConfig
-from chainrule.api.training.train_speller import train_speller
+from chainrule.api.training.stream import train_speller
 from chainrule.errors import EstimationError, ModelFormatError, SettingError
 from chainrule.evaluation.token_scores import score_tokens
 from chainrule.families.table import FAMILIES

@@ -11,8 +11,8 @@ import pytest
 
 import chainrule
 from chainrule.api.models.model_info import ModelInfo
-from chainrule.api.vectors.evaluate_vectors import VectorsMeasurement
-from chainrule.comparison.labels import LabelComparison, LabelRow
+from chainrule.api.vectors.evaluate import VectorsMeasurement
+from chainrule.comparison.supervised import LabelComparison, LabelRow
 from chainrule.evaluation.classification import measure_classification
 from chainrule.vectors.intrinsic import Accuracy, Agreement
 

@@ -8,8 +8,8 @@ import torch
 
 import chainrule
 from chainrule import VectorsConfig
-from chainrule.api.vectors import train_vectors as training
-from chainrule.api.vectors.load_vectors import load_vectors
+from chainrule.api.vectors import train as training
+from chainrule.api.vectors.word_vectors import load_vectors
 from chainrule.base.threads import set_threads
 from chainrule.errors import ChainruleError, EstimationError, ModelFormatError, SettingError, TextError
 

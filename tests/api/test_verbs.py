@@ -266,7 +266,7 @@ def test_convert_and_verify(folder: Path, tmp_path: Path, printed) -> None:
 
 def test_an_experiment_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
     from chainrule.drawing.plots import Axis, Line
-    from chainrule.experiments import gradients
+    from chainrule.experiments import recurrence as gradients
     from chainrule.experiments.findings import Findings
 
     given: list[int] = []

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import chainrule
-from chainrule.api.training.train_channel import marks_around, read_error_pairs, wrong_words
+from chainrule.api.training.channel import marks_around, read_error_pairs, wrong_words
 from chainrule.applications.correction.corrector import CorrectionConfig, Corrector
 from chainrule.applications.correction.error_models import RateOfWords
 from chainrule.applications.correction.lattice import Arc, Variant, best_paths

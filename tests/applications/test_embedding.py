@@ -10,7 +10,7 @@ import pytest
 from random_networks import MODERN, random_model
 
 import chainrule
-from chainrule.api.models.causal_model import CausalNetwork
+from chainrule.api.models.language_models import CausalNetwork
 from chainrule.applications.config import EmbeddingConfig
 from chainrule.applications.embedding import cosines, nearest, vector_of_marked, write_rows
 from chainrule.errors import SettingError

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import chainrule
-from chainrule.api.measuring.prompt import prompt
+from chainrule.api.texts.prompt import prompt
 from chainrule.applications.prompting.choices import ChoiceScores, log_shares, normalised, parse_choices
 from chainrule.applications.prompting.experiment import PromptConfig, agrees, calibrated, run_prompts
 from chainrule.applications.prompting.prompts import Shots, Template, few_shot_prompt

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import chainrule as library
-from chainrule.api.showing.network_diagrams import network_diagram
+from chainrule.api.showing.draw import network_diagram
 from chainrule.errors import SettingError
 from chainrule.neural.build import build
 from chainrule.neural.config import (

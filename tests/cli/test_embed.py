@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from random_networks import MODERN, random_model
 
-from chainrule.api.models.causal_model import CausalNetwork
+from chainrule.api.models.language_models import CausalNetwork
 from chainrule.applications.config import EmbeddingConfig
 from chainrule.text.tokenization.tokenizer import Tokenizer
 from chainrule.text.vector_files import read_vectors

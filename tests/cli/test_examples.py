@@ -81,9 +81,9 @@ def lm_eval(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     arguments: list[str] = []
     stand_in = ModuleType("lm_eval.__main__")
     stand_in.cli_evaluate = lambda: arguments.extend(sys.argv[1:])  # type: ignore[attr-defined]
-    for name in ("lm_eval", "lm_eval.__main__", "chainrule.api.measuring.lm_eval_model"):
+    for name in ("lm_eval", "lm_eval.__main__", "chainrule.api.texts.lm_eval_model"):
         monkeypatch.setitem(sys.modules, name, stand_in)
-    monkeypatch.setattr("chainrule.api.measuring.harness.check_lm_eval", lambda: None)
+    monkeypatch.setattr("chainrule.api.texts.harness.check_lm_eval", lambda: None)
     return arguments
 
 

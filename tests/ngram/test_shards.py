@@ -10,7 +10,7 @@ import pytest
 from oracles import END, random_documents, stream_of
 
 import chainrule
-from chainrule.api.opening.open_shards import open_shards
+from chainrule.api.opening import open_shards
 from chainrule.base.progress import silent
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.ngram.models.sharded_model import ShardedModel

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import chainrule
 from chainrule.api.tokenizers import tokenized
-from chainrule.api.training.train_speller import train_speller
+from chainrule.api.training.stream import train_speller
 from chainrule.errors import SettingError, TextError
 from chainrule.protocol import END, UNKNOWN
 from chainrule.text.corpus.corpus import Lines

@@ -15,7 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from training_runs import numbers
 
-from chainrule.api.training.train_pairs import train_pairs
+from chainrule.api.training.seq2seq import train_pairs
 from chainrule.errors import SettingError, TextError
 from chainrule.neural.config.seq2seq import ConditionalConfig
 from chainrule.neural.scoring import rounded_up

@@ -36,7 +36,7 @@ def analogy(
 
     Columns: the score of the rule; the word.
     """
-    from chainrule.api.vectors.load_vectors import load_vectors
+    from chainrule.api.vectors.word_vectors import load_vectors
 
     with progress_bar() as progress:
         ranked = load_vectors(vectors, progress=progress).analogy(a, b, c, rule=rule, top=top, restrict=restrict)

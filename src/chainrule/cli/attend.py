@@ -69,7 +69,7 @@ def attend(
 
     The page is one file and works offline.
     """
-    from chainrule.api.conditional.caption_model import captions_pictures
+    from chainrule.api.seq2seq.caption_model import captions_pictures
     from chainrule.api.showing.attend import check_target
 
     if captions_pictures(model):
@@ -94,8 +94,8 @@ def attend(
 
 def _draw_caption(models: list[Path], picture: str, caption: str | None, output: Path, *, overwrite: bool) -> None:
     """Raises ModelFormatError, SettingError, TextError, OutputError."""
-    from chainrule.api.conditional.caption_model import load_captioner
-    from chainrule.api.showing.attend_pictures import attend_picture, check_picture_target
+    from chainrule.api.seq2seq.caption_model import load_captioner
+    from chainrule.api.showing.attend import attend_picture, check_picture_target
 
     check_picture_target(output, overwrite=overwrite)
     with progress_bar() as progress:
@@ -127,7 +127,7 @@ def _draw_trees(path: Path, text: str, output: Path, *, overwrite: bool) -> None
 
 def _maps(path: Path, text: str, target: str | None, progress: Progress) -> AttentionMaps:
     """Raises ModelFormatError, SettingError."""
-    from chainrule.api.conditional.pair_model import holds_pairs, load_pairs
+    from chainrule.api.seq2seq.seq2seq_model import holds_pairs, load_pairs
     from chainrule.api.showing.attend import attend as compute_maps
 
     if holds_pairs(path):

@@ -18,7 +18,7 @@ from chainrule.errors import SettingError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from chainrule.api.conditional.caption_model import Caption, CaptionModel, Sentence
+    from chainrule.api.seq2seq.caption_model import Caption, CaptionModel, Sentence
     from chainrule.base.progress import Progress
     from chainrule.pictures.boxes import BoxLabels
 
@@ -71,8 +71,8 @@ def caption(
     and columns of the picture, or over its regions; and the sentences of a
     paragraph, each with the probability that none follows.
     """
-    from chainrule.api.conditional.caption_model import load_captioner
-    from chainrule.api.showing.attend_pictures import attend_picture, check_picture_target
+    from chainrule.api.seq2seq.caption_model import load_captioner
+    from chainrule.api.showing.attend import attend_picture, check_picture_target
     from chainrule.decoding.config import BeamConfig
 
     if max_tokens < 1:
@@ -113,7 +113,7 @@ def caption(
 
 def _chunks(captioner: CaptionModel, pictures: str, progress: Progress) -> Iterator[list[tuple[str, Any]]]:
     """Pictures, or their vectors, with their names, some at a time. Raises TextError, SettingError."""
-    from chainrule.api.conditional.picture_encoder import read_vectors
+    from chainrule.api.seq2seq.picture_encoder import read_vectors
     from chainrule.pictures.labelled import picture_paths
     from chainrule.pictures.picture import as_picture
 

@@ -85,9 +85,8 @@ def chat(
 
 def _open(model: Path, template: Path | None) -> Answering:
     """A model on this machine. Raises ChainruleError, CycloptsError."""
-    from chainrule.api.conditional.pair_chat import PairChat
-    from chainrule.api.conditional.pair_model import holds_pairs, load_pairs
-    from chainrule.api.models.causal_model import CausalModel
+    from chainrule.api.models.language_models import CausalModel
+    from chainrule.api.seq2seq.seq2seq_model import PairChat, holds_pairs, load_pairs
 
     with progress_bar() as progress:
         if not holds_pairs(model):

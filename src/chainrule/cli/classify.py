@@ -57,8 +57,7 @@ def classify(
     bottom in pixels, the name of the picture. With --json: an object for each
     text, with the probabilities of all labels.
     """
-    from chainrule.api.models.classifier_model import ClassifierModel
-    from chainrule.api.models.draw_labels import check_page
+    from chainrule.api.models.classifier_model import ClassifierModel, check_page
     from chainrule.applications.classification import predicted_of
     from chainrule.applications.classifier_inputs import BOX_UNIT, config_of, inputs_of, predicts_ratings
 

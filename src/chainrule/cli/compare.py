@@ -198,7 +198,7 @@ def _compare_labels(
 ) -> None:
     """Prints a table of networks that label. Raises TextError, SettingError."""
     from chainrule.applications.classifier_inputs import INPUTS
-    from chainrule.comparison.labels import compare_labels
+    from chainrule.comparison.supervised import compare_labels
     from chainrule.neural.config.classifiers import LABELLING
     from chainrule.text.corpus.records import raise_error
     from chainrule.training.config import LabelTraining
@@ -230,7 +230,7 @@ def _compare_models(
 ) -> tuple[Comparison, str]:
     """Compares saved models; also says what the table is about."""
     from chainrule.base.files import describe_duplicate
-    from chainrule.comparison.saved_models import compare_models
+    from chainrule.comparison.ladder import compare_models
 
     if not models:
         raise CycloptsError(msg="MODELS are missing; give the model folders or ARPA files to compare.")

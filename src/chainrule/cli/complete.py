@@ -64,7 +64,7 @@ def _open(
     path: Path, number: int, tokenizer: str | None, markers: Markers | None, typing: TypingOptions
 ) -> tuple[Completing, LastWordCorrector | None]:
     """A model on this machine. Raises ChainruleError."""
-    from chainrule.api.models.causal_model import CausalModel
+    from chainrule.api.models.language_models import CausalModel
 
     with progress_bar() as progress:
         model = open_model(path, tokenizer, markers, progress, kind=CausalModel)

@@ -75,8 +75,8 @@ def convert(
     Word vectors are converted between folders, word2vec text (.vec), GloVe text
     (.txt) and .bin: fastText if they have subwords, else word2vec binary.
     """
-    from chainrule.api.conditional.pair_model import holds_pairs
     from chainrule.api.editing.convert import in_layout, in_shards
+    from chainrule.api.seq2seq.seq2seq_model import holds_pairs
     from chainrule.ngram.models.sharded_model import ShardedModel
     from chainrule.text.tokenization.config import TokenizerConfig
 
@@ -118,8 +118,7 @@ def convert(
 
 def _are_vectors(source: Path) -> bool:
     """Whether a source has word vectors, by its name or its first bytes."""
-    from chainrule.api.vectors.load_vectors import is_vectors_folder
-    from chainrule.api.vectors.word_vectors import suffix_of
+    from chainrule.api.vectors.word_vectors import is_vectors_folder, suffix_of
     from chainrule.ngram.kenlm.binary import is_binary
     from chainrule.open_models.llama2c import is_llama2c
 

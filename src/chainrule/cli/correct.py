@@ -242,7 +242,7 @@ def _tune(
 ) -> None:
     from dataclasses import asdict
 
-    from chainrule.api.texts.tune_correction import tune_correction
+    from chainrule.api.texts.correct import tune_correction
 
     texts, meant = _with_references(source, references)
     tuned = tune_correction(texts, meant, model, output, maximise=maximise, progress=progress, **options)

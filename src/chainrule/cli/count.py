@@ -118,9 +118,7 @@ def _count_together(
     overwrite: bool,
     json: bool,
 ) -> None:
-    from chainrule.api.vectors.cooccurrence_matrix import files_of
-    from chainrule.api.vectors.cooccurrences import count_together
-    from chainrule.api.vectors.read_words import WORDS
+    from chainrule.api.vectors.cooccurrences import WORDS, count_together, files_of
 
     files = files_of(output)
     for path in files:

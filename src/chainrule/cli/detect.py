@@ -14,8 +14,8 @@ from chainrule.cli.shared.screen import print_json, progress_bar
 from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, text_for
 
 if TYPE_CHECKING:
-    from chainrule.api.measuring.detect import DetectedText, DetectionMeasurement
-    from chainrule.api.models.masked_model import MaskedModel
+    from chainrule.api.models.language_models import MaskedModel
+    from chainrule.api.texts.detect import DetectedText, DetectionMeasurement
     from chainrule.base.progress import Progress
 
 _GROUPS = ("top 10", "top 100", "top 1000", "other")
@@ -62,9 +62,9 @@ def detect(
     --machine, the area under the ROC curve of each statistic, with its 95 %
     interval: 0.5 is guessing.
     """
-    from chainrule.api.measuring.detect import detect as detect_texts
-    from chainrule.api.measuring.detect import measure_detection
-    from chainrule.api.models.causal_model import CausalModel
+    from chainrule.api.models.language_models import CausalModel
+    from chainrule.api.texts.detect import detect as detect_texts
+    from chainrule.api.texts.detect import measure_detection
 
     _check(machine, quiz=quiz, plot=plot, output=output, overwrite=overwrite)
     with progress_bar() as progress:
@@ -111,7 +111,7 @@ def _check(machine: str | None, *, overwrite: bool, **paths: Path | None) -> Non
 
 
 def _open_masked(path: Path, progress: Progress) -> MaskedModel:
-    from chainrule.api.models.masked_model import MaskedModel
+    from chainrule.api.models.language_models import MaskedModel
 
     return open_model(path, None, None, progress, kind=MaskedModel)
 

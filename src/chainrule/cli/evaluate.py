@@ -88,8 +88,8 @@ def evaluate(
     One that captions is measured on --pictures: the same of their captions, and
     BLEU-1 to 4, METEOR, ROUGE-L and CIDEr-D of those that it writes.
     """
-    from chainrule.api.conditional.caption_model import captions_pictures
-    from chainrule.api.models.causal_model import CausalModel
+    from chainrule.api.models.language_models import CausalModel
+    from chainrule.api.seq2seq.caption_model import captions_pictures
 
     if words != NO_VECTORS:
         if texts or minimal_pairs is not None or pseudo is not None or strict or reading != DEFAULT_READING or not ends:

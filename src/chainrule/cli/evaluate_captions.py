@@ -41,8 +41,8 @@ def evaluate_captions(model: Path, options: CaptionsOptions, pairs: PairsOptions
         raise CycloptsError(msg="--vectors needs --pictures, the captions of the pictures.")
     if (pairs.source, pairs.target, pairs.pairs) != (None, None, None):
         raise CycloptsError(msg="--pictures is for models that caption; leave out --source, --target and --pairs.")
-    from chainrule.api.conditional.caption_model import MAX_TOKENS, load_captioner
-    from chainrule.api.conditional.picture_encoder import read_vectors
+    from chainrule.api.seq2seq.caption_model import MAX_TOKENS, load_captioner
+    from chainrule.api.seq2seq.picture_encoder import read_vectors
     from chainrule.decoding.config import BeamConfig
     from chainrule.pictures.captions import read_captions
 

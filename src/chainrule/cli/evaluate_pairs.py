@@ -50,7 +50,7 @@ def evaluate_pairs(model: Path, options: PairsOptions, *, json: bool) -> None:
 
     Raises CycloptsError, SettingError, TextError, ModelFormatError.
     """
-    from chainrule.api.conditional.pair_model import load_pairs
+    from chainrule.api.seq2seq.seq2seq_model import load_pairs
 
     with progress_bar() as progress:
         pairs, beam = _read(options, progress)
@@ -69,7 +69,7 @@ def evaluate_pairs(model: Path, options: PairsOptions, *, json: bool) -> None:
 def compare_pairs(models: tuple[str, ...], options: PairsOptions, *, json: bool) -> None:
     """Measures models of pairs and prints a table. Raises as `evaluate_pairs`."""
     from chainrule.base.files import describe_duplicate
-    from chainrule.comparison.pairs import compare_pairs as compare
+    from chainrule.comparison.supervised import compare_pairs as compare
 
     if not models:
         raise CycloptsError(msg="MODELS are missing; give the folders of models of pairs to compare.")

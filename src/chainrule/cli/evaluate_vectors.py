@@ -46,7 +46,7 @@ NO_VECTORS = VectorsOptions()
 
 def holds_vectors(model: Path) -> bool:
     """Whether this is a folder of word vectors, or a file whose name says that it has them."""
-    from chainrule.api.vectors.load_vectors import is_vectors_folder
+    from chainrule.api.vectors.word_vectors import is_vectors_folder
 
     return is_vectors_folder(model) if model.is_dir() else model.name.endswith((".vec", ".vec.gz"))
 
@@ -56,8 +56,8 @@ def evaluate_vectors(model: Path, options: VectorsOptions, *, json: bool) -> Non
 
     Raises CycloptsError, SettingError, TextError, ModelFormatError.
     """
-    from chainrule.api.vectors.evaluate_vectors import evaluate_vectors as measure
-    from chainrule.api.vectors.load_vectors import load_vectors
+    from chainrule.api.vectors.evaluate import evaluate_vectors as measure
+    from chainrule.api.vectors.word_vectors import load_vectors
 
     if options.similarity is None and options.analogies is None:
         raise CycloptsError(msg="--restrict, --rule and --unknown go with --similarity or --analogies.")

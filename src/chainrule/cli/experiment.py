@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from chainrule.cli.shared.arguments import Json, Overwrite, WholeNumber
 from chainrule.cli.shared.plot_option import check_plot_option
 from chainrule.cli.shared.screen import note, print_json, progress_bar
-from chainrule.experiments.names import Name
+from chainrule.experiments import Name
 
 if TYPE_CHECKING:
     from chainrule.experiments.findings import Findings
@@ -58,7 +58,7 @@ def experiment(
     """
     from chainrule.cli.shared.texts import check_text_target
     from chainrule.drawing.plots import check_matplotlib, has_matplotlib, write_plot
-    from chainrule.experiments.run_by_name import experiment as run
+    from chainrule.experiments.run import experiment as run
 
     target = output or Path(f"{name}.svg")
     check_plot_option("--output", target)

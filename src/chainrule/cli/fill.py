@@ -28,7 +28,7 @@ def fill(
     For the families masked, masked-recurrent and two-sided; two-sided takes one
     gap at a time. Columns: probability, token; an empty line after each gap.
     """
-    from chainrule.api.models.masked_model import MaskedModel
+    from chainrule.api.models.language_models import MaskedModel
     from chainrule.text.tokenization.tokenizer import MASK
 
     with progress_bar() as progress:

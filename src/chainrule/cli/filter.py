@@ -66,8 +66,7 @@ def filter_texts(
     where the documents go to standard output. Of a record, only the text is
     written, not its other fields.
     """
-    from chainrule.api.texts.document_scores import passing
-    from chainrule.api.texts.filter import BINS, ScoreFile
+    from chainrule.api.texts.filter import BINS, ScoreFile, passing
     from chainrule.text.corpus.writing import check_format
 
     _check(texts, keep, below, output, json=json)
@@ -107,7 +106,7 @@ def _open_language_model(path: Path, tokenizer: str | None, markers: Markers | N
 
 def _check(texts: tuple[str, ...], keep: float | None, below: float | None, output: Path | None, *, json: bool) -> None:
     """Raises CycloptsError, SettingError."""
-    from chainrule.api.texts.document_scores import check_limits
+    from chainrule.api.texts.filter import check_limits
 
     if (keep is None) == (below is None):
         raise CycloptsError(msg="Give either --keep, a share, or --below, a score.")

@@ -99,7 +99,7 @@ def _sample(
     stream: bool,
     json: bool,
 ) -> None:
-    from chainrule.api.models.causal_model import CausalModel
+    from chainrule.api.models.language_models import CausalModel
 
     config, is_continued = sampling.config(), False
     drawn = draw_seed(seed)
@@ -138,7 +138,7 @@ def _search(
     overwrite: bool,
     json: bool,
 ) -> None:
-    from chainrule.api.models.causal_model import CausalModel
+    from chainrule.api.models.language_models import CausalModel
 
     with progress_bar() as progress:
         model = open_model(path, tokenizer, markers, progress, kind=CausalModel)

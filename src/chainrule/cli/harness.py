@@ -32,7 +32,7 @@ def harness(
     seed=0. Tasks on this machine need no network: name their folder with
     --include_path.
     """
-    from chainrule.api.measuring.harness import check_lm_eval
+    from chainrule.api.texts.harness import check_lm_eval
 
     if not arguments:
         raise CycloptsError(
@@ -41,7 +41,7 @@ def harness(
     check_lm_eval()
     from lm_eval.__main__ import cli_evaluate
 
-    import chainrule.api.measuring.lm_eval_model  # noqa: F401  # registers the model
+    import chainrule.api.texts.lm_eval_model  # noqa: F401  # registers the model
 
     before = sys.argv
     sys.argv = ["chainrule harness", *_with_our_model(arguments)]

@@ -14,7 +14,7 @@ def info(model: ModelPath, /, *, json: Json = False) -> None:
     Prints the model card, the size in bytes, and the model's part of the
     signatures of its figures. --json prints the full record.
     """
-    from chainrule.api.opening.info import info as read_info
+    from chainrule.api.opening import info as read_info
 
     with progress_bar() as progress:
         summary = read_info(model, progress=progress)

@@ -60,8 +60,7 @@ def inspect(
     works offline.
     """
     from chainrule.api.models.classifier_model import ClassifierModel
-    from chainrule.api.showing.inspect import check_page
-    from chainrule.api.showing.inspect_text import check_inspection_file
+    from chainrule.api.showing.inspect import check_inspection_file, check_page
 
     if output.suffix.lower() not in (".html", ".json"):
         raise CycloptsError(msg=f"--output {output}: its name must end in .html, or for a text in .json.")

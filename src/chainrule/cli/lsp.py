@@ -51,8 +51,8 @@ def lsp(
     the text, with quick fixes. It reads what the editor has open, and no file.
     Needs pygls: pip install 'chainrule[lsp]'.
     """
-    from chainrule.api.conditional.caption_model import captions_pictures
-    from chainrule.api.models.causal_model import CausalModel
+    from chainrule.api.models.language_models import CausalModel
+    from chainrule.api.seq2seq.caption_model import captions_pictures
     from chainrule.errors import SettingError
     from chainrule.families.table import FAMILIES
 

@@ -31,8 +31,8 @@ def draw_map(
 
     The page needs no network and no other file.
     """
-    from chainrule.api.vectors.load_vectors import load_vectors
-    from chainrule.api.vectors.map_vectors import map_vectors
+    from chainrule.api.vectors.map import map_vectors
+    from chainrule.api.vectors.word_vectors import load_vectors
 
     if output.suffix.lower() != ".html":
         raise CycloptsError(msg=f"--output {output}: its name must end in .html.")

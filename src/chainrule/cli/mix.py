@@ -84,7 +84,7 @@ def mix(
     A log-linear mixture is normalised over the whole vocabulary at each token:
     it is slow, and its weights are tuned on a part of the text.
     """
-    from chainrule.api.editing.merge import merge
+    from chainrule.api.editing.mix import merge
     from chainrule.api.editing.mix import mix as mix_models
 
     if static and (kind != "linear" or buckets != 1 or cache is not None):

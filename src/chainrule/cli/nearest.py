@@ -51,7 +51,7 @@ def nearest_words(
     Columns: the cosine of the vectors; the text, with the word in brackets, or
     the word.
     """
-    from chainrule.api.vectors.load_vectors import is_vectors_folder
+    from chainrule.api.vectors.word_vectors import is_vectors_folder
 
     if model.is_file() or is_vectors_folder(model):
         if (
@@ -87,7 +87,7 @@ def nearest_words(
 
 
 def _print_similar(path: Path, word: str, top: int, restrict: int | None, *, contexts: bool, json: bool) -> None:
-    from chainrule.api.vectors.load_vectors import load_vectors
+    from chainrule.api.vectors.word_vectors import load_vectors
 
     with progress_bar() as progress:
         vectors = load_vectors(path, progress=progress)

@@ -35,7 +35,7 @@ def next_tokens(
     end of a line and → for a tab; --json prints the characters themselves, as
     --ban takes them.
     """
-    from chainrule.api.models.causal_model import CausalModel
+    from chainrule.api.models.language_models import CausalModel
 
     with progress_bar() as progress:
         pairs = open_model(model, tokenizer, markers, progress, kind=CausalModel).next(prompt, top)

@@ -23,7 +23,7 @@ def odd(
 
     Columns: the cosine with the mean of all; the word. The odd one comes first.
     """
-    from chainrule.api.vectors.load_vectors import load_vectors
+    from chainrule.api.vectors.word_vectors import load_vectors
 
     with progress_bar() as progress:
         ranked = load_vectors(vectors, progress=progress).odd(words)

@@ -45,7 +45,7 @@ def pixels(
     To a target that ends in .png, lines such as chainrule generate prints are
     drawn as pictures, side by side; --columns says how wide each one is.
     """
-    from chainrule.api.texts.pixels import draw_pixels, write_pixels
+    from chainrule.api.texts.data import draw_pixels, write_pixels
 
     if output.suffix.lower() == ".png":
         if size:

@@ -92,7 +92,7 @@ def prompt(
     its 95 % interval are over examples; with several --seeds or --orders of
     few-shot examples, also the mean and standard deviation over them.
     """
-    from chainrule.api.measuring.prompt import prompt_with
+    from chainrule.api.texts.prompt import prompt_with
     from chainrule.applications.prompting.choices import parse_choices, prefixes_among
     from chainrule.applications.prompting.experiment import PromptConfig
     from chainrule.base.files import check_new_file, replace_file

@@ -224,7 +224,7 @@ def _scorers(
     share: bool | None,
 ) -> dict[str, HypothesisScorer]:
     """Opens the models and returns their scorers by name. Raises ModelFormatError, SettingError."""
-    from chainrule.api.conditional.pair_model import holds_pairs, load_pairs
+    from chainrule.api.seq2seq.seq2seq_model import holds_pairs, load_pairs
     from chainrule.api.texts.rescore import hypothesis_scorer
     from chainrule.ngram.arpa.lines import ARPA_SUFFIXES
 

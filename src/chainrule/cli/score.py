@@ -82,7 +82,7 @@ def _units(**asked: bool) -> By | None:
 
 
 def _print_units(model: Model, block: Block, by: By, block_progress: BlockProgress, *, json: bool) -> None:
-    from chainrule.api.measuring.surprisal import documents
+    from chainrule.api.texts.surprisal import documents
 
     done = 0
     for piece in block.pieces(_PART_BYTES):

@@ -34,7 +34,7 @@ def shard_serve(
     processes, on one machine or more, each serve some of the shards;
     chainrule.ShardClient asks all of them, one request a batch. Ctrl-C stops.
     """
-    from chainrule.api.opening.open_shards import open_shards
+    from chainrule.api.opening import open_shards
     from chainrule.cli.serve import check_port
     from chainrule.errors import SettingError
     from chainrule.serving.shard_server import ShardServer

@@ -12,7 +12,7 @@ from chainrule.ngram.config import SMOOTHINGS
 if TYPE_CHECKING:
     from chainrule.base.progress import Progress
     from chainrule.cli.shared.arguments import TokenizerOptions
-    from chainrule.comparison.smoothing_table import SmoothingTable
+    from chainrule.comparison.smoothings import SmoothingTable
     from chainrule.text.corpus.corpus import Source
     from chainrule.text.tokenization.vocabulary import Markers
 
@@ -29,7 +29,7 @@ def compare_smoothings(
     progress: Progress,
 ) -> SmoothingTable:
     """The table, computed. Raises TextError, SettingError, EstimationError; CycloptsError for an unknown name."""
-    from chainrule.comparison.smoothing_table import smoothing_table
+    from chainrule.comparison.smoothings import smoothing_table
 
     for name in names:
         if name not in (ALL, *SMOOTHINGS):

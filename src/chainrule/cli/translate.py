@@ -21,7 +21,7 @@ from chainrule.errors import SettingError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from chainrule.api.conditional.pair_generator import Written
+    from chainrule.api.seq2seq.generation import Written
     from chainrule.decoding.config import BeamConfig
     from chainrule.text.corpus.block import Block
 
@@ -108,7 +108,7 @@ def translate(
     length ratio with their intervals: to standard error, or as a last line of
     JSON; of several texts of a line, the first is measured.
     """
-    from chainrule.api.conditional.pair_model import load_pairs
+    from chainrule.api.seq2seq.seq2seq_model import load_pairs
     from chainrule.protocol import UNKNOWN
 
     _check(search, sampling, nbest, max_tokens, is_sampled=sample, has_seed=seed is not None, json=json)

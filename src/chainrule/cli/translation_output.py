@@ -12,7 +12,7 @@ from chainrule.errors import TextError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from chainrule.api.conditional.pair_generator import Written
+    from chainrule.api.seq2seq.generation import Written
     from chainrule.base.progress import Progress
     from chainrule.text.corpus.corpus import Corpus
 

@@ -18,7 +18,7 @@ def verify(model: Annotated[Path, Parameter(help="A model folder.")], /) -> None
     Reads every byte, config.json and the model card included; the exit status
     is 1 if any differs.
     """
-    from chainrule.api.opening.verify import verify as check_folder
+    from chainrule.api.opening import verify as check_folder
     from chainrule.storage.model_folder import CARD
 
     with progress_bar() as progress:

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 from chainrule.api.models.load_model import load
 from chainrule.api.models.model import Model
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
-from chainrule.comparison.ladder import Networks, climb
-from chainrule.comparison.saved_models import compare_models
-from chainrule.comparison.smoothing_table import SmoothingTable, smoothing_table
+from chainrule.comparison.ladder import Networks, climb, compare_models
+from chainrule.comparison.smoothings import SmoothingTable, smoothing_table
 from chainrule.errors import SettingError
 from chainrule.ngram.config import SMOOTHINGS
 from chainrule.text.corpus.corpus import Lines, source_of

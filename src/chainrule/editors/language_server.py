@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
     from pathlib import Path
 
-    from chainrule.api.models.causal_model import CausalModel
+    from chainrule.api.models.language_models import CausalModel
     from chainrule.applications.completion import Completion
     from chainrule.applications.correction.corrector import Corrector
     from chainrule.applications.correction.spans import Change

@@ -1,1 +1,49 @@
-"""Classroom experiments on memory, cost, gradients and positions; each is a function that returns Findings."""
+"""Classroom experiments on memory, cost, gradients and positions; each is a function that returns Findings.
+
+The names of the experiments, apart, so that the command line can show them at once.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+Name = Literal[
+    "memory",
+    "cost",
+    "gradients",
+    "positions",
+    "saturation",
+    "radius",
+    "paths",
+    "order",
+    "balance",
+    "retrieval",
+    "agreement",
+    "shots",
+    "bottleneck",
+    "attention",
+    "heads",
+    "extrapolation",
+    "scaling",
+]
+
+# The module of each, in this room; its function has the name of the experiment.
+HOMES: dict[Name, str] = {
+    "memory": "recurrence",
+    "cost": "cost",
+    "gradients": "recurrence",
+    "positions": "positions",
+    "saturation": "recurrence",
+    "radius": "recurrence",
+    "paths": "cost",
+    "order": "positions",
+    "balance": "data",
+    "retrieval": "data",
+    "agreement": "context",
+    "shots": "context",
+    "bottleneck": "attention",
+    "attention": "attention",
+    "heads": "attention",
+    "extrapolation": "positions",
+    "scaling": "data",
+}

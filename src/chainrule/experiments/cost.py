@@ -1,4 +1,6 @@
-"""Cost: how the time of one layer grows with the text's length, n, and the width, d (Vaswani et al. 2017, table 1).
+"""cost, paths.
+
+Cost: how the time of one layer grows with the text's length, n, and the width, d (Vaswani et al. 2017, table 1).
 
     self-attention            n^2 d
     attention in a window     r n d      r: the window
@@ -6,12 +8,25 @@
     convolution               k n d^2    k: the kernel
 
 Attention is measured without the projections around it, which cost n d^2 as well.
+
+Paths: how many steps must follow one another in a layer, and how far the first token is from the last prediction.
+
+Both are counted on the graph of what reads what, not taken from a formula (Vaswani et al. 2017, table 1):
+
+                            sequential steps    longest path
+    self-attention          1                   1
+    attention in a window   1                   n / r
+    recurrence              n                   n
+    convolution, dilated    1                   log_k n
+
+A node is a position of a layer; layer 0 holds the tokens.
 """
 
 from __future__ import annotations
 
 import math
 import time
+from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -25,7 +40,7 @@ from chainrule.neural.encoders.convolution import Layer
 from chainrule.neural.layers.attention import attend, causal_mask
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from torch import Tensor
 
@@ -120,4 +135,98 @@ KINDS = {
     f"attention in a window of {_WINDOW}": Kind(_attention(_WINDOW), "r n d", (1, 1)),
     "recurrence": Kind(_recurrence, "n d²", (1, 2)),
     f"convolution of {_KERNEL}": Kind(_convolution, "k n d²", (1, 2)),
+}
+
+_PATH_WINDOW, _PATH_KERNEL = 8, 3
+
+
+class Node(NamedTuple):
+    layer: int
+    position: int
+
+
+class Wiring(NamedTuple):
+    """reads: the nodes that a node reads, of the layer below or of its own. steps, path: the formulas."""
+
+    reads: Callable[[Node], Iterable[Node]]
+    steps: str
+    path: str
+
+
+def paths(
+    *, seed: int = 0, progress: Progress = silent, lengths: Sequence[int] = (4, 8, 16, 32, 64, 128, 256)
+) -> Findings:
+    """The longest path by length, for four kinds of layers, stacked until the last position sees the first."""
+    lines, says = [], []
+    for i, (label, kind) in enumerate(WIRINGS.items()):
+        progress(f"paths: {label}", i, len(WIRINGS))
+        lines.append(Line(label=label, x=list(lengths), y=[longest_path(kind.reads, n) for n in lengths]))
+        n = lengths[-1]
+        says.append(
+            f"{label}: at n = {n}, {sequential_steps(kind.reads, n)} sequential steps in a layer ({kind.steps}), a "
+            f"longest path of {lines[-1].y[-1]} ({kind.path})"
+        )
+    progress("paths", 1, 1)
+    return Findings(
+        title="Layers and steps between the first token and the last prediction",
+        x=Axis(label="n, tokens", log=True),
+        y=Axis(label="longest path", log=True),
+        lines=lines,
+        finding=(
+            f"Over {lengths[-1]} tokens a signal passes 1 layer of self-attention, "
+            f"{lines[3].y[-1]} of dilated convolutions, {lines[1].y[-1]} of attention in a window, and "
+            f"{lines[2].y[-1]} steps of a recurrence."
+        ),
+        says=says,
+    )
+
+
+def longest_path(reads: Callable[[Node], Iterable[Node]], length: int) -> int:
+    """The fewest edges from the last position to the first token, with as many layers as it takes."""
+    for layers in count(1):
+        reached, edges = {Node(layers, length - 1)}, 0
+        while reached:
+            if Node(0, 0) in reached:
+                return edges
+            reached = {node for above in reached if above.layer for node in reads(above)}
+            edges += 1
+    raise AssertionError  # every kind of layer reaches the first token
+
+
+def sequential_steps(reads: Callable[[Node], Iterable[Node]], length: int) -> int:
+    """The longest chain of positions of one layer in which each needs the one before it."""
+    chain: dict[int, int] = {}
+    for position in range(length):
+        chain[position] = 1 + max(
+            (chain[node.position] for node in reads(Node(1, position)) if node.layer == 1), default=0
+        )
+    return max(chain.values())
+
+
+def _attention_reads(node: Node) -> Iterable[Node]:
+    return (Node(node.layer - 1, position) for position in range(node.position + 1))
+
+
+def _window(node: Node) -> Iterable[Node]:
+    first = max(0, node.position - _PATH_WINDOW + 1)
+    return (Node(node.layer - 1, position) for position in range(first, node.position + 1))
+
+
+def _recurrence_reads(node: Node) -> Iterable[Node]:
+    yield Node(node.layer - 1, node.position)
+    if node.position:
+        yield Node(node.layer, node.position - 1)
+
+
+def _convolution_reads(node: Node) -> Iterable[Node]:
+    dilation = _PATH_KERNEL ** (node.layer - 1)
+    positions = (node.position - i * dilation for i in range(_PATH_KERNEL))
+    return (Node(node.layer - 1, position) for position in positions if position >= 0)
+
+
+WIRINGS = {
+    "self-attention": Wiring(_attention_reads, "1", "1"),
+    f"attention in a window of {_PATH_WINDOW}": Wiring(_window, "1", "n / r"),
+    "recurrence": Wiring(_recurrence_reads, "n", "n"),
+    f"dilated convolution of {_PATH_KERNEL}": Wiring(_convolution_reads, "1", "log_k n"),
 }

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from jaxtyping import Int32
     from numpy import ndarray
 
-    from chainrule.api.models.causal_model import CausalModel
+    from chainrule.api.models.language_models import CausalModel
     from chainrule.ngram.models.table_models import BackoffStep
     from chainrule.text.tokenization.tokenizer import Tokenizer
 

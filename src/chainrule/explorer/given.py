@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from chainrule.api.conditional.caption_model import CaptionModel
-from chainrule.api.conditional.pair_model import TextPairModel
-from chainrule.api.models.causal_model import CausalModel
+from chainrule.api.models.language_models import CausalModel
 from chainrule.api.models.model import Model
+from chainrule.api.seq2seq.caption_model import CaptionModel
+from chainrule.api.seq2seq.seq2seq_model import TextPairModel
 from chainrule.errors import ChainruleError, SettingError
 
 if TYPE_CHECKING:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chainrule.api.models.causal_model import CausalModel, CausalNetwork
-from chainrule.api.models.masked_model import MaskedModel
+from chainrule.api.models.language_models import CausalModel, CausalNetwork, MaskedModel
 from chainrule.api.models.model import Model, as_kind
 from chainrule.base.distributions import top_of
 from chainrule.decoding.config import SamplingConfig

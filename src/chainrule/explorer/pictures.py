@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chainrule.api.conditional.caption_model import CaptionModel
-from chainrule.api.conditional.pair_model import TextPairModel
-from chainrule.api.models.causal_model import CausalModel
+from chainrule.api.models.language_models import CausalModel
 from chainrule.api.models.model import Model, as_kind
-from chainrule.api.showing.attend import AttentionMaps, attend
-from chainrule.api.showing.attend_pictures import attend_picture
+from chainrule.api.seq2seq.caption_model import CaptionModel
+from chainrule.api.seq2seq.seq2seq_model import TextPairModel
+from chainrule.api.showing.attend import AttentionMaps, attend, attend_picture
 from chainrule.decoding.config import BeamConfig
 from chainrule.decoding.limits import Limits
 from chainrule.errors import SettingError
@@ -22,7 +21,7 @@ from chainrule.report.attention import panel_records
 from chainrule.report.beam_tree import compare_with_greedy, tree_json, tree_svg
 
 if TYPE_CHECKING:
-    from chainrule.api.models.beam_tree import BeamTree
+    from chainrule.api.models.language_models import BeamTree
     from chainrule.pictures.picture import Picture
 
     Json = dict[str, Any]

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from chainrule.api.conditional.caption_model import CaptionModel
-from chainrule.api.conditional.pair_model import TextPairModel
 from chainrule.api.models.model import Model, check_model
+from chainrule.api.seq2seq.caption_model import CaptionModel
+from chainrule.api.seq2seq.seq2seq_model import TextPairModel
 from chainrule.base.files import check_new_file, replace_file
 from chainrule.drawing.pages import legible, render
 from chainrule.errors import SettingError

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from chainrule.api.measuring.surprisal import documents
-from chainrule.api.models.causal_model import CausalModel
+from chainrule.api.models.language_models import CausalModel
 from chainrule.api.models.model import Model, as_kind
+from chainrule.api.texts.surprisal import documents
 from chainrule.applications.detection import rank_texts
 from chainrule.evaluation.surprisal import word_end_corrections
 from chainrule.explorer.given import LONGEST

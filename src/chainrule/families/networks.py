@@ -201,7 +201,7 @@ def classifier_family(families: Mapping[str, Family]) -> Family:
     )
 
 
-# A language model only once it is given a source: chainrule.api.conditional.pair_model trains, saves and opens it.
+# A language model only once it is given a source: chainrule.api.seq2seq.seq2seq_model trains, saves and opens it.
 CONDITIONAL = Family(
     ConditionalConfig,
     token_bytes=0,
@@ -218,7 +218,7 @@ CONDITIONAL = Family(
     ),
     trains_in_steps=True,
 )
-# The same, once it is given a picture: chainrule.api.conditional.caption_model.
+# The same, once it is given a picture: chainrule.api.seq2seq.caption_model.
 CAPTION = Family(
     CaptionConfig,
     token_bytes=0,

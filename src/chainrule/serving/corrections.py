@@ -13,7 +13,7 @@ from chainrule.serving.token_names import finite
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from chainrule.api.models.causal_model import CausalModel
+    from chainrule.api.models.language_models import CausalModel
     from chainrule.applications.correction.corrector import Corrector
     from chainrule.applications.correction.spans import Corrected
     from chainrule.applications.correction.word_index import WordIndex

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chainrule.api.models.causal_model import CausalModel
-from chainrule.api.opening.load import kind_at, load
+from chainrule.api.models.language_models import CausalModel
+from chainrule.api.opening import kind_at, load
 from chainrule.errors import ChainruleError, SettingError
 from chainrule.protocol import UNKNOWN
 from chainrule.serving.api_error import ApiError
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from chainrule.api.conditional.caption_model import CaptionModel
-    from chainrule.api.conditional.pair_model import TextPairModel
     from chainrule.api.models.model import Model
+    from chainrule.api.seq2seq.caption_model import CaptionModel
+    from chainrule.api.seq2seq.seq2seq_model import TextPairModel
     from chainrule.serving.limits import ServerLimits
 
 BROKEN = "failed several times in a row"

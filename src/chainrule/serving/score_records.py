@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chainrule.api.models.causal_model import CausalModel
+from chainrule.api.models.language_models import CausalModel
 from chainrule.evaluation.token_scores import score_documents
 from chainrule.protocol import END, UNKNOWN
 from chainrule.serving.token_names import finite

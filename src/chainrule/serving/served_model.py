@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from chainrule.api.models.causal_model import CausalModel
+from chainrule.api.models.language_models import CausalModel
 from chainrule.api.models.model import Model
 from chainrule.base.files import read_file
 from chainrule.families.table import FAMILIES
@@ -25,8 +25,8 @@ from chainrule.storage.config_json import CONFIG, read_config
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from chainrule.api.conditional.caption_model import CaptionModel
-    from chainrule.api.conditional.pair_model import TextPairModel
+    from chainrule.api.seq2seq.caption_model import CaptionModel
+    from chainrule.api.seq2seq.seq2seq_model import TextPairModel
     from chainrule.serving.limits import ServerLimits
     from chainrule.text.tokenization.tokenizer import Tokenizer
 

@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from chainrule.api.models.build_model import build_model
+from chainrule.api.models.load_model import build_model
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.api.run import circumstances
 from chainrule.api.tokenizers import saved_tokenizer
-from chainrule.api.training.train_speller import speller_of_counts
-from chainrule.api.training_record import circumstances
+from chainrule.api.training.stream import speller_of_counts
 from chainrule.base.memory import available_memory, check_fits
 from chainrule.base.scratch import check_disk_room
 from chainrule.errors import SettingError, TextError
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
     from pyspark.sql import DataFrame, SparkSession
 
-    from chainrule.api.models.causal_model import CausalModel
+    from chainrule.api.models.language_models import CausalModel
     from chainrule.base.progress import Progress
     from chainrule.ngram.counting.counts import Counts
     from chainrule.spark.documents import Documents

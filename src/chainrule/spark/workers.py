@@ -173,7 +173,7 @@ def score_rows(
     batches: Iterable[RecordBatch], folder: str, other: str | None, column: int, names: list[str]
 ) -> Iterator[RecordBatch]:
     """The rows of a data frame with their scores, as `chainrule.filter` scores documents. column: of the text."""
-    from chainrule.api.texts.document_scores import document_scores
+    from chainrule.api.texts.filter import document_scores
 
     set_threads(1)
     model, against = _model(folder), None if other is None else _model(other)

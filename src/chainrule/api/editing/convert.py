@@ -5,13 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
-from chainrule.api.conditional.pair_model import TextPairModel, holds_pairs, load_pairs
-from chainrule.api.models.build_model import build_model
-from chainrule.api.models.load_model import load
-from chainrule.api.models.save import save_hugging_face
+from chainrule.api.models.load_model import build_model, load
+from chainrule.api.models.model import save_hugging_face
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
-from chainrule.api.vectors.load_vectors import load_vectors
-from chainrule.api.vectors.word_vectors import WordVectors, check_vectors_target
+from chainrule.api.seq2seq.seq2seq_model import TextPairModel, holds_pairs, load_pairs
+from chainrule.api.vectors.word_vectors import WordVectors, check_vectors_target, load_vectors
 from chainrule.errors import SettingError
 from chainrule.ngram.arpa.lines import ARPA_SUFFIXES
 from chainrule.storage.hugging_face import check_target

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from chainrule.api.models.causal_model import CausalModel
+from chainrule.api.models.language_models import CausalModel
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.errors import SettingError, TextError
 from chainrule.families.table import why_no_table

@@ -1,7 +1,11 @@
-"""Models that label texts, words, trees and other inputs."""
+"""Models that label texts, words, trees and other inputs.
+
+A page that shows inputs with the labels that a classifier gives them.
+"""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
@@ -9,10 +13,14 @@ import numpy as np
 from chainrule.api.models.model import Model
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.base.arguments import as_texts
+from chainrule.base.files import check_new_file, replace_file
+from chainrule.errors import SettingError
+from chainrule.pictures.picture import as_picture
+from chainrule.report.labels import DrawnGraph, DrawnPicture, labelled_graphs_page, labelled_pictures_page
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from jaxtyping import Float32
     from numpy import ndarray
@@ -23,6 +31,7 @@ if TYPE_CHECKING:
     from chainrule.evaluation.ratings import RatingMeasurement
     from chainrule.neural.classification.classifier import Classifier
     from chainrule.pictures.boxes import Detection
+    from chainrule.structures.graph import Graph
 
 
 class ClassifierModel(Model):
@@ -68,8 +77,6 @@ class ClassifierModel(Model):
 
         good:  classifier.draw(graphs, "labels.html")
         """
-        from chainrule.api.models.draw_labels import check_page, draw_labels
-
         inputs = list(inputs)
         check_page(self.classifier, path, overwrite=overwrite)
         found = self.classify(inputs)
@@ -132,3 +139,50 @@ class ClassifierModel(Model):
     def classifier(self) -> Classifier:
         """The engine. Raises ModelFormatError as `engine`."""
         return cast("Classifier", self.engine)
+
+
+def check_page(classifier: Any, path: str | os.PathLike[str], *, overwrite: bool) -> None:
+    """Raises SettingError where there is no drawing of what a classifier reads, or the name does not end in .html;
+    OutputError if the page cannot be written.
+    """
+    target, reads = Path(path), getattr(classifier, "reads", "text")
+    if reads not in _PAGES:
+        raise SettingError(f"this classifier reads a {reads}; pages are drawn of a {', a '.join(_PAGES)}")
+    if target.suffix.lower() != ".html":
+        raise SettingError(f"{target}: the name of a page must end in .html")
+    check_new_file(target, overwrite=overwrite)
+
+
+def draw_labels(
+    classifier: Any, inputs: Sequence[Any], found: Sequence[Predicted], path: str | os.PathLike[str], *, overwrite: bool
+) -> None:
+    """Writes the page. found: the labels of the inputs. Raises as `check_page`, and OutputError."""
+    check_page(classifier, path, overwrite=overwrite)
+    page = _PAGES[classifier.reads](inputs, found, classifier.unit)
+    with replace_file(Path(path)) as file:
+        file.write(page.encode())
+
+
+def _graphs_page(graphs: Sequence[Graph], found: Sequence[Predicted], unit: str) -> str:
+    drawn = []
+    for number, (graph, predicted) in enumerate(zip(graphs, found, strict=True), 1):
+        names = [graph.shown(node) for node in range(len(graph))]
+        title, labels = f"Graph {number}", predicted.best
+        if unit == "graph":
+            [(label, probability)] = labels
+            title, labels = f"{title}: {label}, {probability:.1%}", []
+        drawn.append(DrawnGraph(title, names, graph.edges, labels))
+    return labelled_graphs_page("Labelled graphs", drawn)
+
+
+def _pictures_page(inputs: Sequence[Any], found: Sequence[Predicted], unit: str) -> str:
+    pictures = [as_picture(given) for given in inputs]
+    drawn = [DrawnPicture(own.name, own.pixels, of.log_probs) for own, of in zip(pictures, found, strict=True)]
+    return labelled_pictures_page("Labelled pictures", found[0].labels if found else (), drawn)
+
+
+# (inputs, their labels, what of them is labelled) -> HTML, by what a classifier reads.
+_PAGES: dict[str, Callable[[Sequence[Any], Sequence[Predicted], str], str]] = {
+    "graph": _graphs_page,
+    "picture": _pictures_page,
+}

@@ -1,14 +1,20 @@
-"""Opens saved models: model folders, Hugging Face and GGUF checkpoints, ARPA files and KenLM's binaries."""
+"""Opens a saved model as its kind.
+
+Chooses the kind of a model by its family.
+
+Opens saved models: model folders, Hugging Face and GGUF checkpoints, ARPA files and KenLM's binaries.
+"""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from chainrule import __version__
-from chainrule.api.models.build_model import build_model
-from chainrule.api.models.causal_model import CausalModel
+from chainrule.api.models.classifier_model import ClassifierModel
+from chainrule.api.models.embedding_model import EmbeddingModel
+from chainrule.api.models.language_models import CausalModel, CausalNetwork, MaskedModel
 from chainrule.api.tokenizers import saved_tokenizer, tokenizer_from
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import ModelFormatError, SettingError
@@ -31,8 +37,36 @@ from chainrule.text.tokenization.tokenizer import Tokenizer
 if TYPE_CHECKING:
     from chainrule.api.models.model import Model
     from chainrule.ngram.kenlm.probing import HashedModel
+    from chainrule.ngram.speller import MixedSpeller, Speller
     from chainrule.storage.hugging_face import Checkpoint
+    from chainrule.storage.safetensors import MappedFile
     from chainrule.text.tokenization.vocabulary import Markers
+
+
+def build_model(
+    family: str,
+    engine: Any,
+    tokenizer: Tokenizer,
+    record: dict[str, Any] | None = None,
+    speller: Speller | MixedSpeller | None = None,
+    *,
+    mapped: MappedFile | None = None,
+) -> Model:
+    """A model of a family, as the kind that its family is. The arguments are those of `Model`."""
+    return kind_of(family)(family, engine, tokenizer, record, speller, mapped=mapped)
+
+
+def kind_of(family: str) -> type[Model]:
+    """What the models of a family can do."""
+    match FAMILIES[family].job:
+        case "continue":
+            return CausalNetwork if FAMILIES[family].embeds else CausalModel
+        case "fill":
+            return MaskedModel
+        case "embed":
+            return EmbeddingModel
+        case "classify":
+            return ClassifierModel
 
 
 def load(

@@ -1,9 +1,12 @@
-"""What is known of a model: what it is, how large, how it came about, and what its figures may be compared with."""
+"""What is known of a model: what it is, how large, how it came about, and what its figures may be compared with.
+
+What a model is made of, for the functions that `Model` calls and that do not know it.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chainrule.base.tables import printable
 from chainrule.drawing.pages import html_table
@@ -12,8 +15,8 @@ from chainrule.families.table import FAMILIES
 from chainrule.report.model_card import model_rows
 
 if TYPE_CHECKING:
-    from chainrule.api.models.model_contents import ModelParts
     from chainrule.api.vectors.word_vectors import WordVectors
+    from chainrule.ngram.speller import MixedSpeller, Speller
     from chainrule.text.tokenization.tokenizer import Tokenizer
 
 
@@ -163,3 +166,13 @@ def _signature(parts: ModelParts) -> str | None:
     seen = {name: kind[name] for name in ("context", "is_distribution") if name in kind}
     stream_scoring = FAMILIES[parts.family].stream_scoring(parts.engine)
     return f"{token_signature(parts.tokenizer)}|{model_signature(parts.speller, stream_scoring, **seen)}"
+
+
+class ModelParts(NamedTuple):
+    """The parts of a `Model`. engine: what the family trains, mostly a LanguageModel."""
+
+    family: str
+    engine: Any
+    tokenizer: Tokenizer
+    speller: Speller | MixedSpeller
+    record: dict[str, Any]

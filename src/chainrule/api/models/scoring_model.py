@@ -1,34 +1,185 @@
-"""Models that score texts, and choose among them: those that continue texts, and those that fill gaps."""
+"""Scores, choices, minimal pairs, prompts.
+
+A model with its tokenizer, as what answers prompts.
+
+Minimal pairs, BLiMP's: which sentence of each a model finds likelier.
+
+What a model says of texts at hand: their scores, the likeliest next tokens, what fills their gaps.
+
+Models that score texts, and choose among them: those that continue texts, and those that fill gaps.
+"""
 
 from __future__ import annotations
 
+import math
+import os
 import warnings
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast, get_args
 
 import numpy as np
 
-from chainrule.api.models.answerer import ModelAnswerer
-from chainrule.api.models.minimal_pairs import judge_pairs
 from chainrule.api.models.model import Model
-from chainrule.api.models.predict import score_texts, unknown_words
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.applications.continuations import score_continuations
-from chainrule.applications.prompting.choices import Choice, check_choices, log_shares
+from chainrule.applications.prompting.choices import (
+    Choice,
+    ChoiceScores,
+    check_choices,
+    choice_log_probs,
+    filled_log_probs,
+    log_shares,
+)
 from chainrule.base.arguments import as_texts
-from chainrule.evaluation.token_scores import SentenceScores, score_sentences
+from chainrule.base.distributions import top_of
+from chainrule.base.threads import map_in_order
+from chainrule.decoding.config import GREEDY
+from chainrule.decoding.limits import Limits, possible_stops
+from chainrule.decoding.text_generator import TextDecoder
+from chainrule.errors import SettingError
+from chainrule.evaluation.minimal_pairs import judge, read_pairs
+from chainrule.evaluation.pseudo_likelihood import Pseudo, pseudo_log_likelihoods
+from chainrule.evaluation.token_scores import SentenceScores, score_documents, score_sentences
+from chainrule.families.table import FAMILIES
+from chainrule.protocol import UNKNOWN
 from chainrule.text.corpus.records import raise_error
+from chainrule.text.tokenization.tokenizer import masked_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
-    from jaxtyping import Float64
+    from jaxtyping import Float32, Float64, Int32, Int64
     from numpy import ndarray
 
+    from chainrule.api.models.model_info import ModelParts
+    from chainrule.base.progress import Progress
     from chainrule.evaluation.minimal_pairs import GroupAccuracy
-    from chainrule.evaluation.pseudo_likelihood import Pseudo
-    from chainrule.protocol import Scorer
+    from chainrule.neural.bidirectional_model import TwoSidedModel
+    from chainrule.protocol import LanguageModel, Scorer
     from chainrule.text.corpus.block import Block
     from chainrule.text.corpus.corpus import Paths
+    from chainrule.text.corpus.records import OnBad
+    from chainrule.text.tokenization.tokenizer import Tokenizer
+
+_WRITTEN_TOGETHER = 64  # prompts
+
+
+class ModelAnswerer:
+    """A model as an `Answerer`."""
+
+    def __init__(self, parts: ModelParts) -> None:
+        """parts: those of a model that continues texts or fills gaps in them."""
+        family = FAMILIES[parts.family]
+        self.engine, self.tokenizer, self.speller = parts.engine, parts.tokenizer, parts.speller
+        self.fills = family.job == "fill"
+        self._reads_prompts = family.embeds and not self.fills  # networks that continue texts are PromptReaders
+        self.context: int | None = family.context(parts.engine)
+
+    def length(self, text: str) -> int:
+        """As `Answerer.length`."""
+        return len(self.tokenizer.encode_texts([text]).ids) - 1
+
+    def score(self, prompts: Sequence[str], choices: Sequence[str], separator: str, progress: Progress) -> ChoiceScores:
+        """As `Answerer.score`."""
+        if self.fills:
+            return filled_log_probs(self.engine, self.speller, self.tokenizer, prompts, choices, progress)
+        return choice_log_probs(
+            self.engine,
+            self.speller,
+            self.tokenizer,
+            prompts,
+            choices,
+            progress,
+            separator=separator,
+            reads_prompts=self._reads_prompts,
+            context=self.context,
+        )
+
+    def write(self, prompts: Sequence[str], max_tokens: int, stop: Sequence[str], progress: Progress) -> list[str]:
+        """As `Answerer.write`."""
+        decoder = TextDecoder(self.engine, self.tokenizer, lambda: self.speller)
+        limits = Limits(max_tokens=max_tokens, stop=possible_stops(stop, self.tokenizer))
+        written = []
+        for first in range(0, len(prompts), _WRITTEN_TOGETHER):
+            progress("writing", first, len(prompts))
+            some = prompts[first : first + _WRITTEN_TOGETHER]
+            texts = decoder.sample_each(some, 1, GREEDY, limits, seed=0)
+            written += [text.continuation for text in texts]
+        return written
+
+
+def judge_pairs(
+    parts: ModelParts,
+    files: Paths,
+    *,
+    ends: bool,
+    fills: bool,
+    pseudo: Pseudo | None,
+    on_bad: OnBad,
+    progress: Progress,
+) -> list[GroupAccuracy]:
+    """As `Model.judge_pairs`. fills: whether the model reads both sides."""
+    names = [files] if isinstance(files, str | os.PathLike) else files
+    if pseudo is not None and pseudo not in get_args(Pseudo):
+        raise SettingError(f"pseudo is {pseudo!r}; expected {' or '.join(get_args(Pseudo))}")
+    if pseudo is not None and not fills:
+        raise SettingError(
+            f"a model of family {parts.family!r} has no pseudo-log-likelihoods; leave pseudo out, which is for "
+            "networks that see both sides"
+        )
+
+    def score(texts: Sequence[str]) -> tuple[Float64[ndarray, " texts"], Int64[ndarray, " texts"]]:
+        if fills:
+            return pseudo_log_likelihoods(parts.engine, parts.speller, parts.tokenizer, texts, pseudo)
+        return score_documents(parts.engine, parts.speller, parts.tokenizer.encode_texts(texts), end=ends)
+
+    pairs = read_pairs((os.fspath(name) for name in names), on_bad)
+    return judge(pairs, score, progress, ends=ends and not fills, tokenizer=parts.tokenizer)
+
+
+_BATCH = 1 << 10  # texts, for one thread
+
+
+def score_texts(scorer: Scorer, tokenizer: Tokenizer, texts: Sequence[str]) -> Float64[ndarray, " texts"]:
+    """log P of each text with its </s>, in nats. Raises MarkerError."""
+    batches = (texts[first : first + _BATCH] for first in range(0, len(texts), _BATCH))
+    scores = map_in_order(lambda batch: score_sentences(scorer, tokenizer.encode_texts(batch).ids), batches)
+    return np.concatenate([np.empty(0), *(batch.log_probs for batch in scores)])
+
+
+def next_tokens(model: LanguageModel[Any], tokenizer: Tokenizer, prompt: str, top: int) -> list[tuple[str, float]]:
+    """The likeliest next tokens after a prompt, with their probabilities. Raises SettingError, MarkerError."""
+    if top < 1:
+        raise SettingError(f"top is {top}; expected 1 or more")
+    log_probs, tokens = model.top(model.start([tokenizer.encode_texts([prompt]).ids[:-1]]), top)
+    return _with_probabilities(tokenizer, tokens[0], log_probs[0])
+
+
+def fill_masks(
+    model: TwoSidedModel, tokenizer: Tokenizer, text: str, top: int, mask: str
+) -> list[list[tuple[str, float]]]:
+    """The likeliest tokens for each mask of a text, with their probabilities. Raises SettingError, MarkerError."""
+    if not isinstance(text, str) or not isinstance(mask, str):
+        raise TypeError(f"this takes one text and a mask, each a str; found {text!r} and {mask!r}")
+    if not isinstance(top, int) or top < 1:
+        raise SettingError(f"top is {top!r}; expected 1 or more")
+    log_probs, tokens = top_of(model.fill(masked_tokens(tokenizer, text, mask)), top)
+    return [_with_probabilities(tokenizer, *row) for row in zip(tokens, log_probs, strict=True)]
+
+
+def unknown_words(tokenizer: Tokenizer, text: str) -> list[str]:
+    """The tokens of a text that the vocabulary lacks, as written, without repetitions. Raises MarkerError."""
+    encoded = tokenizer.encode_texts([text])
+    positions = np.flatnonzero(encoded.ids == UNKNOWN).tolist()
+    return list(dict.fromkeys(encoded.surface(i).decode("utf-8", "replace") for i in positions))
+
+
+def _with_probabilities(
+    tokenizer: Tokenizer, tokens: Int32[ndarray, " tokens"], log_probs: Float32[ndarray, " tokens"]
+) -> list[tuple[str, float]]:
+    """The tokens as text, without those of probability zero."""
+    pairs = zip(tokens.tolist(), log_probs.tolist(), strict=True)
+    probs = [(token, math.exp(log_prob)) for token, log_prob in pairs]
+    return [(tokenizer.vocabulary.token(token), prob) for token, prob in probs if prob > 0]
 
 
 class ScoringModel(Model):

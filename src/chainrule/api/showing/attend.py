@@ -1,26 +1,159 @@
-"""Attention maps of a network, as numbers, a page or a picture."""
+"""Attention over texts and pictures.
+
+Where models that caption pictures attend while they write, drawn on the picture.
+
+Attention maps of a network, as numbers, a page or a picture.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
-from chainrule.api.conditional.caption_model import CaptionModel
-from chainrule.api.conditional.pair_model import TextPairModel
+import numpy as np
+
 from chainrule.api.models.model import Model, check_model
-from chainrule.api.showing.attend_pictures import PictureAttention, attend_picture
+from chainrule.api.seq2seq.caption_model import MAX_TOKENS, CaptionModel
+from chainrule.api.seq2seq.generation import sentence_slices
+from chainrule.api.seq2seq.seq2seq_model import TextPairModel
 from chainrule.base.files import check_new_file, replace_file
+from chainrule.drawing.plots import check_matplotlib, svg_of, write_plot
 from chainrule.errors import SettingError
 from chainrule.open_models.vocabulary import name_before
-from chainrule.report.attention import AttentionMap, attention_page, attention_svg
+from chainrule.pictures.captions import CaptionedPicture
+from chainrule.pictures.picture import as_picture, framed
+from chainrule.report.attention import (
+    AttendedCaption,
+    AttentionMap,
+    attention_page,
+    attention_svg,
+    picture_attention_figure,
+    picture_attention_page,
+)
 from chainrule.text.tokenization.subword import Subword
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Mapping, Sequence
 
+    from jaxtyping import Float32, Int32, UInt8
+    from numpy import ndarray
+
     from chainrule.neural.inspection import LayerWeights
+
+PICTURE_SUFFIXES = (".html", ".svg", ".png")
+_LONGER = 200  # pixels of the longer side of a panel, at least
+
+
+@dataclass(frozen=True)
+class PictureAttention:
+    """The attention of captions over the places of a picture. picture: as the models see it, only larger."""
+
+    heading: str
+    picture: UInt8[ndarray, "H W 3"]
+    captions: list[AttendedCaption]
+    unit: str = "token"  # what has a panel each
+
+    def __repr__(self) -> str:
+        return f"<PictureAttention: {len(self.captions)} of {self.heading!r}>"
+
+    def _repr_html_(self) -> str:
+        return svg_of(picture_attention_figure(self.heading, self.picture, self.captions))
+
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Writes a self-contained page, .html, or a picture, .svg or .png. Raises OutputError, SettingError."""
+        target = Path(path)
+        check_picture_target(target, overwrite=overwrite)
+        if target.suffix.lower() != ".html":
+            write_plot(picture_attention_figure(self.heading, self.picture, self.captions), target)
+            return
+        with replace_file(target) as file:
+            file.write(picture_attention_page(self.heading, self.picture, self.captions, self.unit).encode())
+
+
+def check_picture_target(path: Path, *, overwrite: bool) -> None:
+    """Checks, before the work, that such a file may be written. Raises OutputError, SettingError."""
+    if path.suffix.lower() not in PICTURE_SUFFIXES:
+        raise SettingError(f"{path}: the name of a page or a picture ends in .html, .svg or .png")
+    if path.suffix.lower() != ".html":
+        check_matplotlib()
+    check_new_file(path, overwrite=overwrite)
+
+
+def attend_picture(
+    models: Mapping[str, CaptionModel] | CaptionModel,
+    picture: Any,
+    caption: str | None = None,
+    *,
+    unit: Literal["token", "sentence"] = "token",
+    max_tokens: int = MAX_TOKENS,
+) -> PictureAttention:
+    """The attention of captioners while they write what a picture shows: a panel for each token, or each sentence.
+
+    models: one, or several by the names that are shown, such as one of soft and one of hard attention. picture: as for
+    `CaptionModel.caption`. caption: whose tokens attend; by default the likeliest caption of each model, of at most
+    max_tokens. unit: a sentence has the mean attention of its tokens. Raises SettingError, TextError, MarkerError.
+
+    good:  chainrule.attend_picture({"soft": soft, "hard": hard}, "dog.jpg").save("attention.html")
+    """
+    named = {models.model.network.config.attention: models} if isinstance(models, CaptionModel) else dict(models)
+    if not named:
+        raise SettingError("there is no model; give at least one")
+    shown = as_picture(cast("Any", picture.picture) if isinstance(picture, CaptionedPicture) else picture)
+    captions = [_attended(name, model, picture, caption, unit, max_tokens) for name, model in named.items()]
+    encoder = next(iter(named.values())).encoder
+    assert encoder is not None  # each model has read a picture
+    frame = encoder.frame
+    scale = max(1, math.ceil(_LONGER / max(frame.height, frame.width)))
+    large = replace(frame, height=scale * frame.height, width=scale * frame.width, colours="rgb")
+    return PictureAttention(Path(shown.name).name, framed(shown, large), captions, unit)
+
+
+def attention_steps(model: CaptionModel, source: Any, tokens: Int32[ndarray, " T"]) -> Float32[ndarray, "T+1 h w"]:
+    """The attention of each token of a caption and of its end, over the h x w places. Raises SettingError."""
+    return model.on_grid(source_attention(model, source, tokens), source)
+
+
+def source_attention(model: CaptionModel, source: Any, tokens: Int32[ndarray, " T"]) -> Float32[ndarray, "T+1 S"]:
+    """The attention of each token of a caption and of its end, over the vectors of the source. Raises SettingError."""
+    given = model.model.given([source], alignments=True)
+    state, steps = given.start([np.empty(0, np.int32)]), []
+    for token in [*tokens.tolist(), None]:
+        steps.append(given.attention(state)[0])
+        if token is not None:
+            state = given.advance(state, np.array([token], np.int32))
+    return np.stack(steps)
+
+
+def _attended(
+    name: str, model: CaptionModel, picture: Any, caption: str | None, unit: str, max_tokens: int
+) -> AttendedCaption:
+    if not isinstance(model, CaptionModel):
+        raise SettingError(f"{name}: is no model that captions pictures")
+    if model.model.network.config.attention == "none":
+        raise SettingError(f"{name}: has no attention to draw; expected a model of soft or hard attention")
+    if caption is None:
+        [[written, *_]] = model.caption([picture], max_tokens=max_tokens, progress=False)
+        text = written.text
+    else:
+        text = caption
+    tokens = model.tokenizer.encode_texts([text]).ids[:-1]
+    [source] = model.sources([picture])
+    attention = attention_steps(model, source, tokens)
+    if unit == "token":
+        return AttendedCaption(
+            title=name, text=text, tokens=[*model.tokenizer.shown(tokens.tolist()), "</s>"], attention=attention
+        )
+    parts = sentence_slices(tokens, model.tokenizer)
+    return AttendedCaption(
+        title=name,
+        text=text,
+        tokens=[model.tokenizer.decode(tokens[part]) for part in parts],
+        attention=np.stack([attention[part].mean(0) for part in parts]) if parts else attention[:0],
+    )
+
 
 _DRAWN = {".html": attention_page, ".svg": attention_svg}
 

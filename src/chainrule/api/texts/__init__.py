@@ -1,1 +1,1 @@
-"""What models do with texts: correct, rescore, rank, filter, find near words."""
+"""Verbs on texts: correct, rescore, filter, rank, detect, prompt and others, each in a module of its name."""

@@ -1,4 +1,11 @@
-"""Corrects texts, by a language model and an error channel."""
+"""correct, corrector, tuning.
+
+Corrects texts, by a language model and an error channel.
+
+Chooses how texts are corrected, on texts whose corrections are known.
+
+A model of pairs of wrong and right texts, as a corrector: what it writes, and what it thinks of texts.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +13,16 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
 from chainrule.api.models.model import check_model
-from chainrule.api.progress_line import ProgressOption, showing
+from chainrule.api.progress_line import ProgressOption, showing, shows_progress
+from chainrule.api.seq2seq.seq2seq_model import TextPairModel
 from chainrule.api.texts.rescore import scorer_of
 from chainrule.applications.correction.candidates import Grammar
-from chainrule.applications.correction.config import CorrectionSettings, read_settings
+from chainrule.applications.correction.config import CorrectionSettings, read_settings, write_settings
 from chainrule.applications.correction.corrector import CorrectionConfig, Corrector
 from chainrule.applications.correction.error_models import RateOfCharacters, RateOfWords
 from chainrule.applications.correction.word_index import WordIndex
@@ -23,12 +31,14 @@ from chainrule.applications.noisy_channel.files import channel_of, read_grammar
 from chainrule.applications.noisy_channel.inflections import english_inflections, read_inflections
 from chainrule.applications.noisy_channel.lexicon import prior_of
 from chainrule.applications.noisy_channel.word_channel import GrammarChannel, english_grammar
-from chainrule.base.progress import BlockProgress
+from chainrule.base.progress import BlockProgress, Progress, silent
+from chainrule.decoding.config import BeamConfig
 from chainrule.errors import SettingError, TextError
 from chainrule.evaluation.pseudo_likelihood import pseudo_log_likelihoods
-from chainrule.evaluation.texts.corrections import judge_changes
+from chainrule.evaluation.texts.corrections import AIMS, UNCHANGED, calibrated, judge_changes
 from chainrule.text.corpus.corpus import Corpus, source_of
 from chainrule.text.corpus.plain_text import lines_of
+from chainrule.text.parallel import Pairs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -36,14 +46,13 @@ if TYPE_CHECKING:
     from jaxtyping import Float64
     from numpy import ndarray
 
-    from chainrule.api.conditional.pair_model import TextPairModel
     from chainrule.api.models.model import Model
     from chainrule.applications.correction.corrector import LearnedCorrector
     from chainrule.applications.correction.error_models import ErrorModel
     from chainrule.applications.correction.spans import Corrected
     from chainrule.applications.noisy_channel.character_channel import Channel, Confusions
     from chainrule.applications.rescoring.features import TextScorer
-    from chainrule.evaluation.texts.corrections import CorrectionMeasures
+    from chainrule.evaluation.texts.corrections import Aim, CorrectionMeasures, JudgedChanges
     from chainrule.text.corpus.corpus import Paths, Source
     from chainrule.text.tokenization.tokenizer import Tokenizer
 
@@ -160,8 +169,7 @@ def _grammar_channel(grammar: str | GrammarChannel | PathLike[str], rate: float 
 
 
 def _learned(learned: TextPairModel | str | PathLike[str]) -> LearnedCorrector:
-    from chainrule.api.conditional.pair_corrector import PairCorrector
-    from chainrule.api.conditional.pair_model import load_pairs
+    from chainrule.api.seq2seq.seq2seq_model import load_pairs
 
     return PairCorrector(load_pairs(learned) if isinstance(learned, (str, PathLike)) else learned)
 
@@ -281,3 +289,151 @@ def _texts(source: Source, inside: BlockProgress) -> Iterator[str]:
             yield from piece.documents()
             done += piece.text.size
             inside.report(done)
+
+
+_WEIGHTS = (0.5, 0.7, 1.4, 2.0)  # of the language model, relative to the first
+_SHARES = (0.1, 0.25, 1.0, 2.0)  # weights of a second model and of a learned corrector, beside the given one
+_RATES = (0.25, 0.5, 2.0, 4.0)  # times the given one
+_HIGHEST_RATE = 0.5
+
+
+class TunedCorrection(NamedTuple):
+    """The chosen settings. figures: the figure to be raised, before and after. changes: with the settings, all that
+    the best paths have, whatever their probability."""
+
+    settings: CorrectionSettings
+    figures: tuple[float, float]
+    changes: JudgedChanges
+
+
+@shows_progress
+def tune_correction(
+    texts: Sequence[str],
+    references: Sequence[str] | Sequence[Sequence[str]],
+    model: Model,
+    output: str | PathLike[str] | None = None,
+    *,
+    maximise: Aim = "f0.5",
+    channel: Confusions | Channel | PathLike[str] = "keyboard",
+    rate: float | None = None,
+    lexicon: Mapping[str, float] | str | PathLike[str] | None = None,
+    grammar: Literal["english"] | GrammarChannel | PathLike[str] | None = None,
+    grammar_rate: float | None = None,
+    inflections: str | PathLike[str] | None = None,
+    learned: TextPairModel | str | PathLike[str] | None = None,
+    rescore_by: Model | str | PathLike[str] | None = None,
+    config: CorrectionConfig | None = None,
+    progress: ProgressOption = None,
+) -> TunedCorrection:
+    """Chooses rates, weights, and the least probability of a change, and calibrates the probabilities.
+
+    texts, references: as in `measure_correction`. output: a JSON file for the settings, which `correct` and `corrector`
+    take. maximise: F0.5 of changes, or accuracy, the share of word errors that are gone. Others as in `correct`: where
+    the search begins. One setting after the other is tried at a few values, each with its best threshold; then the
+    probabilities of changes are fitted to the share that is right. Measure the settings on other texts.
+    Raises SettingError, TextError, ModelFormatError, OutputError.
+    """
+    if maximise not in AIMS:
+        raise SettingError(f"maximise is {maximise!r}; choose one of {', '.join(AIMS)}")
+    several: Any = references if references and not isinstance(references[0], str) else [references]
+    if not texts or any(len(one) != len(texts) for one in several):
+        raise SettingError(
+            f"there are {len(texts):,} texts and {', '.join(f'{len(one):,}' for one in several)} references; "
+            "expected some, and a reference for each"
+        )
+    reported: Progress = progress if callable(progress) else silent
+    base, options = config or CorrectionConfig(), _loaded(learned, rescore_by)
+    options |= {"lexicon": word_index(model, lexicon), "grammar": grammar, "inflections": inflections}
+    is_ready_made = isinstance(channel, str) and channel in CONFUSIONS
+    options["channel"] = channel if is_ready_made else channel_of(channel, RATE_OF_CHARACTERS)
+    default_rate = RATE_OF_CHARACTERS if is_ready_made else RATE_OF_WORDS
+    chosen = CorrectionSettings(rate=default_rate if rate is None else rate, weight=base.weight)
+    if grammar == "english":
+        chosen = replace(chosen, grammar_rate=RATE_OF_GRAMMAR if grammar_rate is None else grammar_rate)
+    if learned is not None:
+        chosen = replace(chosen, learned_weight=base.learned_weight)
+    if rescore_by is not None:
+        chosen = replace(chosen, rescore_weight=base.rescore_weight)
+
+    def judged(settings: CorrectionSettings) -> JudgedChanges:
+        everything = replace(settings, at_least=0.0)
+        ready = corrector(model, settings=everything, config=replace(base, calibration=UNCHANGED), **options)
+        pieces = [texts[i : i + _AT_ONCE] for i in range(0, len(texts), _AT_ONCE)]
+        return judge_changes([one for piece in pieces for one in ready.correct(piece)], several)
+
+    tries = list(_tries(chosen))
+    reported("tuning the correction", 0, len(tries) + 1)
+    changes = judged(chosen)
+    before = changes.figure_at(base.at_least, maximise)
+    best = changes.best_threshold(maximise)[1]
+    for done, (name, value) in enumerate(tries, 1):
+        reported("tuning the correction", done, len(tries) + 1)
+        other: CorrectionSettings = replace(chosen, **{name: value})  # type: ignore[arg-type]  # a number's name
+        others = judged(other)
+        if (figure := others.best_threshold(maximise)[1]) > best:
+            chosen, changes, best = other, others, figure
+    calibration = changes.calibration()
+    changes = changes._replace(probs=calibrated(changes.probs, *calibration))
+    threshold, after = changes.best_threshold(maximise)
+    chosen = replace(chosen, at_least=threshold, calibration=calibration)
+    if output is not None:
+        record = {"texts": len(texts), "maximise": maximise, "before": before, "after": after}
+        write_settings(chosen, Path(output), record)
+    return TunedCorrection(chosen, (before, after), changes)
+
+
+def _tries(first: CorrectionSettings) -> Iterator[tuple[str, float]]:
+    """Settings and values to try, one after the other."""
+    for name in ("rate", "grammar_rate"):
+        if (rate := getattr(first, name)) is not None:
+            yield from ((name, rate * times) for times in _RATES if rate * times <= _HIGHEST_RATE)
+    if first.weight is not None:
+        yield from (("weight", first.weight * times) for times in _WEIGHTS)
+    for name in ("learned_weight", "rescore_weight"):
+        if (weight := getattr(first, name)) is not None:
+            yield from ((name, value) for value in _SHARES if value != weight)
+
+
+def _loaded(
+    learned: TextPairModel | str | PathLike[str] | None, rescore_by: Model | str | PathLike[str] | None
+) -> dict[str, Any]:
+    """Both models, opened once for all tries."""
+    from chainrule.api.models.load_model import load
+    from chainrule.api.seq2seq.seq2seq_model import load_pairs
+
+    return {
+        "learned": load_pairs(learned) if isinstance(learned, (str, PathLike)) else learned,
+        "rescore_by": load(rescore_by) if isinstance(rescore_by, (str, PathLike)) else rescore_by,
+    }
+
+
+_BEAM = BeamConfig(size=4, best=4, rank_by="mean", stop="likely")
+
+
+class PairCorrector:
+    """P(right text | wrong text). It says nothing of texts longer than the model reads."""
+
+    def __init__(self, model: TextPairModel) -> None:
+        # A literal </s> or <unk> is left alone.
+        source, target = model.source.with_markers("keep"), model.target.with_markers("keep")
+        self._model = TextPairModel(model.model, source, target, model.record)
+        self._longest = model.model.network.config.max_source
+
+    def propose(self, texts: Sequence[str]) -> list[list[str]]:
+        """For each text, what may have been meant by it."""
+        read = self._readable(texts)
+        written = self._model.write([texts[i] for i in read], _BEAM)
+        proposed: list[list[str]] = [[] for _ in texts]
+        for i, hypotheses in zip(read, written, strict=True):
+            proposed[i] = [one.text for one in hypotheses]
+        return proposed
+
+    def log_probs(self, texts: Sequence[str], meant: Sequence[str]) -> Float64[ndarray, " texts"]:
+        """log P(meant | text) of each pair, in nats."""
+        log_probs = np.zeros(len(texts))
+        read = self._readable(texts)
+        log_probs[read] = self._model.score(Pairs([texts[i] for i in read], [meant[i] for i in read]))
+        return log_probs
+
+    def _readable(self, texts: Sequence[str]) -> list[int]:
+        return [i for i, ids in enumerate(self._model.sources(texts)) if 0 < ids.size < self._longest]

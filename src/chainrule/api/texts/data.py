@@ -1,17 +1,26 @@
-"""Writes small data sets made by rule, for trying things out without a download."""
+"""data and pixels.
+
+Writes small data sets made by rule, for trying things out without a download.
+
+Pictures to lines of text, which language models read, and lines that they wrote to a picture.
+"""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from chainrule.base.files import check_writable, replace_file
+from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.base.files import check_new_file, check_writable, replace_file
 from chainrule.datasets.make import make_data
-from chainrule.errors import OutputError
+from chainrule.errors import OutputError, SettingError, TextError
+from chainrule.pictures.codec import encoded_png
+from chainrule.pictures.labelled import read_unlabelled
+from chainrule.pictures.picture import Frame, check_levels, line_of, pixels_of, side_by_side
+from chainrule.text.corpus.plain_text import lines_of
 
 if TYPE_CHECKING:
-    import os
-
     from chainrule.datasets import Name
 
 
@@ -48,3 +57,66 @@ def data(
         shown = path.parent if path.suffix == ".png" else path
         counts[str(shown)] = counts.get(str(shown), 0) + file.examples
     return counts
+
+
+@shows_progress
+def write_pixels(
+    pictures: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    *,
+    size: tuple[int, int] = (32, 32),
+    levels: int = 256,
+    overwrite: bool = False,
+    progress: ProgressOption = None,
+) -> int:
+    """Writes pictures as a text, a picture a line: the shade of each pixel, row by row; gives how many there are.
+
+    pictures: a folder, at any depth, a file of JSON lines, or a single picture. size: the height and width that they
+    are brought to. levels: shades of grey. Raises SettingError; TextError that names a picture; OutputError.
+
+    good:  chainrule.write_pixels("faces/", "faces.txt", size=(16, 16), levels=16)
+    """
+    check_levels(levels)
+    height, width = size
+    if min(size) < 1:
+        raise SettingError(f"size is {size}; expected a height and width of at least 1")
+    check_new_file(Path(target), overwrite=overwrite)
+    frame = Frame(height=height, width=width, colours="grey")
+    found = read_unlabelled(pictures, frame, callback(progress))
+    with replace_file(Path(target)) as file:
+        for picture in found:
+            file.write(f"{line_of(picture.pixels, levels)}\n".encode())
+    return len(found)
+
+
+def draw_pixels(
+    lines: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    *,
+    columns: int = 32,
+    levels: int = 256,
+    overwrite: bool = False,
+) -> int:
+    """Draws the lines of a text, as `write_pixels` wrote them or a model did, side by side; gives how many there are.
+
+    target: a PNG. columns: pixels in a row. Raises SettingError; TextError that names file and line; OutputError.
+
+    good:  chainrule.draw_pixels("samples.txt", "samples.png", columns=16, levels=16)
+    """
+    check_levels(levels)
+    if columns < 1:
+        raise SettingError(f"columns is {columns}; expected 1 or more")
+    if Path(target).suffix.lower() != ".png":
+        raise SettingError(f"{target}: the name of the picture must end in .png")
+    check_new_file(Path(target), overwrite=overwrite)
+    name = os.fspath(lines)
+    pictures = [
+        pixels_of(line, columns, levels, f"{name}, line {number}")
+        for number, line in enumerate(lines_of(name), 1)
+        if line.strip()
+    ]
+    if not pictures:
+        raise TextError(f"{name}: there is no line of pixels in it; at least one is needed")
+    with replace_file(Path(target)) as file:
+        file.write(encoded_png(side_by_side(pictures)))
+    return len(pictures)

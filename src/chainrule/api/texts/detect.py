@@ -1,16 +1,185 @@
-"""Pages about who wrote a text: tokens coloured by their ranks, and a quiz for people. They need no other file."""
+"""detect, measured, and its pages.
+
+How likely a model finds each token of texts, and how well that tells who wrote them.
+
+Pages about who wrote a text: tokens coloured by their ranks, and a quiz for people. They need no other file.
+"""
 
 from __future__ import annotations
 
 import base64
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from chainrule.drawing.pages import render
+from chainrule.api.models.language_models import CausalModel, MaskedModel
+from chainrule.api.models.model import as_kind
+from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.applications.detection import BOUNDS, PERTURBATIONS, RankedText, curvatures, rank_texts
+from chainrule.base.arguments import as_texts
+from chainrule.drawing.pages import html_table, render
+from chainrule.drawing.plots import Axis, Line, Plot
+from chainrule.errors import SettingError
+from chainrule.evaluation.classification import Roc, roc
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
+
+    from matplotlib.figure import Figure
+
+    from chainrule.base.progress import Progress
+
+_AT = 0.05  # false positives
+
+
+@dataclass(frozen=True)
+class DetectedText:
+    """A text with its tokens ranked. curvature: None without a masked model."""
+
+    text: str
+    ranked: RankedText = field(repr=False)
+    curvature: float | None = None
+
+    def statistics(self) -> dict[str, float]:
+        """What is larger where a machine is likelier to have written the text."""
+        ranked = self.ranked
+        curvature = {} if self.curvature is None else {"curvature": self.curvature}
+        return {"log-probability": ranked.mean_log_prob, "log-rank": -ranked.mean_log_rank, **curvature}
+
+    def to_dict(self) -> dict[str, Any]:
+        """A row for pandas."""
+        names = [f"top_{bound}" for bound in BOUNDS]
+        shares = dict(zip(names, np.cumsum(self.ranked.shares[:-1]).tolist(), strict=True))
+        figures = {"mean_log_prob": self.ranked.mean_log_prob, "mean_log_rank": self.ranked.mean_log_rank}
+        curvature = {} if self.curvature is None else {"curvature": self.curvature}
+        return {"text": self.text, "tokens": len(self.ranked.ranks), **shares, **figures, **curvature}
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """A row for each token."""
+        columns = zip(self.ranked.pieces, self.ranked.ranks.tolist(), self.ranked.log_probs.tolist(), strict=True)
+        return [{"token": piece, "rank": rank, "log_prob": log_prob} for piece, rank, log_prob in columns]
+
+
+@dataclass(frozen=True)
+class DetectionMeasurement:
+    """How well each statistic tells the texts of machines from those of people."""
+
+    human: int
+    machine: int
+    by_statistic: dict[str, Roc]
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """A row for each statistic."""
+        rows = []
+        for name, curve in self.by_statistic.items():
+            low, high = curve.interval
+            rows.append(
+                {
+                    "statistic": name,
+                    "area": curve.area,
+                    "low": low,
+                    "high": high,
+                    "found_at_5_percent": curve.true_positives_at(_AT),
+                }
+            )
+        return rows
+
+    def plot(self) -> Figure:
+        """The ROC curves."""
+        lines = [
+            Line(label=name, x=(100 * curve.false_positives).tolist(), y=(100 * curve.true_positives).tolist())
+            for name, curve in self.by_statistic.items()
+        ]
+        return Plot(
+            name="roc",
+            title="ROC",
+            explained="How many texts of machines are found, by how many of people are taken for theirs.",
+            lines=lines,
+            x=Axis(label="false alarms (%)"),
+            y=Axis(label="machines found (%)"),
+        ).figure()
+
+    def _repr_html_(self) -> str:
+        rows = [
+            [row["statistic"], f"{row['area']:.3f}", f"{row['low']:.3f} to {row['high']:.3f}"]
+            for row in self.to_records()
+        ]
+        title = f"{self.human:,} texts of people, {self.machine:,} of machines"
+        return html_table(title, ["statistic", "area under ROC", "95 %"], rows)
+
+
+@shows_progress
+def detect(
+    model: CausalModel,
+    texts: Iterable[str],
+    *,
+    masked: MaskedModel | None = None,
+    perturbations: int = PERTURBATIONS,
+    seed: int = 0,
+    progress: ProgressOption = None,
+) -> list[DetectedText]:
+    """How likely a model finds each token of some texts.
+
+    masked: a network that fills gaps, to measure the curvature, too, by `perturbations` of each text.
+    Raises SettingError, TextError, MarkerError.
+
+    good:  [found] = chainrule.detect(model, ["a text"]); found.ranked.ranks
+    """
+    on_progress: Progress = callback(progress)
+    as_kind(model, CausalModel)
+    if masked is not None:
+        as_kind(masked, MaskedModel)
+    if perturbations < 2:
+        raise SettingError(f"perturbations is {perturbations}; expected 2 or more")
+    texts = as_texts(texts)
+    ranked = rank_texts(model.language_model, model.tokenizer, texts, on_progress)
+    if masked is None:
+        return [DetectedText(text, row) for text, row in zip(texts, ranked, strict=True)]
+    found = curvatures(
+        model.language_model,
+        model.speller,
+        model.tokenizer,
+        masked.engine,
+        masked.tokenizer,
+        texts,
+        perturbations,
+        seed=seed,
+        progress=on_progress,
+    )
+    return [DetectedText(*columns) for columns in zip(texts, ranked, found.tolist(), strict=True)]
+
+
+@shows_progress
+def measure_detection(
+    model: CausalModel,
+    human: Iterable[str],
+    machine: Iterable[str],
+    *,
+    masked: MaskedModel | None = None,
+    perturbations: int = PERTURBATIONS,
+    seed: int = 0,
+    progress: ProgressOption = None,
+) -> DetectionMeasurement:
+    """How well a model's statistics tell texts of machines from those of people; the arguments are those of `detect`.
+
+    good:  chainrule.measure_detection(model, human=people, machine=model.generate(n=100)).to_records()
+    """
+    people, machines = (
+        detect(model, texts, masked=masked, perturbations=perturbations, seed=seed, progress=progress)
+        for texts in (human, machine)
+    )
+    if not people or not machines:
+        raise SettingError(
+            f"there are {len(people)} texts of people and {len(machines)} of machines; give some of both"
+        )
+    names = list(people[0].statistics())
+    columns = {
+        name: roc(*(np.array([found.statistics()[name] for found in texts]) for texts in (people, machines)))
+        for name in names
+    }
+    return DetectionMeasurement(len(people), len(machines), columns)
+
 
 _ABOUT = (
     "The colour of a token says how many tokens the model found likelier in its place. Point at a token for its rank, "

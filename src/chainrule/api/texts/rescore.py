@@ -1,4 +1,9 @@
-"""Rescores n-best lists: chooses the best hypothesis of each, by its own scores and those of language models."""
+"""rescore, also by seq2seq models.
+
+A model of pairs as a scorer of hypotheses, given the sources of their lists.
+
+Rescores n-best lists: chooses the best hypothesis of each, by its own scores and those of language models.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +13,9 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from chainrule.api.conditional.pair_model import TextPairModel
-from chainrule.api.conditional.pair_scorer import PairScorer
 from chainrule.api.models.model import Model, check_model
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.api.seq2seq.seq2seq_model import TextPairModel
 from chainrule.applications.rescoring.features import IMPOSSIBLE, SpelledScorer
 from chainrule.applications.rescoring.nbest_files import (
     KEYED,
@@ -29,18 +33,40 @@ from chainrule.applications.rescoring.tuning import TuningConfig, Weights
 from chainrule.base.progress import Progress, silent
 from chainrule.base.tables import text_table
 from chainrule.drawing.pages import html_table
-from chainrule.errors import TextError
+from chainrule.errors import SettingError, TextError
 from chainrule.evaluation.texts.bleu import Bleu, has_bleu
 from chainrule.evaluation.texts.error_rates import CharacterErrors, WordErrors
+from chainrule.text.parallel import Pairs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from jaxtyping import Float64
+    from numpy import ndarray
 
     from chainrule.applications.rescoring.features import HypothesisScorer
     from chainrule.applications.rescoring.nbest import NBestList
     from chainrule.applications.rescoring.nbest_files import ListFormat
     from chainrule.applications.rescoring.rescoring import Figure, Objective, Scored
     from chainrule.evaluation.texts.error_rates import CorpusMeasure
+
+
+class PairScorer:
+    """log P(hypothesis | source), as rescoring needs it. An unknown token costs P(<unk>), without a spelling."""
+
+    def __init__(self, model: TextPairModel) -> None:
+        self.model = model
+
+    def log_probs(self, texts: Sequence[str], sources: Sequence[str | None]) -> Float64[ndarray, " texts"]:
+        """As `TextScorer.log_probs`. Raises SettingError where a list has no source, or one that is too long."""
+        known = [source for source in sources if source is not None]
+        if len(known) < len(texts):
+            raise SettingError(
+                "a model of pairs scores hypotheses by their sources, which the lists lack; name a file of sources, "
+                'or give JSON lists a "source"'
+            )
+        return self.model.score(Pairs(known, list(texts)), progress=False)
+
 
 _SCORED_WHOLE = ("ngram", "uniform", "mixture")  # families for which sharing prefixes costs more than it saves
 

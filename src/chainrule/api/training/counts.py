@@ -8,12 +8,11 @@ from contextlib import nullcontext
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from chainrule.api.ids_file import check_ids_room, ids_file, may_exceed_memory
-from chainrule.api.models.causal_model import CausalModel
+from chainrule.api.models.language_models import CausalModel
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.api.run import check_ids_room, circumstances, ids_file, may_exceed_memory
 from chainrule.api.tokenizers import tokenized
-from chainrule.api.training.train_speller import speller_of_counts
-from chainrule.api.training_record import circumstances
+from chainrule.api.training.stream import speller_of_counts
 from chainrule.base.memory import Owned, as_bytes
 from chainrule.errors import SettingError, TextError
 from chainrule.families.table import FAMILIES

@@ -1,4 +1,9 @@
-"""Trains a model on a text: tokenizer, language model and speller, with a record of the training."""
+"""train and adapt.
+
+Trains a model on a text: tokenizer, language model and speller, with a record of the training.
+
+Trains a network further, on other text.
+"""
 
 from __future__ import annotations
 
@@ -10,22 +15,37 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, cast, overload
 
-from chainrule.api.ids_file import check_ids_room, ids_file, may_exceed_memory
-from chainrule.api.models.build_model import build_model
-from chainrule.api.models.load_model import load
+from chainrule.api.models.load_model import build_model, load
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
-from chainrule.api.run_options import RUN_OPTIONS, RunOptions, training_run
+from chainrule.api.run import (
+    RUN_OPTIONS,
+    RunOptions,
+    check_ids_room,
+    circumstances,
+    ids_file,
+    may_exceed_memory,
+    training_run,
+)
+from chainrule.api.seq2seq.seq2seq_model import FAMILY
 from chainrule.api.tokenizers import tokenized
-from chainrule.api.training.train_speller import speller_of_counts, token_counts
-from chainrule.api.training.validation_text import read_validation, split_off_validation
-from chainrule.api.training_record import circumstances
-from chainrule.api.vectors.token_vectors import check_fixed, initial_vectors
+from chainrule.api.training.stream import (
+    check_fixed,
+    initial_vectors,
+    read_validation,
+    speller_of_counts,
+    split_off_validation,
+    token_counts,
+)
 from chainrule.base.memory import Owned, as_bytes
+from chainrule.base.options import config_from_json
 from chainrule.base.threads import start_in_thread
 from chainrule.errors import SettingError
 from chainrule.families.table import FAMILIES, family_of
+from chainrule.neural.config import NETWORKS, TWO_SIDED
 from chainrule.ngram.config import DiskPlan, NGramConfig, check_limitable, check_tunable, ignore_plan
 from chainrule.protocol import END, UNKNOWN
+from chainrule.storage.config_json import read_config
+from chainrule.storage.hugging_face import is_hugging_face
 from chainrule.text.corpus.corpus import Source, source_of
 from chainrule.text.corpus.reading import document_in
 from chainrule.text.tokenization.config import TokenizerConfig, as_config
@@ -41,8 +61,7 @@ if TYPE_CHECKING:
     from jaxtyping import Int32, Int64
     from numpy import ndarray
 
-    from chainrule.api.models.causal_model import CausalModel, CausalNetwork
-    from chainrule.api.models.masked_model import MaskedModel
+    from chainrule.api.models.language_models import CausalModel, CausalNetwork, MaskedModel
     from chainrule.api.models.model import Model
     from chainrule.base.progress import Progress
     from chainrule.families.family import Family
@@ -360,3 +379,59 @@ def _request_record(request: _Request, counts: Int64[ndarray, " vocab"]) -> dict
         "unknown_tokens": unknown,
         **{name: value for name, value in others.items() if value is not None},
     }
+
+
+def adapt(
+    model: str | os.PathLike[str],
+    source: Source | Paths,
+    *,
+    markers: Markers = "error",
+    training: TrainingConfig | None = None,
+    validation: Source | Paths | None = None,
+    run: TrainingRun | None = None,
+    progress: ProgressOption = None,
+    **options: Unpack[RunOptions],
+) -> Model:
+    """Trains a network further, on other text; returns a new model with the same settings and tokenizer.
+
+    model: the folder of a network of any family. Words that its tokenizer does not know stay unknown. The other
+    arguments are those of `train`. Raises SettingError if the model is not a network, and what `train` raises.
+
+    good:  chainrule.adapt("lm/", "law.txt", training=chainrule.TrainingConfig(minutes=2)).save("law/")
+    """
+    network_config_of(Path(model))
+    return train(
+        source,
+        markers=markers,
+        training=training,
+        validation=validation,
+        start=model,
+        run=run,
+        progress=progress,
+        **options,
+    )
+
+
+def network_config_of(folder: Path) -> NetworkConfig:
+    """The settings of the network in a folder. Raises SettingError if it holds no network; ModelFormatError."""
+    if is_hugging_face(folder):
+        model = load(folder)
+        _check_trainable(folder, model.family)
+        own: NetworkConfig = model.engine.network.config
+        return own
+    entry = read_config(folder)
+    if entry.family == FAMILY:
+        raise SettingError(
+            f"{folder}: a model of pairs cannot be trained further on plain text; expected a model of single texts"
+        )
+    _check_trainable(folder, entry.family)
+    config: NetworkConfig = config_from_json(FAMILIES[entry.family].config, entry.settings.get("network"))
+    return config
+
+
+def _check_trainable(folder: Path, family: str) -> None:
+    """Raises SettingError."""
+    if family not in (*NETWORKS, *TWO_SIDED):
+        raise SettingError(
+            f"{folder}: a model of family {family!r} cannot be trained further; expected a network that predicts tokens"
+        )

@@ -1,24 +1,45 @@
 """A map of words: projection and page.
 
+A map of words: a page of HTML that needs nothing else, to search and to zoom in.
+
 Vectors in two dimensions, to be looked at.
 
-A map of words: a page of HTML that needs nothing else, to search and to zoom in.
+Draws a map of word vectors in two dimensions, as a page.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.base.files import check_new_file, replace_file
 from chainrule.drawing.pages import render
 from chainrule.errors import SettingError
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Sequence
 
     from jaxtyping import Float32, Float64
     from numpy import ndarray
+
+    from chainrule.api.vectors.word_vectors import WordVectors
+
+_WIDTH, _HEIGHT, _EDGE = 1000.0, 700.0, 30.0
+
+
+def vector_map_page(title: str, about: str, words: Sequence[str], places: Float64[ndarray, "words 2"]) -> str:
+    """HTML in one piece. places: in any unit. words: the most frequent first; they are written on top of others."""
+    low, high = places.min(axis=0), places.max(axis=0)
+    scaled = (places - low) / np.where(high > low, high - low, 1)
+    x = _EDGE + scaled[:, 0] * (_WIDTH - 2 * _EDGE)
+    y = _HEIGHT - _EDGE - scaled[:, 1] * (_HEIGHT - 2 * _EDGE)
+    points = [{"word": word, "x": float(a), "y": float(b)} for word, a, b in zip(words, x, y, strict=True)]
+    return render("vector_map.html.j2", title=title, about=about, points=points, width=_WIDTH, height=_HEIGHT)
+
 
 Projection = Literal["pca", "tsne"]
 
@@ -69,14 +90,35 @@ def _neighbour_embedding(
         return tsne.fit_transform(vectors).astype(np.float64)
 
 
-_WIDTH, _HEIGHT, _EDGE = 1000.0, 700.0, 30.0
+@shows_progress
+def map_vectors(
+    vectors: WordVectors,
+    path: str | os.PathLike[str],
+    *,
+    words: int = 1000,
+    method: Projection = "pca",
+    seed: int = 0,
+    overwrite: bool = False,
+    progress: ProgressOption = None,
+) -> int:
+    """Writes a page that opens without a network or other files; returns how many words it shows.
 
+    words: how many of the most frequent to show. method: pca or tsne; tsne needs scikit-learn.
+    Raises SettingError, OutputError.
 
-def vector_map_page(title: str, about: str, words: Sequence[str], places: Float64[ndarray, "words 2"]) -> str:
-    """HTML in one piece. places: in any unit. words: the most frequent first; they are written on top of others."""
-    low, high = places.min(axis=0), places.max(axis=0)
-    scaled = (places - low) / np.where(high > low, high - low, 1)
-    x = _EDGE + scaled[:, 0] * (_WIDTH - 2 * _EDGE)
-    y = _HEIGHT - _EDGE - scaled[:, 1] * (_HEIGHT - 2 * _EDGE)
-    points = [{"word": word, "x": float(a), "y": float(b)} for word, a, b in zip(words, x, y, strict=True)]
-    return render("vector_map.html.j2", title=title, about=about, points=points, width=_WIDTH, height=_HEIGHT)
+    good:  chainrule.map_vectors(vectors, "map.html", words=500)
+    """
+    target, on_progress = Path(path), callback(progress)
+    if words < 3:
+        raise SettingError(f"words is {words}; expected 3 or more")
+    check_new_file(target, overwrite=overwrite)
+    chosen = vectors.directions[:words]
+    if len(chosen) < 3:
+        raise SettingError(f"a map needs three words or more, but there are only {len(chosen)} vectors")
+    on_progress("drawing the map", 0, None)
+    positions, caption = projected(chosen, method, seed)
+    subtitle = f"The {len(chosen):,} most frequent of {len(vectors):,} words, by {caption}."
+    page = vector_map_page("Word vectors", subtitle, vectors.words[: len(chosen)], positions)
+    with replace_file(target) as file:
+        file.write(page.encode())
+    return len(chosen)

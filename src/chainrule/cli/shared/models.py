@@ -12,9 +12,9 @@ from chainrule.cli.shared.screen import note
 from chainrule.errors import OutputError, SettingError, prefix_errors
 
 if TYPE_CHECKING:
-    from chainrule.api.conditional.caption_model import CaptionModel
-    from chainrule.api.conditional.pair_model import TextPairModel
     from chainrule.api.models.model import Kind, Model
+    from chainrule.api.seq2seq.caption_model import CaptionModel
+    from chainrule.api.seq2seq.seq2seq_model import TextPairModel
     from chainrule.base.progress import Progress
     from chainrule.text.tokenization.config import TokenizerConfig
     from chainrule.text.tokenization.vocabulary import Markers

@@ -25,7 +25,7 @@ from chainrule.neural.config.seq2seq import CaptionConfig
 from chainrule.neural.config.vision import PictureLabelling, ResNetLabelling, ViTLabelling
 
 if TYPE_CHECKING:
-    from chainrule.api.conditional.picture_encoder import EncoderLike
+    from chainrule.api.seq2seq.picture_encoder import EncoderLike
 
     class CaptionFlags:
         """All fields are optional."""

@@ -21,8 +21,8 @@ from chainrule.training.config import TrainingConfig, differences
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from chainrule.api.conditional.caption_model import CaptionModel
-    from chainrule.api.conditional.picture_encoder import EncoderLike, PictureEncoder
+    from chainrule.api.seq2seq.caption_model import CaptionModel
+    from chainrule.api.seq2seq.picture_encoder import EncoderLike, PictureEncoder
     from chainrule.cli.shared.screen import Bar
     from chainrule.neural.config.seq2seq import CaptionConfig
     from chainrule.pictures.captions import CaptionedPicture
@@ -83,7 +83,7 @@ class CaptionerRun:
 
 def train_captioner(run: CaptionerRun) -> None:
     """Trains a captioner, saves it and prints a summary; of a run that has ended, only checks that it is the same."""
-    from chainrule.api.conditional.picture_encoder import open_encoder
+    from chainrule.api.seq2seq.picture_encoder import open_encoder
     from chainrule.training.checkpoint import is_first_process
 
     continues = continues_run(run.output, resume=run.resume, overwrite=run.overwrite)
@@ -124,7 +124,7 @@ def _train(
     validation: Sequence[CaptionedPicture] | None,
     progress: Bar,
 ) -> CaptionModel:
-    from chainrule.api.training.train_captions import train_captions
+    from chainrule.api.training.captions import train_captions
 
     screen = TrainingScreen(progress.close)
     model = train_captions(
@@ -152,8 +152,8 @@ def _train(
 
 def _report_finished(run: CaptionerRun, encoder: PictureEncoder, pictures: Sequence[CaptionedPicture]) -> None:
     """Raises SettingError where the run that has ended was another one."""
-    from chainrule.api.conditional.caption_model import FAMILY
-    from chainrule.api.training.train_captions import settled_config
+    from chainrule.api.seq2seq.caption_model import FAMILY
+    from chainrule.api.training.captions import settled_config
     from chainrule.pictures.captions import digest_of_captions
     from chainrule.storage.config_json import read_config
 
@@ -173,8 +173,7 @@ def _report_finished(run: CaptionerRun, encoder: PictureEncoder, pictures: Seque
 
 def _finish(run: CaptionerRun, model: CaptionModel) -> None:
     """Removes the checkpoints of a model that is saved, and prints a summary."""
-    from chainrule.api.training.train_judged import DISCRIMINATOR
-    from chainrule.api.training.train_phrases import PHRASES
+    from chainrule.api.training.captions import DISCRIMINATOR, PHRASES
     from chainrule.base.memory import peak_memory
     from chainrule.training.checkpoint import remove_checkpoints
 

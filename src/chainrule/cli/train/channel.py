@@ -43,7 +43,7 @@ def channel(
     With --grammar, pairs are whole texts, and what became of each word is
     counted: lost, put in, replaced, or in another form.
     """
-    from chainrule.api.training.train_channel import read_error_pairs, train_channel, train_grammar
+    from chainrule.api.training.channel import read_error_pairs, train_channel, train_grammar
     from chainrule.base.files import check_new_file
 
     check_new_file(output, overwrite=overwrite, inputs=[str(pairs)])

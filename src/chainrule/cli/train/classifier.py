@@ -111,7 +111,7 @@ def classifier(
     Checkpoints and log.jsonl are kept in the folder during training; --resume
     continues after the process was killed.
     """
-    from chainrule.api.training.train_classifier import train_classifier
+    from chainrule.api.training.classifier import train_classifier
     from chainrule.applications.classification import check_labels
     from chainrule.applications.classifier_inputs import BOX_UNIT, RATING_UNIT, digest_of_inputs, kind_of
     from chainrule.text.corpus.records import raise_error

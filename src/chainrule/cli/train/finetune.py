@@ -84,7 +84,7 @@ def finetune(
     Checkpoints and log.jsonl are kept in the folder during training; --resume
     continues after the process was killed.
     """
-    from chainrule.api.training.finetune import finetune as train_classifier
+    from chainrule.api.training.classifier import finetune as train_classifier
     from chainrule.applications.classification import check_labels
     from chainrule.applications.classifier_inputs import digest_of_inputs, kind_of
     from chainrule.evaluation.classification import word_baseline

@@ -236,7 +236,7 @@ def adapt(
     Checkpoints and log.jsonl are kept in the folder during training. --resume
     continues after Ctrl-C, or after the process was killed.
     """
-    from chainrule.api.training.adapt import network_config_of
+    from chainrule.api.training.train import network_config_of
     from chainrule.structures.linearized import Treebank
 
     config = network_config_of(model)

@@ -101,8 +101,8 @@ def translation(
     Checkpoints and log.jsonl are kept in the folder during training. --resume
     continues after Ctrl-C, or after the process was killed.
     """
-    from chainrule.api.conditional.pair_model import FAMILY
-    from chainrule.api.training.train_pairs import train_pairs
+    from chainrule.api.seq2seq.seq2seq_model import FAMILY
+    from chainrule.api.training.seq2seq import train_pairs
     from chainrule.base.memory import peak_memory
     from chainrule.training.checkpoint import is_first_process, remove_checkpoints
 

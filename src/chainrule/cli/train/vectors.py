@@ -78,9 +78,8 @@ def vectors(
     a checkpoint, and --resume continues. With --counts, GloVe learns from
     co-occurrences that were counted before.
     """
-    from chainrule.api.vectors.cooccurrence_matrix import Together, read_together
-    from chainrule.api.vectors.read_words import WORDS
-    from chainrule.api.vectors.train_vectors import remove_finished, train_vectors
+    from chainrule.api.vectors.cooccurrences import WORDS, Together, read_together
+    from chainrule.api.vectors.train import remove_finished, train_vectors
     from chainrule.storage.model_folder import check_target
 
     given = given_settings(settings)
@@ -125,8 +124,7 @@ def _report_finished(
     output: Path, config: VectorsConfig, source: Source | Path, tokenizer: TokenizerConfig, *, json: bool
 ) -> None:
     """Prints that a run has ended. source: a text, or a file of co-occurrences. Raises SettingError if it differs."""
-    from chainrule.api.vectors.cooccurrence_matrix import read_together
-    from chainrule.api.vectors.read_words import WORDS
+    from chainrule.api.vectors.cooccurrences import WORDS, read_together
     from chainrule.api.vectors.word_vectors import FAMILY
 
     def changes(before: dict[str, Any]) -> list[str]:

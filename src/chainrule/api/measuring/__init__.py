@@ -1,1 +1,0 @@
-"""Measures of models and texts beyond perplexity: the harness, prompts, surprisal, frequencies."""

@@ -1,0 +1,358 @@
+"""Causal and masked models: generate, chat, beams, gaps.
+
+The tree of a beam search, as numbers, a drawing or a page.
+
+Chat with a model: its template, or one that is given, and its tokenizer.
+
+Models that predict the next token, and so measure, complete and write texts: n-grams, mixtures and networks.
+
+Networks that see both sides of a gap and fill it.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+import warnings
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+from chainrule.api.models.embedding_model import EmbeddingModel
+from chainrule.api.models.scoring_model import ScoringModel, fill_masks, next_tokens
+from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.applications.chat import ChatModel
+from chainrule.applications.chat_template import ChatFormat, ChatTemplate
+from chainrule.applications.completion import Completer, Completion, LastWordCorrector
+from chainrule.base.files import check_new_file, replace_file
+from chainrule.decoding.text_generator import Text, TextDecoder
+from chainrule.errors import SettingError
+from chainrule.evaluation.likelihood import measure
+from chainrule.families.table import FAMILIES
+from chainrule.protocol import END
+from chainrule.report.beam_tree import compare_with_greedy, tree_json, tree_page, tree_svg
+from chainrule.text.corpus.corpus import source_of
+from chainrule.text.tokenization.tokenizer import MASK
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from jaxtyping import Int32, Int64
+    from numpy import ndarray
+
+    from chainrule.api.models.model_info import ModelParts
+    from chainrule.decoding.beam import SearchTree
+    from chainrule.decoding.config import BeamConfig, SamplingConfig
+    from chainrule.decoding.limits import Limits
+    from chainrule.evaluation.measurement import Measurement
+    from chainrule.text.corpus.corpus import Paths, Source
+    from chainrule.text.tokenization.tokenizer import Tokenizer
+
+_SUFFIXES = (".html", ".svg", ".json")
+
+
+@dataclass(frozen=True)
+class BeamTree:
+    """All that a beam search considered for one text."""
+
+    title: str
+    prompt: str
+    tree: SearchTree
+    tokenizer: Tokenizer
+
+    def __str__(self) -> str:
+        """Where greedy search would have gone another way."""
+        return compare_with_greedy(self.tree, self._name)
+
+    def __repr__(self) -> str:
+        return f"<BeamTree: {len(self.tree.nodes):,} hypotheses after {self.prompt!r}>"
+
+    def _repr_html_(self) -> str:
+        return tree_svg(self.title, self.prompt, self.tree, self._name)
+
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Writes a page with a slider, .html, a drawing, .svg, or .json. Raises OutputError, SettingError."""
+        target = Path(path)
+        check_tree_file(target, overwrite=overwrite)
+        with replace_file(target) as file:
+            file.write(self._drawn(target.suffix.lower()).encode())
+
+    def _drawn(self, suffix: str) -> str:
+        if suffix == ".json":
+            return tree_json(self.title, self.prompt, self.tree, self.tokenizer.vocabulary.token)
+        if suffix == ".svg":
+            return tree_svg(self.title, self.prompt, self.tree, self._name)
+        return tree_page(self.title, self.prompt, self.tree, self._name, self._text)
+
+    def _name(self, token: int) -> str:
+        shown = self.tokenizer.shown([token])[0]
+        return shown.strip() or shown
+
+    def _text(self, tokens: Sequence[int]) -> str:
+        ended = tokens[-1] == END
+        text = self.tokenizer.decode(tokens[: len(tokens) - ended])
+        return f"{text} </s>" if ended else text
+
+
+def check_tree_file(path: Path, *, overwrite: bool) -> None:
+    """Checks, before the search, that its tree may be written. Raises OutputError, SettingError."""
+    check_new_file(path, overwrite=overwrite)
+    if path.suffix.lower() not in _SUFFIXES:
+        raise SettingError(f"{path}: the name of a tree's file ends in .json, .svg or .html")
+
+
+class TextEncoder:
+    """A `PromptEncoder` without control tokens, for models that were not taught to talk: a conversation is a text."""
+
+    special: Sequence[str] = ()
+    added: Sequence[str] = ()
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+
+    def encode(self, text: str) -> Int32[ndarray, " T"]:
+        """As `PromptEncoder.encode`."""
+        return self._tokenizer.encode_texts([text]).ids[:-1]
+
+
+def chat_model(parts: ModelParts, template: str | None = None) -> ChatModel:
+    """parts: of a model that continues texts. template: Jinja in place of the model's own.
+
+    Raises SettingError if there is no template, ModelFormatError if it is damaged.
+    """
+    origin: dict[str, Any] | None = parts.record.get("hugging_face")
+    decoder = TextDecoder(parts.engine, parts.tokenizer, lambda: parts.speller)
+    # Networks that continue texts are PromptReaders.
+    family, location = FAMILIES[parts.family], "the model"
+    settings: dict[str, Any] = {"context": family.context(parts.engine), "reads_prompts": family.embeds}
+    if origin is not None and family.embeds:
+        from chainrule.open_models.importing import OpenPromptEncoder, template_of, variables_of
+
+        splitter: Any = parts.tokenizer.splitter
+        source = template or template_of(origin)
+        if source is not None:
+            written = ChatTemplate(source, variables_of(origin, splitter), location, datetime.now)
+            chat_format = ChatFormat(written, OpenPromptEncoder(origin, splitter))
+            return ChatModel(decoder, chat_format, begins_texts=False, **settings)
+    elif template is not None:
+        written = ChatTemplate(template, {}, location, datetime.now)
+        return ChatModel(decoder, ChatFormat(written, TextEncoder(parts.tokenizer)), begins_texts=True, **settings)
+    raise SettingError(
+        "the model has no chat template, so it was not taught to talk; let it continue texts, or give it a template "
+        "that writes a conversation as its training text had it"
+    )
+
+
+class CausalModel(ScoringModel):
+    """A model that continues texts: it gives the probability of each token after those before it."""
+
+    wanted: ClassVar[str] = "continues texts"
+
+    @shows_progress
+    def evaluate(
+        self,
+        source: Source | Paths,
+        progress: ProgressOption = None,
+        *,
+        ends: bool = True,
+        frequencies: Int64[ndarray, " vocab"] | None = None,
+    ) -> Measurement:
+        """Measures the model on a text. ends: whether </s> is predicted and counted.
+
+        Files are cut into documents as in training. frequencies: the count of each token in the training text, to
+        report the cost of rare ones. Raises TextError.
+        """
+        progress = callback(progress)
+        source = source_of(source, self.document)
+        model = self.language_model
+        return measure(
+            model,
+            self.tokenizer,
+            self.speller,
+            source,
+            progress,
+            stream_scoring=FAMILIES[self.family].stream_scoring(model),
+            ends=ends,
+            frequencies=frequencies,
+            **FAMILIES[self.family].measure_options(model),
+        )
+
+    @property
+    def is_distribution(self) -> bool:
+        """Whether its probabilities sum to one: those of stupid backoff are scores."""
+        return bool(FAMILIES[self.family].measure_options(self.language_model).get("is_distribution", True))
+
+    def perplexity(self, source: Source | Paths) -> float:
+        """Per token, </s> predicted, unknown words as <unk>."""
+        return self.evaluate(source).perplexity
+
+    def next(self, prompt: str = "", top: int = 10) -> list[tuple[str, float]]:
+        """The likeliest next tokens after a prompt with their probabilities, none of them zero. Raises SettingError."""
+        return next_tokens(self.language_model, self.tokenizer, prompt, top)
+
+    def generate(
+        self,
+        prompt: str = "",
+        n: int = 1,
+        sampling: SamplingConfig | None = None,
+        limits: Limits | None = None,
+        *,
+        seed: int | None = None,
+        progress: ProgressOption = None,
+    ) -> list[str]:
+        """n sampled texts that begin with the prompt, as normalised.
+
+        seed: the same one gives the same texts; without one, each call gives others. Raises SettingError.
+
+        good:  model.generate("I visited San", 5, SamplingConfig(temperature=0.8), Limits(max_tokens=20), seed=1)
+        """
+        return [text.text for text in self.sample(prompt, n, sampling, limits, seed=seed, progress=progress)]
+
+    @shows_progress
+    def sample(
+        self,
+        prompt: str = "",
+        n: int = 1,
+        sampling: SamplingConfig | None = None,
+        limits: Limits | None = None,
+        *,
+        seed: int | None = None,
+        progress: ProgressOption = None,
+    ) -> list[Text]:
+        """As `generate`; each text with its log-probability, its tokens, and why it ended."""
+        progress = callback(progress)
+        if n < 1:
+            raise SettingError(f"n is {n}; expected 1 or more")
+        seed = secrets.randbits(32) if seed is None else seed
+        return self.decoder.sample(prompt, n, sampling, limits, seed=seed, progress=progress)
+
+    def stream(
+        self,
+        prompt: str = "",
+        sampling: SamplingConfig | None = None,
+        limits: Limits | None = None,
+        *,
+        seed: int | None = None,
+    ) -> Iterator[str]:
+        """The first text of `generate`, piece by piece while it is drawn; the first piece is the prompt."""
+        seed = secrets.randbits(32) if seed is None else seed
+        return self.decoder.stream(prompt, sampling, limits, seed=seed)
+
+    def chat(
+        self,
+        messages: Iterable[Mapping[str, Any]],
+        sampling: SamplingConfig | None = None,
+        limits: Limits | None = None,
+        *,
+        seed: int | None = None,
+        warn: Callable[[str], None] = warnings.warn,
+    ) -> str:
+        """The answer to the last message of a conversation, by the model's chat template.
+
+        messages: dictionaries with role (system, user or assistant) and content. warn: called if the earliest messages
+        were left out, since the model cannot read that many. By default, temperature is 0.7, top_p 0.9, and an answer
+        has at most 512 tokens. Raises SettingError, also if the model has no chat template.
+
+        good:  model.chat([{"role": "user", "content": "What is the capital of France?"}])
+        """
+        return "".join(self.stream_chat(messages, sampling, limits, seed=seed, warn=warn))
+
+    def stream_chat(
+        self,
+        messages: Iterable[Mapping[str, Any]],
+        sampling: SamplingConfig | None = None,
+        limits: Limits | None = None,
+        *,
+        seed: int | None = None,
+        warn: Callable[[str], None] = warnings.warn,
+    ) -> Iterator[str]:
+        """As `chat`, piece by piece while it is drawn."""
+        answer = self.chat_model.answer(messages, sampling, limits, seed=seed)
+        if answer.dropped:
+            warn(f"the first {answer.dropped:,} messages were left out: the conversation is longer than the context")
+        return iter(answer)
+
+    @cached_property
+    def chat_model(self) -> ChatModel:
+        """The model with its chat template. Raises SettingError, ModelFormatError."""
+        return chat_model(self.parts)
+
+    def chat_model_with(self, template: str | None) -> ChatModel:
+        """As `chat_model`, with another template, in Jinja; None: the model's own. Raises as `chat_model`."""
+        return chat_model(self.parts, template)
+
+    @shows_progress
+    def beam(
+        self,
+        prompt: str = "",
+        search: BeamConfig | None = None,
+        limits: Limits | None = None,
+        *,
+        progress: ProgressOption = None,
+    ) -> list[Text]:
+        """The likeliest texts that begin with the prompt, with their scores, best first. Raises SettingError."""
+        progress = callback(progress)
+        return self.decoder.search(prompt, search, limits, progress=progress).texts
+
+    def beam_tree(self, prompt: str = "", search: BeamConfig | None = None, limits: Limits | None = None) -> BeamTree:
+        """All that the search of `beam` considers, with the way of greedy search. Raises SettingError.
+
+        good:  model.beam_tree("I visited", BeamConfig(size=2)).save("tree.html")
+        """
+        tree = self.decoder.search(prompt, search, limits, keep_tree=True).tree
+        return BeamTree(f"Beam search after “{prompt or '<s>'}”", prompt, cast("SearchTree", tree), self.tokenizer)
+
+    def complete(self, text: str, n: int = 5, *, corrector: LastWordCorrector | None = None) -> list[Completion]:
+        """The likeliest completions of the last word of a text, or of its next words after a space.
+
+        corrector: from `chainrule.corrector`; a correction of the word just typed may then come last, see `Completion`.
+        Raises SettingError.
+        """
+        return self.completer.complete(text, n, corrector=corrector)
+
+    @cached_property
+    def completer(self) -> Completer:
+        """Completes texts; the vocabulary is sorted at its first use."""
+        family = FAMILIES[self.family]  # networks that continue texts are PromptReaders
+        context = family.context(self.engine)
+        return Completer(self.language_model, self.tokenizer, reads_prompts=family.embeds, context=context)
+
+    @property
+    def decoder(self) -> TextDecoder:
+        """All ways to get text out of the model."""
+        return TextDecoder(self.language_model, self.tokenizer, lambda: self.speller)
+
+
+class CausalNetwork(CausalModel, EmbeddingModel):
+    """A network that continues texts, and gives vectors, too."""
+
+
+class MaskedModel(ScoringModel, EmbeddingModel):
+    """A network that fills gaps in texts. Its scores are pseudo-log-likelihoods."""
+
+    wanted: ClassVar[str] = "fills gaps in texts"
+
+    def fill(self, text: str, top: int = 5, *, mask: str = MASK) -> list[list[tuple[str, float]]]:
+        """The likeliest tokens for each mask of a text, with their probabilities, best first, none of them zero.
+
+        Raises SettingError if the text has no mask; MarkerError.
+
+        good:  model.fill("the [MASK] bit the man")
+        """
+        return fill_masks(self.engine, self.tokenizer, text, top, mask)
+
+    def follows(self, first: str, second: str) -> float:
+        """P(the second sentence follows the first), of a model that learned it (`next_sentence`).
+
+        Raises SettingError if it did not, or if one of them is empty; MarkerError.
+
+        good:  model.follows("where is the cat ?", "it is on the mat .")
+        """
+        for name, text in (("first", first), ("second", second)):
+            if not isinstance(text, str) or not text.strip():
+                raise SettingError(f"{name} is {text!r}; expected a sentence")
+        sides = [[self.tokenizer.encode_texts([text]).ids[:-1]] for text in (first, second)]
+        return math.exp(self.engine.score_following(*sides)[0])

@@ -1,0 +1,244 @@
+"""load, info, verify, shards: whatever is in a folder.
+
+Opens a model of any kind.
+
+What is known of a model that is there, or of one in a folder or a file.
+
+Verifies the checksums of model folders.
+
+Opens some shards of a model, for a process that serves them.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, cast, overload
+
+from chainrule.api.models.load_model import kind_of
+from chainrule.api.models.load_model import load as load_model
+from chainrule.api.models.model import Kind, Model, as_kind
+from chainrule.api.models.model_info import ModelInfo, info_of_captioner, info_of_model, info_of_pairs, info_of_vectors
+from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.api.seq2seq.caption_model import CaptionModel, captions_pictures, load_captioner
+from chainrule.api.seq2seq.seq2seq_model import TextPairModel, holds_pairs, load_pairs
+from chainrule.api.vectors.word_vectors import is_vectors_folder, load_vectors
+from chainrule.errors import ModelFormatError, SettingError, prefix_errors
+from chainrule.families.table import FAMILIES
+from chainrule.ngram.config import SHARDS
+from chainrule.storage.config_json import read_config
+from chainrule.storage.hugging_face import is_hugging_face, open_folder
+from chainrule.storage.model_folder import CARD, open_data_file, open_model, saved_family, verify_model
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from chainrule.api.models.language_models import CausalNetwork
+    from chainrule.ngram.trie.table import Table
+    from chainrule.text.tokenization.config import TokenizerConfig
+    from chainrule.text.tokenization.vocabulary import Markers
+
+
+@overload
+def load(
+    path: str | os.PathLike[str],
+    kind: type[TextPairModel],
+    *,
+    progress: ProgressOption = None,
+) -> TextPairModel: ...
+
+
+@overload
+def load(
+    path: str | os.PathLike[str],
+    kind: type[CaptionModel],
+    *,
+    progress: ProgressOption = None,
+) -> CaptionModel: ...
+
+
+@overload
+def load(
+    path: str | os.PathLike[str],
+    kind: type[Kind],
+    *,
+    tokenizer: TokenizerConfig | str | None = None,
+    markers: Markers | None = None,
+    copy: bool = False,
+    allow_pickle: bool = False,
+    progress: ProgressOption = None,
+) -> Kind: ...
+
+
+@overload
+def load(
+    path: str | os.PathLike[str],
+    kind: None = None,
+    *,
+    tokenizer: TokenizerConfig | str | None = None,
+    markers: Markers | None = None,
+    copy: bool = False,
+    allow_pickle: bool = False,
+    progress: ProgressOption = None,
+) -> CausalNetwork: ...
+
+
+@shows_progress
+def load(
+    path: str | os.PathLike[str],
+    kind: type[Model] | type[TextPairModel] | type[CaptionModel] | None = None,
+    *,
+    tokenizer: TokenizerConfig | str | None = None,
+    markers: Markers | None = None,
+    copy: bool = False,
+    allow_pickle: bool = False,
+    progress: ProgressOption = None,
+) -> Model | TextPairModel | CaptionModel:
+    """Opens any model: a folder, with what it holds; an ARPA file; or a binary of KenLM's.
+
+    What comes back has the verbs of its kind: CausalModel continues texts (CausalNetwork gives vectors, too),
+    MaskedModel fills gaps, ClassifierModel labels, EmbeddingModel gives vectors, TextPairModel writes texts from
+    others, CaptionModel from pictures. An editor that reads types alone sees the first; name the kind where it is
+    another.
+
+    kind: what the model must be; by default what is there. tokenizer: how text is cut for an ARPA file or a binary,
+    which do not say; by default as the marks in its tokens show. Pieces of a subword tokenizer need the path of its
+    tokenizer.json, or of a model folder that has it. A model folder has its own tokenizer. markers: the rule for
+    literal <s>, </s> and <unk>; by default the model's own, or error. copy: whether to read a model folder's numbers
+    into memory; without it they are the file's pages, which all processes share, but which end the process where
+    somebody cuts the file off in place while they are read. allow_pickle: whether to open a Hugging Face folder whose
+    weights are pickles; say so only where you trust who made it, though torch reads nothing of it but tensors.
+    Raises ModelFormatError, SettingError.
+
+    good:  chainrule.load("lm/").perplexity("heldout.txt")
+    good:  chainrule.load("bert/", chainrule.MaskedModel).fill("the [MASK] bit the man")
+    good:  chainrule.load("mt/", chainrule.TextPairModel).write(["ein Hund"])
+    """
+    if kind is not None and not (isinstance(kind, type) and issubclass(kind, Model | TextPairModel | CaptionModel)):
+        raise SettingError(f"kind is {kind!r}; expected a class of models, such as MaskedModel, or nothing")
+    folder = Path(path)
+    if is_vectors_folder(folder):
+        raise ModelFormatError(f"{path}: holds word vectors, not a model of texts; open it with load_vectors")
+    if kind is CaptionModel or captions_pictures(folder):
+        if kind not in (None, CaptionModel):
+            raise ModelFormatError(f"{path}: is a model that captions pictures, a CaptionModel")
+        if (tokenizer, markers, copy) != (None, None, False):
+            raise SettingError(f"{path}: a model that captions takes no tokenizer, markers or copy; leave them out")
+        return load_captioner(path, progress=callback(progress))
+    is_pairs = holds_pairs(folder)
+    if is_pairs:
+        if kind not in (None, TextPairModel):
+            raise ModelFormatError(
+                f"{path}: is a model of one text given another, a TextPairModel; expected a model of one text"
+            )
+        if (tokenizer, markers, copy) != (None, None, False):
+            raise SettingError(
+                f"{path}: a model of one text given another takes no tokenizer, markers or copy; leave them out"
+            )
+    if is_pairs or kind is TextPairModel:
+        return load_pairs(path, allow_pickle=allow_pickle, progress=callback(progress))
+    model = load_model(
+        path, tokenizer=tokenizer, markers=markers, copy=copy, allow_pickle=allow_pickle, progress=callback(progress)
+    )
+    with prefix_errors(os.fspath(path)):
+        return model if kind is None else as_kind(model, cast("type[Model]", kind))
+
+
+def kind_at(path: str | os.PathLike[str]) -> type[Model] | type[TextPairModel] | type[CaptionModel] | None:
+    """What `load` would open, as the configuration of a folder says; None where only opening it shows that.
+
+    Raises ModelFormatError if the configuration is damaged.
+    """
+    folder = Path(path)
+    if captions_pictures(folder):
+        return CaptionModel
+    if holds_pairs(folder):
+        return TextPairModel
+    family = saved_family(folder)
+    return kind_of(family) if family in FAMILIES else None
+
+
+@shows_progress
+def info(
+    model: Model | TextPairModel | CaptionModel | str | os.PathLike[str], *, progress: ProgressOption = None
+) -> ModelInfo:
+    """What is known of a model, of any family: its size, settings, data, training and validation.
+
+    model: or where it is: a folder, an ARPA file, or a binary of KenLM's. Raises ModelFormatError.
+
+    good:  print(chainrule.info("lm/"))
+    """
+    size = None
+    if isinstance(model, str | os.PathLike):
+        path = Path(model)
+        if is_vectors_folder(path):
+            return info_of_vectors(load_vectors(path))
+        model = load(path, progress=callback(progress))
+        size = path.stat().st_size if path.is_file() else _bytes_of(path)
+    if isinstance(model, CaptionModel):
+        return info_of_captioner(model.tokenizer, model.record, size=size)
+    if isinstance(model, TextPairModel):
+        return info_of_pairs(model.target, model.source, model.record, size=size)
+    return info_of_model(model.parts, size=size)
+
+
+def _bytes_of(folder: Path) -> int:
+    """As the card has it: of all numbers, and of the tokenizer's definition."""
+    if is_hugging_face(folder):
+        checkpoint = open_folder(folder)
+        return sum(tensor.nbytes for tensor in checkpoint.tensors.values()) + len(checkpoint.tokenizer or b"")
+    opened = open_model(folder)
+    return sum(array.nbytes for array in opened.arrays.values()) + sum(map(len, opened.texts.values()))
+
+
+class Verified(NamedTuple):
+    """A folder whose checksums are right. bytes: the size of its data files."""
+
+    bytes: int
+    has_card: bool
+
+
+@shows_progress
+def verify(path: str | os.PathLike[str], *, progress: ProgressOption = None) -> Verified:
+    """Reads every byte of a model folder and compares the checksums.
+
+    Raises ModelFormatError, which names all files that differ.
+
+    good:  chainrule.verify("lm/").bytes
+    """
+    folder = Path(path)
+    if folder.is_file():
+        raise ModelFormatError(f"{folder}: is a file; expected a model folder, which has checksums")
+    if is_hugging_face(folder):
+        raise ModelFormatError(
+            f"{folder}: is a Hugging Face folder, which has no checksums; convert it to a model folder"
+        )
+    entry = verify_model(folder, callback(progress))
+    return Verified(sum(file.bytes for file in entry.files.values()), (folder / CARD).exists())
+
+
+def open_shards(folder: Path, numbers: Sequence[int]) -> tuple[list[int], dict[int, Table]]:
+    """Some shards of a model folder, by number, whether the others are there or not; and the edges of all.
+
+    numbers: by default all. edges: as `ShardedModel` has them. Raises ModelFormatError, SettingError.
+    """
+    from chainrule.ngram.saving import file_of, index_of, table_of_shard
+
+    entry = read_config(folder)
+    if entry.settings.get("layout") != SHARDS:
+        raise ModelFormatError(f"{folder}: is no model in shards; chainrule convert --shards makes one")
+    if "backoff_weight" in entry.settings or "begins" in entry.settings:
+        raise ModelFormatError(
+            f"{folder}: is of stupid backoff, or of documents that begin with several <s>; only plain n-gram "
+            "models are served by their shards"
+        )
+    with prefix_errors(str(folder)):
+        edges, sizes = index_of(entry.settings)
+    tables = {}
+    for k in numbers or range(len(sizes)):
+        if not 0 <= k < len(sizes):
+            raise SettingError(f"there is no shard {k}; the model has {len(sizes)}, from 0")
+        arrays = open_data_file(folder, entry, f"{file_of(k)}.safetensors")
+        with prefix_errors(str(folder)):
+            tables[k] = table_of_shard(k, sizes[k], {f"{file_of(k)}/{name}": array for name, array in arrays.items()})
+    return edges, tables

@@ -1,1 +1,0 @@
-"""Opens whatever is in a folder or a file, describes and verifies it."""

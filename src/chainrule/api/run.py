@@ -1,0 +1,114 @@
+"""The run of a training, its record and its file of ids.
+
+The run of a training from Python: a TrainingRun, or its fields as separate arguments.
+
+What every training record begins with: family, settings, time, versions, command.
+
+The file for the ids of a text that may be larger than memory.
+"""
+
+from __future__ import annotations
+
+import datetime
+import platform
+import sys
+import tempfile
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict
+
+import numpy as np
+
+from chainrule import __version__
+from chainrule.api.progress_line import on_report_of
+from chainrule.base.memory import available_memory
+from chainrule.base.scratch import check_disk_room
+from chainrule.errors import OutputError, SettingError
+from chainrule.text.corpus.corpus import Corpus
+from chainrule.text.corpus.reading import compression_suffix
+from chainrule.text.corpus.streams import file_size
+from chainrule.training.config import TrainingRun
+from chainrule.training.reports import ignore
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator
+
+    from _typeshed import DataclassInstance
+
+    from chainrule.base.progress import Progress
+    from chainrule.text.corpus.corpus import Source
+    from chainrule.training.reports import OnReport
+
+
+class RunOptions(TypedDict, total=False):
+    """The fields of a TrainingRun; see there."""
+
+    folder: str | os.PathLike[str] | None
+    resume: bool
+    overwrite: bool
+    on_report: OnReport | None
+
+
+RUN_OPTIONS = frozenset(RunOptions.__annotations__)
+
+
+def training_run(run: TrainingRun | None, options: RunOptions, progress: Progress) -> TrainingRun:
+    """The run given, or one made from the options. Without on_report, `progress` shows reports. Raises SettingError."""
+    if run is not None and options:
+        raise SettingError(f"run is given, so {' and '.join(options)} cannot be; set its fields instead")
+    if run is None:
+        folder = options.get("folder")
+        run = TrainingRun(
+            folder=None if folder is None else Path(folder),
+            resume=options.get("resume", False),
+            overwrite=options.get("overwrite", False),
+            on_report=options.get("on_report") or ignore,
+        )
+    if run.resume and run.overwrite:
+        raise SettingError("resume and overwrite are both given; resume to continue the run, overwrite to start again")
+    return run if run.on_report is not ignore else replace(run, on_report=on_report_of(progress))
+
+
+def circumstances(family: str, config: DataclassInstance) -> dict[str, Any]:
+    """What a record begins with."""
+    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    versions = {"chainrule": __version__, "python": platform.python_version(), "numpy": np.__version__}
+    return {"family": family, "settings": asdict(config), "trained": now, "versions": versions, "command": sys.argv}
+
+
+_ID_BYTES = 4
+_LEAST_TOKEN_BYTES = 4  # of text, a token and the space after it, in the mean
+_EXPANSION = 5  # of a compressed text
+
+
+@contextmanager
+def ids_file(folder: Path | None) -> Iterator[Any]:
+    """A file without a name, which vanishes when nothing is mapped from it any more. Raises OutputError.
+
+    It is in the folder or, since a folder is made only when something is saved in it, in the nearest existing parent.
+    """
+    directory = None if folder is None else next(path for path in (folder, *folder.parents) if path.exists())
+    try:
+        file = tempfile.TemporaryFile(dir=directory)  # noqa: SIM115
+    except OSError as error:
+        raise OutputError(f"{directory or tempfile.gettempdir()}: cannot be written: {error.strerror}") from error
+    with file:
+        yield file
+
+
+def may_exceed_memory(source: Source, token_bytes: int) -> bool:
+    """Whether the files of a text are so large that its tokens may need more than half of the memory."""
+    available = available_memory()
+    if available is None or not isinstance(source, Corpus):
+        return False
+    size = 0
+    for file in (file for files in source.files for file in files):
+        size += file_size(file) * (_EXPANSION if compression_suffix(file) else 1)
+    return size // _LEAST_TOKEN_BYTES * token_bytes > available // 2
+
+
+def check_ids_room(tokens: int) -> None:
+    """Raises OutputError where the disk has no room for the ids of a text."""
+    check_disk_room(_ID_BYTES * tokens, f"a text of about {tokens:,} tokens")

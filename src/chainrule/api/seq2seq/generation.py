@@ -1,0 +1,254 @@
+"""Texts generated from sources.
+
+Scores and searches with a conditional model, for many sources: those of similar length together.
+
+Texts that a model of pairs generates from sources: the likeliest ones, or samples.
+
+The token that ends a sentence, for decoders that write sentence by sentence.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from chainrule.decoding.beam import Hypothesis, SearchTree, search, with_greedy
+from chainrule.decoding.config import BeamConfig
+from chainrule.decoding.limits import Limits, constraints_for
+from chainrule.decoding.sampling import Sample, sample
+from chainrule.errors import SettingError
+from chainrule.text.parallel import Shortened, shorten
+from chainrule.text.tokenization.tokenizer import documents_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from jaxtyping import Float32, Float64, Int32, Shaped
+    from numpy import ndarray
+
+    from chainrule.base.progress import Progress
+    from chainrule.decoding.config import SamplingConfig
+    from chainrule.decoding.limits import Constraints
+    from chainrule.decoding.sampling import Ending
+    from chainrule.neural.config.seq2seq import ConditionalConfig
+    from chainrule.neural.seq2seq.model import ConditionalModel
+    from chainrule.text.tokenization.tokenizer import Tokenizer
+
+    Tokens = Int32[ndarray, " T"]
+
+BATCH = 64  # sources that are searched for at once
+_PREFIX = np.empty(0, np.int32)
+
+
+def score_targets(
+    model: ConditionalModel,
+    sources: Sequence[Shaped[ndarray, "S ..."]],
+    targets: Sequence[Int32[ndarray, " tokens"]],
+    progress: Progress,
+) -> Float64[ndarray, " pairs"]:
+    """log P of each target with its </s>, given its source, in nats. Raises SettingError."""
+    scores = np.zeros(len(targets))
+    order = sorted(range(len(targets)), key=lambda i: (len(sources[i]), targets[i].size))
+    for first in range(0, len(order), BATCH):
+        progress("scoring", first, len(order))
+        chosen = order[first : first + BATCH]
+        given = model.given([sources[i] for i in chosen])
+        token_scores = given.score([targets[i] for i in chosen])
+        scores[chosen] = [log_probs.sum(dtype=np.float64) for log_probs in token_scores]
+    return scores
+
+
+def search_sources(
+    model: ConditionalModel,
+    sources: Sequence[Shaped[ndarray, "S ..."]],
+    beam: BeamConfig,
+    constraints: Constraints,
+    progress: Progress,
+    *,
+    limit: Callable[[Any], int] | None = None,
+    alignments: bool = False,
+) -> list[list[Hypothesis]]:
+    """The likeliest targets of each source, best first; none for a source without tokens.
+
+    limit: source -> the most tokens of its target, in place of max_tokens. alignments: whether to keep attention
+    weights. Raises SettingError.
+    """
+    hypotheses: list[list[Hypothesis]] = [[] for _ in sources]
+    order = sorted((i for i, source in enumerate(sources) if len(source)), key=lambda i: len(sources[i]))
+    for first in range(0, len(order), BATCH):
+        progress("writing", first, len(order))
+        chosen = order[first : first + BATCH]
+        given = model.given([sources[i] for i in chosen], alignments=alignments)
+        searches = search(
+            given,
+            [_PREFIX] * len(chosen),
+            beam,
+            constraints,
+            limits=None if limit is None else [limit(sources[i]) for i in chosen],
+            attention=given.attention if alignments else None,
+        )
+        for i, result in zip(chosen, searches, strict=True):
+            hypotheses[i] = list(result.hypotheses)
+    return hypotheses
+
+
+BEAM = BeamConfig(size=5, rank_by="mean", stop="likely")
+MAX_TOKENS = 1 << 20  # of a target
+
+
+class Written(NamedTuple):
+    """A text that was written from a source.
+
+    log_prob: in nats. score: what hypotheses are ranked by; of a sample, log_prob. ending: end, if </s> was written,
+    which log_prob then includes; length, if the text was cut at the limit. tokens, source_tokens: as the tokenizers
+    mark them. attention: the weights of each token, and of </s> if it was written, over the source's tokens and its
+    </s>; None unless alignments were asked for.
+    """
+
+    text: str
+    log_prob: float
+    score: float
+    ending: Ending
+    tokens: list[str]
+    source_tokens: list[str]
+    attention: Float32[ndarray, "tokens source"] | None
+
+
+class PairGenerator:
+    """All ways to get texts out of a model of pairs."""
+
+    def __init__(self, model: ConditionalModel, source: Tokenizer, target: Tokenizer) -> None:
+        self.model, self.source, self.target = model, source, target
+
+    def search(
+        self,
+        texts: Sequence[str],
+        beam: BeamConfig,
+        progress: Progress,
+        *,
+        begin: str = "",
+        alignments: bool = False,
+        max_tokens: int | None = None,
+    ) -> list[list[Written]]:
+        """As `TextPairModel.write`."""
+        sources, limit = self.encode(texts), longest_target if max_tokens is None else None
+        constraints = self.constraints(begin, max_tokens)
+        searched = search_sources(self.model, sources, beam, constraints, progress, limit=limit, alignments=alignments)
+        return [
+            [self._written(one, source) for one in several] for source, several in zip(sources, searched, strict=True)
+        ]
+
+    def search_tree(self, text: str, beam: BeamConfig, *, begin: str = "", max_tokens: int | None = None) -> SearchTree:
+        """All that a search considers, with the way of greedy search. Raises SettingError, also of an empty source."""
+        [source] = self.encode([text])
+        if not source.size:
+            raise SettingError("the source is empty; give a text with a token in it at least")
+        given, constraints = self.model.given([source]), self.constraints(begin, max_tokens or longest_target(source))
+        [result] = search(given, [_PREFIX], beam, constraints, keep_tree=True)
+        return with_greedy(given, _PREFIX, result.tree, beam, constraints)
+
+    def sample(
+        self,
+        texts: Sequence[str],
+        n: int,
+        config: SamplingConfig,
+        progress: Progress,
+        *,
+        seed: int,
+        first: int = 0,
+        begin: str = "",
+        max_tokens: int | None = None,
+    ) -> list[list[Written]]:
+        """As `TextPairModel.sample`."""
+        sources = self.encode(texts)
+        written: list[list[Written]] = []
+        for low in range(0, len(texts), BATCH):
+            progress("sampling", low, len(texts))
+            batch = sources[low : low + BATCH]
+            number = (first + low) * n  # of the first text
+            limits = [max_tokens or longest_target(source) for source in batch]
+
+            def is_cut(text: int, tokens: Sequence[int], number: int = number, limits: Sequence[int] = limits) -> bool:
+                return len(tokens) >= limits[(text - number) // n]
+
+            samples = sample(
+                self.model.given(batch),
+                [_PREFIX] * len(batch),
+                config,
+                self.constraints(begin, max(limits)),
+                seed=seed,
+                texts_per_prefix=n,
+                first=number,
+                until=is_cut,
+            )
+            for i, source in enumerate(batch):
+                own = samples[i * n : (i + 1) * n] if source.size else []
+                written.append([self._written(drawn, source) for drawn in own])
+        return written
+
+    def encode(self, texts: Sequence[str]) -> list[Tokens]:
+        """The ids of source texts, shortened as the model's settings say; none for white space alone.
+
+        Raises MarkerError.
+        """
+        return self.shorten(texts).rows
+
+    def encode_whole(self, texts: Sequence[str]) -> list[Tokens]:
+        """As `encode`, whatever their lengths."""
+        return documents_of(self.source.encode_texts([text if text.strip() else "" for text in texts]).ids)
+
+    def shorten(self, texts: Sequence[str]) -> Shortened:
+        """As `encode`, and how many sources were too long. Raises MarkerError."""
+        config = self.model.network.config
+        return shorten(texts, self.encode_whole(texts), config.max_source - 1, config.long_sources, self.encode_whole)
+
+    def constraints(self, begin: str, max_tokens: int | None) -> Constraints:
+        """The limits of texts. max_tokens: None: any number. Raises SettingError."""
+        return constraints_for(Limits(begin=begin, max_tokens=max_tokens or MAX_TOKENS), self.target, "")
+
+    def _written(self, output: Hypothesis | Sample, source: Tokens) -> Written:
+        score, attention = (output.log_prob, None) if isinstance(output, Sample) else (output.score, output.attention)
+        return Written(
+            self.target.decode(output.tokens),
+            output.log_prob,
+            score,
+            "length" if output.ending == "stop" else output.ending,
+            [self.target.vocabulary.token(token) for token in output.tokens.tolist()],
+            [self.source.vocabulary.token(token) for token in source.tolist()],
+            None if attention is None else attention[:, : source.size + 1],
+        )
+
+
+def longest_target(source: Tokens) -> int:
+    """The most tokens that are written from a source, unless a limit is given."""
+    return 2 * source.size + 20
+
+
+Config = TypeVar("Config", bound="ConditionalConfig")
+PERIOD = b"."
+
+
+def sentence_slices(tokens: Int32[ndarray, " T"], tokenizer: Tokenizer) -> list[slice]:
+    """The positions of each sentence: up to a period, or to the end."""
+    vocabulary = tokenizer.vocabulary.tokens()
+    period = vocabulary.index(PERIOD) if PERIOD in vocabulary else -1
+    ends = (np.flatnonzero(tokens == period) + 1).tolist()
+    if len(tokens) and (not ends or ends[-1] != len(tokens)):
+        ends.append(len(tokens))
+    return [slice(first, stop) for first, stop in pairwise([0, *ends])]
+
+
+def with_sentence_end(config: Config, tokenizer: Tokenizer) -> Config:
+    """With the id of the period, if the decoder is hierarchical. Raises SettingError if targets have no periods."""
+    if config.decoder != "hierarchical" or config.sentence_end is not None:
+        return config
+    tokens = tokenizer.vocabulary.tokens()
+    if PERIOD not in tokens:
+        raise SettingError(
+            "a hierarchical decoder writes sentences, but the vocabulary has no period as a token of its own; end "
+            "sentences with one, and choose the tokenizer word"
+        )
+    return replace(config, sentence_end=tokens.index(PERIOD))

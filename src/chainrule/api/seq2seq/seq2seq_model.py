@@ -1,0 +1,359 @@
+"""Models of texts given texts; chat by pairs.
+
+A model of pairs that answers: the history of a conversation is its source.
+
+Models of one text given another: a conditional model, the tokenizers of both sides, and the training record.
+
+model = chainrule.train_pairs(chainrule.Pairs(["ein Hund"], ["a dog"]))
+model.write(["ein Hund"])
+model.save("mt/")
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from chainrule import __version__
+from chainrule.api.models.language_models import BeamTree, CausalModel
+from chainrule.api.models.load_model import open_checkpoint
+from chainrule.api.models.model_info import info_of_pairs, size_of
+from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.api.seq2seq.generation import BEAM, PairGenerator, Written, score_targets
+from chainrule.api.seq2seq.measurement import PairMeasurement, measure_pairs
+from chainrule.api.tokenizers import tokenizer_entry, tokenizer_from
+from chainrule.applications.chat import CHAT_LIMITS, Answer
+from chainrule.applications.config import CHAT_SAMPLING
+from chainrule.applications.messages import Message, as_messages, exchanges, split_system
+from chainrule.decoding.config import SamplingConfig
+from chainrule.decoding.text_generator import TextDecoder
+from chainrule.errors import ModelFormatError, SettingError
+from chainrule.neural.config import settings_of
+from chainrule.open_models.importing import import_pair, is_pair
+from chainrule.report.model_card import model_card
+from chainrule.storage.config_json import CONFIG, TokenizerEntry
+from chainrule.storage.hugging_face import is_hugging_face, read_json
+from chainrule.storage.model_folder import (
+    SOURCE_TOKENIZER,
+    TOKENIZER,
+    VOCABULARY_ARRAYS,
+    open_model,
+    save_model,
+    saved_family,
+)
+from chainrule.text.parallel import source_of_turns
+from chainrule.text.tokenization.tokenizer import documents_of
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from jaxtyping import Float64, Int32
+    from numpy import ndarray
+
+    from chainrule.base.progress import Progress
+    from chainrule.decoding.config import BeamConfig
+    from chainrule.decoding.limits import Limits
+    from chainrule.neural.seq2seq.model import ConditionalModel
+    from chainrule.storage.hugging_face import Checkpoint
+    from chainrule.text.parallel import Pairs
+    from chainrule.text.tokenization.tokenizer import Tokenizer
+
+_NOTHING = np.empty(0, np.int32)
+
+
+class PairChat:
+    """Answers as a `ChatModel` does. It reads as many of the last messages as it can, at least the last."""
+
+    def __init__(self, generator: PairGenerator) -> None:
+        self.generator = generator
+        self.longest = generator.model.network.config.max_source - 1  # without </s>
+
+    def answer(
+        self,
+        messages: Iterable[Mapping[str, Any] | Message],
+        sampling: SamplingConfig | None = None,
+        limits: Limits | None = None,
+        *,
+        seed: int | None = None,
+        number: int = 0,
+    ) -> Answer:
+        """As `ChatModel.answer`; of a last message that is too long, the end is read."""
+        seed = secrets.randbits(32) if seed is None else seed
+        limits = limits or CHAT_LIMITS
+        if limits.begin:
+            raise SettingError("an answer cannot begin with given words; leave begin out")
+        source, dropped = self.source(messages)
+        decoder = TextDecoder(self.generator.model.given([source]), self.generator.target, _no_speller)
+        state = decoder.model.start([_NOTHING])
+        pieces = decoder.stream_from(state, _NOTHING, sampling or CHAT_SAMPLING, limits, seed=seed, number=number)
+        return Answer(pieces, dropped)
+
+    def source(self, messages: Iterable[Mapping[str, Any] | Message]) -> tuple[Int32[ndarray, " T"], int]:
+        """The ids that the model reads of a conversation, and how many of its first messages it does not read.
+
+        A system message is kept as long as the last message leaves room for it. Raises SettingError as `as_messages`.
+        """
+        given = as_messages(messages)
+        system, turns = split_system(given)
+        for first in exchanges(turns):
+            [tokens] = self.generator.encode_whole([source_of_turns([*system, *turns[first:]])])
+            if len(tokens) <= self.longest:
+                return tokens, first
+        return tokens[len(tokens) - self.longest :], first
+
+
+def _no_speller() -> NoReturn:
+    raise SettingError("a model of pairs does not spell unknown words; leave <unk> banned")
+
+
+FAMILY = "conditional"
+SOURCE = "source."  # before the names of the source vocabulary's arrays
+
+
+class TextPairModel:
+    """P(target text | source text)."""
+
+    def __init__(
+        self, model: ConditionalModel, source: Tokenizer, target: Tokenizer, record: dict[str, Any] | None = None
+    ) -> None:
+        """source, target: the tokenizers; one and the same if it was learned on both sides."""
+        self.model, self.source, self.target, self.record = model, source, target, record or {}
+
+    def __repr__(self) -> str:
+        target, size = self.target, size_of(self.record)
+        return f"<TextPairModel: {target.name} tokenizer, {target.vocabulary_size:,} tokens{size}>"
+
+    def _repr_html_(self) -> str:
+        return info_of_pairs(self.target, self.source, self.record)._repr_html_()
+
+    def given(self, source: str) -> CausalModel:
+        """P(text | source) as a language model, which can be used like any other.
+
+        Raises MarkerError; SettingError if the source is too long.
+        """
+        if not isinstance(source, str):
+            raise TypeError(f"given takes one text, not {type(source).__name__}")
+        return CausalModel(FAMILY, self.model.given(self.sources([source])), self.target, self.record)
+
+    def sources(self, texts: Sequence[str]) -> list[Int32[ndarray, " tokens"]]:
+        """The ids of source texts; none for white space alone. Raises MarkerError."""
+        return self.generator.encode(texts)
+
+    @property
+    def has_attention(self) -> bool:
+        """Whether targets attend to their sources."""
+        return self.model.network.config.attention != "none"
+
+    @property
+    def generator(self) -> PairGenerator:
+        """All ways to get texts out of the model."""
+        return PairGenerator(self.model, self.source, self.target)
+
+    @shows_progress
+    def score(self, pairs: Pairs, *, progress: ProgressOption = None) -> Float64[ndarray, " pairs"]:
+        """log P of each target with its </s>, given its source, in nats. Raises as `given`."""
+        progress = callback(progress)
+        sources, targets = self.sources(pairs.sources), documents_of(self.target.encode_texts(pairs.targets).ids)
+        return score_targets(self.model, sources, targets, progress)
+
+    @shows_progress
+    def write(
+        self,
+        texts: Sequence[str],
+        beam: BeamConfig | None = None,
+        *,
+        begin: str = "",
+        alignments: bool = False,
+        max_tokens: int | None = None,
+        progress: ProgressOption = None,
+    ) -> list[list[Written]]:
+        """The likeliest texts for each source, best first; none for a source without tokens.
+
+        beam: by default, 5 hypotheses, ranked by mean log-probability, until a better one is unlikely. begin: what
+        each text begins with; it is scored, too. alignments: whether to keep attention weights. max_tokens: of a text;
+        by default 20 more than twice the source's. Raises MarkerError; SettingError if a source is too long, or the
+        vocabulary lacks a word of `begin`.
+
+        good:  model.write(["ein Hund"], begin="the")[0][0].text
+        """
+        if isinstance(texts, str):
+            raise TypeError("write takes several texts; put a single one in a list")
+        return self.generator.search(
+            texts, beam or BEAM, callback(progress), begin=begin, alignments=alignments, max_tokens=max_tokens
+        )
+
+    def beam_tree(
+        self, text: str, beam: BeamConfig | None = None, *, begin: str = "", max_tokens: int | None = None
+    ) -> BeamTree:
+        """All that the search of `write` considers for a source, with the way of greedy search. Raises as `write`.
+
+        good:  model.beam_tree("ein Hund", BeamConfig(size=2)).save("tree.html")
+        """
+        tree = self.generator.search_tree(text, beam or BEAM, begin=begin, max_tokens=max_tokens)
+        return BeamTree(f"Beam search given “{text}”", text, tree, self.target)
+
+    @shows_progress
+    def sample(
+        self,
+        texts: Sequence[str],
+        n: int = 1,
+        sampling: SamplingConfig | None = None,
+        *,
+        seed: int | None = None,
+        first: int = 0,
+        begin: str = "",
+        max_tokens: int | None = None,
+        progress: ProgressOption = None,
+    ) -> list[list[Written]]:
+        """n sampled texts for each source; none for a source without tokens.
+
+        seed: the same one gives the same texts; without one, each call gives others. first: the number of the first
+        source among all that are sampled for: a text depends on the seed, its source and their numbers only. begin,
+        max_tokens and errors: as in `write`.
+
+        good:  model.sample(["ein Hund"], 5, chainrule.SamplingConfig(temperature=0.7, top_p=0.9), seed=1)
+        """
+        if isinstance(texts, str):
+            raise TypeError("sample takes several texts; put a single one in a list")
+        if n < 1:
+            raise SettingError(f"n is {n}; expected 1 or more")
+        return self.generator.sample(
+            texts,
+            n,
+            sampling or SamplingConfig(),
+            callback(progress),
+            seed=secrets.randbits(32) if seed is None else seed,
+            first=first,
+            begin=begin,
+            max_tokens=max_tokens,
+        )
+
+    def chat(
+        self,
+        messages: Iterable[Mapping[str, Any]],
+        sampling: SamplingConfig | None = None,
+        limits: Limits | None = None,
+        *,
+        seed: int | None = None,
+        warn: Callable[[str], None] = warnings.warn,
+    ) -> str:
+        """The answer of a model that was trained on conversations, as `CausalModel.chat`.
+
+        good:  model.chat([{"role": "user", "content": "my name is Ann"}])
+        """
+        seed = secrets.randbits(32) if seed is None else seed
+        answer = PairChat(self.generator).answer(messages, sampling, limits, seed=seed)
+        if answer.dropped:
+            warn(f"the first {answer.dropped:,} messages were left out: the conversation is longer than max_source")
+        return "".join(answer)
+
+    @shows_progress
+    def evaluate(
+        self,
+        pairs: Pairs,
+        beam: BeamConfig | None = None,
+        *,
+        max_tokens: int | None = None,
+        progress: ProgressOption = None,
+    ) -> PairMeasurement:
+        """Perplexity and bits per byte of the targets; BLEU, chrF, length ratio and ROUGE of the texts it writes.
+
+        beam, max_tokens: as in `write`. Raises as `given`; SettingError if sacrebleu is not installed.
+        """
+        progress = callback(progress)
+        log_probs = self.score(pairs, progress=progress)
+        written = self.write(pairs.sources, beam, max_tokens=max_tokens, progress=progress)
+        texts = [several[0].text if several else "" for several in written]
+        return measure_pairs(pairs.targets, log_probs, texts, self.target)
+
+    @shows_progress
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False, progress: ProgressOption = None) -> None:
+        """Writes a model folder. Raises OutputError."""
+        progress = callback(progress)
+        from chainrule.neural.saving import arrays_of
+
+        arrays = arrays_of(self.model.network)
+        arrays |= {VOCABULARY_ARRAYS + name: array for name, array in self.target.vocabulary.arrays().items()}
+        is_joint = self.source is self.target
+        if not is_joint:
+            source_arrays = self.source.vocabulary.arrays()
+            arrays |= {SOURCE + VOCABULARY_ARRAYS + name: array for name, array in source_arrays.items()}
+        definitions = {TOKENIZER: self.target.splitter.definition}
+        if not is_joint:
+            definitions[SOURCE_TOKENIZER] = self.source.splitter.definition
+        texts = {name: definition for name, definition in definitions.items() if definition is not None}
+        size = sum(array.nbytes for array in arrays.values()) + sum(map(len, texts.values()))
+        save_model(
+            Path(path),
+            family=FAMILY,
+            settings={
+                "network": settings_of(self.model.network.config),
+                "source_tokenizer": None if is_joint else tokenizer_entry(self.source).model_dump(),
+            },
+            tokenizer=tokenizer_entry(self.target),
+            arrays=arrays,
+            record=self.record,
+            card=model_card(info_of_pairs(self.target, self.source, self.record, size=size).rows()),
+            texts=texts,
+            overwrite=overwrite,
+            progress=progress,
+        )
+
+
+def holds_pairs(path: Path) -> bool:
+    """Whether a path is the folder of a model of pairs, ours or Hugging Face's.
+
+    Raises ModelFormatError if the folder is damaged.
+    """
+    if is_hugging_face(path):
+        return is_pair(read_json(path / CONFIG).get("model_type"))
+    return saved_family(path) == FAMILY
+
+
+@shows_progress
+def load_pairs(
+    path: str | os.PathLike[str], *, allow_pickle: bool = False, progress: ProgressOption = None
+) -> TextPairModel:
+    """Opens the folder of a model of pairs. allow_pickle: as in `load`. Raises ModelFormatError, SettingError."""
+    path = Path(path)
+    if is_hugging_face(path):
+        return _open(open_checkpoint(path, allow_pickle=allow_pickle), callback(progress))
+    return _load_folder(path)
+
+
+def _open(checkpoint: Checkpoint, progress: Progress) -> TextPairModel:
+    """Opens a Hugging Face checkpoint. Raises ModelFormatError, SettingError."""
+    from chainrule.neural.saving import put_together_pair
+
+    imported = import_pair(checkpoint, progress)
+    sizes = (imported.source.vocabulary_size, imported.target.vocabulary_size)
+    model = put_together_pair(imported.settings, imported.arrays, sizes)
+    return TextPairModel(model, imported.source, imported.target, {**imported.record, "chainrule": __version__})
+
+
+def _load_folder(path: Path) -> TextPairModel:
+    from chainrule.neural.saving import put_together_pair
+
+    entry, arrays, texts, _ = open_model(path)
+    if entry.family != FAMILY:
+        raise ModelFormatError(f"{path}: is a model of family {entry.family!r}; expected a model of pairs")
+    try:
+        target = tokenizer_from(entry.tokenizer, arrays, VOCABULARY_ARRAYS, texts.get(TOKENIZER))
+        source = target
+        if entry.settings.get("source_tokenizer") is not None:
+            described = TokenizerEntry.model_validate_json(json.dumps(entry.settings["source_tokenizer"]))
+            source = tokenizer_from(described, arrays, SOURCE + VOCABULARY_ARRAYS, texts.get(SOURCE_TOKENIZER))
+        weights = {name: array for name, array in arrays.items() if VOCABULARY_ARRAYS not in name}
+        sizes = (source.vocabulary_size, target.vocabulary_size)
+        model = put_together_pair(entry.settings.get("network"), weights, sizes)
+    except KeyError as error:
+        raise ModelFormatError(f"{path}: the array {error} is missing; the model is incomplete") from error
+    except (ModelFormatError, SettingError, ValueError) as error:
+        raise ModelFormatError(f"{path}: {error}") from error
+    return TextPairModel(model, source, target, entry.record)

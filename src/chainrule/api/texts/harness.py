@@ -1,0 +1,49 @@
+"""A model as lm-evaluation-harness takes it."""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from chainrule.api.models.model import Model
+from chainrule.api.opening import load
+from chainrule.api.seq2seq.seq2seq_model import TextPairModel
+from chainrule.errors import SettingError
+
+if TYPE_CHECKING:
+    from lm_eval.api.model import LM
+
+    from chainrule.text.tokenization.vocabulary import Markers
+
+
+def harness(
+    model: Model | TextPairModel | str | os.PathLike[str],
+    *,
+    tokenizer: str | None = None,
+    markers: Markers | None = None,
+    ends: bool = False,
+    seed: int = 0,
+) -> LM:
+    """A model, or the one at a path, as an `LM` of lm-evaluation-harness, whose package lm_eval has to be installed.
+
+    tokenizer, markers: as `load` takes them. ends: whether </s> is predicted after a continuation, as `judge_pairs`
+    does; the harness itself leaves it out. seed: of texts that are sampled.
+    Raises SettingError where lm_eval is missing, or the model is a classifier; ModelFormatError.
+
+    good:  lm_eval.simple_evaluate(model=chainrule.harness("lm/"), tasks=["lambada_openai"])
+    """
+    check_lm_eval()
+    from chainrule.api.texts.lm_eval_model import ChainruleLM
+
+    if not isinstance(model, Model | TextPairModel):
+        model = load(os.fspath(model), tokenizer=tokenizer, markers=markers)
+    elif (tokenizer, markers) != (None, None):
+        raise SettingError("tokenizer and markers are for a path; a model that is open has its own")
+    return ChainruleLM(model, ends=ends, seed=seed)
+
+
+def check_lm_eval() -> None:
+    """Raises SettingError where lm-evaluation-harness is not installed."""
+    if find_spec("lm_eval") is None:
+        raise SettingError("this needs lm-evaluation-harness, which is not installed: pip install 'chainrule[harness]'")

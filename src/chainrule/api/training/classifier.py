@@ -1,0 +1,219 @@
+"""train_classifier and finetune.
+
+From labelled inputs of any kind to a classifier, without a language model first.
+
+Fine-tunes a pre-trained network on labelled texts; the result is a classifier.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
+
+import numpy as np
+
+from chainrule.api.models.classifier_model import ClassifierModel
+from chainrule.api.models.model import Model, check_model
+from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.api.run import RunOptions, circumstances, training_run
+from chainrule.api.tokenizers import tokenized
+from chainrule.api.training.stream import vectors_of_tokens, with_words_of
+from chainrule.applications.classifier_inputs import BOX_UNIT, RATING_UNIT, digest_of_inputs, kind_of
+from chainrule.errors import SettingError
+from chainrule.evaluation.ratings import ratings_of, scale_of, shares_of
+from chainrule.families.table import FAMILIES
+from chainrule.neural.config.classifiers import LABELLING, labelling_name
+from chainrule.neural.config.network import LabellingConfig
+from chainrule.pictures.boxes import box_rows
+from chainrule.text.corpus.corpus import Lines
+from chainrule.text.labelled import Labelled, LabelledUnit, classes_of, label_indices
+from chainrule.text.tokenization.config import as_config
+from chainrule.text.tokenization.tokenizer import Tokenizer
+from chainrule.training.config import FineTuningConfig, InitialVectors, LabelTraining
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable, Sequence
+
+    from chainrule.applications.classifier_inputs import InputKind
+    from chainrule.applications.labelled_pairs import LabelledPair
+    from chainrule.base.progress import Progress
+    from chainrule.neural.config.vision import PictureLabelling
+    from chainrule.text.tokenization.config import TokenizerConfig
+    from chainrule.text.tokenization.vocabulary import Markers
+    from chainrule.text.vector_files import Vectors
+    from chainrule.training.config import TrainingRun
+
+
+@shows_progress
+def train_classifier(
+    examples: Iterable[Any],
+    network: LabellingConfig | str = "lstm",
+    *,
+    unit: str | None = None,
+    training: LabelTraining | None = None,
+    tokenizer: TokenizerConfig | str | None = None,
+    markers: Markers = "keep",
+    vectors: str | os.PathLike[str] | None = None,
+    fixed_vectors: bool = False,
+    run: TrainingRun | None = None,
+    progress: ProgressOption = None,
+    **options: Unpack[RunOptions],
+) -> ClassifierModel:
+    """A model of family classifier, trained from scratch on labelled inputs: texts, trees and others.
+
+    examples: of the kind that the network reads, as `read_labelled` gives them for texts. network: a configuration, or
+    the name of one: bag, lstm, gru, rnn, convolution, transformer and others of LABELLING. unit: what of an input has
+    labels; by default the whole, such as a text; pair: two have one label, as `read_labelled_pairs` gives them; rating:
+    two have a number; box: where things are in pictures, as `read_boxes` gives them. tokenizer, markers: of texts, as
+    in `train`. vectors: word vectors that those of tokens begin as, whose width an embedding_width that is not said
+    takes; fixed_vectors: and stay as, which makes all words of the vectors known, those too that no example has.
+    run, progress, options: as of `train`. Ctrl-C ends the training with the best epoch so far, once there is one.
+    Raises SettingError; TextError where labels are missing, or all the same; EstimationError where the loss is no
+    number; else what `train` raises.
+
+    good:  chainrule.train_classifier(chainrule.read_labelled("reviews.tsv"), "convolution")
+    """
+    from chainrule.training.objectives.classifiers import train_from_scratch
+    from chainrule.training.objectives.labels import Example, split
+
+    progress = callback(progress)
+    began = time.perf_counter()
+    network, training = _configuration(network), training or LabelTraining()
+    if not isinstance(training, LabelTraining):
+        raise TypeError(f"training is {training!r}; expected a LabelTraining")
+    kind = kind_of(network.reads, unit)
+    unit = kind.unit(unit)
+    run = training_run(run, options, progress)
+    examples = kind.check(examples, unit)
+    ratings = ratings_of(examples) if unit == RATING_UNIT else None
+    labels = classes_of(examples, least=1 if unit == BOX_UNIT else 2) if ratings is None else scale_of(ratings)
+    if kind.tokenizer is None and (tokenizer is not None or vectors is not None):
+        raise SettingError(f"{kind.plural} have no tokens; leave tokenizer and vectors out")
+    if fixed_vectors and vectors is None:
+        raise SettingError("there are no vectors to be fixed; name word vectors, or leave fixed_vectors out")
+    network = cast("LabellingConfig", kind.settle(network, [example.input for example in examples]))
+    learner = _tokenizer(kind, examples, tokenizer, markers, progress)
+    initial = None
+    if vectors is not None:
+        if fixed_vectors:
+            learner = with_words_of(learner, vectors, progress)
+        found = vectors_of_tokens(vectors, learner.vocabulary.tokens(), progress)
+        network, initial = _as_wide(network, found), InitialVectors(found, fixed_vectors)
+    inputs = kind.encode(learner, examples, unit, network)
+    index = {label: i for i, label in enumerate(labels)}
+    if unit == BOX_UNIT:
+        encoded = [
+            Example(own, box_rows(example, cast("PictureLabelling", network).frame, index))
+            for own, example in zip(inputs, examples, strict=True)
+        ]
+    elif ratings is not None:
+        shares = shares_of(ratings, labels)
+        encoded = [Example(own, share) for own, share in zip(inputs, shares[:, None], strict=True)]
+    else:
+        encoded = [
+            Example(own, label_indices(example.labels, index)) for own, example in zip(inputs, examples, strict=True)
+        ]
+    data = split(encoded, training.valid_share, training.seed, boxes=unit == BOX_UNIT)
+    classifier, learnt = train_from_scratch(
+        network, labels, unit, learner.vocabulary_size, data, training, run, vectors=initial, inputs=kind.plural
+    )
+    record = {
+        **circumstances("classifier", training),
+        "seconds": time.perf_counter() - began,
+        "unit": unit,
+        "network": {"name": labelling_name(network), **asdict(network)},
+        "data": {"labelled examples": digest_of_inputs(examples)},
+        **({} if initial is None else {"vectors": initial.name}),
+        **learnt,
+    }
+    return ClassifierModel("classifier", classifier, learner, record)
+
+
+def _configuration(network: LabellingConfig | str) -> LabellingConfig:
+    """Raises SettingError, TypeError."""
+    if isinstance(network, str):
+        if network not in LABELLING:
+            raise SettingError(f"there is no network called {network!r} that labels; known are {', '.join(LABELLING)}")
+        return LABELLING[network]()
+    if not isinstance(network, LabellingConfig):
+        raise TypeError(f"network is {network!r}; expected one of {', '.join(LABELLING)}, or its configuration")
+    return network
+
+
+def _tokenizer(
+    kind: InputKind,
+    examples: Sequence[Any],
+    tokenizer: TokenizerConfig | str | None,
+    markers: Markers,
+    progress: Progress,
+) -> Tokenizer:
+    """Learned from the texts in inputs; where these have none, one that knows nothing. Raises as `tokenized` does."""
+    texts = kind.texts([example.input for example in examples])
+    if kind.tokenizer is None or not texts:
+        return Tokenizer.untrained("whitespace")
+    return tokenized(Lines(texts), as_config(tokenizer or kind.tokenizer), markers, progress).tokenizer
+
+
+def _as_wide(network: LabellingConfig, vectors: Vectors) -> LabellingConfig:
+    """With an embedding_width of the vectors, where it is left at its default."""
+    field = next((field for field in network.__dataclass_fields__.values() if field.name == "embedding_width"), None)
+    if field is None or getattr(network, field.name) != field.default or not vectors.rows.size:
+        return network
+    return replace(network, **{field.name: int(vectors.rows.shape[1])})
+
+
+@shows_progress
+def finetune(
+    model: Model,
+    examples: Iterable[Labelled] | Iterable[LabelledPair],
+    unit: LabelledUnit | Literal["pair"] = "text",
+    config: FineTuningConfig | None = None,
+    *,
+    run: TrainingRun | None = None,
+    progress: ProgressOption = None,
+    **options: Unpack[RunOptions],
+) -> ClassifierModel:
+    """Trains a network with a classification head on labelled texts; returns a model of family classifier.
+
+    model: a network of any family. examples: with a label for the text, for each of its words, or for a pair of
+    sentences, as `unit` says; a pair is read as one text, [CLS] a [SEP] b [SEP], with the types of BERT where the
+    network has them.
+    run, progress, options: as for `train`. Ctrl-C ends training with the best epoch so far, once there is one.
+    Raises SettingError if the model is not a network; TextError if there are too few labels; EstimationError if the
+    loss is not finite; and what `train` raises.
+
+    good:  chainrule.finetune(chainrule.load("lm/"), chainrule.read_labelled("reviews.tsv"))
+    """
+    from chainrule.training.objectives.classifiers import finetune_network
+    from chainrule.training.objectives.labels import Example
+
+    progress = callback(progress)
+    began = time.perf_counter()
+    check_model(model)
+    if not isinstance(config, FineTuningConfig | None):
+        raise TypeError(f"config is {config!r}; expected a FineTuningConfig")
+    if not FAMILIES[model.family].embeds:
+        raise SettingError(f"a model of family {model.family!r} has no encoder for a head; give a network")
+    kind = kind_of("text", unit)
+    examples = kind.check(examples, unit)
+    units = kind.encode(model.tokenizer, examples, unit, None)
+    labels = classes_of(examples)
+    index = {label: i for i, label in enumerate(labels)}
+    labelled = [
+        Example(own, np.array([index[label] for label in example.labels]))
+        for own, example in zip(units, examples, strict=True)
+    ]
+    config = config or FineTuningConfig()
+    run = training_run(run, options, progress)
+    classifier, record = finetune_network(model.engine.network, labels, unit, labelled, config, run)
+    record = {
+        **circumstances("classifier", config),
+        "seconds": time.perf_counter() - began,
+        "data": {"labelled examples": digest_of_inputs(examples)},
+        **record,
+        "base": model.family,
+        "base_record": model.record,
+    }
+    return ClassifierModel("classifier", classifier, model.tokenizer, record, model.speller)

@@ -1,0 +1,184 @@
+"""Trains a model of one text given another."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, NamedTuple, Unpack
+
+import numpy as np
+
+from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.api.run import RunOptions, circumstances, training_run
+from chainrule.api.seq2seq.generation import with_sentence_end
+from chainrule.api.seq2seq.seq2seq_model import FAMILY, TextPairModel
+from chainrule.api.tokenizers import tokenized
+from chainrule.api.training.stream import check_fixed, initial_vectors
+from chainrule.errors import SettingError, TextError
+from chainrule.neural.config.seq2seq import ConditionalConfig
+from chainrule.protocol import UNKNOWN
+from chainrule.text.parallel import BothSides, Pairs, Shortened, shorten
+from chainrule.text.tokenization.config import as_config
+from chainrule.text.tokenization.tokenizer import documents_of
+from chainrule.training.config import TrainingConfig
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Sequence
+
+    from jaxtyping import Int32
+    from numpy import ndarray
+
+    from chainrule.base.progress import Progress
+    from chainrule.text.tokenization.config import TokenizerConfig
+    from chainrule.text.tokenization.tokenizer import Tokenizer
+    from chainrule.text.tokenization.vocabulary import Markers
+    from chainrule.training.config import TrainingRun
+    from chainrule.training.objectives.seq2seq import TokenPairs
+
+    Rows = Sequence[Int32[ndarray, " tokens"]]
+
+
+@shows_progress
+def train_pairs(
+    pairs: Pairs,
+    config: ConditionalConfig | None = None,
+    *,
+    tokenizer: TokenizerConfig | str = "word",
+    source_tokenizer: TokenizerConfig | str | None = None,
+    markers: Markers = "error",
+    training: TrainingConfig | None = None,
+    validation: Pairs | None = None,
+    vectors: str | os.PathLike[str] | None = None,
+    source_vectors: str | os.PathLike[str] | None = None,
+    fixed_vectors: bool = False,
+    run: TrainingRun | None = None,
+    progress: ProgressOption = None,
+    **options: Unpack[RunOptions],
+) -> TextPairModel:
+    """Trains a model of targets given sources.
+
+    tokenizer: of both sides, learned from both; of targets alone if source_tokenizer is given, too. validation: pairs
+    to choose the best weights by; by default, the last pairs. vectors, source_vectors: word vectors that the token
+    vectors of targets and of sources start from; fixed_vectors: whether those are never updated. Pairs whose source is
+    longer than the model reads are left out, unless `long_sources` of the configuration shortens them. The other
+    arguments, and the errors, are those of `train`.
+
+    good:  model = train_pairs(parallel("train.de", "train.en"), tokenizer="bpe", folder="mt/")
+           model.save("mt/")
+    """
+    from chainrule.neural.seq2seq.model import ConditionalModel
+    from chainrule.training.objectives.seq2seq import SideVectors, pairs_job
+    from chainrule.training.run import run_job
+
+    progress = callback(progress)
+    run = training_run(run, options, progress)
+    config, training = config or ConditionalConfig(), training or TrainingConfig()
+    check_fixed(vectors, source_vectors, fixed=fixed_vectors)
+    if not isinstance(pairs, Pairs):
+        raise TypeError(f"train_pairs takes Pairs, not {type(pairs).__name__}; use Pairs(sources, targets) or parallel")
+    start_time = time.perf_counter()
+    source, target, sources, targets = _encode(pairs, tokenizer, source_tokenizer, markers, progress)
+    is_joint = source is target or source.vocabulary.tokens() == target.vocabulary.tokens()
+    if config.shared in ("all", "inputs") and not is_joint:
+        raise SettingError(
+            f"source and target cannot share vectors: their vocabularies, of {source.vocabulary_size:,} and "
+            f"{target.vocabulary_size:,} tokens, differ; leave source_tokenizer out, or set shared='target'"
+        )
+    config = with_sentence_end(config, target)
+
+    def encode(texts: list[str]) -> list[Int32[ndarray, " tokens"]]:
+        return documents_of(source.encode_texts(texts).ids)
+
+    def shortened(texts: Sequence[str], rows: Rows) -> Shortened:
+        return shorten(texts, rows, config.max_source - 1, config.long_sources, encode)
+
+    sources, cut = shortened(pairs.sources, sources)
+    learned, held = _drop_long(sources, targets, config), None
+    too_long = len(sources) - len(learned.sources)
+    if validation is not None:
+        sides = zip((source, target), validation.sides(), strict=True)
+        held_rows = [documents_of(own.encode_block(block).ids) for own, side in sides for block in side.blocks()]
+        held_sources = shortened(validation.sources, held_rows[0]).rows
+        held = _drop_long(held_sources, held_rows[1], config).first(training.valid_tokens)
+    elif training.valid_share:
+        learned, held = _split_off_validation(learned, training)
+    origin = {"family": FAMILY, "tokenizer": target.name, "source_tokenizer": source.name}
+    sizes = (source.vocabulary_size, target.vocabulary_size)
+    initial = SideVectors(
+        *(
+            initial_vectors(name, side.vocabulary.tokens(), progress, fixed=fixed_vectors)
+            for side, name in ((source, source_vectors), (target, vectors))
+        )
+    )
+    vectors_used = {
+        name: one.name for name, one in zip(("source_vectors", "vectors"), initial, strict=True) if one is not None
+    }
+    network, run_record = run_job(
+        pairs_job(learned, held, sizes, config, training, {**origin, **vectors_used}, initial), run
+    )
+    record = {
+        **circumstances(FAMILY, config),
+        "seconds": time.perf_counter() - start_time,
+        **pairs.record,
+        **vectors_used,
+        "too_long": too_long,
+        **({"shortened": cut} if cut else {}),
+        "documents": len(learned.targets),
+        "tokens": learned.predicted(),
+        "unknown_tokens": sum(int(np.count_nonzero(row == UNKNOWN)) for side in learned for row in side),
+        **run_record,
+    }
+    return TextPairModel(ConditionalModel(network), source, target, record)
+
+
+class _Encoded(NamedTuple):
+    """Both tokenizers, which may be the same one, and the ids of both sides."""
+
+    source: Tokenizer
+    target: Tokenizer
+    sources: Rows
+    targets: Rows
+
+
+def _encode(
+    pairs: Pairs,
+    tokenizer: TokenizerConfig | str,
+    source_tokenizer: TokenizerConfig | str | None,
+    markers: Markers,
+    progress: Progress,
+) -> _Encoded:
+    """Learns or opens the tokenizers, and encodes both sides. Raises as `tokenized`."""
+    sides = pairs.sides()
+    if source_tokenizer is None:
+        both = tokenized(BothSides(*sides), as_config(tokenizer), markers, progress=progress)
+        rows = documents_of(both.stream)
+        return _Encoded(both.tokenizer, both.tokenizer, rows[: len(pairs)], rows[len(pairs) :])
+    first = tokenized(sides[0], as_config(source_tokenizer), markers, progress=progress)
+    second = tokenized(sides[1], as_config(tokenizer), markers, progress=progress)
+    return _Encoded(first.tokenizer, second.tokenizer, documents_of(first.stream), documents_of(second.stream))
+
+
+def _drop_long(sources: Rows, targets: Rows, config: ConditionalConfig) -> TokenPairs:
+    """The pairs whose source is not too long. Raises TextError if there are none."""
+    from chainrule.training.objectives.seq2seq import TokenPairs
+
+    fits = [i for i, row in enumerate(sources) if row.size < config.max_source]
+    if not fits:
+        raise TextError(f"every source is longer than {config.max_source - 1:,} tokens; raise max_source")
+    return TokenPairs([sources[i] for i in fits], [targets[i] for i in fits])
+
+
+def _split_off_validation(pairs: TokenPairs, training: TrainingConfig) -> tuple[TokenPairs, TokenPairs]:
+    """Splits off the last pairs for validation. Raises TextError if either part would be empty."""
+    from chainrule.training.objectives.seq2seq import TokenPairs
+
+    cut = len(pairs.targets) - int(training.valid_share * len(pairs.targets))
+    last_first = TokenPairs(pairs.sources[cut:][::-1], pairs.targets[cut:][::-1])
+    kept = last_first.first(training.valid_tokens)
+    cut = len(pairs.targets) - len(kept.targets)
+    if not 0 < cut < len(pairs.targets):
+        raise TextError(
+            f"the last {training.valid_share:g} of {len(pairs.targets):,} pairs leaves nothing to train or validate "
+            "on; give pairs for it (validation=...), more pairs, or valid_share=0"
+        )
+    return TokenPairs(pairs.sources[:cut], pairs.targets[:cut]), TokenPairs(pairs.sources[cut:], pairs.targets[cut:])
