@@ -14,8 +14,7 @@ from prompt_toolkit.output import DummyOutput
 import chainrule as library
 from chainrule.applications.chat import Answer
 from chainrule.applications.messages import Message
-from chainrule.cli.terminal.chat_session import ChatSession
-from chainrule.cli.terminal.chat_terminal import show_answer, talk
+from chainrule.cli.use.chat import ChatSession, show_answer, talk
 from chainrule.decoding.text_generator import Piece
 from chainrule.errors import ChainruleError
 

@@ -14,7 +14,7 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 import chainrule as library
-from chainrule.cli.terminal.completion_menu import Suggestions, talk
+from chainrule.cli.use.complete import Suggestions, talk
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -95,7 +95,7 @@ def test_the_example_in_the_help_of_every_verb_runs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("chainrule.serving.run_server.run_server", lambda *server, **more: asyncio.sleep(0))  # no end
-    monkeypatch.setattr("chainrule.cli.lsp._run", lambda server: None)
+    monkeypatch.setattr("chainrule.cli.use.complete._run", lambda server: None)
     labels_pictures = ["colours/", "-o", "network", "--network", "lenet", "--epochs", 1]
     assert chainrule("train", "classifier", *labels_pictures).status == 0
     finds_boxes = ["scenes.jsonl", "-o", "detector", "--network", "lenet", "--unit", "box", "--epochs", 1]

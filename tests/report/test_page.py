@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import chainrule
-from chainrule.cli.explore import explorer_of
+from chainrule.cli.look.explore import explorer_of
 from chainrule.drawing.plots import svg_of
 from chainrule.evaluation.comparison import PLOT_NAMES, Comparison, Contender
 from chainrule.evaluation.measurement import GROUPS, Breakdown

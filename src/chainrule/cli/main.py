@@ -1,25 +1,27 @@
 """The entry point: finds the verb, and turns every error into one line and an exit status.
 
 Exit status: 0 done; 1 an error in the data, a model or a setting; 2 wrong usage; 130 interrupted.
+
+chainrule --install-completion: makes the shell complete verbs and options.
 """
 
-# ruff: noqa: E402
 from __future__ import annotations
 
 import gc
-
-_was_collecting = gc.isenabled()
-gc.disable()  # while modules load: they leave no garbage, and collecting takes a sixth of the time
-
 import os
 import sys
 from contextlib import suppress
 
 from cyclopts import App, CycloptsError, Group
+from cyclopts.completion.install import create_install_completion_command
 
 from chainrule import __version__
 from chainrule.cli.verbs import FAMILIES, GROUPS, INSTALL, VERBS
 from chainrule.errors import ChainruleError, ModelFormatError, TextError
+
+_was_collecting = gc.isenabled()
+gc.disable()  # while modules load: they leave no garbage, and collecting takes a sixth of the time
+
 
 gc.freeze()
 if _was_collecting:
@@ -179,3 +181,6 @@ def _verb(arguments: list[str]) -> App:
     for word in _command_names(arguments):
         verb = verb[word]
     return verb
+
+
+install = create_install_completion_command(app.install_completion, add_to_startup=False)

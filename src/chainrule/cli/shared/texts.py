@@ -1,23 +1,34 @@
-"""The options that say how to read texts, the same for every verb, and notes on what was read."""
+"""The options that say how to read texts, the same for every verb, and notes on what was read.
+
+Bad records of a benchmark are reported and left out; with --strict, the first one is an error.
+
+This applies where each record counts by itself: minimal pairs, and labelled texts that test a classifier. In data that
+a model is trained or tuned on, a bad record is always an error, since the model would silently differ; likewise where
+records are matched by position: parallel texts, n-best lists with their references.
+"""
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.shared.arguments import WholeNumber
+from chainrule.cli.shared.options import WholeNumber
 from chainrule.cli.shared.screen import count_of, note
 from chainrule.errors import SettingError
 from chainrule.text.corpus.reading import SUFFIXES, EncodingErrors, Reading, document_in
+from chainrule.text.corpus.records import raise_error
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from chainrule.errors import TextError
     from chainrule.structures.linearized import Treebank
     from chainrule.text.corpus.corpus import Corpus, Source
+    from chainrule.text.corpus.records import OnBad
 
 
 @Parameter(name="*")
@@ -213,3 +224,21 @@ def check_text_target(path: Path, source: Corpus | Treebank | None, *, overwrite
 
     inputs = [] if source is None else [file for files in source.files for file in files if file != "-"]
     check_new_file(path, overwrite=overwrite, inputs=inputs)
+
+
+_SHOWN = 10
+
+Strict = Annotated[bool, Parameter(negative=(), help="Stop at a bad record; by default it is reported and left out.")]
+
+
+@contextmanager
+def bad_records(*, strict: bool) -> Iterator[OnBad]:
+    """A callback for bad records; prints a note about each at the end."""
+    errors: list[TextError] = []
+    try:
+        yield raise_error if strict else errors.append
+    finally:
+        for error in errors[:_SHOWN]:
+            note(str(error))
+        if len(errors) > _SHOWN:
+            note(f"{len(errors):,} records were left out in all; --strict stops at the first")

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.shared.arguments import Overwrite, WholeNumber
+from chainrule.cli.shared.options import Overwrite, WholeNumber
 from chainrule.cli.shared.screen import count_of, note, progress_bar
 
 

@@ -1,39 +1,298 @@
-"""chainrule train classifier DATA -o CLASSIFIER: trains a network that labels texts, trees and others, from scratch."""
+"""chainrule train classifier DATA -o CLASSIFIER: trains a network that labels texts, trees and others, from scratch.
+
+chainrule finetune MODEL --data LABELLED -o CLASSIFIER: trains a classification head on a network.
+
+chainrule train classifier DATA -o CLASSIFIER: trains a network that labels texts, trees and others, from scratch.
+"""
 
 from __future__ import annotations
 
-from dataclasses import fields
+from collections import Counter
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from cyclopts import Parameter
+from cyclopts import CycloptsError, Parameter
 
 from chainrule.base.progress import silent
-from chainrule.cli.shared.arguments import (
+from chainrule.cli.shared.models import check_model_target, is_model, open_model, save_or_keep
+from chainrule.cli.shared.options import (
     DEFAULT_TOKENIZER,
     FILE,
     Json,
     MarkerRule,
+    ModelMarkerRule,
+    NetworkPath,
     Output,
     Overwrite,
     TokenizerOptions,
+    flags_of,
+    flags_of_any,
+    given_settings,
 )
-from chainrule.cli.shared.bad_records import Strict, bad_records
-from chainrule.cli.shared.models import check_model_target, is_model, save_or_keep
-from chainrule.cli.shared.screen import progress_bar
-from chainrule.cli.train.finetune import (
-    assess,
-    note_suspicious_labels,
-    note_unseen,
-    report_finished_classifier,
-    show_classifier,
-)
-from chainrule.cli.train.finished_run import continues_run
-from chainrule.cli.train.flags import flags_of, flags_of_any, given_settings
-from chainrule.cli.train.neural import DEFAULT_VECTORS, Resume, VectorOptions
-from chainrule.cli.train.training_screen import TrainingScreen
-from chainrule.errors import SettingError
+from chainrule.cli.shared.screen import note, print_json, progress_bar
+from chainrule.cli.shared.texts import Strict, bad_records
+from chainrule.cli.train.networks import DEFAULT_VECTORS, Resume, VectorOptions
+from chainrule.cli.train.run_output import TrainingScreen, continues_run, data_differences, report_finished_run
+from chainrule.errors import OutputError, SettingError
 from chainrule.neural.config.classifiers import LABELLING
-from chainrule.training.config import LabelTraining
+from chainrule.training.config import FineTuningConfig, LabelTraining, differences
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from chainrule.api.models.classifier_model import ClassifierModel
+    from chainrule.base.progress import Progress
+    from chainrule.evaluation.classification import Classification
+    from chainrule.evaluation.object_detection import BoxMeasurement
+    from chainrule.evaluation.ratings import RatingMeasurement
+    from chainrule.text.corpus.records import OnBad
+    from chainrule.text.labelled import Labelled, LabelledUnit
+
+    class FineTuningFlags:
+        """All fields may be left out."""
+else:
+    FineTuningFlags = flags_of(FineTuningConfig)
+
+DEFAULT_FINE_TUNING = FineTuningFlags()
+_CONFUSED = 10  # pairs of labels shown
+_UNSEEN = 5  # labels named
+_LABELS = 30  # with more, only --json reports each
+
+LabelledFile = Annotated[
+    str,
+    FILE,
+    Parameter(
+        help="TSV: text, tab, label; or .jsonl: text, label. With --words: word, tab, label; or words, labels. A first "
+        "line of TSV whose label is the word label is a header."
+    ),
+]
+
+
+def finetune(
+    model: NetworkPath,
+    /,
+    *,
+    data: LabelledFile,
+    output: Output,
+    test: Annotated[str | None, FILE, Parameter(help="Labelled texts to test on, in the format of --data.")] = None,
+    strict: Strict = False,
+    words: Annotated[bool, Parameter(negative=(), help="Label each word, not each text.")] = False,
+    pairs: Annotated[
+        bool,
+        Parameter(negative=(), help="Label pairs of sentences: first, tab, second, tab, label; or .jsonl with these."),
+    ] = False,
+    resume: Resume = False,
+    training: FineTuningFlags = DEFAULT_FINE_TUNING,
+    markers: ModelMarkerRule = None,
+    overwrite: Overwrite = False,
+    json: Json = False,
+) -> None:
+    """Fine-tune a network, with a classification head, on labelled texts, words or pairs.
+
+        $ chainrule finetune transformer/ --data labelled.tsv -o classifier/
+
+    A network of any family. A pair is read as [CLS] first [SEP] second [SEP],
+    with the token types of BERT where the network has them. Keeps the weights of the epoch that does best on
+    held-out texts, also where Ctrl-C ends the training early. Writes a model
+    folder for chainrule classify. With --test, reports accuracy with its 95 %
+    interval, precision, recall, F1, confusions and calibration.
+
+    Checkpoints and log.jsonl are kept in the folder during training; --resume
+    continues after the process was killed.
+    """
+    from chainrule.api.training.classifier import finetune as train_classifier
+    from chainrule.applications.classification import check_labels
+    from chainrule.applications.classifier_inputs import digest_of_inputs, kind_of
+    from chainrule.evaluation.classification import word_baseline
+    from chainrule.text.corpus.records import raise_error
+    from chainrule.text.labelled import classes_of
+    from chainrule.training.checkpoint import is_first_process, remove_checkpoints
+
+    if strict and test is None:
+        raise CycloptsError(msg="--strict is for --test.")
+    continues = continues_run(output, resume=resume, overwrite=overwrite)
+    if output.resolve() == model.resolve():
+        raise OutputError(f"{output}: is the network to start from, which would be lost; choose another folder")
+    if words and pairs:
+        raise CycloptsError(msg="--words labels each word of a text, and --pairs two texts at once; give one of them.")
+    unit: LabelledUnit | Literal["pair"] = "word" if words else "pair" if pairs else "text"
+
+    def read(name: str, on_bad: OnBad = raise_error) -> list[Any]:
+        return list(kind_of("text", unit).read(name, unit, None, on_bad, silent))
+
+    settings = given_settings(training)
+    config = FineTuningConfig(**settings)
+    if resume and not continues and is_model(output):
+        report_finished_classifier(output, settings, lambda: digest_of_inputs(read(data)), {"network": None}, json=json)
+        return
+    replaces = overwrite or continues
+    check_model_target(output, overwrite=replaces)
+    examples = read(data)
+    tests = None
+    if test is not None:
+        with bad_records(strict=strict) as on_bad:
+            tests = read(test, on_bad)
+    check_labels(tests or [], classes_of(examples))
+    if is_first_process() and not pairs:
+        note_suspicious_labels(examples, unit)
+    with progress_bar() as progress:
+        screen = TrainingScreen(progress.close)
+        classifier = train_classifier(
+            open_model(model, None, markers, progress),
+            examples,
+            unit,
+            config,
+            folder=output,
+            resume=resume,
+            overwrite=overwrite,
+            on_report=screen,
+            progress=progress,
+        )
+        screen.close()
+        if not is_first_process():
+            return
+        result = None if tests is None else classifier.assess(tests, progress)
+        if result is not None:
+            if words:
+                result = replace(result, word_baseline=word_baseline(examples, tests or []))
+            classifier.record["test"] = result.as_json()
+        save_or_keep(classifier, output, overwrite=replaces, progress=progress)
+    remove_checkpoints(output)
+    note_unseen(result)
+    show_classifier(classifier.record, output, result, json=json)
+
+
+def assess(
+    model: ClassifierModel, examples: Sequence[Any], progress: Progress
+) -> Classification | RatingMeasurement | BoxMeasurement:
+    """How well a classifier does, whether it labels, rates or finds boxes. Raises as `Model.assess`."""
+    from chainrule.applications.classifier_inputs import BOX_UNIT, predicts_ratings
+
+    if model.classifier.unit == BOX_UNIT:
+        return model.assess_boxes(examples, progress)
+    return (model.assess_ratings if predicts_ratings(model.classifier) else model.assess)(examples, progress)
+
+
+def _label_figures(record: dict[str, Any]) -> str:
+    return f"a label, {record['validation_accuracy']:.1%} right"
+
+
+# What is validated, by the unit that has labels.
+_VALIDATED: dict[str | None, Callable[[dict[str, Any]], str]] = {
+    "rating": lambda record: "a rating",
+    "box": lambda record: "a box",
+}
+
+
+def show_classifier(
+    record: dict[str, Any],
+    output: Path,
+    result: Classification | RatingMeasurement | BoxMeasurement | None,
+    *,
+    json: bool,
+) -> None:
+    """Prints what was trained, and how well it does on the test, if there is one."""
+    if record["settings"]["valid_share"] and not record["validation_examples"]:
+        note("there are too few examples to hold one out and choose the epoch by it; kept the last epoch")
+    if json:
+        print_json({**record, "model": str(output)})
+        return
+    network = f"{record['network']['name']} " if "network" in record else ""
+    print(
+        f"{output}: {network}classifier of {record['examples']:,} examples, best after epoch {record['best_epoch']} of "
+        f"{record['epochs']}, in {record['training_seconds']:.1f} s"
+    )
+    if record["validation_examples"]:
+        figures = _VALIDATED.get(record.get("unit"), _label_figures)(record)
+        print(
+            f"validation: {record['validation_nats']:.4f} nats {figures} in {record['validation_examples']:,} examples"
+        )
+    if result is not None:
+        print(describe(result))
+
+
+def note_suspicious_labels(examples: Sequence[Labelled], unit: str) -> None:
+    """Prints notes on examples that may be a mistake: single words as texts, labels that occur once."""
+    if unit == "text" and all(len(example.text.split()) == 1 for example in examples):
+        note("every text is a single word; to label the words of texts, use --words")
+    times = Counter(label for example in examples for label in example.labels)
+    single = [label for label, number in times.items() if number == 1]
+    if single:
+        note(f"of {len(times):,} labels, {len(single):,} occur only once, such as {single[0]!r}")
+
+
+def note_unseen(result: Classification | RatingMeasurement | BoxMeasurement | None) -> None:
+    """Prints which labels did not occur in training."""
+    from chainrule.evaluation.classification import Classification
+
+    if isinstance(result, Classification) and result.unseen:
+        names = list(result.unseen)
+        shown = ", ".join(names[:_UNSEEN]) + f" and {len(names) - _UNSEEN} more" * (len(names) > _UNSEEN)
+        examples, total = sum(result.unseen.values()), result.accuracy.pairs
+        note(
+            f"{len(names):,} of the labels were not seen in training ({shown}); {examples:,} of {total:,} examples "
+            "have one: they count as wrong, and are left out of nats"
+        )
+
+
+def _by_word(result: Classification) -> list[tuple[str, str, str]]:
+    """The baseline's line of `describe`, if there is one."""
+    if result.word_baseline is None:
+        return []
+    return [("by word", f"{result.word_baseline:.2%}", "if each word gets its most frequent label in --data")]
+
+
+def report_finished_classifier(
+    output: Path, settings: dict[str, Any], digest: Callable[[], str], others: dict[str, Any], *, json: bool
+) -> None:
+    """As `report_finished_run`. settings: of the training, as given. digest: of the labelled examples. others: what
+    else was given, under its name in the record.
+    """
+
+    def other_changes(before: dict[str, Any]) -> list[str]:
+        recorded = before.get("settings", {})
+        now = {"data": {"labelled examples": digest()}}
+        changes = differences({name: recorded.get(name) for name in settings}, settings)
+        for name, value in others.items():
+            known = before.get(name)
+            if isinstance(value, dict) and isinstance(known, dict):
+                known = {key: known.get(key) for key in value}
+            changes += differences({name: known}, {name: value})
+        return changes + data_differences(before, now)
+
+    report_finished_run(output, "classifier", None, {}, other_changes, json=json)
+
+
+def describe(result: Classification | RatingMeasurement | BoxMeasurement) -> str:
+    """The figures as text."""
+    from chainrule.evaluation.object_detection import BoxMeasurement
+    from chainrule.evaluation.ratings import RatingMeasurement
+
+    if isinstance(result, RatingMeasurement | BoxMeasurement):
+        return str(result)
+    from chainrule.base.tables import text_table
+
+    low, high = result.accuracy.interval
+    of_labels = result.confusion.sum(1)
+    most = int(of_labels.argmax())
+    figures = [
+        ("accuracy", f"{result.accuracy.share:.2%}", f"{100 * low:.2f} to {100 * high:.2f} at 95 %"),
+        ("majority", f"{of_labels[most] / of_labels.sum():.2%}", f"if all were {result.labels[most]}"),
+        *_by_word(result),
+        ("macro F1", f"{result.macro_f1:.4f}", f"over {(of_labels > 0).sum()} labels that occur"),
+        ("nats", f"{result.nats:.4f}", "a label"),
+        ("calibration error", f"{result.calibration_error:.4f}", "expected, in 15 bins"),
+        ("examples", f"{result.accuracy.pairs:,}", ""),
+    ]
+    lines = [f"{name:<20}{value:>12}  {remark}".rstrip() for name, value, remark in figures]
+    if len(result.labels) <= _LABELS:
+        rows = zip(result.labels, result.precision, result.recall, result.f1, of_labels, strict=True)
+        cells = [[label, *(f"{share:.4f}" for share in shares), f"{number:,}"] for label, *shares, number in rows]
+        lines.append(text_table(["label", "precision", "recall", "F1", "examples"], cells))
+    lines += [f"{times:,} {true} labelled {other}" for true, other, times in result.confused(_CONFUSED)]
+    return "\n".join(lines)
+
 
 if TYPE_CHECKING:
     from chainrule.neural.config.network import LabellingConfig

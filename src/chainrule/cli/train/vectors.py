@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.shared.arguments import (
+from chainrule.cli.shared.models import is_model
+from chainrule.cli.shared.options import (
     DEFAULT_TOKENIZER,
     Json,
     MarkerRule,
@@ -17,8 +18,9 @@ from chainrule.cli.shared.arguments import (
     Overwrite,
     TextFiles,
     TokenizerOptions,
+    flags_of,
+    given_settings,
 )
-from chainrule.cli.shared.models import is_model
 from chainrule.cli.shared.screen import print_json, progress_bar
 from chainrule.cli.shared.texts import (
     DEFAULT_READING,
@@ -29,9 +31,13 @@ from chainrule.cli.shared.texts import (
     note_mix,
     note_repairs,
 )
-from chainrule.cli.train.finished_run import continues_run, data_differences, report_finished_run, text_differences
-from chainrule.cli.train.flags import flags_of, given_settings
-from chainrule.cli.train.training_screen import TrainingScreen
+from chainrule.cli.train.run_output import (
+    TrainingScreen,
+    continues_run,
+    data_differences,
+    report_finished_run,
+    text_differences,
+)
 from chainrule.training.config import differences
 from chainrule.vectors.config import VectorsConfig
 

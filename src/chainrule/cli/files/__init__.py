@@ -1,0 +1,1 @@
+"""Verbs on files: data, count, convert, prune, mix."""

@@ -1,0 +1,178 @@
+"""convert, info, verify.
+
+chainrule convert SOURCE TARGET: between model folders, ARPA files, and the formats of other programs.
+
+chainrule info MODEL: what is known about a model.
+
+chainrule verify MODEL: compares every byte of a model folder with its checksums.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import CycloptsError, Parameter
+
+from chainrule.cli.shared.models import check_model_target, check_shards_target, is_arpa, open_model, save_or_keep
+from chainrule.cli.shared.options import (
+    Json,
+    ModelPath,
+    ModelTokenizerName,
+    Normalise,
+    Overwrite,
+    WholeNumber,
+    normalisation_steps,
+)
+from chainrule.cli.shared.screen import note, print_json, progress_bar
+
+Form = Literal["hugging-face"]
+
+
+def convert(
+    source: ModelPath,
+    target: Annotated[
+        Path,
+        Parameter(
+            help="A new model folder, or a file that ends in .arpa, .arpa.gz, .zst, .xz or .bz2; for word vectors, "
+            ".vec, .txt or .bin."
+        ),
+    ],
+    /,
+    *,
+    tokenizer: ModelTokenizerName = None,
+    normalise: Normalise = None,
+    compact: Annotated[
+        bool,
+        Parameter(
+            negative=(),
+            help="Write a compact model, quantised: an n-gram model in a fifth of the size, a Transformer in int8, in "
+            "little more than a quarter.",
+        ),
+    ] = False,
+    shards: Annotated[
+        int | None,
+        WholeNumber,
+        Parameter(help="Cut an n-gram model into about as many files, which several processes may serve."),
+    ] = None,
+    to: Annotated[
+        Form | None, Parameter(help="hugging-face: write a network as a folder that transformers opens.")
+    ] = None,
+    allow_pickle: Annotated[
+        bool,
+        Parameter(
+            negative=(), help="Open a Hugging Face folder whose weights are pickles, where you trust who made it."
+        ),
+    ] = False,
+    overwrite: Overwrite = False,
+) -> None:
+    """Convert between model folders, ARPA files, and the formats of other programs.
+
+        $ chainrule convert lm/ model.arpa
+        $ chainrule convert smollm2/ lm/
+        $ chainrule convert lm/ for-transformers/ --to hugging-face
+
+    An ARPA file or KenLM binary does not say how its text was tokenized. The
+    marks of our own tokenizers are recognised; otherwise white space is assumed.
+    Without --compact, a compact model is unpacked: larger and faster, with its
+    probabilities still quantised.
+
+    KenLM binaries, Hugging Face folders, GGUF files and those of llama2.c become
+    model folders; --to hugging-face writes a network for transformers.
+
+    Word vectors are converted between folders, word2vec text (.vec), GloVe text
+    (.txt) and .bin: fastText if they have subwords, else word2vec binary.
+    """
+    from chainrule.api.editing.convert import in_layout, in_shards
+    from chainrule.api.seq2seq.seq2seq_model import holds_pairs
+    from chainrule.ngram.models.sharded_model import ShardedModel
+    from chainrule.text.tokenization.config import TokenizerConfig
+
+    if normalise and tokenizer is None:
+        raise CycloptsError(msg="--normalise needs --tokenizer.")
+    if to is not None or holds_pairs(source):
+        if tokenizer is not None or compact or shards is not None:
+            where = "go with --to" if to is not None else "suit a model of one text given another"
+            raise CycloptsError(msg=f"--tokenizer, --normalise, --compact and --shards do not {where}.")
+        from chainrule.api.editing.convert import convert as convert_to
+
+        with progress_bar() as progress:
+            convert_to(source, target, to=to, allow_pickle=allow_pickle, overwrite=overwrite, progress=progress)
+        return
+    if _are_vectors(source):
+        if tokenizer is not None or compact or allow_pickle or shards is not None:
+            raise CycloptsError(
+                msg="--tokenizer, --normalise, --compact, --shards and --allow-pickle are not for word vectors."
+            )
+        _convert_vectors(source, target, overwrite=overwrite)
+        return
+    if shards is not None:
+        check_shards_target(target, compact=compact)
+    check_model_target(target, overwrite=overwrite, compact=compact)
+    with progress_bar() as progress:
+        config = tokenizer and TokenizerConfig(kind=tokenizer, normalise=normalisation_steps(normalise))
+        model = open_model(source, config, None, progress, allow_pickle=allow_pickle)
+        if model.is_compact and not compact:
+            note(f"{source}: was quantised when it was compacted, and stays so")
+        converted = in_layout(model, compact=compact, progress=progress)
+        if converted.is_compact and not model.is_compact and model.layout is None:
+            note(f"{target}: its weights are in int8; its figures differ a little from those of {source}")
+        if isinstance(model.engine, ShardedModel) and shards is None and not is_arpa(target):
+            note(f"{target}: a folder of shards, as {source} is; for one file, name it .arpa or .arpa.gz")
+        if shards is not None:
+            converted = in_shards(converted, shards, progress)
+        save_or_keep(converted, target, overwrite=overwrite, progress=progress)
+
+
+def _are_vectors(source: Path) -> bool:
+    """Whether a source has word vectors, by its name or its first bytes."""
+    from chainrule.api.vectors.word_vectors import is_vectors_folder, suffix_of
+    from chainrule.ngram.kenlm.binary import is_binary
+    from chainrule.open_models.llama2c import is_llama2c
+
+    if source.is_dir():
+        return is_vectors_folder(source)
+    return suffix_of(source) is not None and not (source.is_file() and (is_binary(source) or is_llama2c(source)))
+
+
+def _convert_vectors(source: Path, target: Path, *, overwrite: bool) -> None:
+    from chainrule.api.editing.convert import convert_vectors
+
+    with progress_bar() as progress:
+        vectors = convert_vectors(source, target, overwrite=overwrite, progress=progress)
+    print(f"{target}: {len(vectors):,} words, {vectors.vectors.shape[1]:,} dimensions")
+
+
+def info(model: ModelPath, /, *, json: Json = False) -> None:
+    """Show what is known about a model: size, settings, data, training, validation.
+
+        $ chainrule info lm/
+
+    Prints the model card, the size in bytes, and the model's part of the
+    signatures of its figures. --json prints the full record.
+    """
+    from chainrule.api.opening import info as read_info
+
+    with progress_bar() as progress:
+        summary = read_info(model, progress=progress)
+    if json:
+        print_json({"model": str(model), **summary.as_json()})
+    else:
+        print(summary)
+
+
+def verify(model: Annotated[Path, Parameter(help="A model folder.")], /) -> None:
+    """Verify the checksums of a model folder.
+
+        $ chainrule verify lm/
+
+    Reads every byte, config.json and the model card included; the exit status
+    is 1 if any differs.
+    """
+    from chainrule.api.opening import verify as check_folder
+    from chainrule.storage.model_folder import CARD
+
+    with progress_bar() as progress:
+        checked = check_folder(model, progress=progress)
+    card = f", {CARD}" if checked.has_card else f" (without its {CARD})"
+    print(f"{model}: intact; config.json{card} and {checked.bytes:,} bytes of data match their checksums")

@@ -1,0 +1,266 @@
+"""prune, mix.
+
+chainrule prune MODEL -o SMALL: makes an n-gram model smaller.
+
+chainrule mix MODELS -o MIX: mixes several models into one.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import CycloptsError, Parameter
+
+from chainrule.base.tables import text_table
+from chainrule.cli.shared.models import check_model_target, open_model, save_or_keep
+from chainrule.cli.shared.options import (
+    Json,
+    ModelMarkerRule,
+    ModelOutput,
+    ModelPath,
+    ModelTokenizerName,
+    Overwrite,
+    TextFile,
+    WholeNumber,
+)
+from chainrule.cli.shared.screen import note, print_json, progress_bar
+from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, note_repairs, text_for
+from chainrule.errors import SettingError
+from chainrule.mixture.config import CacheConfig, Kind, MixtureConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from chainrule.api.models.model import Model
+    from chainrule.base.progress import Progress
+
+
+def prune(
+    model: ModelPath,
+    /,
+    *,
+    output: ModelOutput,
+    entropy: Annotated[
+        float | None,
+        Parameter(help="Drop n-grams whose removal raises the perplexity by less than this fraction, such as 1e-8."),
+    ] = None,
+    to_ngrams: Annotated[
+        int | None, WholeNumber, Parameter(help="Keep this many n-grams, those that matter most by the same measure.")
+    ] = None,
+    vocabulary: Annotated[
+        str | None, Parameter(help="Keep the tokens in this file, one a line; the others become <unk>.")
+    ] = None,
+    for_text: Annotated[
+        TextFile | None, Parameter(help="Keep only what is needed to score this text exactly as before.")
+    ] = None,
+    histories: Annotated[
+        str,
+        Parameter(
+            help="How to weigh contexts. discounts: by their discounted counts; chain: by the model's own "
+            "probabilities; or a text: by their frequencies in it, best in the training text."
+        ),
+    ] = "discounts",
+    tokenizer: ModelTokenizerName = None,
+    markers: ModelMarkerRule = None,
+    reading: TextOptions = DEFAULT_READING,
+    overwrite: Overwrite = False,
+    json: Json = False,
+) -> None:
+    """Make an n-gram model smaller.
+
+        $ chainrule prune lm/ --to-ngrams 1000 -o small/
+
+    By relative entropy (Stolcke 1998), to a number of n-grams, to a
+    vocabulary, or to what a text needs. Backoff weights are recomputed, so
+    that all distributions sum to one, except with --for-text. To drop n-grams
+    by their counts, train with --prune.
+
+    For Kneser-Ney models, the best --histories are discounts (the default) or,
+    if the model was pruned before, the training text. For models whose lower
+    orders are relative frequencies, chain works too.
+    """
+    methods = {"--entropy": entropy, "--to-ngrams": to_ngrams, "--vocabulary": vocabulary, "--for-text": for_text}
+    if sum(value is not None for value in methods.values()) != 1:
+        raise CycloptsError(msg=f"Give one of {', '.join(methods)}.")
+    if histories != "discounts" and entropy is None and to_ngrams is None:
+        raise CycloptsError(msg="--histories is for --entropy and --to-ngrams.")
+    check_model_target(output, overwrite=overwrite)
+    began = time.perf_counter()
+    with progress_bar() as progress:
+        large = open_model(model, tokenizer, markers, progress)
+        if histories == "discounts" and (entropy or to_ngrams) and _was_pruned(large):
+            note(
+                "the model was pruned before, so its discounts say little about its counts; --histories with its "
+                "training text does better"
+            )
+        small = _prune(large, model, entropy, to_ngrams, vocabulary, for_text, histories, reading, progress)
+        save_or_keep(small, output, overwrite=overwrite, progress=progress)
+    before, after = small.record["pruned"][-1]["ngrams_before"], small.record["ngrams"]
+    size = sum(path.stat().st_size for path in (output.iterdir() if output.is_dir() else [output]))
+    seconds = time.perf_counter() - began
+    if json:
+        print_json({"model": str(output), "ngrams_before": before, "ngrams": after, "bytes": size, "seconds": seconds})
+        return
+    rows = []
+    for order, number in enumerate(before, 1):
+        left = after[order - 1] if order <= len(after) else 0
+        rows.append([str(order), f"{number:,}", f"{left:,}", f"{left / number:.2%}" if number else ""])
+    rows.append(["all", f"{sum(before):,}", f"{sum(after):,}", f"{sum(after) / sum(before):.2%}"])
+    print(text_table(["order", "n-grams", "kept", ""], rows))
+    print(f"{output}: {size / 1e6:,.1f} MB, {seconds:.1f} s")
+
+
+def _was_pruned(model: Model) -> bool:
+    return bool(model.record.get("pruned")) or any(model.record.get("settings", {}).get("prune", ()))
+
+
+def _prune(
+    large: Model,
+    path: Path,
+    entropy: float | None,
+    to_ngrams: int | None,
+    vocabulary: str | None,
+    for_text: str | None,
+    histories: str,
+    reading: TextOptions,
+    progress: Progress,
+) -> Model:
+    from chainrule.api.editing.prune import prune_by_entropy, prune_to_text, prune_to_vocabulary
+
+    if vocabulary is not None:
+        return prune_to_vocabulary(large, vocabulary, progress)
+    if for_text is not None:
+        source = text_for([path], reading, for_text)
+        small = prune_to_text(large, source, progress)
+        note_repairs(source)
+        return small
+    weights = histories if histories in ("discounts", "chain") else text_for([path], reading, histories)
+    return prune_by_entropy(large, threshold=entropy, ngrams=to_ngrams, histories=weights, progress=progress)
+
+
+_FEW_UNKNOWN = 0.1  # of the tokens of a text: with more, a mixture may be worse than its models
+
+
+def mix(
+    *models: Annotated[Path, Parameter(help="Model folders, or ARPA files.", required=True)],
+    output: ModelOutput,
+    tune: Annotated[
+        TextFile | None, Parameter(help="Choose the weights that make this held-out text likeliest.")
+    ] = None,
+    weights: Annotated[
+        tuple[float, ...],
+        Parameter(
+            help="A weight for each model, the cache last: 0.7 0.3. In a linear mixture they must sum to 1.",
+            consume_multiple=True,
+            negative=(),
+        ),
+    ] = (),
+    kind: Annotated[
+        Kind, Parameter(help="A weighted sum of probabilities, or a weighted product, normalised.")
+    ] = "linear",
+    buckets: Annotated[
+        int,
+        WholeNumber,
+        Parameter(help="Separate weights for this many classes of the previous token, by its frequency."),
+    ] = 1,
+    cache: Annotated[
+        int | None,
+        WholeNumber,
+        Parameter(help="Add a cache of this many previous tokens of the document, such as 500."),
+    ] = None,
+    static: Annotated[
+        bool, Parameter(negative=(), help="Merge n-gram models into one n-gram model; vocabularies may differ.")
+    ] = False,
+    tokenizer: ModelTokenizerName = None,
+    markers: ModelMarkerRule = None,
+    reading: TextOptions = DEFAULT_READING,
+    overwrite: Overwrite = False,
+    json: Json = False,
+) -> None:
+    """Mix models that share a tokenizer and vocabulary into one.
+
+        $ chainrule mix lm/ transformer/ -o mix/ --tune heldout.txt
+
+    Models may be of any family, mixtures included. The result is a model like
+    any other: a folder that holds all of them. Without --tune and --weights,
+    all weigh the same. To train a model with the vocabulary of another, use
+    --tokenizer OTHER/. Of two texts, choose the vocabulary of the one that is
+    more like the text to be read, since words that it lacks are spelled out.
+
+    With --static, n-gram models become one n-gram model that interpolates them
+    for every n-gram that any of them has. A word that a model lacks gets
+    nothing from that model; its <unk> keeps what it has.
+
+    A log-linear mixture is normalised over the whole vocabulary at each token:
+    it is slow, and its weights are tuned on a part of the text.
+    """
+    from chainrule.api.editing.mix import merge
+    from chainrule.api.editing.mix import mix as mix_models
+
+    if static and (kind != "linear" or buckets != 1 or cache is not None):
+        raise CycloptsError(msg="--static is for linear mixtures, with neither --buckets nor --cache.")
+    if tune is not None and weights:
+        raise CycloptsError(msg="Give either --tune or --weights.")
+    config = MixtureConfig(kind=kind, weights=tuple(weights) or None, buckets=buckets)
+    cached = None if cache is None else CacheConfig(words=cache)
+    heldout = None if tune is None else text_for(models, reading, tune)
+    _check_all_differ(models)
+    check_model_target(output, overwrite=overwrite)
+    began = time.perf_counter()
+    with progress_bar() as progress:
+        parts = [
+            open_model(path, tokenizer if path.is_file() or len(models) == 1 else None, markers, progress)
+            for path in models
+        ]
+        names = [str(path) for path in models]
+        if static:
+            model = merge(parts, config.weights, heldout=heldout, names=names, progress=progress)
+        else:
+            model = mix_models(parts, config, heldout=heldout, cache=cached, names=names, progress=progress)
+        save_or_keep(model, output, overwrite=overwrite, progress=progress)
+    if heldout is not None:
+        note_repairs(heldout)
+        if not static:
+            _note_unknown(model.record["tuned_on"])
+    elif not weights:
+        note("all models weigh the same; --tune with a held-out text chooses their weights")
+    summary = {"model": str(output), "kind": kind, "seconds": time.perf_counter() - began}
+    if json:
+        print_json({**summary, "models": model.record["models"], "weights": model.record["weights"]})
+    else:
+        print(_weights_table(model.record, kind))
+        print(f"{output}: {summary['seconds']:.1f} s")
+
+
+def _note_unknown(tuned_on: dict[str, Any]) -> None:
+    """Prints a note if the shared vocabulary lacks so much of a text that another would be better."""
+    share = tuned_on["unknown_tokens"] / tuned_on["tokens"]
+    if share > _FEW_UNKNOWN:
+        note(
+            f"the vocabulary lacks {share:.1%} of the tokens of {', '.join(tuned_on['data'])}; train with that of a "
+            "similar text (--tokenizer), or try --static"
+        )
+
+
+def _check_all_differ(models: Sequence[Path]) -> None:
+    """Raises SettingError where a model is named twice."""
+    seen: set[Path] = set()
+    for path in models:
+        if path.resolve() in seen:
+            raise SettingError(
+                f"{path} is named twice; name each model once, and set how much it counts with --weights"
+            )
+        seen.add(path.resolve())
+
+
+def _weights_table(record: dict[str, Any], kind: Kind) -> str:
+    """A line for each model, with its weight; with buckets, a column for each class of the previous token."""
+    rows = record["weights"] if kind == "linear" else [record["weights"]]
+    columns = [f"{i}" for i in range(1, len(rows))] + ["begin"] if len(rows) > 1 else ["weight"]
+    lines = [
+        [model["name"], model["family"], *(f"{row[i]:.4f}" for row in rows)] for i, model in enumerate(record["models"])
+    ]
+    return text_table(["model", "family", *columns], lines)

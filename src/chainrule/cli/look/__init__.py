@@ -1,0 +1,1 @@
+"""Verbs that look into models: embed, nearest, draw, explore."""

@@ -1,0 +1,77 @@
+"""chainrule explore MODELS: a page that shows what models expect, surprise by surprise."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+from urllib.parse import urlencode
+
+from cyclopts import CycloptsError, Parameter
+
+from chainrule.cli.shared.options import WholeNumber
+from chainrule.cli.shared.screen import note
+from chainrule.cli.use.serve import check_port, name_models, note_event
+from chainrule.report.comparison import Explorer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+PORT = 8100
+
+
+def explore(
+    *models: Annotated[
+        str,
+        Parameter(help="Models: folders or files, each perhaps with a name before it: name=lm/. The first is shown."),
+    ],
+    port: Annotated[int, WholeNumber, Parameter(help="The port of the page; 0 chooses a free one.")] = PORT,
+    no_browser: Annotated[
+        bool, Parameter(negative=(), help="Print the address of the page, and open no browser.")
+    ] = False,
+) -> None:
+    """Look into models on a page: next words, surprisal, samples, beams, attention.
+
+        $ chainrule explore lm/ --no-browser
+
+    The page comes from this machine alone, and only this machine can open it.
+    Ctrl-C stops it. chainrule serve has it too, under /explore/. Needs FastAPI:
+    pip install 'chainrule[serve]'.
+    """
+    from chainrule.serving.serve import serve as serve_models
+
+    if not models:
+        raise CycloptsError(msg="A model to explore is missing.")
+    check_port(port)
+
+    def show_page(address: str) -> None:
+        page = f"{address}/explore/"
+        print(f"{page} shows {', '.join(named)}; Ctrl-C stops", flush=True)
+        if not no_browser:
+            _open_browser(page)
+
+    named = name_models(models)
+    serve_models(named, port=port, on_start=show_page, on_event=note_event)
+    note("stopped")
+
+
+def explorer_of(models: Sequence[str]) -> Explorer | None:
+    """How saved models, if there are any, are looked into: at first, the surprisal of the first two."""
+    if not models:
+        return None
+    names = [Path(os.path.abspath(model)).name for model in models]
+    if len(set(names)) < len(names):
+        names = [f"{number}-{name}" for number, name in enumerate(names, 1)]
+    named = [f"{name}={model}" for name, model in zip(names, models, strict=True)]
+    state = {"view": "surprisal", **dict(zip(("model", "other"), names, strict=False))}
+    return Explorer(["chainrule", "explore", *named], f"http://127.0.0.1:{PORT}/explore/#{urlencode(state)}")
+
+
+def _open_browser(page: str) -> None:
+    """Opens the page if this machine has a screen: in a terminal, a text browser would take it over."""
+    import sys
+    import threading
+    import webbrowser
+
+    if sys.platform in ("darwin", "win32") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
+        threading.Thread(target=webbrowser.open, args=(page,), daemon=True).start()

@@ -1,0 +1,424 @@
+"""evaluate, of every kind.
+
+What `chainrule evaluate` does with models that caption pictures.
+
+What `chainrule evaluate` and `chainrule compare` do with models of pairs.
+
+What `chainrule evaluate` does with word vectors.
+
+chainrule evaluate MODEL TEXTS: perplexity and bits per byte, or accuracy on labels or minimal pairs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import CycloptsError, Parameter
+
+from chainrule.cli.shared.models import labels_inputs, open_model
+from chainrule.cli.shared.options import (
+    FILE,
+    Json,
+    ModelMarkerRule,
+    ModelPath,
+    ModelTokenizerName,
+    TextFiles,
+    WholeNumber,
+    file_or_dash,
+)
+from chainrule.cli.shared.screen import count_of, note, print_json, progress_bar
+from chainrule.cli.shared.texts import DEFAULT_READING, Strict, TextOptions, bad_records, note_repairs, text_for
+from chainrule.cli.use.classify import show_accuracy
+from chainrule.errors import TextError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from chainrule.base.progress import Progress
+    from chainrule.decoding.config import BeamConfig
+    from chainrule.evaluation.minimal_pairs import Accuracy
+    from chainrule.evaluation.pseudo_likelihood import Pseudo
+    from chainrule.text.parallel import Pairs
+    from chainrule.text.tokenization.vocabulary import Markers
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class CaptionsOptions:
+    """What a model that captions pictures is measured on."""
+
+    pictures: Annotated[
+        str | None, FILE, Parameter(help="Captioned pictures (.jsonl: image, captions), for a model that captions.")
+    ] = None
+    vectors: Annotated[
+        str | None, FILE, Parameter(help="With --pictures: their vectors (.npy), for a captioner trained on vectors.")
+    ] = None
+
+
+NO_CAPTIONS = CaptionsOptions()
+
+
+def evaluate_captions(model: Path, options: CaptionsOptions, pairs: PairsOptions, *, json: bool) -> None:
+    """Measures a model that captions pictures and prints the result. pairs: the settings of the search.
+
+    Raises CycloptsError, SettingError, TextError, ModelFormatError.
+    """
+    if options.pictures is None:
+        raise CycloptsError(msg="--vectors needs --pictures, the captions of the pictures.")
+    if (pairs.source, pairs.target, pairs.pairs) != (None, None, None):
+        raise CycloptsError(msg="--pictures is for models that caption; leave out --source, --target and --pairs.")
+    from chainrule.api.seq2seq.caption_model import MAX_TOKENS, load_captioner
+    from chainrule.api.seq2seq.picture_encoder import read_vectors
+    from chainrule.decoding.config import BeamConfig
+    from chainrule.pictures.captions import read_captions
+
+    config = BeamConfig(size=5 if pairs.beam is None else pairs.beam, rank_by="mean", stop="likely")
+    with progress_bar() as progress:
+        captioner = load_captioner(model, progress=progress)
+        frame = None if captioner.encoder is None else captioner.encoder.frame
+        captioned = read_captions(
+            options.pictures,
+            frame,
+            progress=progress,
+            with_pictures=options.vectors is None,
+            with_boxes=captioner.needs_boxes,
+        )
+        measurement = captioner.evaluate(
+            captioned,
+            config,
+            vectors=None if options.vectors is None else read_vectors(options.vectors),
+            max_tokens=pairs.max_tokens or MAX_TOKENS,
+            progress=progress,
+        )
+    if json:
+        print_json(measurement.as_json())
+    else:
+        print(measurement)
+
+
+_FILE = Parameter(allow_leading_hyphen=True, validator=file_or_dash)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class PairsOptions:
+    """What a model of pairs is measured on."""
+
+    source: Annotated[str | None, _FILE, Parameter(help="Source texts, one a line, for a model of pairs.")] = None
+    target: Annotated[str | None, _FILE, Parameter(help="Their targets, one a line.")] = None
+    pairs: Annotated[
+        str | None,
+        _FILE,
+        Parameter(help="Both in one file, as `train translation --pairs` reads it: tabs, JSON lines, conversations."),
+    ] = None
+    beam: Annotated[
+        int | None, WholeNumber, Parameter(help="How many hypotheses to keep for each source; by default 5.")
+    ] = None
+    max_tokens: Annotated[
+        int | None,
+        WholeNumber,
+        Parameter(help="The longest text, in tokens; by default twice the source's plus 20; 60 of a caption."),
+    ] = None
+
+
+NO_PAIRS = PairsOptions()
+
+
+def evaluate_pairs(model: Path, options: PairsOptions, *, json: bool) -> None:
+    """Measures a model of pairs and prints the result.
+
+    Raises CycloptsError, SettingError, TextError, ModelFormatError.
+    """
+    from chainrule.api.seq2seq.seq2seq_model import load_pairs
+
+    with progress_bar() as progress:
+        pairs, beam = _read(options, progress)
+        loaded = load_pairs(model, progress=progress)
+        measurement = loaded.evaluate(pairs, beam, max_tokens=options.max_tokens, progress=progress)
+    _note_left_out(pairs)
+    shortened = loaded.generator.shorten(pairs.sources).shortened
+    if shortened:
+        note(f"{count_of(shortened, 'source')} longer than the model reads; see long_sources of chainrule info {model}")
+    if json:
+        print_json(measurement.as_json())
+    else:
+        print(measurement)
+
+
+def compare_pairs(models: tuple[str, ...], options: PairsOptions, *, json: bool) -> None:
+    """Measures models of pairs and prints a table. Raises as `evaluate_pairs`."""
+    from chainrule.base.files import describe_duplicate
+    from chainrule.comparison.supervised import compare_pairs as compare
+
+    if not models:
+        raise CycloptsError(msg="MODELS are missing; give the folders of models of pairs to compare.")
+    twice = describe_duplicate(models)
+    if twice is not None:
+        raise CycloptsError(msg=f"MODELS name {twice}; a model is compared with others.")
+    with progress_bar() as progress:
+        pairs, beam = _read(options, progress)
+        table = compare(models, pairs, beam, max_tokens=options.max_tokens, progress=progress)
+    _note_left_out(pairs)
+    if json:
+        print_json(table.as_json())
+    else:
+        print(table)
+
+
+def _read(options: PairsOptions, progress: Progress) -> tuple[Pairs, BeamConfig]:
+    """The pairs, and how texts are searched for. Raises CycloptsError, TextError, SettingError."""
+    from chainrule.decoding.config import BeamConfig
+    from chainrule.text.parallel import pairs_of
+
+    beam = BeamConfig(size=5 if options.beam is None else options.beam, rank_by="mean", stop="likely")
+    if options.pairs is not None:
+        if options.source is not None or options.target is not None:
+            raise CycloptsError(msg="--pairs has both sides; leave out --source and --target.")
+        return pairs_of([options.pairs], ("source", "target"), progress), beam
+    if options.source is None or options.target is None:
+        missing = "--source" if options.source is None else "--target"
+        raise CycloptsError(
+            msg=f"{missing} is missing: a model of pairs is measured on --source and --target, or on --pairs."
+        )
+    return pairs_of([options.source, options.target], ("source", "target"), progress), beam
+
+
+def _note_left_out(pairs: Pairs) -> None:
+    if pairs.left_out:
+        note(f"{count_of(pairs.left_out, 'pair')} left out, since one side is empty")
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class VectorsOptions:
+    """What word vectors are measured on."""
+
+    similarity: Annotated[
+        str | None,
+        Parameter(help="Pairs of words with ratings, such as WS-353: a file of lines, or a folder of such files."),
+    ] = None
+    analogies: Annotated[
+        str | None, Parameter(help="Questions of four words a line, in sections, as word2vec's questions-words.txt.")
+    ] = None
+    restrict: Annotated[
+        int | None,
+        WholeNumber,
+        Parameter(help="Ask and answer analogies among this many of the most frequent words; by default all."),
+    ] = None
+    rule: Annotated[
+        Literal["add", "multiply"],
+        Parameter(help="How analogies are answered: add, 3CosAdd; multiply, 3CosMul (Levy and Goldberg 2014)."),
+    ] = "add"
+    unknown: Annotated[
+        Literal["skip", "zero"],
+        Parameter(help="Pairs with an unknown word: skip leaves them out; zero takes their cosine for 0."),
+    ] = "skip"
+
+
+NO_VECTORS = VectorsOptions()
+
+
+def holds_vectors(model: Path) -> bool:
+    """Whether this is a folder of word vectors, or a file whose name says that it has them."""
+    from chainrule.api.vectors.word_vectors import is_vectors_folder
+
+    return is_vectors_folder(model) if model.is_dir() else model.name.endswith((".vec", ".vec.gz"))
+
+
+def evaluate_vectors(model: Path, options: VectorsOptions, *, json: bool) -> None:
+    """Measures word vectors and prints the result.
+
+    Raises CycloptsError, SettingError, TextError, ModelFormatError.
+    """
+    from chainrule.api.vectors.evaluate import evaluate_vectors as measure
+    from chainrule.api.vectors.word_vectors import load_vectors
+
+    if options.similarity is None and options.analogies is None:
+        raise CycloptsError(msg="--restrict, --rule and --unknown go with --similarity or --analogies.")
+    with progress_bar() as progress:
+        measurement = measure(
+            load_vectors(model, progress=progress),
+            similarity=options.similarity,
+            analogies=options.analogies,
+            restrict=options.restrict,
+            rule=options.rule,
+            unknown=options.unknown,
+            progress=progress,
+        )
+    if json:
+        print_json(measurement.as_json())
+        return
+    print(measurement)
+    if measurement.by_ngrams:
+        note(f"{measurement.by_ngrams:,} unknown words got their vectors from their character n-grams")
+
+
+MinimalPairs = Annotated[
+    tuple[str, ...] | None,
+    Parameter(
+        help="JSON lines in BLiMP's format, files or folders of them: sentence_good, sentence_bad, and optionally UID "
+        "and field.",
+        consume_multiple=True,
+        negative=(),
+    ),
+]
+_PSEUDO = {
+    "original": "each token given all others",
+    "word-l2r": "each token without the rest of its word",
+    None: "each token without the rest of its word, where the network is masked",
+}
+
+
+def evaluate(
+    model: ModelPath,
+    /,
+    *texts: Annotated[TextFiles, Parameter(required=False)],
+    minimal_pairs: MinimalPairs = None,
+    pseudo: Annotated[
+        Literal["original", "word-l2r"] | None,
+        Parameter(
+            help="How a masked network scores a sentence: each token given all others (original), or without the rest "
+            "of its word (word-l2r, the default)."
+        ),
+    ] = None,
+    strict: Strict = False,
+    words: VectorsOptions = NO_VECTORS,
+    pairs: PairsOptions = NO_PAIRS,
+    captions: CaptionsOptions = NO_CAPTIONS,
+    tokenizer: ModelTokenizerName = None,
+    markers: ModelMarkerRule = None,
+    ends: Annotated[bool, Parameter(help="Predict and count the end of each line or sentence, as is usual.")] = True,
+    reading: TextOptions = DEFAULT_READING,
+    json: Json = False,
+) -> None:
+    """Measure perplexity, accuracy on labels or minimal pairs, or word vectors.
+
+        $ chainrule evaluate lm/ heldout.txt
+
+    Perplexity per token is given with and without unknown tokens. Bits per
+    byte, and perplexity per word and per character, include the spelling of
+    unknown tokens, so they can be compared across tokenizers and vocabularies.
+
+    With --minimal-pairs, a pair is won where the good sentence has the higher
+    log-probability, in all, or per token, character or byte; a tie is half a
+    win. Pairs of equal sentences are ties, and pairs that cannot be read are
+    left out; both are reported.
+
+    A classifier is given labelled inputs in place of texts: its accuracy with
+    the 95 % interval, precision, recall, F1 and calibration.
+
+    Word vectors are measured by --similarity, the correlation of cosines with
+    human ratings of word pairs, and by --analogies, the share answered right.
+
+    A model of pairs is measured on --source and --target, or on --pairs: the
+    perplexity of the targets, and BLEU, chrF, length ratio and ROUGE of the
+    texts that it writes.
+    One that captions is measured on --pictures: the same of their captions, and
+    BLEU-1 to 4, METEOR, ROUGE-L and CIDEr-D of those that it writes.
+    """
+    from chainrule.api.models.language_models import CausalModel
+    from chainrule.api.seq2seq.caption_model import captions_pictures
+
+    if words != NO_VECTORS:
+        if texts or minimal_pairs is not None or pseudo is not None or strict or reading != DEFAULT_READING or not ends:
+            raise CycloptsError(
+                msg="--similarity and --analogies measure word vectors; leave out texts and their options."
+            )
+        evaluate_vectors(model, words, json=json)
+        return
+    if pairs != NO_PAIRS or captions != NO_CAPTIONS:
+        if texts or minimal_pairs is not None or pseudo is not None or strict or reading != DEFAULT_READING or not ends:
+            raise CycloptsError(
+                msg="--source and --target measure a model of pairs, --pictures one that captions; leave out texts and "
+                "their options."
+            )
+        if tokenizer is not None or markers is not None:
+            raise CycloptsError(msg="A model of pairs has its own tokenizers; leave out --tokenizer and --markers.")
+        if captions != NO_CAPTIONS:
+            evaluate_captions(model, captions, pairs, json=json)
+        else:
+            evaluate_pairs(model, pairs, json=json)
+        return
+    if minimal_pairs is not None:
+        if not minimal_pairs:
+            raise CycloptsError(msg="--minimal-pairs takes files; standard input is /dev/stdin there.")
+        if texts:
+            raise CycloptsError(msg="TEXTS and --minimal-pairs are both given; choose one.")
+        if reading != DEFAULT_READING:
+            raise CycloptsError(msg="The options that say how to read texts are for TEXTS, not for --minimal-pairs.")
+        _judge_pairs(model, minimal_pairs, pseudo, tokenizer, markers, ends=ends, strict=strict, json=json)
+        return
+    if pseudo is not None:
+        raise CycloptsError(msg="--pseudo is for --minimal-pairs.")
+    if captions_pictures(model):
+        raise CycloptsError(msg=f"{model} captions pictures; measure it with --pictures.")
+    if not texts:
+        if holds_vectors(model):
+            raise CycloptsError(msg=f"{model} holds word vectors; measure them with --similarity or --analogies.")
+        raise CycloptsError(msg="TEXTS is missing.")
+    if labels_inputs(model):
+        if reading != DEFAULT_READING or not ends or len(texts) > 1:
+            raise CycloptsError(
+                msg="A classifier is measured on one file of labelled inputs; leave out the options of texts."
+            )
+        show_accuracy(model, texts[0], markers, strict=strict, json=json)
+        return
+    if strict:
+        raise CycloptsError(msg="--strict is for --minimal-pairs and for classifiers.")
+    source = text_for([model], reading, *texts)
+    with progress_bar() as progress:
+        measured = open_model(model, tokenizer, markers, progress, kind=CausalModel)
+        measurement = measured.evaluate(source, progress, ends=ends)
+    note_repairs(source)
+    if json:
+        print_json(measurement.as_json())
+    else:
+        print(measurement)
+
+
+def _judge_pairs(
+    model: Path,
+    files: tuple[str, ...],
+    pseudo: Pseudo | None,
+    tokenizer: str | None,
+    markers: Markers | None,
+    *,
+    ends: bool,
+    strict: bool,
+    json: bool,
+) -> None:
+    """Prints the accuracy on the pairs."""
+    from chainrule.api.models.scoring_model import ScoringModel
+    from chainrule.base.tables import text_table
+    from chainrule.evaluation.minimal_pairs import RULES
+
+    with progress_bar() as progress:
+        judge = open_model(model, tokenizer, markers, progress, kind=ScoringModel)
+        with bad_records(strict=strict) as on_bad:
+            rows = judge.judge_pairs(
+                files,
+                progress,
+                ends=ends,
+                pseudo=pseudo,
+                strict=strict,
+                warn=lambda message: on_bad(TextError(message)),
+            )
+    if judge.sees_both_sides:
+        note(f"by pseudo-log-likelihoods, {_PSEUDO[pseudo]}")
+    if json:
+        print_json([row.as_json() for row in rows])
+        return
+    titles = {"sum": "sum", **{rule: f"per {rule}" for rule in RULES[1:]}}
+    header = ["", "pairs", *(cell for rule in RULES for cell in (titles[rule], "95 %")), "ties"]
+    shown = []
+    for row in rows:
+        figures = [cell for rule in RULES for cell in _accuracy(row.by_rule[rule])]
+        name = row.name if row.kind == "set" else f"{row.kind} {row.name}".rstrip()
+        shown.append([name, f"{row.pairs:,}", *figures, f"{row.by_rule['sum'].ties:,}"])
+    print(text_table(header, shown))
+
+
+def _accuracy(accuracy: Accuracy) -> tuple[str, str]:
+    low, high = accuracy.interval
+    return f"{accuracy.share:.1%}", f"{100 * low:.1f}-{100 * high:.1f}"

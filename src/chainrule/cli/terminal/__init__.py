@@ -1,1 +1,0 @@
-"""Prompts at a terminal: a conversation, and a menu of completions."""

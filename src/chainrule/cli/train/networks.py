@@ -1,0 +1,353 @@
+"""chainrule train NETWORK and chainrule adapt: train a network and report progress.
+
+The flags are the fields of the configurations, with their help. Torch is imported only when the work begins.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from inspect import getdoc
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from chainrule.cli.shared.models import check_model_target, is_model, save_or_keep
+from chainrule.cli.shared.options import (
+    DEFAULT_TOKENIZER,
+    Json,
+    MarkerRule,
+    NetworkPath,
+    Output,
+    Overwrite,
+    TextFiles,
+    TokenizerOptions,
+    file_or_dash,
+    flags_of,
+    given_settings,
+)
+from chainrule.cli.shared.screen import count_of, print_json, progress_bar
+from chainrule.cli.shared.texts import (
+    DEFAULT_READING,
+    NO_MIX,
+    MixOptions,
+    TextOptions,
+    check_read_once,
+    note_mix,
+    note_repairs,
+    text_for,
+    with_shares,
+)
+from chainrule.cli.train.run_output import (
+    TrainingScreen,
+    continues_run,
+    note_untrained,
+    report_finished_run,
+    text_differences,
+    validated_on,
+)
+from chainrule.neural.config import NETWORKS, TWO_SIDED, MaskedConfig, TransformerConfig, settings_of
+from chainrule.neural.config import preset as preset_named
+from chainrule.neural.config.language_models import TreeConfig
+from chainrule.training.config import TrainingConfig, differences, vectors_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from chainrule.neural.config import NetworkConfig
+
+_CHECKPOINTS = """Checkpoints and log.jsonl are kept in the folder during training. --resume
+continues after Ctrl-C, or after the process was killed."""
+
+
+if TYPE_CHECKING:
+
+    class TransformerFlags:
+        """All fields are optional."""
+
+    class MaskedFlags:
+        """All fields are optional."""
+
+    class TrainingFlags:
+        """All fields are optional."""
+else:
+    TransformerFlags = flags_of(TransformerConfig)
+    MaskedFlags = flags_of(MaskedConfig)
+    TrainingFlags = flags_of(TrainingConfig)
+
+DEFAULT_TRAINING, DEFAULT_NETWORK, DEFAULT_MASKED = TrainingFlags(), TransformerFlags(), MaskedFlags()
+
+Preset = Annotated[
+    Literal["vaswani", "gpt2", "palm", "llama", "modern"],
+    Parameter(help="The settings of a known architecture; other options override single ones."),
+]
+MaskedPreset = Annotated[
+    Literal["bert"] | None,
+    Parameter(
+        help="bert: the settings of BERT, as which transformers can open it; other options override single ones."
+    ),
+]
+ValidationFile = Annotated[
+    str | None,
+    Parameter(
+        help="A validation text, to choose the best weights and to report progress; by default the end of the training "
+        "text.",
+        allow_leading_hyphen=True,
+        validator=file_or_dash,
+    ),
+]
+Resume = Annotated[
+    bool,
+    Parameter(
+        negative=(), help="Continue from the checkpoint in the folder, with the same settings; start if there is none."
+    ),
+]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class VectorOptions:
+    """How token vectors are initialised."""
+
+    vectors: Annotated[
+        str | None,
+        Parameter(
+            help="Initialise token vectors from word vectors: a folder, or a file of word2vec, GloVe or fastText.",
+            allow_leading_hyphen=True,
+            validator=file_or_dash,
+        ),
+    ] = None
+    fixed_vectors: Annotated[
+        bool, Parameter(negative=(), help="Keep token vectors as initialised; do not train them.")
+    ] = False
+
+    @property
+    def name(self) -> str | None:
+        """As in a model's record."""
+        return None if self.vectors is None else vectors_name(self.vectors, fixed=self.fixed_vectors)
+
+
+DEFAULT_VECTORS = VectorOptions()
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """How to train a network of any family, and on what."""
+
+    valid: ValidationFile = None
+    resume: Resume = False
+    training: TrainingFlags = DEFAULT_TRAINING
+    markers: MarkerRule = "error"
+    reading: TextOptions = DEFAULT_READING
+    mixing: MixOptions = NO_MIX
+    overwrite: Overwrite = False
+    json: Json = False
+
+
+DEFAULT_RUN = RunOptions()
+
+
+def transformer(
+    *texts: Annotated[TextFiles, Parameter(required=False)],
+    output: Output,
+    preset: Preset = "modern",
+    network: TransformerFlags = DEFAULT_NETWORK,
+    beginning: VectorOptions = DEFAULT_VECTORS,
+    tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
+    run: RunOptions = DEFAULT_RUN,
+) -> None:
+    """A Transformer: a network that looks back by attention.
+
+        $ chainrule train transformer corpus.txt -o transformer/ --minutes 5
+
+    Every design choice since 2017 is a setting; --preset sets them all to those
+    of a known architecture.
+
+    Checkpoints and log.jsonl are kept in the folder during training. --resume
+    continues after Ctrl-C, or after the process was killed.
+    """
+    _train(texts, preset_named(preset, **given_settings(network)), output, run, tokenizer, beginning)
+
+
+def masked(
+    *texts: Annotated[TextFiles, Parameter(required=False)],
+    output: Output,
+    preset: MaskedPreset = None,
+    network: MaskedFlags = DEFAULT_MASKED,
+    beginning: VectorOptions = DEFAULT_VECTORS,
+    tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
+    run: RunOptions = DEFAULT_RUN,
+) -> None:
+    """A masked Transformer: it sees both sides, and learns to fill in.
+
+        $ chainrule train masked corpus.txt -o masked/ --minutes 5
+
+    As BERT (Devlin 2019) with masks that change at each step (Liu 2019).
+    Texts are scored by pseudo-log-likelihood (Salazar 2020).
+
+    Checkpoints and log.jsonl are kept in the folder during training. --resume
+    continues after Ctrl-C, or after the process was killed.
+    """
+    settings = given_settings(network)
+    config = MaskedConfig(**settings) if preset is None else preset_named(preset, **settings)
+    _train(texts, config, output, run, tokenizer, beginning)
+
+
+def _verb(family: str, config: type[NetworkConfig | TreeConfig]) -> Callable[..., None]:
+    """chainrule train FAMILY, whose settings are this configuration; its docstring is the verb's help."""
+    flags = flags_of(config)
+    default = flags()
+    summary, _, details = (getdoc(config) or "").partition("\n\n")
+    text = "trees.conllu" if config is TreeConfig else "corpus.txt"
+    example = f"    $ chainrule train {family} {text} -o {family}/ --minutes 5"
+
+    def train_family(
+        *texts: Annotated[TextFiles, Parameter(required=False)],
+        output: Output,
+        network: Any = default,
+        beginning: VectorOptions = DEFAULT_VECTORS,
+        tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
+        run: RunOptions = DEFAULT_RUN,
+    ) -> None:
+        _train(texts, config(**given_settings(network)), output, run, tokenizer, beginning)
+
+    train_family.__annotations__["network"] = flags
+    train_family.__doc__ = "\n\n".join(part for part in (summary, example, details, _CHECKPOINTS) if part)
+    return train_family
+
+
+def __getattr__(name: str) -> Callable[..., None]:
+    """chainrule train NETWORK, by the family's name with underscores, built on first use."""
+    family = name.replace("_", "-")
+    if family not in (networks := {**NETWORKS, **TWO_SIDED, "tree": TreeConfig}):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _verb(family, networks[family])
+
+
+def adapt(
+    model: NetworkPath,
+    /,
+    *texts: Annotated[TextFiles, Parameter(required=False)],
+    output: Output,
+    run: RunOptions = DEFAULT_RUN,
+) -> None:
+    """Continue training a network, on other text.
+
+        $ chainrule adapt transformer/ letters.txt -o adapted/ --minutes 5
+
+    Writes a new model with the configuration and tokenizer of the old one;
+    words that are not in its vocabulary stay unknown.
+
+    Checkpoints and log.jsonl are kept in the folder during training. --resume
+    continues after Ctrl-C, or after the process was killed.
+    """
+    from chainrule.api.training.train import network_config_of
+    from chainrule.structures.linearized import Treebank
+
+    config = network_config_of(model)
+    names = texts or tuple(name for name, _ in with_shares("--mix", run.mixing.mix))
+    if names:
+        source = text_for([model], run.reading, *names)
+        document = "tree" if isinstance(source, Treebank) else source.reading.document
+        run = replace(run, reading=replace(run.reading, document=document))
+    _train(texts, config, output, run, TokenizerOptions(tokenizer=str(model)), DEFAULT_VECTORS, start=model)
+
+
+def _train(
+    texts: tuple[str, ...],
+    config: NetworkConfig | TreeConfig,
+    output: Path,
+    run: RunOptions,
+    tokenizer: TokenizerOptions,
+    beginning: VectorOptions,
+    *,
+    start: Path | None = None,
+) -> None:
+    from chainrule.api.training.train import train
+    from chainrule.base.memory import peak_memory
+    from chainrule.families.table import family_of
+    from chainrule.training.checkpoint import is_first_process, remove_checkpoints
+
+    check_read_once(*texts, run.valid)
+    if isinstance(config, TreeConfig):
+        tokenizer = TokenizerOptions(tokenizer="whitespace") if tokenizer == DEFAULT_TOKENIZER else tokenizer
+        run = replace(run, reading=replace(run.reading, document=run.reading.document or "tree"))
+    source, training = run.mixing.source(texts, run.reading), given_settings(run.training)
+    continues = continues_run(output, resume=run.resume, overwrite=run.overwrite)
+
+    def other_changes(before: dict[str, Any]) -> list[str]:
+        vectors = differences({"vectors": before.get("vectors")}, {"vectors": beginning.name})
+        return vectors + text_differences(before, source, tokenizer.config())
+
+    if run.resume and not continues and is_model(output):
+        report_finished_run(output, family_of(config), settings_of(config), training, other_changes, json=run.json)
+        return
+    replaces = run.overwrite or continues  # a run that continues was started with permission to replace
+    check_model_target(output, overwrite=replaces)
+    began = time.perf_counter()
+    with progress_bar() as progress:
+        screen = TrainingScreen(progress.close)
+        model = train(
+            source,
+            config,
+            tokenizer=tokenizer.config(),
+            markers=run.markers,
+            training=TrainingConfig(**training),
+            validation=None if run.valid is None else run.reading.source(run.valid),
+            folder=output,
+            resume=run.resume,
+            overwrite=run.overwrite,
+            on_report=screen,
+            progress=progress,
+            vectors=beginning.vectors,
+            fixed_vectors=beginning.fixed_vectors,
+            start=start,
+        )
+        screen.close()
+        if not is_first_process():
+            return
+        save_or_keep(model, output, overwrite=replaces, progress=progress)
+    remove_checkpoints(output)
+    note_repairs(source)
+    note_mix(source)
+    summary = {
+        "model": str(output),
+        "vocabulary": model.vocabulary_size,
+        "bytes": sum(path.stat().st_size for path in output.iterdir()),
+        "total_seconds": time.perf_counter() - began,
+        "peak_memory_bytes": peak_memory(),
+    }
+    if run.json:
+        print_json({**model.record, **summary})
+    else:
+        _print_summary(model.record, summary)
+
+
+def _print_summary(record: dict[str, Any], summary: dict[str, Any]) -> None:
+    print(
+        f"{summary['model']}: {record['family']} model of {record['parameters']:,} parameters, "
+        f"vocabulary {summary['vocabulary']:,}"
+    )
+    speed = record["tokens_seen"] / max(record["training_seconds"], 1e-9)
+    print(
+        f"{count_of(record['steps'], 'step')}, {record['tokens_seen']:,} tokens of a text of {record['tokens']:,}, "
+        f"in {record['training_seconds']:.1f} s of training: {speed:,.0f} tokens/s"
+    )
+    if "validation" in record:
+        validation = record["validation"]
+        bits = f", {validation['bits_per_byte']:.4f} bits per byte" if "bits_per_byte" in validation else ""
+        print(
+            f"validation: {validation['loss']:.4f} nats a token{bits} on {validated_on(validation)}, "
+            f"best after step {validation['step']:,}"
+        )
+        if "next_sentence_accuracy" in validation:
+            print(
+                f"next sentence: {validation['next_sentence_accuracy']:.1%} of {count_of(validation['pairs'], 'pair')} "
+                f"right, {validation['next_sentence_loss']:.4f} nats a pair"
+            )
+        note_untrained(validation)
+    memory = summary["peak_memory_bytes"]
+    memory_used = f", {memory / 1e9:.2f} GB peak memory" if memory else ""
+    print(f"{summary['bytes'] / 1e6:,.1f} MB, {summary['total_seconds']:.1f} s{memory_used}")

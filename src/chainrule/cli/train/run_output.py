@@ -1,0 +1,155 @@
+"""Progress, resumed and finished runs.
+
+--resume of a training run: whether it goes on; one that has ended is checked to be the same run, and reported.
+
+Output during training: a line that is overwritten, at a terminal, and lines that stay.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import asdict
+from json import dumps, loads
+from typing import TYPE_CHECKING, Any
+
+from chainrule.cli.shared.screen import count_of, note, print_json, progress_bar
+from chainrule.cli.shared.wrong_usage import with_flags
+from chainrule.errors import SettingError
+from chainrule.evaluation.comparison import is_untrained
+from chainrule.training.config import differences
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from chainrule.text.corpus.corpus import Source
+    from chainrule.text.tokenization.config import TokenizerConfig
+    from chainrule.training.reports import Report
+
+_SETTLED = ("sentence_end",)  # settings of a network that the training text decides
+
+
+def continues_run(output: Path, *, resume: bool, overwrite: bool) -> bool:
+    """Whether the unfinished run in a folder goes on. Raises SettingError if both options are given."""
+    from chainrule.training.checkpoint import is_unfinished
+
+    if resume and overwrite:
+        raise SettingError("--resume continues a run and --overwrite starts a new one; give one of them")
+    return resume and is_unfinished(output)
+
+
+def report_finished_run(
+    output: Path,
+    family: str,
+    network: dict[str, Any] | None,
+    training: dict[str, Any],
+    other_changes: Callable[[dict[str, Any]], list[str]],
+    *,
+    json: bool,
+) -> None:
+    """Prints that the run of the model in a folder has ended.
+
+    network: the settings of the network now; None: `other_changes` compares them. training: the training settings that
+    were given. other_changes: returns, in words, what else differs from the model's record. Raises SettingError if the
+    model was trained with other settings, ModelFormatError if there is no model.
+    """
+    from chainrule.storage.config_json import read_config
+    from chainrule.training.checkpoint import is_first_process
+
+    entry = read_config(output)
+    if entry.family != family:
+        changes = [f"family was {entry.family} and is {family}"]
+    else:
+        before = entry.record.get("training", {})
+        given = {name: value for name, value in training.items() if name != "device"}  # recorded as the device in use
+        saved = {name: value for name, value in entry.settings.get("network", {}).items() if name not in _SETTLED}
+        changes = [] if network is None else differences(saved, network)
+        changes += differences({name: before.get(name) for name in given}, given)
+        changes += other_changes(entry.record)
+    if changes:
+        raise SettingError(
+            f"{output}: the run has ended, with other settings: {'; '.join(changes)}. Use --overwrite instead of "
+            "--resume to replace its model, or choose another folder"
+        )
+    if is_first_process():
+        steps = entry.record.get("steps")
+        after = "" if steps is None else f", after {count_of(steps, 'step')}"
+        note(f"the run has ended{after}; {output} is its model")
+        if json:
+            print_json({**entry.record, "model": str(output)})
+
+
+def text_differences(before: dict[str, Any], source: Source, tokenizer: TokenizerConfig) -> list[str]:
+    """How the text and tokenizer differ from those in a model's record, in words."""
+    from chainrule.text.tokenization.config import TokenizerConfig
+
+    tokenizers = asdict(TokenizerConfig()) | before.get("tokenizer", {}), asdict(tokenizer)
+    was, becomes = (loads(dumps(part)) for part in tokenizers)
+    changes = [f"the tokenizer's {part}" for part in differences(was, becomes)]
+    with progress_bar() as progress:
+        for _ in source.blocks(progress, "comparing the text"):
+            pass
+    now = loads(dumps(source.record))
+    for name in ("reading", "mix"):
+        changes += differences(before.get(name, {}), now.get(name, {}))
+    return changes + data_differences(before, now)
+
+
+def data_differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """Says whether two records are of different texts, whatever the names of their files."""
+    was, becomes = (list(part.get("data", {}).values()) for part in (before, loads(dumps(now))))
+    return [] if was == becomes else ["the text differs"]
+
+
+_PATIENCE = 30.0  # seconds between lines, where there is no terminal
+
+
+class TrainingScreen:
+    """A callback for training reports; prints them to standard error."""
+
+    def __init__(self, before_first: Callable[[], None]) -> None:
+        """before_first: called before the first line."""
+        self._before_first: Callable[[], None] | None = before_first
+        self._is_terminal = sys.stderr.isatty()
+        self._width = 0  # of the line that may be overwritten
+        self._written = time.monotonic()
+
+    def __call__(self, report: Report) -> None:
+        if self._before_first is not None:
+            self._before_first()
+            self._before_first = None
+        if report.note is not None:
+            for line in report.note.splitlines():
+                note(with_flags(line))
+        stays = report.valid_loss is not None or report.step == report.steps
+        if not stays and not self._is_terminal and time.monotonic() - self._written < _PATIENCE:
+            return
+        self._written = time.monotonic()
+        line = str(report)
+        if self._is_terminal:
+            sys.stderr.write("\r" + line.ljust(self._width) + ("\n" if stays else ""))
+            self._width = 0 if stays else len(line)
+        else:
+            sys.stderr.write(line + "\n")
+        sys.stderr.flush()
+
+    def close(self) -> None:
+        """Ends a line that could still be overwritten."""
+        if self._width:
+            sys.stderr.write("\n")
+            self._width = 0
+
+
+def validated_on(validation: dict[str, Any]) -> str:
+    """What a network was validated on, in words; a masked network predicts only some of the tokens that it reads."""
+    predictions, read, whole = (validation[name] for name in ("tokens", "read_tokens", "text_tokens"))
+    part = "" if read == whole else f" ({read / whole:.0%} of the text, to save time)"
+    return f"{predictions:,} tokens{part}"
+
+
+def note_untrained(validation: dict[str, Any]) -> None:
+    """Prints a note where a network has learned no more than token frequencies."""
+    if is_untrained({"validation": validation}):
+        note(f"this is no better than token frequencies alone, {validation['unigram_loss']:.4f} nats")
+        note("the network has learned nothing from context yet; train it longer, or make it smaller")

@@ -1,0 +1,1 @@
+"""Verbs that use a model: generate, complete, chat, rescore, correct, translate and others."""

@@ -1,0 +1,178 @@
+"""chainrule caption MODEL PICTURES: writes captions of pictures."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+
+from cyclopts import Parameter
+
+from chainrule.base.tables import printable
+from chainrule.cli.shared.options import Json, Overwrite, TreeFile, WholeNumber, check_tree
+from chainrule.cli.shared.screen import finite, note, print_json, progress_bar
+from chainrule.errors import SettingError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from chainrule.api.seq2seq.caption_model import Caption, CaptionModel, Sentence
+    from chainrule.base.progress import Progress
+    from chainrule.pictures.boxes import BoxLabels
+
+_AT_ONCE = 64  # pictures
+
+
+def caption(
+    model: Annotated[Path, Parameter(help="A model folder that train caption wrote.")],
+    pictures: Annotated[
+        str,
+        Parameter(
+            help="A picture, a folder of them, or .jsonl: image (a path); vectors of pictures, .npy; or - for paths on "
+            "standard input, one a line.",
+            allow_leading_hyphen=True,
+        ),
+    ],
+    /,
+    *,
+    beam: Annotated[
+        int | None,
+        WholeNumber,
+        Parameter(help="How many hypotheses to keep; 1 picks the likeliest token. By default 5, or --nbest if more."),
+    ] = None,
+    rank_by: Annotated[
+        Literal["total", "mean", "wu"],
+        Parameter(help="Rank captions by log-probability, its mean over the tokens, or the rule of Wu et al. 2016."),
+    ] = "mean",
+    alpha: Annotated[float, Parameter(help="The exponent in the rule of Wu et al.")] = 0.6,
+    nbest: Annotated[
+        int, WholeNumber, Parameter(help="Print this many captions of each picture: number ||| caption ||| score.")
+    ] = 1,
+    max_tokens: Annotated[int, WholeNumber, Parameter(help="The longest caption, in tokens.")] = 60,
+    tree: TreeFile = None,
+    paragraph: Annotated[
+        Path | None,
+        Parameter(
+            help="Of one picture: draw where each sentence of its paragraph looks, as a page, .html, or a picture, "
+            ".svg or .png."
+        ),
+    ] = None,
+    overwrite: Overwrite = False,
+    json: Json = False,
+) -> None:
+    """Write captions of pictures.
+
+        $ chainrule caption captioner/ pictures/ --beam 5
+
+    Prints a line for each picture: its caption, a tab, and its path. With
+    --json, each caption with its tokens, scores and attention over the rows
+    and columns of the picture, or over its regions; and the sentences of a
+    paragraph, each with the probability that none follows.
+    """
+    from chainrule.api.seq2seq.caption_model import load_captioner
+    from chainrule.api.showing.attend import attend_picture, check_picture_target
+    from chainrule.decoding.config import BeamConfig
+
+    if max_tokens < 1:
+        raise SettingError(f"max_tokens is {max_tokens}; expected 1 or more")
+    if tree is not None:
+        check_tree(tree, overwrite=overwrite)
+    if paragraph is not None:
+        check_picture_target(paragraph, overwrite=overwrite)
+    size = max(5, nbest) if beam is None else beam
+    config = BeamConfig(size=size, best=nbest, rank_by=rank_by, alpha=alpha, stop="likely")
+    number = 0
+    with progress_bar() as progress:
+        captioner = load_captioner(model, progress=progress)
+        tells = captioner.model.network.config.decoder == "hierarchical"
+        attends = json and captioner.model.network.config.attention != "none"
+        for chunk in _chunks(captioner, pictures, progress):
+            if tree is not None:
+                if number or len(chunk) > 1:
+                    raise SettingError("--tree draws the search of one picture; name a single one")
+                captioner.beam_tree(chunk[0][1], config, max_tokens=max_tokens).save(tree, overwrite=overwrite)
+            if paragraph is not None and (number or len(chunk) > 1):
+                raise SettingError("--paragraph draws the sentences of one picture; name a single one")
+            written = captioner.caption(
+                [given for _, given in chunk], config, alignments=attends, max_tokens=max_tokens, progress=progress
+            )
+            if paragraph is not None:
+                text = written[0][0].text
+                drawn = attend_picture({os.fspath(model): captioner}, chunk[0][1], text, unit="sentence")
+                drawn.save(paragraph, overwrite=overwrite)
+            for (name, given), captions in zip(chunk, written, strict=True):
+                sentences = captioner.sentences(given, captions[0].text) if json and tells and captions else None
+                _print(number, name, captions, nbest, sentences, json=json)
+                number += 1
+            sys.stdout.flush()
+    if not number:
+        note("there was no picture to caption")
+
+
+def _chunks(captioner: CaptionModel, pictures: str, progress: Progress) -> Iterator[list[tuple[str, Any]]]:
+    """Pictures, or their vectors, with their names, some at a time. Raises TextError, SettingError."""
+    from chainrule.api.seq2seq.picture_encoder import read_vectors
+    from chainrule.pictures.labelled import picture_paths
+    from chainrule.pictures.picture import as_picture
+
+    if pictures == "-":
+        for line in sys.stdin:
+            if line.strip():
+                yield [(line.strip(), as_picture(line.strip()))]
+        return
+    if captioner.needs_boxes:
+        yield from _with_boxes(pictures, progress)
+        return
+    if pictures.endswith(".npy"):
+        rows = read_vectors(pictures)
+        for first in range(0, len(rows), _AT_ONCE):
+            yield [(f"row {first + i}", row) for i, row in enumerate(rows[first : first + _AT_ONCE])]
+        return
+    paths = picture_paths(pictures)
+    for first in range(0, len(paths), _AT_ONCE):
+        progress("captioning", first, len(paths))
+        yield [(path, as_picture(path)) for path in paths[first : first + _AT_ONCE]]
+
+
+def _with_boxes(pictures: str, progress: Progress) -> Iterator[list[tuple[str, Any]]]:
+    """Pictures of a file whose lines have boxes, some at a time. Raises TextError, SettingError."""
+    from chainrule.pictures.boxes import read_boxes
+    from chainrule.pictures.captions import CaptionedPicture
+
+    if not pictures.endswith(".jsonl"):
+        raise SettingError(f"{pictures}: this model needs the boxes of each picture; name JSON lines with image, boxes")
+    read = read_boxes(pictures, progress=progress)
+    for first in range(0, len(read), _AT_ONCE):
+        chosen = read[first : first + _AT_ONCE]
+        yield [
+            (item.input.name, CaptionedPicture(item.input, (), item.place, cast("BoxLabels", item.labels)))
+            for item in chosen
+        ]
+
+
+def _print(
+    number: int, name: str, captions: list[Caption], nbest: int, sentences: list[Sentence] | None, *, json: bool
+) -> None:
+    """sentences: of the first caption, if it is a paragraph."""
+    if json:
+        record: dict[str, Any] = {"picture": name, "captions": [_as_json(one) for one in captions]}
+        if sentences is not None:
+            record["sentences"] = [one._asdict() for one in sentences]
+        print_json(record)
+    elif nbest > 1:
+        for one in captions:
+            print(f"{number} ||| {printable(one.text)} ||| log_prob= {one.log_prob:.4f} ||| {one.score:.4f}")
+    else:
+        print(f"{printable(captions[0].text) if captions else ''}\t{printable(name)}")
+
+
+def _as_json(one: Caption) -> dict[str, Any]:
+    return {
+        "text": one.text,
+        "log_prob": finite(one.log_prob),
+        "score": finite(one.score),
+        "ending": one.ending,
+        "tokens": one.tokens,
+        "attention": None if one.attention is None else one.attention.round(4).tolist(),
+    }

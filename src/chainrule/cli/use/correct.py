@@ -1,0 +1,387 @@
+"""chainrule correct MODEL [TEXTS]: corrects texts, word by word in their context.
+
+The output of `chainrule correct`: texts as they should be, differences, and questions about each change.
+
+chainrule correct MODEL [TEXTS]: corrects texts, word by word in their context.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import repeat
+from json import dumps
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import CycloptsError, Parameter
+
+from chainrule.cli.shared.models import open_model
+from chainrule.cli.shared.options import Json, ModelPath, ModelTokenizerName, Overwrite, TextFile, WholeNumber
+from chainrule.cli.shared.screen import note, progress_bar, writes_utf8
+from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, check_text_target, note_lost_fields, note_repairs
+from chainrule.errors import TextError
+from chainrule.text.corpus.reading import FORMATS, text_suffix
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from chainrule.applications.correction.spans import Change, Corrected
+    from chainrule.base.progress import Progress
+    from chainrule.evaluation.texts.corrections import JudgedChanges
+    from chainrule.text.corpus.corpus import Corpus
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+@contextmanager
+def line_writer(output: Path | None) -> Iterator[Callable[[str], object]]:
+    """What writes a line to a file or, without one, to standard output."""
+    from chainrule.base.files import compressing, replace_file
+
+    if output is None:
+        yield print
+        return
+    with replace_file(output) as raw, compressing(raw, output) as file:
+        yield lambda line: file.write(line.encode() + b"\n")
+
+
+def text_writer(write: Callable[[str], object], output: Path | None, source: Corpus) -> Callable[[str], object]:
+    """What writes a corrected text: as a line, or as a record with all fields that it had.
+
+    It raises TextError for a text of several lines, where texts are lines.
+    """
+    if output is not None and text_suffix(str(output)) in FORMATS:
+        field = source.reading.field
+        records = _records(source) if keeps_fields(output, source) else repeat({})
+        return lambda text: write(_dumps({**next(records), field: text}))
+
+    def write_line(text: str) -> None:
+        if "\n" in text and source.reading.document != "file":
+            raise TextError(
+                f"{', '.join(source.sources)}: a record has several lines, which would be several texts; "
+                "give --output a name that ends in .jsonl, or --json"
+            )
+        write(text)
+
+    return write_line
+
+
+def keeps_fields(output: Path, source: Corpus) -> bool:
+    """Whether records are written with all of their fields: JSON lines that can be read a second time."""
+    files = [file for of_source in source.files for file in of_source]
+    return (
+        text_suffix(str(output)) in FORMATS
+        and source.documents == ("record",)
+        and all(source.reading.format_of(file) == "json" and file != "-" for file in files)
+    )
+
+
+def _records(source: Corpus) -> Iterator[dict[str, Any]]:
+    from chainrule.text.corpus.records import json_objects
+
+    for file in (file for of_source in source.files for file in of_source):
+        for _, record in json_objects(file, encoding_errors=source.reading.encoding_errors, exact=True):
+            yield record
+
+
+def _dumps(record: dict[str, Any]) -> str:
+    line = dumps(record, ensure_ascii=False)
+    return line if line.isascii() or not _SURROGATE.search(line) else dumps(record)
+
+
+def write_corrected(lines: Iterable[Corrected], write: Callable[[str], object], *, interactive: bool) -> None:
+    asking = interactive
+    for number, line in enumerate(lines, 1):
+        if line.note is not None:
+            note(f"line {number}: {line.note}")
+        if not asking or not line.changes:
+            write(line.text if interactive and not asking else line.corrected)
+            continue
+        accepted = []
+        for change in line.changes:
+            answer = _ask(line, change, number) if asking else "n"
+            asking = asking and answer != "q"
+            if answer == "y":
+                accepted.append(change)
+        write(line.with_changes(accepted))
+
+
+def _ask(line: Corrected, change: Change, number: int) -> str:
+    """Asks about a change: y, n, or q for no further change."""
+    before, after = line.text[max(0, change.start - 40) : change.start], line.text[change.stop : change.stop + 40]
+    print(f"\nline {number}: {before}[{change.before} -> {change.after}]{after}   ({change.prob:.0%})", file=sys.stderr)
+    while True:
+        print("change? [y]es, [n]o, [q]uit asking: ", end="", file=sys.stderr, flush=True)
+        answer = sys.stdin.readline()
+        if not answer or answer.strip().lower()[:1] in ("y", "n", "q"):
+            return answer.strip().lower()[:1] or "q"
+
+
+def json_of(line: Corrected) -> dict[str, Any]:
+    changes = [{**change._asdict(), "prob": round(change.prob, 4)} for change in line.changes]
+    return {"text": line.text, "corrected": line.corrected, "changes": changes} | (
+        {"note": line.note} if line.note else {}
+    )
+
+
+def print_differences(lines: Iterable[Corrected]) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(soft_wrap=True, highlight=False)
+    if not console.is_terminal:
+        write_differences(lines, print)
+        return
+    for number, line in _changed(lines):
+        shown, end = Text(f"{number}: "), 0
+        for change in line.changes:
+            shown.append(line.text[end : change.start])
+            shown.append(change.before, "red strike").append(change.after, "green")
+            end = change.stop
+        console.print(shown.append(line.text[end:]))
+
+
+def write_differences(lines: Iterable[Corrected], write: Callable[[str], object]) -> None:
+    for number, line in _changed(lines):
+        marked = [change._replace(after=f"[-{change.before}-]{{+{change.after}+}}") for change in line.changes]
+        write(f"{number}: {line.with_changes(marked)}")
+
+
+def _changed(lines: Iterable[Corrected]) -> Iterator[tuple[int, Corrected]]:
+    """The lines that change, with their numbers; the notes on others go to the screen."""
+    for number, line in enumerate(lines, 1):
+        if line.note is not None:
+            note(f"line {number}: {line.note}")
+        if line.changes:
+            yield number, line
+
+
+Aim = Literal["f0.5", "accuracy"]
+
+
+def correct(
+    model: ModelPath,
+    text: TextFile = "-",
+    /,
+    *,
+    channel: Annotated[
+        str, Parameter(help="The model of errors: keyboard, ocr, or a file that chainrule train channel wrote.")
+    ] = "keyboard",
+    rate: Annotated[
+        float | None,
+        Parameter(
+            help="The share of wrong characters (by default 0.02) or, with a learned channel, of wrong words (0.05)."
+        ),
+    ] = None,
+    at_least: Annotated[
+        float | None, Parameter(help="Make only changes of at least this probability (by default 0.5).")
+    ] = None,
+    keep: Annotated[
+        Path | None, Parameter(help="A file of words that are never changed, one on each line: names, special terms.")
+    ] = None,
+    lexicon: Annotated[
+        Path | None,
+        Parameter(help="The correct words, one on each line, optionally with counts; by default the model's."),
+    ] = None,
+    grammar: Annotated[
+        str | None,
+        Parameter(help="Correct grammar, too: english, what learners confuse, or a file from train channel --grammar."),
+    ] = None,
+    grammar_rate: Annotated[
+        float | None, Parameter(help="With --grammar english: errors a word that can go wrong (by default 0.03).")
+    ] = None,
+    inflections: Annotated[
+        Path | None,
+        Parameter(help="With --grammar: the forms of a word in each line, or AGID; by default from rules of English."),
+    ] = None,
+    corrector: Annotated[
+        Path | None,
+        Parameter(help="A model that train translation learned from wrong and right texts: it proposes and weighs."),
+    ] = None,
+    corrector_weight: Annotated[
+        float | None, Parameter(help="With --corrector: the weight of its log-probability (by default 0.5).")
+    ] = None,
+    rescore_by: Annotated[
+        Path | None,
+        Parameter(help="A second model, with any tokens, perhaps a masked one: it weighs the beam's best hypotheses."),
+    ] = None,
+    rescore_weight: Annotated[
+        float | None, Parameter(help="With --rescore-by: the weight of its log-probability (by default 0.5).")
+    ] = None,
+    beam: Annotated[int, WholeNumber, Parameter(help="How many hypotheses to keep.")] = 4,
+    candidates: Annotated[int, WholeNumber, Parameter(help="How many candidates to consider for each word.")] = 6,
+    references: Annotated[
+        tuple[Path, ...],
+        Parameter(
+            consume_multiple=True,
+            negative=(),
+            help="What the texts should be, line by line, perhaps by several people: measure the corrections instead.",
+        ),
+    ] = (),
+    errant: Annotated[
+        bool, Parameter(negative=(), help="With --references: F0.5 of edits, too, by the package errant.")
+    ] = False,
+    tune: Annotated[
+        Path | None,
+        Parameter(help="With --references: choose rates, weights and --at-least by them, and write them to this file."),
+    ] = None,
+    maximise: Annotated[
+        Aim, Parameter(help="With --tune: F0.5 of the changes, or accuracy: the share of word errors that are gone.")
+    ] = "f0.5",
+    settings: Annotated[
+        Path | None, Parameter(help="A file that --tune wrote. Options that are given count more.")
+    ] = None,
+    diff: Annotated[
+        bool, Parameter(negative=(), help="Write only the lines that change, with their changes marked.")
+    ] = False,
+    interactive: Annotated[bool, Parameter(negative=(), help="Ask about each change.")] = False,
+    output: Annotated[
+        Path | None, Parameter(name=("--output", "-o"), help="The file to write; by default standard output.")
+    ] = None,
+    tokenizer: ModelTokenizerName = None,
+    reading: TextOptions = DEFAULT_READING,
+    json: Json = False,
+    overwrite: Overwrite = False,
+) -> None:
+    """Correct texts: spelling, spaces, words that do not fit, grammar.
+
+        $ chainrule correct lm/ heldout.txt --diff
+
+    Finds what was most likely meant, by a model of errors and a language model.
+    Corrects unknown words, known words that do not fit their context (there,
+    their), and lost and added spaces. Keeps the case. Addresses, numbers, words
+    with inner capitals and those of --keep are left alone. --json gives each
+    change with its position and probability.
+    """
+    from chainrule.api.texts.correct import correct as corrected_lines
+    from chainrule.api.texts.correct import corrector as ready_corrector
+    from chainrule.applications.correction.config import read_settings
+    from chainrule.applications.correction.corrector import CorrectionConfig
+    from chainrule.base.files import check_new_file
+    from chainrule.text.corpus.plain_text import lines_of
+    from chainrule.text.corpus.writing import check_format
+
+    if sum((diff, interactive, json, bool(references))) > 1:
+        raise CycloptsError(msg="Choose one of --diff, --interactive, --json and --references.")
+    if interactive and (output is None or text == "-"):
+        raise CycloptsError(msg="--interactive reads one file and writes another: give TEXT and --output.")
+    if (errant or tune is not None) and not references:
+        raise CycloptsError(msg=f"{'--errant' if errant else '--tune'} measures against --references; name them.")
+    if tune is not None:
+        if settings is not None or errant:
+            raise CycloptsError(msg="--tune chooses settings; leave out --settings and --errant.")
+        check_new_file(tune, overwrite=overwrite, inputs=[text, *map(str, references)])
+    if references and output is not None:
+        raise CycloptsError(msg="--references measures the corrections and writes no texts; leave out --output.")
+    source = reading.corpus(text)
+    if output is not None:
+        check_format(output)
+        check_text_target(output, source, overwrite=overwrite)
+    kept = () if keep is None else tuple(word for line in lines_of(keep) for word in line.split())
+    options_by_name = {"at_least": at_least, "learned_weight": corrector_weight, "rescore_weight": rescore_weight}
+    given: dict[str, Any] = {name: value for name, value in options_by_name.items() if value is not None}
+    config = CorrectionConfig(beam=beam, candidates=candidates, keep=kept, **given)
+    tuned = None if settings is None else replace(read_settings(settings), **dict.fromkeys(given))
+    how = Path(channel) if channel not in ("keyboard", "ocr") else channel
+    with progress_bar() as progress:
+        loaded = open_model(model, tokenizer, None, progress)
+        options: Any = {
+            "channel": how,
+            "rate": rate,
+            "lexicon": lexicon,
+            "grammar": None if grammar is None else "english" if grammar == "english" else Path(grammar),
+            "grammar_rate": grammar_rate,
+            "inflections": inflections,
+            "learned": corrector,
+            "rescore_by": None if rescore_by is None else open_model(rescore_by, None, None, progress),
+            "config": config,
+        }
+        if tune is not None:
+            _tune(loaded, source, references, tune, maximise, progress, options)
+            return
+        options["settings"] = tuned
+        if references:
+            _print_measures(ready_corrector(loaded, **options), source, references, errant=errant)
+            return
+        lines = corrected_lines(source, loaded, progress=False if sys.stdout.isatty() else progress, **options)
+        with line_writer(output) as write:
+            if json:
+                for line in lines:
+                    write(dumps(json_of(line), ensure_ascii=output is None and not writes_utf8()))
+            elif diff and output is None:
+                print_differences(lines)
+            elif diff:
+                write_differences(lines, write)
+            else:
+                write_corrected(lines, text_writer(write, output, source), interactive=interactive)
+    if output is not None and not diff and not keeps_fields(output, source):
+        note_lost_fields(source)
+    note_repairs(source)
+
+
+def _print_measures(corrector: Any, source: Corpus, references: tuple[Path, ...], *, errant: bool) -> None:
+    from chainrule.api.texts.correct import measure_correction
+
+    texts, meant = _with_references(source, references)
+    measures = measure_correction(corrector, texts, meant, errant=errant)
+    for name, before, after in measures.rows():
+        print(f"{name:24} {before:>26} {after:>26}")
+    if measures.changes is not None:
+        _print_reliability(measures.changes)
+
+
+def _with_references(source: Corpus, references: tuple[Path, ...]) -> tuple[list[str], list[list[str]]]:
+    """Raises CycloptsError unless each text has its references."""
+    from chainrule.text.corpus.corpus import Corpus
+
+    texts, *meant = (
+        [text for block in one.blocks() for text in block.documents()]
+        for one in (source, *(Corpus.of([str(path)]) for path in references))
+    )
+    for path, lines in zip(references, meant, strict=True):
+        if len(texts) != len(lines):
+            raise CycloptsError(
+                msg=f"There are {len(texts):,} texts and {len(lines):,} references in {path}; "
+                "expected a reference for each text."
+            )
+    return texts, meant
+
+
+def _print_reliability(changes: JudgedChanges) -> None:
+    """How many changes of which probability are right."""
+    rows = [("changes", "number", "mean probability", "right")]
+    for one in changes.reliability():
+        which = f"of probability {one.low:.2f} to {one.high:.2f}"
+        rows.append((which, f"{one.changes:,}", f"{one.mean_prob:.2%}", f"{one.right:.2%}"))
+    print()
+    for which, number, mean, right in rows:
+        print(f"{which:32} {number:>8} {mean:>18} {right:>10}")
+
+
+def _tune(
+    model: Any,
+    source: Corpus,
+    references: tuple[Path, ...],
+    output: Path,
+    maximise: Aim,
+    progress: Progress,
+    options: dict[str, Any],
+) -> None:
+    from dataclasses import asdict
+
+    from chainrule.api.texts.correct import tune_correction
+
+    texts, meant = _with_references(source, references)
+    tuned = tune_correction(texts, meant, model, output, maximise=maximise, progress=progress, **options)
+    for name, value in asdict(tuned.settings).items():
+        if value is not None:
+            numbers = value if isinstance(value, tuple) else (value,)
+            print(f"{name.replace('_', ' '):24} {', '.join(f'{number:.4g}' for number in numbers):>26}")
+    before, after = (f"{100 * figure:.2f} %" for figure in tuned.figures)
+    name = "F0.5 of changes" if maximise == "f0.5" else "word errors gone"
+    print(f"\n{name:24} {before:>26} {after:>26}")
+    _print_reliability(tuned.changes)
+    note("measured on the texts that the settings were chosen on; on others they do less well")

@@ -1,0 +1,257 @@
+"""generate, next, fill.
+
+chainrule generate MODEL PROMPT: samples texts, or searches for the likeliest ones.
+
+chainrule next MODEL PROMPT: the next-token distribution.
+
+chainrule fill MODEL "the [MASK] bit the man": the likeliest tokens for a gap, given both sides.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import CycloptsError, Parameter
+
+from chainrule.base.tables import printable, text_table
+from chainrule.cli.shared.models import open_model
+from chainrule.cli.shared.options import (
+    BeamOptions,
+    Json,
+    LimitOptions,
+    ModelMarkerRule,
+    ModelPath,
+    ModelTokenizerName,
+    NetworkPath,
+    Overwrite,
+    SamplingOptions,
+    Seed,
+    TreeFile,
+    WholeNumber,
+    check_tree,
+    draw_seed,
+    refuse_sampling,
+)
+from chainrule.cli.shared.screen import finite, note, print_json, progress_bar
+from chainrule.drawing.pages import legible
+
+if TYPE_CHECKING:
+    from chainrule.api.models.model import Model
+    from chainrule.api.models.scoring_model import ScoringModel
+    from chainrule.decoding.config import BeamConfig
+    from chainrule.decoding.limits import Limits
+    from chainrule.decoding.text_generator import Text
+
+SHOWN = 5  # unknown words of a prompt to name
+
+
+def generate(
+    model: ModelPath,
+    prompt: Annotated[str, Parameter(help="What every text begins with.", allow_leading_hyphen=True)] = "",
+    /,
+    *,
+    number: Annotated[
+        int, WholeNumber, Parameter(name=("--number", "-n"), help="How many texts; with --beam, how many of the best.")
+    ] = 1,
+    seed: Seed = None,
+    stream: Annotated[bool, Parameter(negative=(), help="Print each text as it is sampled.")] = False,
+    tree: TreeFile = None,
+    overwrite: Overwrite = False,
+    limits: LimitOptions = LimitOptions(),  # noqa: B008
+    sampling: SamplingOptions = SamplingOptions(),  # noqa: B008
+    beam: BeamOptions = BeamOptions(),  # noqa: B008
+    tokenizer: ModelTokenizerName = None,
+    markers: ModelMarkerRule = None,
+    json: Json = False,
+) -> None:
+    """Sample texts from a model, or search for the likeliest with --beam.
+
+        $ chainrule generate lm/ "I visited San" -n 3 --seed 1
+
+    A text ends where the model ends it, at --max-tokens, or before a --stop string.
+    <unk> is never printed: see --unknown.
+    """
+    search = beam.config(best=number)
+    if search is None:
+        _check_without_beam(tree, stream=stream, json=json)
+        _sample(model, prompt, number, seed, limits.limits(), sampling, tokenizer, markers, stream=stream, json=json)
+        return
+    refuse_sampling(sampling)
+    for name, given in (("--seed", seed is not None), ("--stream", stream)):
+        if given:
+            raise CycloptsError(msg=f"{name} has no effect with --beam, which does not sample.")
+    if tree is not None:
+        check_tree(tree, overwrite=overwrite)
+    _search(model, prompt, search, limits.limits(), tree, tokenizer, markers, overwrite=overwrite, json=json)
+
+
+def _check_without_beam(tree: Path | None, *, stream: bool, json: bool) -> None:
+    if tree is not None:
+        raise CycloptsError(msg="--tree needs --beam.")
+    if stream and json:
+        raise CycloptsError(msg="--stream prints text; leave out --json.")
+
+
+def _sample(
+    path: Path,
+    prompt: str,
+    number: int,
+    seed: int | None,
+    limits: Limits,
+    sampling: SamplingOptions,
+    tokenizer: ModelTokenizerName,
+    markers: ModelMarkerRule,
+    *,
+    stream: bool,
+    json: bool,
+) -> None:
+    from chainrule.api.models.language_models import CausalModel
+
+    config, is_continued = sampling.config(), False
+    drawn = draw_seed(seed)
+    with progress_bar() as progress:
+        model = open_model(path, tokenizer, markers, progress, kind=CausalModel)
+        _note_unknown_words(model, prompt)
+        if not stream:
+            texts = model.sample(prompt, number, config, limits, seed=drawn, progress=progress)
+    if stream:
+        for i in range(number):
+            pieces = 0
+            for piece in model.decoder.stream(prompt, config, limits, seed=drawn, number=i):
+                print(piece, end="", flush=True)
+                pieces += 1
+            print()
+            is_continued |= pieces > 1
+    else:
+        for text in texts:
+            _print(text, json=json)
+        is_continued = any(text.tokens for text in texts)
+    if prompt and number and limits.max_tokens and not is_continued:
+        note(_why_no_continuation(model))
+    if seed is None:
+        note(f"--seed {drawn} gives {'this text' if number == 1 else 'these texts'} again")
+
+
+def _search(
+    path: Path,
+    prompt: str,
+    config: BeamConfig,
+    limits: Limits,
+    tree: Path | None,
+    tokenizer: ModelTokenizerName,
+    markers: ModelMarkerRule,
+    *,
+    overwrite: bool,
+    json: bool,
+) -> None:
+    from chainrule.api.models.language_models import CausalModel
+
+    with progress_bar() as progress:
+        model = open_model(path, tokenizer, markers, progress, kind=CausalModel)
+        _note_unknown_words(model, prompt)
+        result = model.decoder.search(prompt, config, limits, progress=progress)
+        if tree is not None:
+            model.beam_tree(prompt, config, limits).save(tree, overwrite=overwrite)
+    for text in result.texts:
+        _print(text, json=json, scored=True)
+    if prompt and limits.max_tokens and result.texts and not result.texts[0].tokens:
+        note(_why_no_continuation(model))
+    if len(result.texts) < config.best:
+        note(f"the beam found {len(result.texts)} of {config.best} texts; widen it, or change --max-tokens")
+
+
+def _print(text: Text, *, json: bool, scored: bool = False) -> None:
+    if json:
+        row: dict[str, Any] = {"text": text.text, "log_prob": finite(text.log_prob)}
+        if scored:
+            row["score"] = finite(text.score)
+        print_json({**row, "ending": text.ending, "tokens": text.tokens})
+    elif scored:
+        print(f"{text.score:.4f}\t{printable(text.text)}")
+    else:
+        print(text.text)
+
+
+def _why_no_continuation(model: Model) -> str:
+    """What to say where the model ended the text right after the prompt."""
+    document = model.record.get("reading", {}).get("document", "file")
+    has_records = any(
+        kind in name for name in model.record.get("data", {}) for kind in (".jsonl", ".ndjson", ".parquet")
+    )
+    by_lines = document == "line" or (document is None and not has_records)
+    why = ", since each line of its training text was a document; train with --document file for texts of many lines"
+    return f"the text ended right after the prompt{why if by_lines else ''}; --min-tokens 20 makes this model continue"
+
+
+def _note_unknown_words(model: ScoringModel, prompt: str) -> None:
+    unknown = model.unknown_words(prompt)
+    if unknown:
+        more = f" and {len(unknown) - SHOWN} more" if len(unknown) > SHOWN else ""
+        note(f"the model does not know {', '.join(unknown[:SHOWN])}{more} of the prompt; each counts as <unk>")
+
+
+def next_tokens(
+    model: ModelPath,
+    prompt: Annotated[
+        str, Parameter(help="The text so far; empty for the start of a document.", allow_leading_hyphen=True)
+    ] = "",
+    /,
+    *,
+    top: Annotated[int, WholeNumber, Parameter(help="How many tokens to show.")] = 10,
+    tokenizer: ModelTokenizerName = None,
+    markers: ModelMarkerRule = None,
+    json: Json = False,
+) -> None:
+    """List the likeliest next tokens after a prompt.
+
+        $ chainrule next lm/ "I visited San" --top 5
+
+    </s> is the end of the line, <unk> all unknown tokens together. ￭ marks the
+    side on which a token touches its neighbour. · stands for a space, ¶ for the
+    end of a line and → for a tab; --json prints the characters themselves, as
+    --ban takes them.
+    """
+    from chainrule.api.models.language_models import CausalModel
+
+    with progress_bar() as progress:
+        pairs = open_model(model, tokenizer, markers, progress, kind=CausalModel).next(prompt, top)
+    if json:
+        rows = [{"token": token, "prob": prob, "log_prob": math.log(prob)} for token, prob in pairs]
+        print_json(rows)
+    else:
+        table = [[legible(token), f"{prob:.6f}", f"{-math.log2(prob):.2f}"] for token, prob in pairs]
+        print(text_table(["token", "probability", "bits"], table))
+
+
+def fill(
+    model: NetworkPath,
+    text: Annotated[str, Parameter(help="A text with one or more masks, each for one token.")],
+    /,
+    *,
+    top: Annotated[int, WholeNumber, Parameter(help="How many tokens to show for each mask.")] = 5,
+    mask: Annotated[str | None, Parameter(help="What marks a gap in the text; by default [MASK].")] = None,
+    markers: ModelMarkerRule = None,
+    json: Json = False,
+) -> None:
+    """Fill gaps in a text with the likeliest tokens, given the text on both sides.
+
+        $ chainrule fill masked/ "the [MASK] bit the man"
+
+    For the families masked, masked-recurrent and two-sided; two-sided takes one
+    gap at a time. Columns: probability, token; an empty line after each gap.
+    """
+    from chainrule.api.models.language_models import MaskedModel
+    from chainrule.text.tokenization.tokenizer import MASK
+
+    with progress_bar() as progress:
+        masked = open_model(model, None, markers, progress, kind=MaskedModel)
+        gaps = masked.fill(text, top, mask=MASK if mask is None else mask)
+    for gap in gaps:
+        if json:
+            print_json([{"token": token, "probability": probability} for token, probability in gap])
+            continue
+        for token, probability in gap:
+            print(f"{probability:.6f}\t{token}")
+        print()

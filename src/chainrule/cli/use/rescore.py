@@ -1,0 +1,317 @@
+"""chainrule rescore LISTS --model lm/: chooses the best of each n-best list, by its scores and a language model's.
+
+The output of `chainrule rescore`: the best hypotheses, and lists with new scores.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal
+
+from cyclopts import CycloptsError, Parameter
+
+from chainrule.applications.rescoring.nbest_files import KEYED, list_writer, write_best
+from chainrule.applications.rescoring.rescoring import Chooser
+from chainrule.base.files import compressing, replace_file
+from chainrule.cli.shared.models import open_model
+from chainrule.cli.shared.options import Json, ModelMarkerRule, ModelTokenizerName, Overwrite, WholeNumber, file_or_dash
+from chainrule.cli.shared.screen import note, print_json, progress_bar
+from chainrule.errors import OutputError, SettingError, prefix_errors
+from chainrule.text.corpus.reading import FORMATS, text_suffix
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from chainrule.applications.rescoring.features import HypothesisScorer
+    from chainrule.applications.rescoring.nbest_files import ListFormat
+    from chainrule.applications.rescoring.nbest_formats import ScoreFiles
+    from chainrule.applications.rescoring.rescoring import Scored
+    from chainrule.applications.rescoring.tuning import Weights
+    from chainrule.base.progress import Progress
+    from chainrule.text.tokenization.vocabulary import Markers
+
+_SEVERAL = Parameter(consume_multiple=True, negative=(), show_default=False)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class ListOptions:
+    """How to read n-best lists."""
+
+    format: Annotated[
+        Literal["json", "moses", "kaldi", "espnet", "srilm"] | None,
+        Parameter(help="The format of the lists; by default recognised from names and first lines."),
+    ] = None
+    scores: Annotated[
+        tuple[str, ...],
+        _SEVERAL,
+        Parameter(help="For a Kaldi text: files of scores, acoustic=FILE; higher is better."),
+    ] = ()
+    costs: Annotated[tuple[str, ...], _SEVERAL, Parameter(help="The same for costs; lower is better.")] = ()
+
+    @property
+    def files(self) -> ScoreFiles:
+        """Raises CycloptsError, SettingError."""
+        from chainrule.applications.rescoring.nbest_formats import ScoreFiles
+
+        return ScoreFiles(_named_values("--scores", self.scores), _named_values("--costs", self.costs))
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class WeightOptions:
+    """The weights, or how to tune them."""
+
+    weight: Annotated[
+        tuple[str, ...],
+        _SEVERAL,
+        Parameter(
+            help="Weights, such as lm=0.8 words=0.5; by default 1, but 0 for words, and for priors if there is a model."
+        ),
+    ] = ()
+    weights: Annotated[Path | None, Parameter(help="A file of weights that --weights-out wrote.")] = None
+    tune: Annotated[
+        str | None,
+        Parameter(
+            help="Tune the weights: on LISTS with this file of references, or on other JSON lists with their own."
+        ),
+    ] = None
+    objective: Annotated[
+        Literal["wer", "cer", "bleu", "likelihood"],
+        Parameter(
+            help="What to optimise: an error rate, BLEU, or the likelihood of the hypotheses closest to the references."
+        ),
+    ] = "wer"
+    restarts: Annotated[int, WholeNumber, Parameter(help="Tune again from this many random weights.")] = 8
+    seed: Annotated[int, WholeNumber, Parameter(help="The seed of the random weights.")] = 0
+    weights_out: Annotated[Path | None, Parameter(help="The file to write the weights to.")] = None
+
+
+_AS_SHOWN, _EQUAL = ListOptions(), WeightOptions()
+
+
+def rescore(
+    lists: Annotated[
+        str,
+        Parameter(allow_leading_hyphen=True, validator=file_or_dash),
+        Parameter(help="N-best lists: a file, also compressed, a folder of ESPnet or SRILM, or - for standard input."),
+    ],
+    /,
+    *,
+    model: Annotated[
+        tuple[str, ...],
+        Parameter(
+            help="A model folder, also of pairs, or ARPA file, also NAME=PATH; repeat it for several.",
+            negative=(),
+            show_default=False,
+        ),
+    ] = (),
+    weighing: WeightOptions = _EQUAL,
+    references: Annotated[
+        str | None,
+        Parameter(
+            help="The correct texts, a line for each list, or after the lists' ids; JSON lists may have their own."
+        ),
+    ] = None,
+    sources: Annotated[
+        str | None,
+        Parameter(help="What the lists translate, a line for each list: for models of pairs; JSON lists may have it."),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        Parameter(
+            name=("--output", "-o"), help="The file to write, also .jsonl or compressed; by default standard output."
+        ),
+    ] = None,
+    nbest_out: Annotated[
+        Path | None,
+        Parameter(help="Write the lists with their new scores, best first, in their format, or as .jsonl."),
+    ] = None,
+    reading: ListOptions = _AS_SHOWN,
+    spelling: Annotated[bool, Parameter(help="Include the spelling of unknown words in their cost.")] = True,
+    share: Annotated[
+        bool | None,
+        Parameter(help="Read a common prefix of hypotheses only once; by default for all but n-gram models."),
+    ] = None,
+    bleu: Annotated[bool, Parameter(help="Also measure BLEU, if sacrebleu is installed.")] = True,
+    tokenizer: ModelTokenizerName = None,
+    markers: ModelMarkerRule = None,
+    overwrite: Overwrite = False,
+    json: Json = False,
+) -> None:
+    """Choose the best hypotheses, by their own scores plus a language model's.
+
+        $ chainrule rescore nbest.jsonl --model lm/ -o best.txt
+
+    Ranks by the sum of weight x score over a hypothesis's own scores, + weight
+    x log P under each model, + weight x its number of words. Lists are JSON
+    lines, {"id": "1", "hypotheses": [{"text": "so it goes", "score": -3.1}]},
+    with "scores": {"name": -3.1} for several and, optionally, "reference"; or
+    those of Moses, Kaldi, ESPnet and SRILM.
+
+    With references, reports word error rate, character error rate and BLEU
+    before, after, and for the oracle, the best possible choice, with 95 %
+    bootstrap intervals. Before: by own scores alone, each with weight 1 or its
+    --weight, even where other weights are loaded or tuned. Tuning keeps the
+    first weight fixed. A text that is impossible for a model counts as
+    -1,000,000 nats; a note says so, and it is written as null or -inf.
+
+    A model of pairs scores each hypothesis given its source: --sources, or the
+    "source" of JSON lists.
+    """
+    from chainrule.api.texts.rescore import ListSource, Rescoring, Tuning
+    from chainrule.applications.rescoring.nbest_files import format_of
+    from chainrule.applications.rescoring.tuning import TuningConfig
+    from chainrule.evaluation.texts.bleu import has_bleu
+
+    inputs = [name for name in (lists, weighing.tune, references, sources) if name is not None]
+    _check(inputs, weighing, output, nbest_out, json=json, overwrite=overwrite)
+    given = _all_weights(weighing)
+    source = ListSource(lists, reading.format or format_of(lists, reading.files), reading.files, references, sources)
+    config = TuningConfig(restarts=weighing.restarts, seed=weighing.seed)
+    tuning = None if weighing.tune is None else Tuning(weighing.tune, weighing.objective, config)
+    with progress_bar() as progress:
+        scorers = _scorers(model, tokenizer, markers, progress, spelled=spelling, share=share)
+        run = Rescoring(
+            source, scorers, given, before=_typed_weights(weighing), tuning=tuning, bleu=bleu, progress=progress
+        )
+        _note_replaced(run.replaced)
+        if run.judge is not None and bleu and not has_bleu():
+            note("BLEU was not measured: it needs pip install 'chainrule[bleu]'; --no-bleu turns off this note")
+        with open_outputs(output, nbest_out, run.source.format, tuple(scorers)) as written:
+            for block in run:
+                written(run.chooser, block)
+        if weighing.weights_out is not None:
+            run.weights.save(weighing.weights_out)
+    if json:
+        print_json(run.as_json())
+    else:
+        print(run, file=sys.stdout if output is not None else sys.stderr)
+
+
+def _all_weights(weighing: WeightOptions) -> Weights:
+    """The weights of the command line, then those of a file. Raises CycloptsError, SettingError, TextError."""
+    from chainrule.applications.rescoring.tuning import Weights, load_weights
+
+    typed = _typed_weights(weighing)
+    if weighing.weights is None:
+        return typed
+    loaded = load_weights(weighing.weights)
+    return Weights({**loaded.values, **typed.values}, loaded.record)
+
+
+def _typed_weights(weighing: WeightOptions) -> Weights:
+    """The weights of the command line alone. Raises CycloptsError, SettingError."""
+    from chainrule.applications.rescoring.tuning import Weights
+
+    return Weights({name: _number(name, value) for name, value in _named_values("--weight", weighing.weight).items()})
+
+
+def _note_replaced(names: Sequence[str]) -> None:
+    """names: of the lists' own scores whose default weight is 0."""
+    for name in names:
+        note(f"the lists mark {name} as the score of a weaker language model; the model replaces it: --weight {name}=0")
+
+
+def _scorers(
+    models: Sequence[str],
+    tokenizer: str | None,
+    markers: Markers | None,
+    progress: Progress,
+    *,
+    spelled: bool,
+    share: bool | None,
+) -> dict[str, HypothesisScorer]:
+    """Opens the models and returns their scorers by name. Raises ModelFormatError, SettingError."""
+    from chainrule.api.seq2seq.seq2seq_model import holds_pairs, load_pairs
+    from chainrule.api.texts.rescore import hypothesis_scorer
+    from chainrule.ngram.arpa.lines import ARPA_SUFFIXES
+
+    scorers: dict[str, HypothesisScorer] = {}
+    for given in models:
+        name, _, rest = given.partition("=")
+        path = Path(rest if rest and not Path(given).exists() else given)
+        if not rest or Path(given).exists():
+            suffix = next((suffix for suffix in ARPA_SUFFIXES if path.name.endswith(suffix)), "")
+            name = path.resolve().name.removesuffix(suffix)
+        if name in scorers:
+            raise SettingError(f"two models are named {name!r}; rename one with --model NAME=PATH")
+        with prefix_errors(str(path)):
+            opened = load_pairs(path) if holds_pairs(path) else open_model(path, tokenizer, markers, progress)
+            scorers[name] = hypothesis_scorer(opened, spelling=spelled, share=share)
+    return scorers
+
+
+def _check(
+    inputs: Sequence[str],
+    weighing: WeightOptions,
+    output: Path | None,
+    nbest_out: Path | None,
+    *,
+    json: bool,
+    overwrite: bool,
+) -> None:
+    """Raises CycloptsError, OutputError."""
+    from chainrule.base.files import check_new_file
+
+    if inputs.count("-") > 1 or (inputs[0] == "-" and weighing.tune is not None):
+        raise CycloptsError(msg="Standard input, -, can be read only once, and tuning reads the lists twice.")
+    if json and output is None:
+        raise CycloptsError(msg="With --json, the best hypotheses need a file: give --output.")
+    targets = [path for path in (output, nbest_out, weighing.weights_out) if path is not None]
+    for i, path in enumerate(targets):
+        if path in targets[:i]:
+            raise OutputError(f"{path}: is given for two outputs; choose another name for one of them")
+        check_new_file(path, overwrite=overwrite, inputs=[name for name in inputs if name != "-"])
+
+
+def _named_values(option: str, values: Sequence[str]) -> dict[str, str]:
+    """NAME=VALUE by name. Raises CycloptsError."""
+    named: dict[str, str] = {}
+    for given in values:
+        name, _, value = given.partition("=")
+        if not name or not value:
+            raise CycloptsError(msg=f"{option} takes NAME=VALUE, such as {_EXAMPLES[option]}, not {given}.")
+        if name in named:
+            raise CycloptsError(msg=f"{option} names {name} twice.")
+        named[name] = value
+    return named
+
+
+_EXAMPLES = {"--weight": "lm=0.8", "--scores": "acoustic=scores.txt", "--costs": "acoustic=costs.txt"}
+
+
+def _number(name: str, value: str) -> float:
+    """Raises CycloptsError."""
+    try:
+        return float(value)
+    except ValueError:
+        raise CycloptsError(msg=f"The weight of {name} is {value}; expected a number.") from None
+
+
+@contextmanager
+def open_outputs(
+    output: Path | None, nbest_out: Path | None, kind: ListFormat, models: Sequence[str]
+) -> Iterator[Callable[[Chooser, Scored], None]]:
+    """A function that writes a block of lists to all outputs; files appear if all goes well. Raises OutputError."""
+    as_json = output is not None and FORMATS.get(text_suffix(str(output))) == "json"
+    with ExitStack() as stack:
+        best: BinaryIO = sys.stdout.buffer
+        if output is not None:
+            best = stack.enter_context(compressing(stack.enter_context(replace_file(output)), output))
+        lists = None if nbest_out is None else stack.enter_context(list_writer(nbest_out, kind, models))
+
+        def write(chooser: Chooser, block: Scored) -> None:
+            texts = block.texts()
+            for nbest, row in zip(block.lists, chooser.after(block).tolist(), strict=True):
+                write_best(best, nbest, texts[row], as_json=as_json, with_id=kind in KEYED)
+            if output is None:
+                best.flush()
+            if lists is not None:
+                for nbest, scores, order in chooser.ranked(block):
+                    lists.write(nbest, scores, order)
+
+        yield write

@@ -1,0 +1,178 @@
+"""serve, shard-serve.
+
+chainrule serve MODELS: models over HTTP, for programs written for OpenAI's interface.
+
+chainrule shard-serve FOLDER: answers look-ups in some shards of an n-gram model.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import CycloptsError, Parameter
+
+from chainrule.cli.shared.options import ModelPath, WholeNumber
+from chainrule.cli.shared.screen import note
+from chainrule.cli.shared.server_options import key_in
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_SHORTEST_KEY = 8  # characters
+
+
+def serve(
+    *models: Annotated[
+        str,
+        Parameter(
+            help="Models: folders or files, each perhaps with a name before it: name=lm/. The first is the default."
+        ),
+    ],
+    host: Annotated[
+        str, Parameter(help="The address to listen on; other machines reach it only if it is not 127.0.0.1.")
+    ] = "127.0.0.1",
+    port: Annotated[int, WholeNumber, Parameter(help="The port to listen on; 0 chooses a free one.")] = 8000,
+    api_key_file: Annotated[
+        Path | None,
+        Parameter(
+            help="A file with the key that every request must have. Without it, on 127.0.0.1, nobody needs a key."
+        ),
+    ] = None,
+    no_key: Annotated[bool, Parameter(negative=(), help="Let everybody in, also from other machines.")] = False,
+    workers: Annotated[
+        int, WholeNumber, Parameter(help="How many processes answer; each has a batch and limits of its own.")
+    ] = 1,
+    memory: Annotated[
+        float | None,
+        Parameter(
+            help="The most gigabytes that the files of all open models of a worker may have: models used "
+            "least lately are closed. By default, all stay open."
+        ),
+    ] = None,
+    max_tokens: Annotated[int, WholeNumber, Parameter(help="The longest text that a request may ask for.")] = 4096,
+    exit_on_failure: Annotated[
+        bool, Parameter(negative=(), help="End with an error when a model fails again and again; else it is reopened.")
+    ] = False,
+    log_requests: Annotated[
+        bool, Parameter(negative=(), help="Log each request: its route, status and time, never its text.")
+    ] = False,
+) -> None:
+    """Serve models over HTTP, with OpenAI's interface.
+
+        $ chainrule serve lm/ --port 8000
+
+    Completions with log-probabilities of prompts and answers, chat, embeddings,
+    scores and tokenizers, for clients such as openai, lm-evaluation-harness, llm
+    and LangChain; /openapi.json lists all routes. Models open when they are
+    first asked for, and again when their files change. Ctrl-C lets running
+    answers end. Needs FastAPI: pip install 'chainrule[serve]'.
+    """
+    from chainrule.serving.guard import is_loopback
+    from chainrule.serving.limits import ServerLimits
+    from chainrule.serving.logs import log_to_stderr
+    from chainrule.serving.serve import serve as serve_models
+
+    if not models:
+        raise CycloptsError(msg="A model to serve is missing.")
+    if memory is not None and not memory > 0:
+        raise CycloptsError(msg=f"--memory is {memory}; give a number of gigabytes above 0.")
+    check_port(port)
+    key = None if api_key_file is None else key_in(api_key_file, shortest=_SHORTEST_KEY)
+    if key is None and not no_key and not is_loopback(host):
+        raise CycloptsError(
+            msg=f"--host {host} lets other machines in: give --api-key-file, or --no-key to let everybody in."
+        )
+    log_to_stderr(requests=log_requests)
+    named = name_models(models)
+    many = f" with {workers} workers" if workers > 1 else ""
+
+    def print_address(address: str) -> None:
+        print(f"serving {', '.join(named)}{many} on {address}/v1; Ctrl-C stops", flush=True)
+
+    serve_models(
+        named,
+        host=host,
+        port=port,
+        key=key,
+        open_to_all=no_key,
+        workers=workers,
+        exit_on_failure=exit_on_failure,
+        memory=None if memory is None else int(memory * 1e9),
+        limits=ServerLimits(max_tokens=max_tokens),
+        on_start=print_address,
+        on_event=note_event,
+    )
+    note("stopped")
+
+
+def check_port(port: int) -> None:
+    """Raises CycloptsError."""
+    if not 0 <= port < 1 << 16:
+        raise CycloptsError(msg=f"--port is {port}; give 0 to 65535.")
+
+
+def name_models(models: Sequence[str]) -> dict[str, Path]:
+    """Paths by name. Raises CycloptsError."""
+    named: dict[str, Path] = {}
+    for model in models:
+        name, equals, path = model.partition("=")
+        if not equals or os.sep in name:
+            name, path = "", model
+        elif not name:
+            raise CycloptsError(msg=f"{model} has no name before =: give one, as in name={path}, or leave out =.")
+        name = name or Path(os.path.abspath(path)).name
+        if name in named:
+            raise CycloptsError(msg=f"Two models are called {name}: name one of them, as in other={path}.")
+        named[name] = Path(path)
+    return named
+
+
+def note_event(event: str, name: str) -> None:
+    if event != "opened":
+        note(f"model {name}: {event}")
+
+
+def shard_serve(
+    model: ModelPath,
+    /,
+    *,
+    shards: Annotated[
+        tuple[int, ...],
+        WholeNumber,
+        Parameter(
+            help="The numbers of the shards to serve, from 0; by default all.", consume_multiple=True, negative=()
+        ),
+    ] = (),
+    host: Annotated[
+        str, Parameter(help="The address to listen on. There is no key: let only machines that you trust reach it.")
+    ] = "127.0.0.1",
+    port: Annotated[int, WholeNumber, Parameter(help="The port to listen on; 0 chooses a free one.")] = 9000,
+) -> None:
+    """Serve shards of an n-gram model to programs that look up batches of n-grams.
+
+        $ chainrule shard-serve big/ --shards 0 1 --port 9000
+
+    big/ is what `chainrule convert lm/ big/ --shards 4` makes. Several
+    processes, on one machine or more, each serve some of the shards;
+    chainrule.ShardClient asks all of them, one request a batch. Ctrl-C stops.
+    """
+    from chainrule.api.opening import open_shards
+    from chainrule.errors import SettingError
+    from chainrule.serving.shard_server import ShardServer
+
+    check_port(port)
+    edges, tables = open_shards(model, shards)
+    try:
+        server = ShardServer(tables, edges, host, port)
+    except OSError as error:
+        raise SettingError(f"cannot listen on {host}, port {port}: {error.strerror or error}") from error
+    with server:
+        address, actual = str(server.server_address[0]), server.server_address[1]
+        numbers = " ".join(map(str, tables))
+        print(f"serving shards {numbers} of {len(edges) - 1} on {address}:{actual}; Ctrl-C stops", flush=True)
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            note("stopped")
