@@ -11,6 +11,8 @@ Every public name is imported on first use, so that `import chainrule` is quick.
 
 from typing import TYPE_CHECKING, Any
 
+from chainrule import _moved
+
 if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has for run time
     from chainrule.api.training.train import adapt as adapt
     from chainrule.api.showing.attend import AttentionMaps as AttentionMaps, attend as attend
@@ -149,8 +151,8 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.pictures.boxes import read_boxes as read_boxes
     from chainrule.pictures.captions import CaptionedPicture as CaptionedPicture, read_captions as read_captions
     from chainrule.pictures.labelled import read_pictures as read_pictures
-    from chainrule.serving.limits import ServerLimits as ServerLimits
-    from chainrule.serving.serve import serve as serve
+    from chainrule.serving.config import ServerLimits as ServerLimits
+    from chainrule.serving.processes import serve as serve
     from chainrule.structures.graph import Edge as Edge, Graph as Graph, LabelledGraph as LabelledGraph
     from chainrule.structures.graph_files import read_graphs as read_graphs
     from chainrule.structures.tree_files import read_trees as read_trees
@@ -165,7 +167,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.text.corpus.sample import sample_lines as sample_lines
     from chainrule.text.corpus.splits import split as split
     from chainrule.text.tokenization.config import TokenizerConfig as TokenizerConfig
-    from chainrule.serving.shard_client import ShardClient as ShardClient
+    from chainrule.serving.shards import ShardClient as ShardClient
     from chainrule.training.config import TrainingConfig as TrainingConfig
     from chainrule.training.config import FineTuningConfig as FineTuningConfig
     from chainrule.training.config import LabelTraining as LabelTraining
@@ -175,6 +177,8 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.vectors.config import CooccurrenceConfig as CooccurrenceConfig
 
 __version__ = "0.1.0"
+
+_moved.install()
 
 # The module, below chainrule, that defines each public name.
 _HOMES = {
@@ -251,10 +255,10 @@ _HOMES = {
     "SamplingConfig": "decoding.config",
     "Scorer": "protocol",
     "ScoringModel": "api.models.scoring_model",
-    "ServerLimits": "serving.limits",
+    "ServerLimits": "serving.config",
     "Shown": "explorer.show",
     "SettingError": "errors",
-    "ShardClient": "serving.shard_client",
+    "ShardClient": "serving.shards",
     "SmoothingTable": "comparison.smoothings",
     "Spoilt": "api.texts.noise",
     "TextError": "errors",
@@ -337,7 +341,7 @@ _HOMES = {
     "read_together": "api.vectors.cooccurrences",
     "rescore": "api.texts.rescore",
     "sample_lines": "text.corpus.sample",
-    "serve": "serving.serve",
+    "serve": "serving.processes",
     "set_threads": "base.threads",
     "show": "explorer.show",
     "split": "text.corpus.splits",

@@ -94,13 +94,13 @@ def test_the_example_in_the_help_of_every_verb_runs(
     lm_eval: list[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("chainrule.serving.run_server.run_server", lambda *server, **more: asyncio.sleep(0))  # no end
+    monkeypatch.setattr("chainrule.serving.server.run_server", lambda *server, **more: asyncio.sleep(0))  # no end
     monkeypatch.setattr("chainrule.cli.use.complete._run", lambda server: None)
     labels_pictures = ["colours/", "-o", "network", "--network", "lenet", "--epochs", 1]
     assert chainrule("train", "classifier", *labels_pictures).status == 0
     finds_boxes = ["scenes.jsonl", "-o", "detector", "--network", "lenet", "--unit", "box", "--epochs", 1]
     assert chainrule("train", "classifier", *finds_boxes).status == 0
-    monkeypatch.setattr("chainrule.serving.shard_server.ShardServer.serve_forever", lambda self: None)
+    monkeypatch.setattr("chainrule.serving.shards.ShardServer.serve_forever", lambda self: None)
     for verb in dict.fromkeys(IN_ORDER):
         example = re.search(rf"^ *\$ chainrule ({verb} .*)$", help_of(verb), re.MULTILINE)
         assert example, verb

@@ -9,11 +9,10 @@ import pytest
 from test_chat_templates import TEMPLATES, Talker
 
 import chainrule
-from chainrule.serving.api_error import ApiError
-from chainrule.serving.chat import ChatAnswer
-from chainrule.serving.limits import ServerLimits
-from chainrule.serving.requests import ChatBody
-from chainrule.serving.served_model import ServedModel
+from chainrule.serving.bodies import ApiError, ChatBody
+from chainrule.serving.config import ServerLimits
+from chainrule.serving.generation.completions import ChatAnswer
+from chainrule.serving.models import ServedModel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import httpx
 
-from chainrule.serving.limits import ServerLimits
-from chainrule.serving.model_table import ModelTable
+from chainrule.serving.config import ServerLimits
+from chainrule.serving.models import ModelTable
 from chainrule.serving.server import bind, build_server
 
 if TYPE_CHECKING:

@@ -13,13 +13,12 @@ import pytest
 
 from chainrule.errors import TextError
 from chainrule.pictures.codec import encoded_png, pixel_count
-from chainrule.serving.api_error import ApiError
 from chainrule.serving.app import _stream, build_app
-from chainrule.serving.limits import ServerLimits
-from chainrule.serving.model_table import ModelTable
-from chainrule.serving.picture_input import check_pixels
+from chainrule.serving.bodies import ApiError, check_pixels
+from chainrule.serving.config import ServerLimits
+from chainrule.serving.metrics import WorkerState, WorkerStates
+from chainrule.serving.models import ModelTable
 from chainrule.serving.service import Service
-from chainrule.serving.worker_states import WorkerState, WorkerStates
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

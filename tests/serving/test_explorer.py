@@ -13,10 +13,9 @@ import pytest
 from running import running
 
 import chainrule
-from chainrule.explorer.next_words import next_words
-from chainrule.explorer.page import page_files
 from chainrule.explorer.pictures import attention
-from chainrule.explorer.surprisals import surprisals
+from chainrule.explorer.records import next_words, surprisals
+from chainrule.explorer.show import page_files
 from chainrule.neural.config.vision import ResNetLabelling
 from chainrule.pictures.codec import encoded_png
 

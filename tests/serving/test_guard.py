@@ -20,9 +20,8 @@ from running import Running, running
 
 from chainrule.decoding.sampling import Batch
 from chainrule.errors import ChainruleError
-from chainrule.serving.limits import ServerLimits
-from chainrule.serving.run_server import ServerSettings, run_server
-from chainrule.serving.server import bind
+from chainrule.serving.config import ServerLimits
+from chainrule.serving.server import ServerSettings, bind, run_server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -222,7 +221,7 @@ def test_an_error_of_the_server_shows_no_path_and_no_source(
 
     with running({"lm": folders["ngram"]}) as server:
         assert server.client.post("/v1/completions", json=TINY).status_code == 200
-        monkeypatch.setattr("chainrule.serving.scheduler.Batch.step", fail)
+        monkeypatch.setattr("chainrule.serving.generation.scheduler.Batch.step", fail)
         response = server.client.post("/v1/completions", json=TINY)
         assert response.status_code == 500
         assert response.headers["x-request-id"] in response.text
@@ -239,7 +238,7 @@ def test_a_model_that_fails_ends_the_server_where_that_is_set(
     def fail(*arguments: Any) -> None:
         raise RuntimeError
 
-    monkeypatch.setattr("chainrule.serving.scheduler.Batch.step", fail)
+    monkeypatch.setattr("chainrule.serving.generation.scheduler.Batch.step", fail)
     models = (("lm", folders["ngram"]),)
     settings = ServerSettings(
         models=models, host="127.0.0.1", key=None, memory=None, limits=ServerLimits(), exit_on_failure=True

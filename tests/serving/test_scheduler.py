@@ -12,17 +12,15 @@ import numpy as np
 import pytest
 
 import chainrule
+from chainrule.applications.shared_prefixes import position_tops
 from chainrule.families.table import FAMILIES
-from chainrule.serving.api_error import ApiError
-from chainrule.serving.completions import CompletionAnswer
-from chainrule.serving.json_bytes import json_bytes
-from chainrule.serving.limits import ServerLimits
-from chainrule.serving.position_tops import position_tops
-from chainrule.serving.requests import CompletionBody
-from chainrule.serving.scheduler import _next_piece
-from chainrule.serving.served_model import ServedModel
-from chainrule.serving.ticket import Ticket
-from chainrule.serving.work import Call
+from chainrule.serving.bodies import ApiError, CompletionBody
+from chainrule.serving.config import ServerLimits
+from chainrule.serving.generation.completions import CompletionAnswer
+from chainrule.serving.generation.scheduler import _next_piece
+from chainrule.serving.generation.tokens import json_bytes
+from chainrule.serving.generation.work import Call, Ticket
+from chainrule.serving.models import ServedModel
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -110,7 +108,7 @@ def test_long_prompts_in_pieces_and_from_the_cache_give_the_same(
 ) -> None:
     prompt, config = "ka vi nin sa man ka vi nin sa", {"max_tokens": 8, "seed": 3}
     expected = chainrule.load(folders[family]).generate(prompt, seed=3, limits=chainrule.Limits(max_tokens=8))
-    monkeypatch.setattr("chainrule.serving.scheduler._PIECE", 4)
+    monkeypatch.setattr("chainrule.serving.generation.scheduler._PIECE", 4)
     served = served_model(folders[family])
     body = {"prompt": prompt, "echo": True, **config}
     for _ in range(2):
@@ -131,7 +129,7 @@ def test_prompts_longer_than_the_context_and_of_several_documents_are_read_in_pi
     folders: dict[str, Path], family: str, before: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In one piece, 8,192 tokens held SmolLM2 for a minute and a half, even after their client had gone."""
-    monkeypatch.setattr("chainrule.serving.scheduler._PIECE", 4)
+    monkeypatch.setattr("chainrule.serving.generation.scheduler._PIECE", 4)
     served = served_model(folders[family])
     model: Any = served.scheduler.model
     prompt = [*before, *[5, 3, 9, 4, 7] * 8]  # 40 tokens; the transformer's context is 16
@@ -265,7 +263,7 @@ def test_a_failing_model_fails_its_requests_and_then_counts_as_broken(
     with pytest.raises(RuntimeError, match="out of order"):
         run(ask())
     run(ask())  # with a fresh batch
-    monkeypatch.setattr("chainrule.serving.scheduler.Batch.step", fail)
+    monkeypatch.setattr("chainrule.serving.generation.scheduler.Batch.step", fail)
     for _ in range(3):
         with pytest.raises(RuntimeError):
             run(ask())
@@ -288,7 +286,7 @@ def test_a_prompt_whose_rows_cannot_join_the_batch_fails_its_request(
         await CompletionAnswer(served, CompletionBody(prompt="ka", max_tokens=3)).record()
 
     with monkeypatch.context() as patched:
-        patched.setattr("chainrule.serving.scheduler.Batch.add", fail)
+        patched.setattr("chainrule.serving.generation.scheduler.Batch.add", fail)
         with pytest.raises(MemoryError, match="no room"):
             run(asyncio.wait_for(ask(), 60))
     run(ask())

@@ -18,8 +18,7 @@ from chainrule.base.progress import silent
 from chainrule.errors import ServiceError, SettingError
 from chainrule.ngram.saving import PADDING, shard_model
 from chainrule.protocol import BEGIN
-from chainrule.serving.shard_client import ShardClient
-from chainrule.serving.shard_server import ERROR, ShardServer
+from chainrule.serving.shards import ERROR, ShardClient, ShardServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

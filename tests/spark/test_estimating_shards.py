@@ -19,8 +19,9 @@ from chainrule.ngram.training import count_stream, train_ngram
 
 pytest.importorskip("pyspark")
 
-from chainrule.spark import chunks, messages
-from chainrule.spark.estimating_shards import estimate_shards
+from chainrule.spark import transport as chunks
+from chainrule.spark import transport as messages
+from chainrule.spark.estimation import estimate_shards
 from chainrule.spark.sections import sections
 from chainrule.spark.workers import PARTS
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 pytest.importorskip("pyspark")
 
-from chainrule.spark import estimating_shards
+from chainrule.spark import estimation as estimating_shards
 
 pytestmark = pytest.mark.spark
 

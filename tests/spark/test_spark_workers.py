@@ -16,10 +16,18 @@ from chainrule.ngram.config import NGramConfig
 from chainrule.ngram.training import count_stream
 from chainrule.spark import workers
 from chainrule.spark.documents import Documents
-from chainrule.spark.messages import MESSAGES, SORTED_BY, Message, message_batches, messages_by_part
-from chainrule.spark.rows import ROW_BYTES, batches_of, rows_of
 from chainrule.spark.sections import Section, joined, sections
 from chainrule.spark.training import _check_memory, _Text
+from chainrule.spark.transport import (
+    MESSAGES,
+    ROW_BYTES,
+    SORTED_BY,
+    Message,
+    batches_of,
+    message_batches,
+    messages_by_part,
+    rows_of,
+)
 from chainrule.spark.workers import TokenizerParts, count_sections, learn_words, merged_parts
 from chainrule.text.tokenization.tokenizer import Tokenizer
 from chainrule.text.tokenization.vocabulary import Vocabulary

@@ -11,10 +11,15 @@ In lists of 50 hypotheses, distinct prefixes are a third of the tokens. That mak
 not n-grams, for which a whole distribution costs more than the few probabilities that are needed.
 
 The state after the last prompt, so that a prompt which continues it costs only what is new.
+
+States after prompts that were read lately, so that requests that begin alike read them once.
+
+The likeliest tokens at each position of given texts.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,6 +36,7 @@ if TYPE_CHECKING:
     from chainrule.protocol import LanguageModel, PromptReader
 
     Tokens = Int32[ndarray, " T"]
+    Tops = tuple[Float32[ndarray, "T k"], Int32[ndarray, "T k"]]
 
 _BYTES = 4  # of a token
 _READ_TOGETHER = 1 << 11  # tokens of prefixes: whose states are kept for all their continuations
@@ -220,3 +226,59 @@ class LastPrompt:
 
 def _continues(tokens: Tokens, earlier: Tokens) -> bool:
     return len(tokens) >= len(earlier) and np.array_equal(tokens[: len(earlier)], earlier)
+
+
+_MOST_TOKENS = 1 << 14
+_MOST_STATES = 32
+
+
+class PromptCache:
+    """The last states, by what was read. States must stay usable after `advance`, as those of networks do."""
+
+    def __init__(self) -> None:
+        self._states: OrderedDict[tuple[bool, bytes], tuple[Tokens, Any]] = OrderedDict()
+
+    def longest(self, tokens: Tokens, *, is_exact: bool) -> tuple[int, Any]:
+        """How many of the tokens the best state has read, and the state; 0 and None if there is none."""
+        best: tuple[int, Any] = (0, None)
+        for (exact, key), (read, state) in self._states.items():
+            if exact == is_exact and best[0] < len(read) <= len(tokens) and np.array_equal(tokens[: len(read)], read):
+                best, best_key = (len(read), state), (exact, key)
+        if best[0]:
+            self._states.move_to_end(best_key)
+        return best
+
+    def add(self, tokens: Tokens, state: Any, *, is_exact: bool) -> None:
+        """Keeps the state after tokens, and drops the ones that were used least lately."""
+        if not 0 < len(tokens) <= _MOST_TOKENS:
+            return
+        self._states[is_exact, tokens.tobytes()] = (tokens, state)
+        self._states.move_to_end((is_exact, tokens.tobytes()))
+        size = sum(len(read) for read, _ in self._states.values())
+        while size > _MOST_TOKENS or len(self._states) > _MOST_STATES:
+            _, (dropped, _) = self._states.popitem(last=False)
+            size -= len(dropped)
+
+
+def position_tops(model: LanguageModel[Any], sequences: Sequence[Tokens], k: int) -> list[Tops]:
+    """For each sequence, the log-probabilities and ids of the k likeliest tokens at each position, step by step."""
+    k = min(k, model.vocabulary_size)
+    tops = [
+        (np.empty((len(sequence), k), np.float32), np.empty((len(sequence), k), np.int32)) for sequence in sequences
+    ]
+    rows = np.array([row for row, sequence in enumerate(sequences) if len(sequence)], np.int32)
+    if not rows.size:
+        return tops
+    state = model.start([np.empty(0, np.int32)] * rows.size)
+    position = 0
+    while True:
+        best, ids = model.top(state, k)
+        for i, row in enumerate(rows.tolist()):
+            tops[row][0][position], tops[row][1][position] = best[i], ids[i]
+        kept = np.flatnonzero([len(sequences[row]) > position + 1 for row in rows.tolist()]).astype(np.int32)
+        if not kept.size:
+            return tops
+        rows = rows[kept]
+        tokens = np.array([sequences[row][position] for row in rows.tolist()], np.int32)
+        state = model.advance(model.select(state, kept), tokens)
+        position += 1

@@ -16,7 +16,7 @@ from chainrule.api.showing.attend import AttentionMaps, attend, attend_picture
 from chainrule.decoding.config import BeamConfig
 from chainrule.decoding.limits import Limits
 from chainrule.errors import SettingError
-from chainrule.explorer.given import LONGEST, chosen
+from chainrule.explorer.records import LONGEST, chosen
 from chainrule.report.attention import panel_records
 from chainrule.report.beam_tree import compare_with_greedy, tree_json, tree_svg
 

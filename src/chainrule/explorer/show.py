@@ -1,9 +1,16 @@
-"""What a model makes of a text, in a notebook or as a page: the explorer's records, without its server."""
+"""The page, and the same without a server.
+
+What a model makes of a text, in a notebook or as a page: the explorer's records, without its server.
+
+The files of the explorer's page. They are served as they lie in the folder `static`.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -14,9 +21,7 @@ from chainrule.base.files import check_new_file, replace_file
 from chainrule.drawing.pages import legible, render
 from chainrule.errors import SettingError
 from chainrule.evaluation.surprisal import By
-from chainrule.explorer.given import text_model
-from chainrule.explorer.next_words import next_words
-from chainrule.explorer.surprisals import surprisals
+from chainrule.explorer.records import next_words, surprisals, text_model
 from chainrule.pictures.picture import as_picture
 
 if TYPE_CHECKING:
@@ -149,3 +154,28 @@ def _bar(token: Json, tokens: list[Json]) -> Json:
         "prob": f"{token['prob']:.4f}",
         "share": f"{100 * token['prob'] / longest:.1f}",
     }
+
+
+# Nothing on the page comes from elsewhere, and no text can become a script. Drawings are `data:` addresses.
+CONTENT_SECURITY_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+)
+HEADERS = {
+    "content-security-policy": CONTENT_SECURITY_POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cache-control": "no-cache",
+}
+_TYPES = {"html": "text/html; charset=utf-8", "css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8"}
+
+
+@cache
+def page_files() -> dict[str, tuple[bytes, str]]:
+    """The content and the media type of each file, by its name."""
+    static = files("chainrule.explorer") / "static"
+    contents = {
+        file.name: file.read_bytes() for file in static.iterdir() if file.name.endswith((".html", ".css", ".js"))
+    }
+    contents["style.css"] = render("base.css.j2").encode() + contents["style.css"]
+    return {name: (content, _TYPES[name.rpartition(".")[2]]) for name, content in contents.items()}

@@ -13,23 +13,21 @@ from starlette.requests import ClientDisconnect
 
 from chainrule import __version__
 from chainrule.errors import ChainruleError, SettingError
-from chainrule.serving import requests
-from chainrule.serving.api_error import ApiError
+from chainrule.serving import bodies as requests
+from chainrule.serving.bodies import ApiError, BodyType, parse_body
 from chainrule.serving.explorer import add_explorer
-from chainrule.serving.json_bytes import json_bytes
-from chainrule.serving.logs import LOG
+from chainrule.serving.generation.tokens import json_bytes
+from chainrule.serving.guard import LOG
 from chainrule.serving.metrics import prometheus_text
-from chainrule.serving.requests import BodyType, parse_body
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
     from starlette.types import Receive, Scope, Send
 
-    from chainrule.serving.chat import ChatAnswer
-    from chainrule.serving.completions import CompletionAnswer
+    from chainrule.serving.generation.completions import ChatAnswer, CompletionAnswer
+    from chainrule.serving.metrics import WorkerStates
     from chainrule.serving.service import Service
-    from chainrule.serving.worker_states import WorkerStates
 
     Json = dict[str, Any]
 

@@ -11,14 +11,10 @@ from pydantic import Field
 from chainrule.decoding.config import SamplingConfig
 from chainrule.errors import SettingError
 from chainrule.evaluation.surprisal import By  # noqa: TC001  # pydantic reads it
-from chainrule.explorer.given import describe, text_model
-from chainrule.explorer.next_words import completions, next_words
-from chainrule.explorer.page import HEADERS, page_files
 from chainrule.explorer.pictures import attention, beams
-from chainrule.explorer.surprisals import surprisals
-from chainrule.serving.api_error import ApiError
-from chainrule.serving.picture_input import picture_of
-from chainrule.serving.requests import Body, Number, Whole
+from chainrule.explorer.records import completions, describe, next_words, surprisals, text_model
+from chainrule.explorer.show import HEADERS, page_files
+from chainrule.serving.bodies import ApiError, Body, Number, Whole, picture_of
 from chainrule.serving.service import call_model
 
 if TYPE_CHECKING:

@@ -1,5 +1,9 @@
 """What every request passes before a route sees it: host, origin, key, size, and how many are answered at once.
 
+What a server writes to standard error: warnings, errors and, if asked for, a line for each request.
+
+What every request passes before a route sees it: host, origin, key, size, and how many are answered at once.
+
 A plain ASGI layer, so that it covers every route, and nothing of a refused body is read.
 """
 
@@ -8,19 +12,19 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
+import logging
 import re
 import time
 import uuid
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from chainrule.serving.api_error import ApiError
-from chainrule.serving.logs import LOG
+from chainrule.serving.bodies import ApiError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, MutableMapping
 
-    from chainrule.serving.limits import ServerLimits
+    from chainrule.serving.config import ServerLimits
     from chainrule.serving.metrics import Metrics
 
     Scope = MutableMapping[str, Any]
@@ -28,6 +32,16 @@ if TYPE_CHECKING:
     Receive = Callable[[], Awaitable[Message]]
     Send = Callable[[Message], Awaitable[None]]
     App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+LOG = logging.getLogger("chainrule.serving")
+
+
+def log_to_stderr(*, requests: bool) -> None:
+    """requests: whether each request is logged: its route, status and time, never its text."""
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
+    logging.getLogger("uvicorn").setLevel(logging.ERROR)  # it warns of every request that is no HTTP
+    LOG.setLevel(logging.INFO if requests else logging.WARNING)
+
 
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 _OPEN_ROUTES = {"/health", "/", "/explore"}  # without a key

@@ -1,37 +1,41 @@
-"""What the server does, without HTTP: methods take the bodies of requests and give plain records."""
+"""What the server does, without HTTP: methods take the bodies of requests and give plain records.
+
+What scored texts cost, as records.
+
+What the server does, without HTTP: methods take the bodies of requests and give plain records.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import base64
+import math
 import re
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from chainrule.api.models.language_models import CausalModel
 from chainrule.applications.continuations import Pair, split_pairs
 from chainrule.decoding.config import BeamConfig
 from chainrule.errors import SettingError, TextError
-from chainrule.serving.api_error import ApiError
-from chainrule.serving.chat import ChatAnswer
-from chainrule.serving.completions import CompletionAnswer
-from chainrule.serving.corrections import correction_record
-from chainrule.serving.picture_input import check_pixels, picture_of
-from chainrule.serving.prompts import encode_prompts, encode_text, marker_error
-from chainrule.serving.score_records import score_records
-from chainrule.serving.token_names import finite
+from chainrule.evaluation.token_scores import score_documents
+from chainrule.protocol import END, UNKNOWN
+from chainrule.serving.bodies import ApiError, check_pixels, picture_of
+from chainrule.serving.generation.completions import ChatAnswer, CompletionAnswer
+from chainrule.serving.generation.prompts import encode_prompts, encode_text, marker_error
+from chainrule.serving.generation.tokens import finite
+from chainrule.serving.models import correction_record
 from chainrule.text.tokenization.vocabulary import MarkerError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from jaxtyping import Int64
+    from jaxtyping import Float64, Int64
     from numpy import ndarray
 
-    from chainrule.serving.limits import ServerLimits
-    from chainrule.serving.model_table import ModelTable
-    from chainrule.serving.requests import (
+    from chainrule.serving.bodies import (
         CaptionBody,
         ChatBody,
         CompleteBody,
@@ -44,11 +48,38 @@ if TYPE_CHECKING:
         TokenizeBody,
         TranslateBody,
     )
-    from chainrule.serving.served_model import ServedModel
+    from chainrule.serving.config import ServerLimits
+    from chainrule.serving.models import ModelTable, ServedModel
     from chainrule.text.tokenization.tokenizer import Tokenizer
     from chainrule.text.tokenization.vocabulary import Encoded
 
     Json = dict[str, Any]
+
+
+def score_records(
+    model: Any, encoded: Encoded, before: Int64[ndarray, " texts"], log_probs: Float64[ndarray, " texts"]
+) -> list[dict[str, Any]]:
+    """A record for each text: its log-probability in nats, tokens, bytes and bits per byte.
+
+    before: how many tokens of each are given, and cost nothing. Bits per byte are of the normalised text and include
+    the spelling of unknown words, as in `evaluate`; None where a model does not continue texts.
+    """
+    ends = np.flatnonzero(encoded.ids == END)
+    begins = np.append(0, ends[:-1] + 1) + before
+    stops = np.append(0, model.tokenizer.align(encoded).stops)
+    sizes = stops[ends + 1] - stops[begins]
+    bits: list[float | None] = [None] * len(sizes)
+    if isinstance(model, CausalModel):
+        costs = log_probs
+        if model.speller.unseen_types != 1 or np.any(encoded.ids == UNKNOWN):
+            costs, _ = score_documents(model.language_model, model.speller, encoded, given=before.tolist())
+        bits = [-finite(cost) / math.log(2) / size for cost, size in zip(costs.tolist(), sizes.tolist(), strict=True)]
+    columns = (log_probs.tolist(), (ends + 1 - begins).tolist(), sizes.tolist(), bits)
+    return [
+        {"log_prob": finite(log_prob), "tokens": tokens, "bytes": size, "bits_per_byte": cost}
+        for log_prob, tokens, size, cost in zip(*columns, strict=True)
+    ]
+
 
 _PARAGRAPH = re.compile(r"\n[^\S\n]*\n")  # what is between two
 _INFILL_READ, _INFILL_STEP = 4096, 1024  # characters before the cursor; a cut moves by steps, so that states stay good

@@ -1,4 +1,4 @@
-"""python -m chainrule.serving.worker SOCKET CHANNEL: one of several processes of a server. `workers.py` starts it.
+"""python -m chainrule.serving.worker SOCKET CHANNEL: one of several processes of a server. `processes.py` starts it.
 
 SOCKET, CHANNEL: file descriptors. The channel brings what to serve; it takes news; when it closes, the worker stops.
 """
@@ -14,8 +14,8 @@ from multiprocessing.connection import Connection
 
 from chainrule.base.threads import set_threads
 from chainrule.errors import ChainruleError
-from chainrule.serving.logs import log_to_stderr
-from chainrule.serving.run_server import Place, run_server
+from chainrule.serving.guard import log_to_stderr
+from chainrule.serving.server import Place, run_server
 
 
 def main() -> None:

@@ -16,7 +16,7 @@ from chainrule.base.threads import run_all
 from chainrule.ngram.counting.counts import Counts
 from chainrule.ngram.trie.assembly_kernels import find_suffixes
 from chainrule.ngram.trie.table import narrowest, parts_of
-from chainrule.spark.packing import pack, unpack
+from chainrule.spark.transport import pack, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

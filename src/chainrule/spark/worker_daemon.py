@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.daemon import manager
 
-import chainrule.spark.range_estimates  # noqa: F401
+import chainrule.spark.estimation  # noqa: F401
 
 if __name__ == "__main__":
     manager()

@@ -15,10 +15,9 @@ import pyarrow as pa
 
 from chainrule.base.threads import set_threads
 from chainrule.errors import ChainruleError
-from chainrule.spark.chunks import CHUNKS, Chunk, chunks_of
 from chainrule.spark.documents import PieceError, block_of, pieces
-from chainrule.spark.rows import batch_of, batches_of, groups_of
 from chainrule.spark.sections import Section, merged, sections
+from chainrule.spark.transport import CHUNKS, Chunk, batch_of, batches_of, chunks_of, groups_of
 from chainrule.text.tokenization.splitters import Normaliser, splitter_named
 from chainrule.text.tokenization.tokenizer import Tokenizer
 from chainrule.text.tokenization.vocabulary import MARKER_TOKENS, Vocabulary

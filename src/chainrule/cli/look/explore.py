@@ -38,7 +38,7 @@ def explore(
     Ctrl-C stops it. chainrule serve has it too, under /explore/. Needs FastAPI:
     pip install 'chainrule[serve]'.
     """
-    from chainrule.serving.serve import serve as serve_models
+    from chainrule.serving.processes import serve as serve_models
 
     if not models:
         raise CycloptsError(msg="A model to explore is missing.")

@@ -19,7 +19,6 @@ from chainrule.cli.shared.options import WholeNumber
 from chainrule.cli.shared.screen import count_of, note
 from chainrule.errors import SettingError
 from chainrule.text.corpus.reading import SUFFIXES, EncodingErrors, Reading, document_in
-from chainrule.text.corpus.records import raise_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -234,6 +233,8 @@ Strict = Annotated[bool, Parameter(negative=(), help="Stop at a bad record; by d
 @contextmanager
 def bad_records(*, strict: bool) -> Iterator[OnBad]:
     """A callback for bad records; prints a note about each at the end."""
+    from chainrule.text.corpus.records import raise_error
+
     errors: list[TextError] = []
     try:
         yield raise_error if strict else errors.append

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from chainrule.cli.shared.screen import count_of, note, print_json, progress_bar
 from chainrule.cli.shared.wrong_usage import with_flags
 from chainrule.errors import SettingError
-from chainrule.evaluation.comparison import is_untrained
 from chainrule.training.config import differences
 
 if TYPE_CHECKING:
@@ -150,6 +149,8 @@ def validated_on(validation: dict[str, Any]) -> str:
 
 def note_untrained(validation: dict[str, Any]) -> None:
     """Prints a note where a network has learned no more than token frequencies."""
+    from chainrule.evaluation.comparison import is_untrained
+
     if is_untrained({"validation": validation}):
         note(f"this is no better than token frequencies alone, {validation['unigram_loss']:.4f} nats")
         note("the network has learned nothing from context yet; train it longer, or make it smaller")

@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.applications.rescoring.nbest_files import KEYED, list_writer, write_best
-from chainrule.applications.rescoring.rescoring import Chooser
 from chainrule.base.files import compressing, replace_file
 from chainrule.cli.shared.models import open_model
 from chainrule.cli.shared.options import Json, ModelMarkerRule, ModelTokenizerName, Overwrite, WholeNumber, file_or_dash
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
     from chainrule.applications.rescoring.features import HypothesisScorer
     from chainrule.applications.rescoring.nbest_files import ListFormat
     from chainrule.applications.rescoring.nbest_formats import ScoreFiles
-    from chainrule.applications.rescoring.rescoring import Scored
+    from chainrule.applications.rescoring.rescoring import Chooser, Scored
     from chainrule.applications.rescoring.tuning import Weights
     from chainrule.base.progress import Progress
     from chainrule.text.tokenization.vocabulary import Markers
@@ -297,6 +295,8 @@ def open_outputs(
     output: Path | None, nbest_out: Path | None, kind: ListFormat, models: Sequence[str]
 ) -> Iterator[Callable[[Chooser, Scored], None]]:
     """A function that writes a block of lists to all outputs; files appear if all goes well. Raises OutputError."""
+    from chainrule.applications.rescoring.nbest_files import KEYED, list_writer, write_best
+
     as_json = output is not None and FORMATS.get(text_suffix(str(output))) == "json"
     with ExitStack() as stack:
         best: BinaryIO = sys.stdout.buffer

@@ -69,10 +69,9 @@ def serve(
     first asked for, and again when their files change. Ctrl-C lets running
     answers end. Needs FastAPI: pip install 'chainrule[serve]'.
     """
-    from chainrule.serving.guard import is_loopback
-    from chainrule.serving.limits import ServerLimits
-    from chainrule.serving.logs import log_to_stderr
-    from chainrule.serving.serve import serve as serve_models
+    from chainrule.serving.config import ServerLimits
+    from chainrule.serving.guard import is_loopback, log_to_stderr
+    from chainrule.serving.processes import serve as serve_models
 
     if not models:
         raise CycloptsError(msg="A model to serve is missing.")
@@ -160,7 +159,7 @@ def shard_serve(
     """
     from chainrule.api.opening import open_shards
     from chainrule.errors import SettingError
-    from chainrule.serving.shard_server import ShardServer
+    from chainrule.serving.shards import ShardServer
 
     check_port(port)
     edges, tables = open_shards(model, shards)

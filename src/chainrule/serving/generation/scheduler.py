@@ -12,19 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from chainrule.applications.shared_prefixes import PromptCache, position_tops
 from chainrule.decoding.sampling import Batch, Row
 from chainrule.protocol import END
-from chainrule.serving.api_error import ApiError
-from chainrule.serving.position_tops import position_tops
-from chainrule.serving.prompt_cache import PromptCache
-from chainrule.serving.ticket import Ticket, wake_all
-from chainrule.serving.work import Call, Generation, Scoring
+from chainrule.serving.bodies import ApiError
+from chainrule.serving.generation.work import Call, Generation, Scoring, Ticket, wake_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from chainrule.protocol import LanguageModel
-    from chainrule.serving.limits import ServerLimits
+    from chainrule.serving.config import ServerLimits
 
 _PIECE = 256  # tokens of prompts that are read between two steps, at most
 _FIRST_PIECE, _LEAST_PIECE = 64, 16

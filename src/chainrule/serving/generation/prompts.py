@@ -8,7 +8,7 @@ import numpy as np
 
 from chainrule.errors import SettingError
 from chainrule.protocol import BEGIN, END
-from chainrule.serving.api_error import ApiError
+from chainrule.serving.bodies import ApiError
 from chainrule.text.corpus.block import byte_array
 from chainrule.text.tokenization.vocabulary import MARKER_TOKENS, MarkerError
 

@@ -1,14 +1,66 @@
-"""The bodies of requests. null means "not given". Fields that nobody here knows are kept apart and reported where
+"""Request bodies and errors.
+
+Errors as clients of OpenAI's interface read them.
+
+The bodies of requests. null means "not given". Fields that nobody here knows are kept apart and reported where
 clients of other servers send them, and refused on routes that are ours alone.
+
+Pictures in requests: base64 data of PNG or JPEG files. No path and no address is ever opened.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeVar
+import base64
+import binascii
+import re
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from chainrule.serving.api_error import ApiError
+from chainrule.errors import TextError
+from chainrule.pictures.codec import decoded_bytes, pixel_count
+from chainrule.pictures.picture import Picture
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
+
+
+class ApiError(Exception):
+    """An answer that is an error.
+
+    param: the field of the request that is wrong. retry_after: seconds after which the same request may succeed.
+    closes: whether the connection ends with it, since what follows on it cannot be trusted.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        param: str | None = None,
+        code: str | None = None,
+        retry_after: int | None = None,
+        closes: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.status, self.message, self.param, self.code, self.retry_after = status, message, param, code, retry_after
+        self.closes = closes
+
+    def body(self) -> dict[str, Any]:
+        """The JSON of the answer."""
+        kind = _TYPES.get(self.status, "server_error" if self.status >= 500 else "invalid_request_error")
+        return {"error": {"message": self.message, "type": kind, "param": self.param, "code": self.code}}
+
+    def headers(self) -> dict[str, str]:
+        """The headers of the answer, which tell clients whether to try again."""
+        if self.closes:
+            return {"connection": "close"}
+        if self.retry_after is not None:
+            return {"retry-after": str(self.retry_after)}
+        return {"x-should-retry": "false"} if self.status >= 500 or self.status in (408, 409, 429) else {}
+
 
 _MOST = 2**31 - 1
 
@@ -188,3 +240,42 @@ def parse_body(data: bytes, kind: type[BodyType]) -> BodyType:
             message = f"there is no such field; expected {', '.join(sorted(kind.model_fields))}"
         where = f"{field}: " if field else "the body: "
         raise ApiError(400, f"{where}{message[:1].lower()}{message[1:]}", param=field, code="invalid_value") from None
+
+
+_DATA_ADDRESS = re.compile(r"data:image/(?:png|jpeg);base64,")  # as web pages and OpenAI's clients write pictures
+
+
+def picture_of(data: str, number: int, most_pixels: int) -> Picture:
+    """Decodes a picture. number: its place among the request's. Raises ApiError; SettingError without Pillow."""
+    name, file = _name(number), _file_of(data, number)
+    try:
+        return Picture(decoded_bytes(file, name, most_pixels), name)
+    except TextError as error:
+        raise ApiError(400, str(error), param="input") from None
+
+
+def check_pixels(pictures: Sequence[str], most_pixels: int) -> None:
+    """Raises ApiError if pictures have more pixels together, by their headers; SettingError without Pillow."""
+    pixels = 0
+    for number, data in enumerate(pictures):
+        try:
+            pixels += pixel_count(_file_of(data, number), _name(number))
+        except TextError as error:
+            raise ApiError(400, str(error), param="input") from None
+    if pixels > most_pixels:
+        message = f"the pictures have {pixels:,} pixels together; expected at most {most_pixels:,}"
+        raise ApiError(400, f"{message}. Send fewer at a time, or make them smaller", param="input", code="too_large")
+
+
+def _file_of(data: str, number: int) -> bytes:
+    """Raises ApiError."""
+    begin = match.end() if (match := _DATA_ADDRESS.match(data)) else 0
+    try:
+        return base64.b64decode(data[begin:].encode(), validate=True)
+    except (binascii.Error, ValueError):
+        message = f"{_name(number)}: is not base64; send the data of a PNG or JPEG file"
+        raise ApiError(400, message, param="input") from None
+
+
+def _name(number: int) -> str:
+    return f"picture {number}"

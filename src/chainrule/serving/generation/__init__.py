@@ -1,0 +1,1 @@
+"""Generation for requests: one batch for all of them."""

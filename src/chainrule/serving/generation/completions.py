@@ -1,0 +1,315 @@
+"""/v1/completions and /v1/chat/completions.
+
+What completions and answers to conversations share: how they begin, how their texts grow, and what they cost.
+
+/v1/completions: texts after prompts, with log-probabilities of both.
+
+/v1/chat/completions: answers to conversations, by the model's chat template.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from chainrule.applications.chat import CHAT_LIMITS
+from chainrule.applications.config import CHAT_SAMPLING
+from chainrule.errors import SettingError
+from chainrule.serving.bodies import ApiError
+from chainrule.serving.generation.prompts import encode_prompts
+from chainrule.serving.generation.texts import Choice, ChosenToken, Chunk, check_size, generation, text_settings
+from chainrule.serving.generation.tokens import TokenRows, finite, joined, token_arrays
+from chainrule.serving.generation.work import Scoring, Ticket
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from chainrule.serving.bodies import ChatBody, CompletionBody
+    from chainrule.serving.generation.work import Generation
+    from chainrule.serving.models import ServedModel
+
+    Json = dict[str, Any]
+
+
+def answer_head(served: ServedModel, id_prefix: str, kind: str) -> Json:
+    """The fields that an answer and all its chunks begin with."""
+    return {
+        "id": f"{id_prefix}-{uuid.uuid4().hex}",
+        "object": kind,
+        "created": int(time.time()),
+        "model": served.name,
+        "system_fingerprint": served.fingerprint,
+    }
+
+
+def token_usage(prompt_tokens: int, completion_tokens: int) -> Json:
+    """The numbers of tokens that a request has used."""
+    return {
+        "prompt_tokens": prompt_tokens,
+        "completion_tokens": completion_tokens,
+        "total_tokens": prompt_tokens + completion_tokens,
+    }
+
+
+async def chunks_of(ticket: Ticket, choices: Mapping[int, Choice]) -> AsyncIterator[tuple[int, Chunk]]:
+    """What is new of texts, each with its index, until all have ended. Raises what the work raised."""
+    open_choices = dict(choices)
+    while open_choices:
+        await ticket.wait()
+        for index, choice in list(open_choices.items()):
+            chunk = choice.take()
+            if chunk.text or chunk.tokens or chunk.finish_reason:
+                yield index, chunk
+            if chunk.finish_reason is not None:
+                del open_choices[index]
+
+
+DEFAULT_MAX_TOKENS = 16  # as in OpenAI's interface
+
+
+class CompletionAnswer:
+    """The answer to a request, whose work has been submitted. Raises ApiError when made."""
+
+    def __init__(self, served: ServedModel, body: CompletionBody) -> None:
+        self._served, self._body = served, body
+        if body.suffix:
+            raise ApiError(400, "suffix: this model does not fill in the middle; leave suffix out", param="suffix")
+        self._n = body.n or 1
+        best_of = body.best_of or self._n
+        if best_of < self._n:
+            raise ApiError(400, f"best_of is {best_of}, less than n, {self._n}; raise it", param="best_of")
+        if best_of > self._n and body.stream:
+            raise ApiError(400, "best_of cannot be streamed: the best text is known at the end", param="best_of")
+        max_tokens = DEFAULT_MAX_TOKENS if body.max_tokens is None else body.max_tokens
+        settings = text_settings(body, served, max_tokens=max_tokens, choices=best_of, top=body.logprobs)
+        self._prompts = encode_prompts(body.prompt, served.causal.tokenizer, served.limits.prompts)
+        check_size(len(self._prompts), sum(len(prompt.ids) for prompt in self._prompts), settings, served.limits)
+        self._shows_logprobs = body.logprobs is not None
+        is_scored = bool(body.echo) and self._shows_logprobs
+        self._is_empty = max_tokens == 0
+        texts = 0 if self._is_empty else len(self._prompts) * best_of
+        self.ticket = Ticket(texts + is_scored)
+        self.scoring: Scoring | None = None
+        self._choices: list[list[Choice]] = [[] for _ in self._prompts]
+        work: list[Generation | Scoring] = []
+        if is_scored:
+            sequences = [prompt.read for prompt in self._prompts]
+            self.scoring = Scoring(self.ticket, sequences, body.logprobs or 0)
+            work.append(self.scoring)
+        for i, prompt in enumerate(self._prompts if not self._is_empty else []):
+            part, self._choices[i] = generation(
+                served, self.ticket, prompt.read, settings, before=prompt.surfaces, offset=len(prompt.text)
+            )
+            work.append(part)
+        self._head = answer_head(served, "cmpl", "text_completion")
+        if work:
+            served.scheduler.submit(work)
+
+    async def record(self) -> Json:
+        """The whole answer, once all texts have ended. Raises what the work raised."""
+        try:
+            await self.ticket.wait_until_done()
+        finally:
+            self.abandon()
+        texts: list[str] = []
+        reasons: list[str | None] = []
+        rows: list[TokenRows] = []
+        used = 0
+        for i, prompt in enumerate(self._prompts):
+            chunks = [choice.take() for choice in self._choices[i]] or [Chunk("", [], "length")] * self._n
+            used += sum(len(chunk.tokens) for chunk in chunks)
+            if len(chunks) > self._n:
+                chunks = sorted(chunks, key=_mean_log_prob, reverse=True)[: self._n]
+            texts += [prompt.text + chunk.text if self._body.echo else chunk.text for chunk in chunks]
+            reasons += [chunk.finish_reason for chunk in chunks]
+            if self._shows_logprobs:
+                rows += [self._rows(i if self._body.echo else None, chunk.tokens) for chunk in chunks]
+        logprobs = token_arrays(self._served.names, rows) if rows else [None] * len(texts)
+        columns = zip(texts, logprobs, reasons, strict=True)
+        entries = [self._entry(index, *column) for index, column in enumerate(columns)]
+        return {**self._head, "choices": entries, "usage": self._usage(used)}
+
+    async def chunks(self) -> AsyncIterator[Json]:
+        """The answer, piece by piece. Raises what the work raised."""
+        try:
+            while self.scoring is not None and not self.scoring.is_done:
+                await self.ticket.wait()
+            used = 0
+            for index in range(len(self._prompts) * self._n):
+                reason = "length" if self._is_empty else None
+                if self._body.echo:
+                    i = index // self._n
+                    rows = self._prompt_rows(i) if self._shows_logprobs else None
+                    yield self._chunk(index, self._prompts[i].text, rows, reason)
+                elif reason:
+                    yield self._chunk(index, "", None, reason)
+            choices = dict(enumerate(choice for of_prompt in self._choices for choice in of_prompt))
+            async for index, chunk in chunks_of(self.ticket, choices):
+                used += len(chunk.tokens)
+                rows = _chosen_rows(chunk.tokens) if self._shows_logprobs else None
+                yield self._chunk(index, chunk.text, rows, chunk.finish_reason)
+            if self._body.wants_usage:
+                yield {**self._head, "choices": [], "usage": self._usage(used)}
+        finally:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Drops what is left of the work."""
+        self._served.abandon(self.ticket)
+
+    def _chunk(self, index: int, text: str, rows: TokenRows | None, reason: str | None) -> Json:
+        logprobs = None if rows is None else token_arrays(self._served.names, [rows])[0]
+        return {**self._head, "choices": [self._entry(index, text, logprobs, reason)]}
+
+    @staticmethod
+    def _entry(index: int, text: str, logprobs: Any, reason: str | None) -> Json:
+        return {"text": text, "index": index, "logprobs": logprobs, "finish_reason": reason}
+
+    def _usage(self, completion_tokens: int) -> Json:
+        return token_usage(sum(len(prompt.ids) for prompt in self._prompts), completion_tokens)
+
+    def _rows(self, prompt: int | None, chosen: list[ChosenToken]) -> TokenRows:
+        """The tokens of a prompt, if its index is given, and of a text after it."""
+        if prompt is None:
+            return _chosen_rows(chosen)
+        rows = self._prompt_rows(prompt)
+        return joined([rows, _chosen_rows(chosen)])._replace(unknown=rows.unknown) if chosen else rows
+
+    def _prompt_rows(self, index: int) -> TokenRows:
+        """A prompt's tokens. The first counts as unknown, since clients take it for the beginning."""
+        assert self.scoring is not None
+        prompt, log_probs = self._prompts[index], self.scoring.log_probs[index]
+        tops = self.scoring.tops[index] if self.scoring.top else None
+        if prompt.is_marked:  # the marker was not scored
+            log_probs = np.insert(log_probs, 0, 0)
+            if tops is not None:
+                tops = np.insert(tops[0], 0, 0, axis=0), np.insert(tops[1], 0, 0, axis=0)
+        return TokenRows(prompt.ids, log_probs, tops, prompt.offsets, unknown=min(1, len(prompt.ids)))
+
+
+def _chosen_rows(chosen: list[ChosenToken]) -> TokenRows:
+    ids, log_probs, tops, offsets = zip(*chosen, strict=True) if chosen else ((), (), (), ())
+    columns = None
+    if tops and tops[0] is not None:
+        best, others = zip(*tops, strict=True)
+        columns = np.stack(best), np.stack(others)
+    return TokenRows(np.array(ids, np.int32), np.array(log_probs, np.float64), columns, np.array(offsets, np.int64))
+
+
+def _mean_log_prob(chunk: Chunk) -> float:
+    return sum(token.log_prob for token in chunk.tokens) / max(len(chunk.tokens), 1)
+
+
+_TOOL_FIELDS = ("tools", "tool_choice", "functions", "function_call")  # the last two are OpenAI's older names
+_NO_TOOLS: tuple[Any, ...] = (None, [], "none")
+
+
+class ChatAnswer:
+    """The answer to a request, whose work has been submitted."""
+
+    def __init__(
+        self, served: ServedModel, body: ChatBody, ticket: Ticket, choices: list[Choice], prompt_tokens: int
+    ) -> None:
+        self._served, self._body, self._ticket, self._choices = served, body, ticket, choices
+        self._prompt_tokens = prompt_tokens
+        kind = "chat.completion.chunk" if body.stream else "chat.completion"
+        self._head = answer_head(served, "chatcmpl", kind)
+
+    @classmethod
+    async def of(cls, served: ServedModel, body: ChatBody) -> ChatAnswer:
+        """Raises ApiError."""
+        if body.chat_template is not None:
+            raise ApiError(400, "chat_template: templates of requests are not run; leave it out", param="chat_template")
+        _check_no_tools(body)
+        given = body.max_completion_tokens if body.max_completion_tokens is not None else body.max_tokens
+        max_tokens = CHAT_LIMITS.max_tokens if given is None else given
+        if max_tokens < 1:
+            raise ApiError(400, "max_tokens is 0; expected 1 or more", param="max_tokens")
+        top = (body.top_logprobs or 0) if body.logprobs else None
+        settings = text_settings(
+            body, served, max_tokens=max_tokens, choices=body.n or 1, top=top, defaults=CHAT_SAMPLING
+        )
+        try:
+            chat_model = served.causal.chat_model
+            prompt = await asyncio.to_thread(chat_model.prompt, body.messages, max_tokens)
+        except (SettingError, TypeError) as error:
+            raise ApiError(400, str(error), param="messages") from None
+        check_size(1, len(prompt.tokens), settings, served.limits)
+        ticket = Ticket(settings.choices)
+        part, choices = generation(served, ticket, prompt.tokens, settings, is_exact=served.reads_prompts)
+        served.scheduler.submit([part])
+        return cls(served, body, ticket, choices, len(prompt.tokens))
+
+    async def record(self) -> Json:
+        """The whole answer, once all texts have ended. Raises what the work raised."""
+        try:
+            await self._ticket.wait_until_done()
+        finally:
+            self.abandon()
+        entries, used = [], 0
+        for index, chunk in enumerate(choice.take() for choice in self._choices):
+            used += len(chunk.tokens)
+            message = {"role": "assistant", "content": chunk.text, "refusal": None}
+            logprobs = self._logprobs(chunk.tokens)
+            entries.append(
+                {"index": index, "message": message, "logprobs": logprobs, "finish_reason": chunk.finish_reason}
+            )
+        return {**self._head, "choices": entries, "usage": token_usage(self._prompt_tokens, used)}
+
+    async def chunks(self) -> AsyncIterator[Json]:
+        """The answer, piece by piece. Raises what the work raised."""
+        try:
+            used = 0
+            for index in range(len(self._choices)):
+                yield self._chunk(index, {"role": "assistant", "content": ""}, None, None)
+            async for index, chunk in chunks_of(self._ticket, dict(enumerate(self._choices))):
+                used += len(chunk.tokens)
+                delta = {"content": chunk.text} if chunk.text or not chunk.finish_reason else {}
+                yield self._chunk(index, delta, self._logprobs(chunk.tokens), chunk.finish_reason)
+            if self._body.wants_usage:
+                yield {**self._head, "choices": [], "usage": token_usage(self._prompt_tokens, used)}
+        finally:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Drops what is left of the work."""
+        self._served.abandon(self._ticket)
+
+    def _chunk(self, index: int, delta: Json, logprobs: Json | None, reason: str | None) -> Json:
+        return {
+            **self._head,
+            "choices": [{"index": index, "delta": delta, "logprobs": logprobs, "finish_reason": reason}],
+        }
+
+    def _logprobs(self, chosen: list[ChosenToken]) -> Json | None:
+        if not self._body.logprobs:
+            return None
+        content = []
+        for token in chosen:
+            entry = self._entry(token.token, token.log_prob)
+            tops = [] if token.top is None else list(zip(*(column.tolist() for column in token.top), strict=True))
+            entry["top_logprobs"] = [
+                self._entry(other, token.log_prob if other == token.token else log_prob) for log_prob, other in tops
+            ]
+            content.append(entry)
+        return {"content": content, "refusal": None}
+
+    def _entry(self, token: int, log_prob: float) -> Json:
+        text = self._served.names.restore(self._served.tokenizer.vocabulary.token_bytes(token))
+        return {
+            "token": self._served.names.name(token),
+            "logprob": finite(log_prob),
+            "bytes": list(text),
+        }
+
+
+def _check_no_tools(body: ChatBody) -> None:
+    """Raises ApiError if a request offers tools, or asks for a call of one."""
+    for name in _TOOL_FIELDS:
+        if getattr(body, name) not in _NO_TOOLS:
+            message = f"{name}: calling tools is not supported; leave {name} out"
+            raise ApiError(400, message, param=name, code="unsupported_parameter")

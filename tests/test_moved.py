@@ -1,0 +1,25 @@
+"""Old paths of modules that the guide named."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+import pytest
+
+from chainrule._moved import MOVED
+
+
+@pytest.mark.parametrize(("old", "new"), MOVED.items())
+def test_an_old_path_gives_the_module_that_holds_its_names(old: str, new: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, f"chainrule.{old}", raising=False)
+    with pytest.warns(DeprecationWarning, match=f"is chainrule.{new} now"):
+        module = import_module(f"chainrule.{old}")
+    assert module is import_module(f"chainrule.{new}")
+    if old.startswith("experiments."):
+        assert callable(getattr(module, old.removeprefix("experiments.")))
+
+
+def test_other_names_are_still_refused() -> None:
+    with pytest.raises(ModuleNotFoundError, match=r"chainrule\.neural\.nothing"):
+        import_module("chainrule.neural.nothing")
