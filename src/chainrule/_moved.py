@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 from importlib.machinery import ModuleSpec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from warnings import warn
 
 if TYPE_CHECKING:
@@ -49,7 +49,8 @@ class Finder:
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         package, _, rest = name.partition(".")
-        return ModuleSpec(name, self) if package == "chainrule" and rest in MOVED else None
+        loader: Any = self  # as the machinery asks for it: `create_module` and `exec_module`
+        return ModuleSpec(name, loader) if package == "chainrule" and rest in MOVED else None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         """None: the usual empty module, which is put aside when it is executed."""

@@ -59,6 +59,12 @@ def test_a_network_learns(training: TrainingConfig) -> None:
     assert record["tokens_seen"] == 60 * 4 * RECURRENT.context
 
 
+def test_a_transformer_that_attends_within_a_window_of_a_stream_learns() -> None:
+    """It has a cache where others have a state, which training cannot carry from step to step."""
+    _, record, _ = trained(replace(TRANSFORMER, window=3), LEARNING)
+    assert record["validation"]["loss"] < 0.75 * UNIFORM
+
+
 @pytest.mark.parametrize("output", ["adaptive", "sampled", "nce"])
 def test_outputs_for_large_vocabularies_learn_and_are_validated_in_full(output: Any) -> None:
     config = replace(TRANSFORMER, output=output, noise_samples=6, cutoffs=(5,) if output == "adaptive" else ())

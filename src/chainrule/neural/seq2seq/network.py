@@ -198,7 +198,7 @@ class ConditionalNetwork(nn.Module):
         vectors = cast("Tensor", self.embedding(read))
         if self.config.decoder != "hierarchical":
             return vectors
-        begins = (inputs == END) | (inputs == self.config.sentence_end)  # a sentence begins after it
+        begins = (inputs == END) | (inputs == BEGIN) | (inputs == self.config.sentence_end)  # of a sentence
         return torch.cat((vectors, begins[..., None].to(vectors.dtype)), -1)
 
     @property

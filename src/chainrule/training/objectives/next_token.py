@@ -16,7 +16,7 @@ import torch
 
 from chainrule.errors import SettingError
 from chainrule.neural.config import RecurrentConfig
-from chainrule.neural.layers.state import detach
+from chainrule.neural.layers.state import Cache, detach
 from chainrule.training.batches import Lanes, Windows
 from chainrule.training.defaults import row_length
 from chainrule.training.objectives.stream import counts_of, flops_per_token, stream_job, unigram_loss, validation_loss
@@ -145,7 +145,8 @@ class NextToken:
         training, batch, length = setup.training, setup.recipe.batch, row_length(network.config, setup.training)
         setup.processes.check_batch(batch, training.accumulate)
         self.network, self.setup, self.validation = network, setup, validation
-        self.carries = network.encoder.context is None  # as evaluation does
+        self.validates_on = network.encoder.context is None  # the state is carried, as evaluation does
+        self.carries = self.validates_on and not isinstance(network.start(1), Cache)  # a cache takes no gradients
         self.batches = Lanes(stream, batch, length) if self.carries else Windows(stream, batch, length, training.seed)
         self.states: list[Any] = [None] * training.accumulate  # for each part of a step, of its rows
         self.epoch = stream.size
@@ -202,7 +203,7 @@ class NextToken:
             self.batches.length,
             self.setup.machine,
             self.setup.processes,
-            carried=self.carries,
+            carried=self.validates_on,
             tokens=tokens,
         )
         figures = {"bits_per_byte": self.validation.bits_per_byte(result.loss), "bytes": self.validation.bytes}
