@@ -46,6 +46,7 @@ _COMPRESSORS: dict[str, Callable[..., Any]] = {
 }
 
 
+_PIECE = 1 << 16  # bytes
 MOST_READ = 1 << 28  # bytes of a file that is read whole: a tokenizer of a million tokens has a tenth of that
 
 
@@ -58,7 +59,10 @@ def read_file(path: str | os.PathLike[str], most: int = MOST_READ, *, pipes: boo
     bad:   Path(name).read_bytes()     # waits at a pipe for ever, and reads a device until memory is full
     """
     with open_regular(path, pipes=pipes) as file:
-        content = file.read(most + 1)
+        size = os.fstat(file.fileno()).st_size  # a buffer of `most` bytes may not fit into memory
+        content = file.read(min(size, most) + 1)
+        while len(content) <= most and (more := file.read(_PIECE)):  # of a pipe, or of a file that grows
+            content += more
         if len(content) > most:
             size = max(os.fstat(file.fileno()).st_size, len(content))
             raise OSError(errno.EFBIG, f"it has {size:,} bytes or more; expected at most {most:,}", os.fspath(path))
