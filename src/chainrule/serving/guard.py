@@ -2,8 +2,6 @@
 
 What a server writes to standard error: warnings, errors and, if asked for, a line for each request.
 
-What every request passes before a route sees it: host, origin, key, size, and how many are answered at once.
-
 A plain ASGI layer, so that it covers every route, and nothing of a refused body is read.
 """
 

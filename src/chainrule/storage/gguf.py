@@ -8,8 +8,6 @@ and in the K types s and t are those of 32 or 16 weights within it, in units of 
     Q4_0  d (q - 8)     Q5_0  d (q - 16)    Q8_0  d q      Q4_K, Q5_K  d s q - m t
     Q4_1  d q + m       Q5_1  d q + m       Q6_K  d s (q - 32)
 
-Reads GGUF files, versions 2 and 3, little-endian: metadata, and tensors that may be quantised.
-
 The magic GGUF, the version, the number of tensors and of metadata entries;
 for each metadata entry, its name, type and value;
 for each tensor, its name, dimensions (the innermost first), type, and the offset of its data;

@@ -1,8 +1,6 @@
 """Models that give vectors of texts, of their words and of their vocabulary.
 
 Vectors of texts, of their parts and of a vocabulary, for the methods of `Model` that give them.
-
-Models that give vectors of texts, of their words and of their vocabulary.
 """
 
 from __future__ import annotations

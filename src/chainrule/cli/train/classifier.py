@@ -1,8 +1,6 @@
 """chainrule train classifier DATA -o CLASSIFIER: trains a network that labels texts, trees and others, from scratch.
 
 chainrule finetune MODEL --data LABELLED -o CLASSIFIER: trains a classification head on a network.
-
-chainrule train classifier DATA -o CLASSIFIER: trains a network that labels texts, trees and others, from scratch.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """chainrule correct MODEL [TEXTS]: corrects texts, word by word in their context.
 
 The output of `chainrule correct`: texts as they should be, differences, and questions about each change.
-
-chainrule correct MODEL [TEXTS]: corrects texts, word by word in their context.
 """
 
 from __future__ import annotations

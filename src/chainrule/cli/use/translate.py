@@ -1,8 +1,6 @@
 """chainrule translate MODEL [TEXT]: generates a text for each line.
 
 The output of `chainrule translate`: texts with their scores and alignments, and how close they are to references.
-
-chainrule translate MODEL [TEXT]: generates a text for each line.
 """
 
 from __future__ import annotations

@@ -13,8 +13,6 @@ The log-bilinear model (Mnih and Hinton 2007): r = C_1 v_1 + .. + C_n v_n; a tok
 Legend: B batch, T time, D width, n window.
 
 The deep averaging network (Iyyer et al. 2015): layers on the average of the vectors read so far, in any order.
-
-Legend: B batch, T time, E width of the vectors, D width, n window.
 """
 
 from __future__ import annotations

@@ -5,8 +5,6 @@ Networks of convolutions in a row: LeNet (LeCun 1998), AlexNet (Krizhevsky 2012)
 Legend: B pictures, C channels, H height, W width.
 
 EfficientNet-Lite0 (Tan and Le 2019, without squeeze-and-excitation, with ReLU6), as TensorFlow pads.
-
-Legend: B pictures, C channels, H height, W width.
 """
 
 from __future__ import annotations

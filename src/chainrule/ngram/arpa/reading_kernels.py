@@ -2,8 +2,6 @@
 
 Parses the numbers of ARPA files.
 
-Compiled reading of ARPA files: lines to numbers and word ids.
-
 No number from a file is used as an unchecked index.
 """
 

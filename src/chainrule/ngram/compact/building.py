@@ -6,8 +6,6 @@ The error is that of the log-odds, log p / (1 - p): for small probabilities, the
 log (1 - p), on which backoffs depend. S. P. Lloyd, "Least squares quantization in PCM" (1957, 1982); J. Max
 (1960).
 
-Converts a table to a compact one, and back; see `table.py` of both rooms.
-
 Works from bigrams up, since the ranks and the backoff of a context depend on its suffix.
 """
 

@@ -8,8 +8,6 @@ position of every 32nd one is stored as a sample.
 
 Every position is clamped to the bounds of its array before it is read, so a damaged file gives wrong numbers at worst.
 
-Compiled queries over the compact trie of `table.py`.
-
 A context is opened before it is searched: this locates its children, and tells their number and the width of a rank.
 Opening requires the open suffix, so a block of tokens goes through the orders from the lowest up; each pass over the
 block reads what the pass before has located, to overlap cache misses.
