@@ -84,7 +84,7 @@ def measure_grids(given: argparse.Namespace) -> None:
     if folder is not None and folder.exists():
         classifier = chainrule.load(folder, chainrule.ClassifierModel)
     else:
-        learning = chainrule.LabelTraining(minutes=given.encoder_minutes, seed=given.seed, patience=100)
+        learning = chainrule.ClassifierTrainingConfig(minutes=given.encoder_minutes, seed=given.seed, patience=100)
         classifier = chainrule.train_classifier(labelled(train), ENCODER, training=learning, progress=False)
         if folder is not None:
             classifier.save(folder)
@@ -218,7 +218,7 @@ def scene_encoder(given: argparse.Namespace) -> chainrule.ClassifierModel:
         for part, count in (("train", given.pictures), ("valid", given.tests))
     )
     config = ResNetLabelling(size=(SIDE // SMALLER,), width=16, blocks=(1, 1, 1, 1), fit="stretch")
-    learning = chainrule.LabelTraining(minutes=given.encoder_minutes, seed=given.seed, patience=100)
+    learning = chainrule.ClassifierTrainingConfig(minutes=given.encoder_minutes, seed=given.seed, patience=100)
     classifier = chainrule.train_classifier(learned, config, training=learning, progress=False)
     accuracy = classifier.assess(held, progress=False).accuracy
     print(f"encoder: {accuracy.share:.1%} of squares of other scenes right", flush=True)

@@ -33,7 +33,7 @@ import torch
 from machine import circumstances
 
 import chainrule
-from chainrule import BeamConfig, ConditionalConfig, TokenizerConfig, TrainingConfig
+from chainrule import BeamConfig, Seq2SeqConfig, TokenizerConfig, TrainingConfig
 from chainrule.decoding.beam import search
 from chainrule.decoding.limits import Constraints
 from chainrule.drawing.plots import Axis, Line, line_plot, write_plot
@@ -42,11 +42,11 @@ from chainrule.text.parallel import Pairs, pairs_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from chainrule.api.seq2seq.seq2seq_model import TextPairModel
+    from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel
     from chainrule.training.reports import Report
 
 PIECES = TokenizerConfig(kind="bpe", vocabulary_size=8000)
-TRANSFORMER = ConditionalConfig(
+TRANSFORMER = Seq2SeqConfig(
     width=256,
     feed_forward_width=1024,
     style="modern",
@@ -56,7 +56,7 @@ TRANSFORMER = ConditionalConfig(
     dropout=0.2,
 )
 TRANSFORMER_TRAINING = TrainingConfig(batch=64, label_smoothing=0.1, ema=0.998, validate_every=400)
-LSTM = ConditionalConfig(
+LSTM = Seq2SeqConfig(
     encoder="lstm",
     decoder="lstm",
     encoder_layers=1,
@@ -68,7 +68,7 @@ LSTM = ConditionalConfig(
 )
 LSTM_TRAINING = TrainingConfig(batch=128, label_smoothing=0.1, ema=0.998, validate_every=400)
 SMALL = replace(LSTM, width=256)
-TABLE: dict[str, ConditionalConfig] = {
+TABLE: dict[str, Seq2SeqConfig] = {
     **{f"soft, {name}": replace(SMALL, score=name) for name in ("dot", "scaled_dot", "general", "additive")},
     **{f"soft, {name}": replace(SMALL, score=name) for name in ("content", "location")},
     "local, window around the place": replace(SMALL, attention="local", score="general"),
@@ -117,8 +117,8 @@ def test_pairs(options: argparse.Namespace) -> Pairs:
 
 
 def model_named(
-    name: str, config: ConditionalConfig, training: TrainingConfig, minutes: float, options: argparse.Namespace
-) -> TextPairModel:
+    name: str, config: Seq2SeqConfig, training: TrainingConfig, minutes: float, options: argparse.Namespace
+) -> Seq2SeqModel:
     """Trained, or gone on with, or opened where that is over."""
     folder = options.work / name
     if not (folder / "config.json").exists():
@@ -152,7 +152,7 @@ def bleu_of(texts: Sequence[str], references: Sequence[str]) -> tuple[float, str
     return float(score), str(metric.get_signature())
 
 
-def write_texts(model: TextPairModel, pairs: Pairs, beam: BeamConfig) -> tuple[list[str], float]:
+def write_texts(model: Seq2SeqModel, pairs: Pairs, beam: BeamConfig) -> tuple[list[str], float]:
     """The best texts, and the seconds that they took."""
     began = time.perf_counter()
     found = [texts[0].text if texts else "" for texts in model.write(pairs.sources, beam)]
@@ -167,7 +167,7 @@ def kept(options: argparse.Namespace, what: str, result: dict[str, Any]) -> None
     )
 
 
-def measure(name: str, model: TextPairModel, options: argparse.Namespace) -> list[str]:
+def measure(name: str, model: Seq2SeqModel, options: argparse.Namespace) -> list[str]:
     pairs = test_pairs(options)
     texts, seconds = write_texts(model, pairs, BeamConfig(size=5, rank_by="mean", stop="likely"))
     score, signature = bleu_of(texts, pairs.targets)
@@ -192,7 +192,7 @@ def transformer(options: argparse.Namespace) -> None:
     measure("transformer", the_transformer(options), options)
 
 
-def the_transformer(options: argparse.Namespace) -> TextPairModel:
+def the_transformer(options: argparse.Namespace) -> Seq2SeqModel:
     return model_named("transformer", TRANSFORMER, TRANSFORMER_TRAINING, options.minutes, options)
 
 
@@ -273,7 +273,7 @@ def speed(options: argparse.Namespace) -> None:
         kept(options, f"speed, {name}", {"who": name, "seconds": medians[name], "all": times, "ratio": ratio})
 
 
-def marian(model: TextPairModel, batches: list[list[np.ndarray]]) -> Callable[[], None]:
+def marian(model: Seq2SeqModel, batches: list[list[np.ndarray]]) -> Callable[[], None]:
     """transformers.generate with a Marian model of the same size, that has our weights' sizes but not their values; it
     stops each text after as many tokens as ours has, so that both write the same number.
     """

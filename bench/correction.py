@@ -62,7 +62,7 @@ from ocr_pages import Scan, measure_ocr, paragraphs_of, write_pages
 
 import chainrule
 from chainrule.api.texts.correct import _log_priors
-from chainrule.applications.correction.error_models import RateOfWords
+from chainrule.applications.correction.error_models import WordErrorModel
 from chainrule.applications.correction.word_index import WordIndex
 from chainrule.applications.noisy_channel.inflections import read_inflections
 from chainrule.applications.noisy_channel.learning import learn_channel
@@ -152,11 +152,13 @@ def measure_words(counts_file: Path, errors_file: Path) -> None:
     channel = learn_channel([pair for pair in pairs if pair[1] not in held_out])
     total = sum(counts.values())
     index = WordIndex({word: float(np.log(count / total)) for word, count in counts.items()})
-    errors = RateOfWords(channel, 0.9)  # what is given is known to be wrong, mostly
+    errors = WordErrorModel(channel, 0.9)  # what is given is known to be wrong, mostly
     wrong = [pair[0] for pair in test]
-    index.meant_by(wrong[:9], errors, 1)
+    index.candidates_for(wrong[:9], errors, 1)
     began = time.perf_counter()
-    best = [row[0].word if row else word for row, word in zip(index.meant_by(wrong, errors, 1), wrong, strict=True)]
+    best = [
+        row[0].word if row else word for row, word in zip(index.candidates_for(wrong, errors, 1), wrong, strict=True)
+    ]
     seconds = time.perf_counter() - began
     near = index._near.within(wrong, [2] * len(wrong))
     began = time.perf_counter()

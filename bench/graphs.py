@@ -25,7 +25,7 @@ import numpy as np
 from machine import circumstances
 
 import chainrule
-from chainrule import Edge, Graph, Labelled, LabelTraining
+from chainrule import ClassifierTrainingConfig, Edge, Graph, Labelled
 from chainrule.neural.config.classifiers import BagLabelling, GraphLabelling, LSTMLabelling
 from chainrule.structures.graph import labelled
 
@@ -141,7 +141,7 @@ def measure_graph_network(questions: list[Question], tests: list[list[Question]]
     network = GraphLabelling(
         cell=cell, width=32, embedding_width=16, dropout=0.0, directions="forward", steps=STEPS[cell]
     )
-    training = LabelTraining(epochs=150, patience=150, batch=16, learning_rate=5e-3, seed=seed)
+    training = ClassifierTrainingConfig(epochs=150, patience=150, batch=16, learning_rate=5e-3, seed=seed)
     model = chainrule.train_classifier(examples, network, unit="node", training=training, progress=False)
     column = model.classifier.labels.index(NEXT)
 
@@ -159,7 +159,7 @@ def measure_lstm(questions: list[Question], tests: list[list[Question]], seed: i
         for before, node in steps_of(question)
     ]
     network = LSTMLabelling(width=64, embedding_width=32, dropout=0.0)
-    training = LabelTraining(epochs=60, patience=60, batch=16, learning_rate=5e-3, seed=seed)
+    training = ClassifierTrainingConfig(epochs=60, patience=60, batch=16, learning_rate=5e-3, seed=seed)
     model = chainrule.train_classifier(examples, network, training=training, tokenizer="whitespace", progress=False)
 
     def choose(asked: list[tuple[Question, list[int]]]) -> list[int]:
@@ -259,7 +259,7 @@ def measure_words(options: argparse.Namespace) -> None:
         "parts of speech": [chainrule.read_graphs(name, "node") for name in files],
         "relations": [relations(name) for name in files],
     }
-    training = LabelTraining(batch=32, learning_rate=2e-3, epochs=options.epochs, patience=options.epochs)
+    training = ClassifierTrainingConfig(batch=32, learning_rate=2e-3, epochs=options.epochs, patience=options.epochs)
     networks = {
         "bag": BagLabelling(),
         "two-directional LSTM": LSTMLabelling(width=150, dropout=0.3, directions="both"),
@@ -343,7 +343,9 @@ def measure_pictures(options: argparse.Namespace) -> None:
                 continue
             model = chainrule.train_classifier(
                 [labelled(graph, "node") for graph in train], network, unit="node", progress=False,
-                training=LabelTraining(epochs=options.epochs, patience=options.epochs, batch=16, learning_rate=4e-3),
+                training=ClassifierTrainingConfig(
+                    epochs=options.epochs, patience=options.epochs, batch=16, learning_rate=4e-3
+                ),
             )  # fmt: skip
             right = objects = object_pixels = best = 0
             for (_, labels), where, graph, found in zip(sets[1], regions[1], test, model.classify(test), strict=True):

@@ -24,7 +24,7 @@ import chainrule
 from chainrule.neural.config.vision import GridLabelling, LeNetLabelling
 from chainrule.neural.layers.grid_lstm import GridLayer, wire_grids
 from chainrule.pictures.labelled import read_pixel_labels
-from chainrule.training.config import LabelTraining
+from chainrule.training.config import ClassifierTrainingConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -95,7 +95,7 @@ def timed(run: Callable[[], torch.Tensor], times: int) -> tuple[float, torch.Ten
 def measure_segmentation(options: argparse.Namespace) -> None:
     """Which pixels are background, square, circle or triangle: the share that is right, of all and of the shapes'."""
     train, valid = (read_pixel_labels(options.scenes / f"{part}.jsonl") for part in ("train", "valid"))
-    training = LabelTraining(batch=4, learning_rate=5e-3, minutes=options.minutes, valid_share=0.05)
+    training = ClassifierTrainingConfig(batch=4, learning_rate=5e-3, minutes=options.minutes, valid_share=0.05)
     for name, config in {"2-D LSTM": GRID, "convolutions": CONVOLUTION}.items():
         if name not in options.networks:
             continue

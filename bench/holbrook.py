@@ -11,12 +11,12 @@ from misspellings import birkbeck_pairs, norvigs_choice, read
 
 import chainrule
 from chainrule.api.texts.correct import _log_priors
-from chainrule.applications.correction.error_models import RateOfWords
+from chainrule.applications.correction.error_models import WordErrorModel
 from chainrule.applications.correction.word_index import WordIndex
 from chainrule.applications.noisy_channel.learning import learn_channel
 from chainrule.evaluation.classification import calibration_error
 from chainrule.evaluation.resampling import interval_of_sums
-from chainrule.evaluation.texts.corrections import Figure, JudgedChanges, judge_changes, measure_corrections
+from chainrule.evaluation.texts.corrections import Estimate, JudgedChanges, judge_changes, measure_corrections
 from chainrule.evaluation.texts.error_rates import WordErrors
 
 if TYPE_CHECKING:
@@ -73,10 +73,10 @@ def measure_holbrook(model_folder: Path, text: Path, errors_file: Path) -> None:
             [" ".join(page.meant) for page in pages],
         )
         sums = statistics[name]
-        rate = Figure(
+        rate = Estimate(
             float(WordErrors().value(sums.sum(0).astype(float))), interval_of_sums([sums], WordErrors().value)
         )
-        less = Figure(_fewer(sums.sum(0), ours.sum(0)), interval_of_sums([sums, ours], _fewer))
+        less = Estimate(_fewer(sums.sum(0), ours.sum(0)), interval_of_sums([sums, ours], _fewer))
         print(f"{name:32} WER {rate.percent()}, {less.percent()} more than chainrule")
         print(f"{'':32} fixed {measures.fixed.percent()}, broken {measures.broken.percent()}", flush=True)
     for name, parts in judged.items():
@@ -165,10 +165,10 @@ def _without_context(
     words: set[str], index: WordIndex, priors: dict[str, float], channel: Any, rate: float
 ) -> dict[str, str]:
     """What each word meant likeliest; an unknown one always meant another, if there is one near."""
-    some, errors = sorted(words), RateOfWords(channel, rate)
+    some, errors = sorted(words), WordErrorModel(channel, rate)
     own = errors.log_probs(some, some) + np.array([priors.get(word, -np.inf) for word in some])
     chosen = {}
-    for word, log_prob, row in zip(some, own.tolist(), index.meant_by(some, errors, 1), strict=True):
+    for word, log_prob, row in zip(some, own.tolist(), index.candidates_for(some, errors, 1), strict=True):
         better = row and row[0].log_prob + priors[row[0].word] > log_prob
         chosen[word] = row[0].word if better else word
     return chosen

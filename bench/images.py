@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from machine import circumstances
 
 import chainrule
-from chainrule import LabelTraining
+from chainrule import ClassifierTrainingConfig
 from chainrule.neural.classification.build import build_classifier
 from chainrule.neural.config.classifiers import LABELLING
 from chainrule.neural.config.vision import ResNetLabelling
@@ -52,7 +52,7 @@ def main() -> None:
     given = parser.parse_args()
     print(circumstances())
     train, test = (chainrule.read_pictures(given.folder / part) for part in ("train", "test"))
-    training = LabelTraining(minutes=given.minutes, batch=given.batch, seed=given.seed, patience=100)
+    training = ClassifierTrainingConfig(minutes=given.minutes, batch=given.batch, seed=given.seed, patience=100)
     print(f"{len(train):,} pictures to train on, {len(test):,} to test on; {training}\n")
     for name in given.networks:
         config = OWN[name] if name in OWN else LABELLING[name]()

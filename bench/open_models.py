@@ -26,7 +26,7 @@ import chainrule
 from chainrule.decoding.config import GREEDY
 from chainrule.decoding.limits import Constraints
 from chainrule.decoding.sampling import sample
-from chainrule.open_models.vocabulary import Numbering
+from chainrule.open_models.vocabulary import TokenIdMap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -93,7 +93,7 @@ def main() -> None:
 def both(source: str, converted: Path) -> Sides:
     ours = chainrule.load(converted)
     theirs = transformers.AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32).eval()
-    numbering = Numbering(**ours.record["hugging_face"]["tokens"])
+    numbering = TokenIdMap(**ours.record["hugging_face"]["tokens"])
     theirs_of = numbering.theirs()
     return Sides(ours, ours.compact(), theirs, theirs_of, int(theirs_of[2 if numbering.begin is None else 1]))
 

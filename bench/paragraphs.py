@@ -96,7 +96,7 @@ def trained_detector(given: argparse.Namespace, learned: list[CaptionedPicture])
     """The folder of a detector, which is trained if there is none."""
     folder: Path = given.work / "detector"
     if not folder.exists():
-        learning = chainrule.LabelTraining(minutes=given.encoder_minutes, batch=16, patience=100)
+        learning = chainrule.ClassifierTrainingConfig(minutes=given.encoder_minutes, batch=16, patience=100)
         boxes = [boxed(item) for item in learned]
         chainrule.train_classifier(boxes, DETECTOR, unit="box", training=learning, progress=False).save(folder)
     return folder

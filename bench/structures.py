@@ -23,7 +23,7 @@ import numpy as np
 from machine import circumstances
 
 import chainrule
-from chainrule import Labelled, LabelTraining, Pair, TokenizerConfig
+from chainrule import ClassifierTrainingConfig, Labelled, Pair, TokenizerConfig
 from chainrule.neural.config.classifiers import (
     LABELLING,
     BagLabelling,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 WORDS = TokenizerConfig(kind="whitespace")
 LOWER = TokenizerConfig(kind="whitespace", normalise=("lower",))  # for vectors, whose words are lower-cased
 BINARY = {"0": "negative", "1": "negative", "3": "positive", "4": "positive"}
-TRAINING = LabelTraining(batch=25, learning_rate=2e-3, epochs=6, patience=3)
+TRAINING = ClassifierTrainingConfig(batch=25, learning_rate=2e-3, epochs=6, patience=3)
 TREE = TreeLabelling(cell="binary", width=150, embedding_width=150, dropout=0.3)
 LSTM = LSTMLabelling(width=150, embedding_width=150, dropout=0.3, directions="both", pooling="max")
 WAYS: dict[str, dict[str, Any]] = {"fresh": {}}  # to use word vectors
@@ -120,7 +120,7 @@ def measure_phrases(options: argparse.Namespace) -> None:
 
 def measure_listops(options: argparse.Namespace) -> None:
     train, test = listops(options.expressions, 1), listops(2_000, 2)
-    training = LabelTraining(batch=64, learning_rate=3e-3, epochs=18, patience=4)
+    training = ClassifierTrainingConfig(batch=64, learning_rate=3e-3, epochs=18, patience=4)
     binary = TreeLabelling(cell="binary", width=128, embedding_width=32, dropout=0.0)
     child_sum = replace(binary, cell="child-sum")
     lstm = LSTMLabelling(width=160, embedding_width=32, dropout=0.0)
@@ -218,7 +218,7 @@ def measure_texts(options: argparse.Namespace) -> None:
             for way, vectors in WAYS.items():
                 measure(
                     f"{task}: {name}, {way}", own, test, config, options.seeds,
-                    **{"training": LabelTraining(epochs=12), "tokenizer": WORDS, **vectors},
+                    **{"training": ClassifierTrainingConfig(epochs=12), "tokenizer": WORDS, **vectors},
                 )  # fmt: skip
 
 
@@ -262,7 +262,7 @@ def measure_ewt(options: argparse.Namespace) -> None:
 
 def measure_sick(options: argparse.Namespace) -> None:
     """Ratings of pairs: Child-Sum over dependencies, and an LSTM of equal size over the words."""
-    training = LabelTraining(batch=25, epochs=10, learning_rate=4e-3)
+    training = ClassifierTrainingConfig(batch=25, epochs=10, learning_rate=4e-3)
     parts = [chainrule.read_labelled_pairs(file, "tree", ratings=True) for file in options.sick]
     texts = [[each._replace(input=Pair(*(tree.text() for tree in each.input))) for each in part] for part in parts]
     sizes = {"width": 150, "embedding_width": 150, "dropout": 0.2}

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 from machine import circumstances
 
 import chainrule
-from chainrule import ConditionalConfig, Limits, SamplingConfig, TokenizerConfig, TrainingConfig
+from chainrule import Limits, SamplingConfig, Seq2SeqConfig, TokenizerConfig, TrainingConfig
 from chainrule.api.seq2seq.measurement import measure_pairs
 from chainrule.evaluation.texts.text_scores import measure_summaries, measure_translations
 from chainrule.text.corpus.sample import sample_docstrings
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from chainrule.api.models.language_models import CausalModel
 
-LSTM = ConditionalConfig(
+LSTM = Seq2SeqConfig(
     encoder="lstm",
     decoder="lstm",
     encoder_layers=1,

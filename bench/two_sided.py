@@ -41,7 +41,7 @@ from chainrule import NGramConfig, TokenizerConfig, TrainingConfig
 from chainrule.api.training.classifier import finetune
 from chainrule.base.tables import markdown_table
 from chainrule.neural.build import build
-from chainrule.neural.config import NETWORKS, TWO_SIDED, MaskedConfig, RecurrentConfig, TransformerConfig
+from chainrule.neural.config import BIDIRECTIONAL, NETWORKS, MaskedConfig, RecurrentConfig, TransformerConfig
 from chainrule.neural.embedding import token_vectors
 from chainrule.protocol import END
 from chainrule.storage.config_json import CONFIG
@@ -167,7 +167,7 @@ def finetuning(work: Path, minutes: float, only: str | None, number: int | None,
     if not lines.exists():
         hidden = {" ".join(line.split()) for example in tested for line in example.text.split("\n")}
         lines.write_text("".join(line + "\n" for line in sample_lines() if line not in hidden))
-    for family, kind in {**NETWORKS, **TWO_SIDED}.items():
+    for family, kind in {**NETWORKS, **BIDIRECTIONAL}.items():
         if only in (None, family):
             _model(work / family, lines, kind(**SMALL.get(family, {})), PIECES, minutes)
             for fresh in (False, True):
@@ -175,7 +175,7 @@ def finetuning(work: Path, minutes: float, only: str | None, number: int | None,
                 tuned = partial(_finetuned, work / family, learned, tested, fresh, rates)
                 _kept(work / name, tuned)
     rows = []
-    for family in (*NETWORKS, *TWO_SIDED):
+    for family in (*NETWORKS, *BIDIRECTIONAL):
         paths = [work / f"{family}{end}{ending}.json" for end in ("", "-fresh")]
         if all(path.exists() for path in paths):
             found = [json.loads(path.read_text()) for path in paths]

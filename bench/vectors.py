@@ -145,7 +145,7 @@ def together(options: argparse.Namespace, folder: Path) -> None:
 
     def count() -> None:
         config = chainrule.CooccurrenceConfig(window=15)
-        counted = chainrule.count_together(options.text, config, tokenizer=WORDS, markers="skip", progress=False)
+        counted = chainrule.count_cooccurrences(options.text, config, tokenizer=WORDS, markers="skip", progress=False)
         counted.save(target, overwrite=True, progress=False)
 
     programs: dict[str, dict[str, Callable[[], Any]]] = {

@@ -81,9 +81,9 @@ def with_a_stream(kind: str) -> LanguageModel[Any]:
 
 
 def fewer_unseen(make: Callable[[Path], LanguageModel[Any]]) -> Callable[[Path], LanguageModel[Any]]:
-    from chainrule.mixture.components import FewerUnseen
+    from chainrule.mixture.components import RescaledUnknown
 
-    return lambda text: FewerUnseen(make(text), 7.5)
+    return lambda text: RescaledUnknown(make(text), 7.5)
 
 
 MODELS: dict[str, Callable[[Path], LanguageModel[Any]]] = {

@@ -18,7 +18,7 @@ from chainrule.structures import graph
 from chainrule.structures.tree import labelled
 from chainrule.structures.tree_files import trees_in_brackets
 from chainrule.text.labelled import Labelled
-from chainrule.training.config import LabelTraining
+from chainrule.training.config import ClassifierTrainingConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +38,7 @@ SMALL_PICTURES: dict[str, dict[str, Any]] = {
     "vit": {"layers": 1},
     "efficientnet": {"stages": 2},
 }
-QUICK = LabelTraining(epochs=6, batch=8, learning_rate=0.02)
+QUICK = ClassifierTrainingConfig(epochs=6, batch=8, learning_rate=0.02)
 
 
 def texts() -> list[Labelled]:
@@ -106,7 +106,7 @@ def small(name: str) -> Any:
     return replace(config, embedding_width=12) if hasattr(config, "embedding_width") else config
 
 
-def quick(name: str) -> LabelTraining:
+def quick(name: str) -> ClassifierTrainingConfig:
     """Training in a second or two."""
     if not issubclass(LABELLING[name], PictureLabelling):
         return QUICK

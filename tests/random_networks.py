@@ -23,10 +23,10 @@ from chainrule.neural.config import (
     vaswani,
 )
 from chainrule.neural.config.language_models import TreeConfig
-from chainrule.neural.config.seq2seq import CaptionConfig, ConditionalConfig
+from chainrule.neural.config.seq2seq import CaptionConfig, Seq2SeqConfig
 from chainrule.neural.device import runs_lstm_in_bfloat16
 from chainrule.neural.language_model import NeuralModel
-from chainrule.neural.seq2seq.model import ConditionalModel, Given
+from chainrule.neural.seq2seq.model import ConditionalModel, SourceConditionedModel
 from chainrule.neural.seq2seq.network import build_conditional
 from chainrule.neural.tree_language_model import TreeModel, TreeNetwork
 
@@ -142,13 +142,13 @@ def random_tree_model(vocabulary_size: int = VOCABULARY_SIZE, seed: int = 1) -> 
     return TreeModel(network)
 
 
-def pair(**settings: object) -> ConditionalConfig:
+def pair(**settings: object) -> Seq2SeqConfig:
     """Of few numbers."""
     small = {"encoder_layers": 1, "decoder_layers": 2, "width": 16, "heads": 2, "max_source": 40}
-    return ConditionalConfig(**{**small, **settings})  # type: ignore[arg-type]
+    return Seq2SeqConfig(**{**small, **settings})  # type: ignore[arg-type]
 
 
-PAIRS: dict[str, ConditionalConfig] = {
+PAIRS: dict[str, Seq2SeqConfig] = {
     "Transformer given a source": pair(),
     "post-norm Transformer given what an LSTM read": pair(encoder="lstm", norm_place="post", score="additive"),
     "modern Transformer given what convolutions read": pair(encoder="convolution", style="modern", positions="rotary"),
@@ -199,7 +199,7 @@ REGIONS = np.random.default_rng(4).normal(size=(7, 12)).astype(np.float32)
 PICTURE = np.random.default_rng(3).normal(size=(6, 5)).astype(np.float32)
 
 
-def random_pair(config: ConditionalConfig, vocabulary_size: int = VOCABULARY_SIZE, seed: int = 1) -> ConditionalModel:
+def random_pair(config: Seq2SeqConfig, vocabulary_size: int = VOCABULARY_SIZE, seed: int = 1) -> ConditionalModel:
     """As `random_network`; source and target have vocabularies of one size."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -210,7 +210,7 @@ def random_pair(config: ConditionalConfig, vocabulary_size: int = VOCABULARY_SIZ
     return ConditionalModel(network)
 
 
-def given_a_source(config: ConditionalConfig) -> Given:
+def given_a_source(config: Seq2SeqConfig) -> SourceConditionedModel:
     picture = REGIONS if config.reads_regions else PICTURE
     source = picture if config.reads_vectors else np.array([5, 9, 3, 17, 5], np.int32)
     return random_pair(config).given([source])

@@ -14,7 +14,7 @@ import torch
 import chainrule
 from chainrule.applications.retrieval import DocumentIndex, RankConfig
 from chainrule.base.progress import silent
-from chainrule.datasets.random import Chance
+from chainrule.datasets.random import Random
 from chainrule.drawing.plots import Axis
 from chainrule.errors import SettingError, TextError
 from chainrule.experiments import Name
@@ -310,7 +310,7 @@ def test_habits_of_a_head_by_hand() -> None:
 
 
 def test_reflexives_stand_for_the_nearer_person() -> None:
-    chance = Chance(1, "test")
+    chance = Random(1, "test")
     drawn = [draw_reflexive(chance) for _ in range(200)]
     of_gender = {"himself": {"boy", "king", "man"}, "herself": {"girl", "queen", "woman"}}
     for words, antecedent in drawn:

@@ -9,7 +9,7 @@ from oracles import random_documents, stream_of
 from chainrule.base.progress import silent
 from chainrule.errors import ModelFormatError
 from chainrule.families.table import FAMILIES, family_of
-from chainrule.neural.config import NETWORKS, TWO_SIDED
+from chainrule.neural.config import BIDIRECTIONAL, NETWORKS
 from chainrule.neural.config.language_models import TreeConfig
 from chainrule.ngram.config import NGramConfig
 from chainrule.protocol import END
@@ -21,7 +21,7 @@ STREAM = stream_of(random_documents(1, 9, 20, 7))
 
 
 ONE_STEP = StreamOptions(training=TrainingConfig(steps=1, batch=2))
-SMALL = {name: (config(width=8, context=4), silent, ONE_STEP) for name, config in {**NETWORKS, **TWO_SIDED}.items()}
+SMALL = {name: (config(width=8, context=4), silent, ONE_STEP) for name, config in {**NETWORKS, **BIDIRECTIONAL}.items()}
 
 
 SMALL["tree"] = (TreeConfig(width=8, brackets=(7, 8)), silent, ONE_STEP)
@@ -36,7 +36,7 @@ def test_a_family_puts_together_what_it_took_apart(name: str) -> None:
     family = FAMILIES[name]
     assert is_dataclass(family.config)
     model, _ = family.train(TREES if name == "tree" else STREAM, 9, *SMALL.get(name, (family.config(), silent)))
-    again = family.put_together(*family.take_apart(model), 9)
+    again = family.from_state(*family.to_state(model), 9)
     assert type(again) is type(model)
     prefixes = [np.array(words, np.int32) for words in ([], [3], [3, 4, 0])]
     for mine, other in zip(again.score(prefixes), model.score(prefixes), strict=True):
@@ -66,7 +66,7 @@ def test_what_is_no_configuration_is_an_error_that_names_those_there_are(config:
 
 def taken_apart_ngram(order: int = 3) -> tuple[dict, dict]:
     model, _ = FAMILIES["ngram"].train(STREAM, 9, NGramConfig(order=order), silent)
-    return FAMILIES["ngram"].take_apart(model)
+    return FAMILIES["ngram"].to_state(model)
 
 
 @pytest.mark.parametrize(
@@ -75,20 +75,20 @@ def taken_apart_ngram(order: int = 3) -> tuple[dict, dict]:
 def test_bad_level_sizes_are_an_error_that_shows_them(sizes: object) -> None:
     _, arrays = taken_apart_ngram()
     with pytest.raises(ModelFormatError, match="the n-gram settings hold ngrams = "):
-        FAMILIES["ngram"].put_together({"ngrams": sizes}, arrays, 9)
+        FAMILIES["ngram"].from_state({"ngrams": sizes}, arrays, 9)
 
 
 def test_level_sizes_that_are_missing_are_an_error() -> None:
     with pytest.raises(ModelFormatError, match="ngrams = None"):
-        FAMILIES["ngram"].put_together({}, taken_apart_ngram()[1], 9)
+        FAMILIES["ngram"].from_state({}, taken_apart_ngram()[1], 9)
 
 
 def test_a_vocabulary_of_another_size_is_an_error_that_names_both() -> None:
     with pytest.raises(ModelFormatError, match="has 9 unigrams and the vocabulary 10 tokens"):
-        FAMILIES["ngram"].put_together(*taken_apart_ngram(), 10)
+        FAMILIES["ngram"].from_state(*taken_apart_ngram(), 10)
 
 
 def test_level_sizes_that_the_arrays_do_not_have_are_an_error() -> None:
     settings, arrays = taken_apart_ngram()
     with pytest.raises(ModelFormatError, match=r"the n-gram table's array 'nodes' is int32"):
-        FAMILIES["ngram"].put_together({"ngrams": [*settings["ngrams"][:-1], 10**15]}, arrays, 9)
+        FAMILIES["ngram"].from_state({"ngrams": [*settings["ngrams"][:-1], 10**15]}, arrays, 9)

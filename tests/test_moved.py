@@ -1,4 +1,4 @@
-"""Old paths of modules that the guide named."""
+"""Old paths of modules that the guide named, and old public names."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from importlib import import_module
 
 import pytest
 
+import chainrule
+from chainrule import _RENAMED
 from chainrule._moved import MOVED
 
 
@@ -18,6 +20,12 @@ def test_an_old_path_gives_the_module_that_holds_its_names(old: str, new: str, m
     assert module is import_module(f"chainrule.{new}")
     if old.startswith("experiments."):
         assert callable(getattr(module, old.removeprefix("experiments.")))
+
+
+@pytest.mark.parametrize(("old", "new"), _RENAMED.items())
+def test_an_old_name_gives_the_new_class_or_function(old: str, new: str) -> None:
+    with pytest.warns(DeprecationWarning, match=f"is chainrule.{new} now"):
+        assert getattr(chainrule, old) is getattr(chainrule, new)
 
 
 def test_other_names_are_still_refused() -> None:

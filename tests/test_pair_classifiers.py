@@ -87,7 +87,7 @@ def test_the_divergence_from_ratings_is_that_of_the_formula() -> None:
     loss = sum(float(objective.loss(0, part, network, 0.0).detach()) for part in objective.parts(0))
     assert loss == pytest.approx(expected, abs=1e-5)
     assert objective.weight(0) == 2
-    assert objective.validated(10**9).loss == pytest.approx(expected / 2, abs=1e-5)
+    assert objective.validate(10**9).loss == pytest.approx(expected / 2, abs=1e-5)
 
 
 def test_pairs_that_are_none_and_ratings_that_are_no_numbers() -> None:

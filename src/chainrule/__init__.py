@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.api.models.language_models import CausalModel as CausalModel, CausalNetwork as CausalNetwork
     from chainrule.api.models.classifier_model import ClassifierModel as ClassifierModel
     from chainrule.api.editing.convert import convert as convert, convert_vectors as convert_vectors
-    from chainrule.api.vectors.cooccurrences import count_together as count_together
+    from chainrule.api.vectors.cooccurrences import count_cooccurrences as count_cooccurrences
     from chainrule.api.texts.correct import (
         correct as correct,
         corrector as corrector,
@@ -59,8 +59,8 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.api.models.model import Model as Model
     from chainrule.api.models.model_info import ModelInfo as ModelInfo
     from chainrule.api.texts.nearest import Neighbour as Neighbour, nearest as nearest
-    from chainrule.api.texts.noise import Spoilt as Spoilt, noise as noise
-    from chainrule.api.seq2seq.seq2seq_model import TextPairModel as TextPairModel, load_pairs as load_pairs
+    from chainrule.api.texts.noise import NoisyText as NoisyText, noise as noise
+    from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel as Seq2SeqModel, load_pairs as load_pairs
     from chainrule.api.texts.prompt import prompt as prompt
     from chainrule.api.texts.data import draw_pixels as draw_pixels, write_pixels as write_pixels
     from chainrule.api.editing.prune import (
@@ -71,7 +71,10 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.api.texts.rank import Ranked as Ranked, rank as rank
     from chainrule.api.texts.rescore import Rescored as Rescored, rescore as rescore
     from chainrule.api.models.scoring_model import ScoringModel as ScoringModel
-    from chainrule.api.vectors.cooccurrences import Together as Together, read_together as read_together
+    from chainrule.api.vectors.cooccurrences import (
+        CooccurrenceMatrix as CooccurrenceMatrix,
+        read_cooccurrences as read_cooccurrences,
+    )
     from chainrule.api.training.train import train as train
     from chainrule.api.training.channel import train_channel as train_channel, train_grammar as train_grammar
     from chainrule.api.training.captions import train_captions as train_captions
@@ -121,7 +124,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     )
     from chainrule.experiments.findings import Findings as Findings
     from chainrule.experiments.run import experiment as experiment
-    from chainrule.explorer.show import Shown as Shown, show as show
+    from chainrule.explorer.show import TextView as TextView, show as show
     from chainrule.mixture.config import CacheConfig as CacheConfig, MixtureConfig as MixtureConfig
     from chainrule.neural.config import (
         BagConfig as BagConfig,
@@ -133,11 +136,11 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
         MaskedRecurrentConfig as MaskedRecurrentConfig,
         RecurrentConfig as RecurrentConfig,
         TransformerConfig as TransformerConfig,
-        TwoSidedConfig as TwoSidedConfig,
+        BidirectionalConfig as BidirectionalConfig,
         preset as preset,
     )
     from chainrule.neural.config.seq2seq import CaptionConfig as CaptionConfig
-    from chainrule.neural.config.seq2seq import ConditionalConfig as ConditionalConfig
+    from chainrule.neural.config.seq2seq import Seq2SeqConfig as Seq2SeqConfig
     from chainrule.neural.config.language_models import TreeConfig as TreeConfig
     from chainrule.ngram.config import NGramConfig as NGramConfig
     from chainrule.protocol import LanguageModel as LanguageModel, Scorer as Scorer
@@ -170,7 +173,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.serving.shards import ShardClient as ShardClient
     from chainrule.training.config import TrainingConfig as TrainingConfig
     from chainrule.training.config import FineTuningConfig as FineTuningConfig
-    from chainrule.training.config import LabelTraining as LabelTraining
+    from chainrule.training.config import ClassifierTrainingConfig as ClassifierTrainingConfig
     from chainrule.training.config import TrainingRun as TrainingRun
     from chainrule.uniform import UniformConfig as UniformConfig
     from chainrule.vectors.config import VectorsConfig as VectorsConfig
@@ -200,7 +203,7 @@ _HOMES = {
     "Classification": "evaluation.classification",
     "ClassifierModel": "api.models.classifier_model",
     "Comparison": "evaluation.comparison",
-    "ConditionalConfig": "neural.config.seq2seq",
+    "Seq2SeqConfig": "neural.config.seq2seq",
     "ConvolutionConfig": "neural.config",
     "CooccurrenceConfig": "vectors.config",
     "Corpus": "text.corpus.corpus",
@@ -225,7 +228,7 @@ _HOMES = {
     "LabelledPicture": "pictures.picture",
     "Inspection": "api.showing.inspect",
     "LabelComparison": "comparison.supervised",
-    "LabelTraining": "training.config",
+    "ClassifierTrainingConfig": "training.config",
     "LabelledPair": "applications.labelled_pairs",
     "LabelledGraph": "structures.graph",
     "LabelledTree": "structures.tree",
@@ -256,16 +259,16 @@ _HOMES = {
     "Scorer": "protocol",
     "ScoringModel": "api.models.scoring_model",
     "ServerLimits": "serving.config",
-    "Shown": "explorer.show",
+    "TextView": "explorer.show",
     "SettingError": "errors",
     "ShardClient": "serving.shards",
     "SmoothingTable": "comparison.smoothings",
-    "Spoilt": "api.texts.noise",
+    "NoisyText": "api.texts.noise",
     "TextError": "errors",
     "TextInspection": "api.showing.inspect",
-    "TextPairModel": "api.seq2seq.seq2seq_model",
+    "Seq2SeqModel": "api.seq2seq.seq2seq_model",
     "TextScores": "evaluation.texts.text_scores",
-    "Together": "api.vectors.cooccurrences",
+    "CooccurrenceMatrix": "api.vectors.cooccurrences",
     "TokenizerConfig": "text.tokenization.config",
     "Tree": "structures.tree",
     "TreeConfig": "neural.config.language_models",
@@ -275,7 +278,7 @@ _HOMES = {
     "TrainingRun": "training.config",
     "TunedCorrection": "api.texts.correct",
     "TransformerConfig": "neural.config",
-    "TwoSidedConfig": "neural.config",
+    "BidirectionalConfig": "neural.config",
     "UniformConfig": "uniform",
     "UnitLabels": "text.labelled",
     "VectorsConfig": "vectors.config",
@@ -301,7 +304,7 @@ _HOMES = {
     "measure_summaries": "evaluation.texts.text_scores",
     "measure_translations": "evaluation.texts.text_scores",
     "count_text": "api.training.counts",
-    "count_together": "api.vectors.cooccurrences",
+    "count_cooccurrences": "api.vectors.cooccurrences",
     "draw": "api.showing.draw",
     "draw_sizes": "api.showing.draw",
     "draw_trees": "api.showing.draw_trees",
@@ -338,7 +341,7 @@ _HOMES = {
     "read_trees": "structures.tree_files",
     "read_labelled": "text.labelled",
     "read_labelled_pairs": "applications.labelled_pairs",
-    "read_together": "api.vectors.cooccurrences",
+    "read_cooccurrences": "api.vectors.cooccurrences",
     "rescore": "api.texts.rescore",
     "sample_lines": "text.corpus.sample",
     "serve": "serving.processes",
@@ -361,7 +364,26 @@ _HOMES = {
 __all__ = sorted(_HOMES)
 
 
+# Public names of 0.1 that were renamed; the old ones work, with a warning.
+_RENAMED = {
+    "ConditionalConfig": "Seq2SeqConfig",
+    "LabelTraining": "ClassifierTrainingConfig",
+    "Shown": "TextView",
+    "Spoilt": "NoisyText",
+    "TextPairModel": "Seq2SeqModel",
+    "Together": "CooccurrenceMatrix",
+    "TwoSidedConfig": "BidirectionalConfig",
+    "count_together": "count_cooccurrences",
+    "read_together": "read_cooccurrences",
+}
+
+
 def __getattr__(name: str) -> Any:
+    if name in _RENAMED:
+        from warnings import warn
+
+        warn(f"chainrule.{name} is chainrule.{_RENAMED[name]} now", DeprecationWarning, stacklevel=2)
+        name = _RENAMED[name]
     if name not in _HOMES:
         raise AttributeError(f"module 'chainrule' has no attribute {name!r}")
     from importlib import import_module

@@ -119,16 +119,16 @@ class ChainruleModel(llm.Model):
     def _model(self) -> CausalModel:
         from chainrule.api.models.language_models import CausalModel
         from chainrule.api.models.load_model import load
-        from chainrule.api.models.model import as_kind
+        from chainrule.api.models.model import check_kind
 
-        return as_kind(load(Path(self.path)), CausalModel)
+        return check_kind(load(Path(self.path)), CausalModel)
 
     @cached_property
     def _answering(self) -> Answering | None:
         """What answers conversations; None for a model that continues texts only."""
-        from chainrule.api.seq2seq.seq2seq_model import PairChat, holds_pairs, load_pairs
+        from chainrule.api.seq2seq.seq2seq_model import PairChat, is_seq2seq, load_pairs
 
-        if holds_pairs(Path(self.path)):
+        if is_seq2seq(Path(self.path)):
             return PairChat(load_pairs(self.path).generator)
         try:
             return self._model.chat_model

@@ -38,7 +38,7 @@ def write_scenes(folder: Path) -> None:
         lines.append({"image": f"{i}.png", "captions": [f"a {colour} disc on the {side}", f"{side} : {colour}"]})
         labelled.append(chainrule.LabelledPicture(chainrule.as_picture(scene(colour, side)), (colour,)))
     (folder / "captions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    learning = chainrule.LabelTraining(epochs=1)
+    learning = chainrule.ClassifierTrainingConfig(epochs=1)
     chainrule.train_classifier(labelled, NETWORK, training=learning, progress=False).save(folder / "network")
 
 

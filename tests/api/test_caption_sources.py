@@ -47,7 +47,7 @@ def test_a_larger_picture_has_more_places(folder: Path) -> None:
     vit = chainrule.train_classifier(
         [chainrule.LabelledPicture(one, ("a",)), chainrule.LabelledPicture(two, ("b",))] * 6,
         ViTLabelling(size=(12, 24), patch=6, width=8, heads=2, layers=1),
-        training=chainrule.LabelTraining(epochs=1),
+        training=chainrule.ClassifierTrainingConfig(epochs=1),
         progress=False,
     )
     with pytest.raises(SettingError, match="reads pictures of 12 x 24 pixels only"):

@@ -50,7 +50,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def detector(folder: Path) -> chainrule.ClassifierModel:
-    training = chainrule.LabelTraining(epochs=12, batch=8, learning_rate=0.01, patience=12, precision="float32")
+    training = chainrule.ClassifierTrainingConfig(
+        epochs=12, batch=8, learning_rate=0.01, patience=12, precision="float32"
+    )
     examples = chainrule.read_boxes(folder / "boxes.jsonl", NETWORK.frame)
     model = chainrule.train_classifier(examples, NETWORK, unit="box", training=training, progress=False)
     model.save(folder / "detector")
@@ -98,7 +100,12 @@ def test_a_detector_of_one_label_can_be_trained(folder: Path) -> None:
         for item in chainrule.read_boxes(folder / "boxes.jsonl", NETWORK.frame)[:16]
     ]
     model = chainrule.train_classifier(
-        pictures, NETWORK, unit="box", training=chainrule.LabelTraining(epochs=1), folder=folder / "one", progress=False
+        pictures,
+        NETWORK,
+        unit="box",
+        training=chainrule.ClassifierTrainingConfig(epochs=1),
+        folder=folder / "one",
+        progress=False,
     )
     model.save(folder / "one", overwrite=True)
     assert chainrule.load(folder / "one", chainrule.ClassifierModel).classifier.labels == ("square",)

@@ -20,7 +20,7 @@ from chainrule.errors import EstimationError, ModelFormatError, SettingError, Te
 from chainrule.families.table import FAMILIES
 from chainrule.neural.bidirectional_model import TwoSidedModel
 from chainrule.neural.classification.classifier import layer_widths
-from chainrule.neural.config import NETWORKS, TWO_SIDED
+from chainrule.neural.config import BIDIRECTIONAL, NETWORKS
 from chainrule.neural.language_model import NeuralModel
 from chainrule.text.labelled import Labelled
 from chainrule.text.tokenization.tokenizer import Tokenizer
@@ -51,13 +51,13 @@ def model(family: str, kind: str = "word") -> chainrule.Model:
     tokenizer = Tokenizer.untrained(kind)
     text = "".join(each.text + "\n" for each in TEXTS).encode()
     tokenizer.encode(np.frombuffer(bytearray(text), np.uint8), grow=True)
-    config = {**NETWORKS, **TWO_SIDED}[family](width=16, context=12)
+    config = {**NETWORKS, **BIDIRECTIONAL}[family](width=16, context=12)
     network = random_network(config, tokenizer.vocabulary_size)
     made = NeuralModel(network) if FAMILIES[family].job == "continue" else TwoSidedModel(network)
     return build_model(family, made, tokenizer)
 
 
-@pytest.mark.parametrize("family", [*NETWORKS, *TWO_SIDED])
+@pytest.mark.parametrize("family", [*NETWORKS, *BIDIRECTIONAL])
 def test_a_head_on_any_family_learns_labels_and_is_kept(family: str, tmp_path: Path) -> None:
     base = model(family)
     before = [each.clone() for each in base.engine.network.parameters()]
@@ -318,12 +318,12 @@ def test_unseen_labels_and_bad_settings_are_errors() -> None:
 )
 def test_a_damaged_classifier_is_refused(changes: dict[str, object], message: str) -> None:
     learned = finetune(model("bag"), TEXTS, "text", replace(QUICK, epochs=1))
-    settings, arrays = FAMILIES["classifier"].take_apart(learned.engine)
+    settings, arrays = FAMILIES["classifier"].to_state(learned.engine)
     with pytest.raises(ModelFormatError, match=message):
-        FAMILIES["classifier"].put_together({**settings, **changes}, arrays, learned.vocabulary_size)
+        FAMILIES["classifier"].from_state({**settings, **changes}, arrays, learned.vocabulary_size)
     for name, array in (("mix", np.zeros(3, np.float32)), ("head.weight", np.zeros(4, np.float32))):
         with pytest.raises(ModelFormatError, match=r"head|mix"):
-            FAMILIES["classifier"].put_together(settings, {**arrays, name: array}, learned.vocabulary_size)
+            FAMILIES["classifier"].from_state(settings, {**arrays, name: array}, learned.vocabulary_size)
 
 
 @pytest.mark.parametrize(

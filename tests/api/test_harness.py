@@ -116,7 +116,7 @@ def test_a_network_that_sees_both_sides_ranks_and_does_no_more(masked: chainrule
 
 def test_a_model_of_pairs_takes_the_context_for_its_source() -> None:
     pairs = chainrule.Pairs(["ein Hund", "eine Katze"] * 10, ["a dog", "a cat"] * 10)
-    model = chainrule.train_pairs(pairs, chainrule.ConditionalConfig(width=16), training=ONE_STEP)
+    model = chainrule.train_pairs(pairs, chainrule.Seq2SeqConfig(width=16), training=ONE_STEP)
     answers = Answers(model, ends=True)
     asked = [Pair("ein Hund", "a dog"), Pair("eine Katze", "a dog"), Pair("ein Hund", "a cat")]
     found = [log_prob for log_prob, _ in answers.continuations(asked)]

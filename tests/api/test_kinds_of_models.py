@@ -11,7 +11,7 @@ from random_networks import MODERN, random_model
 
 import chainrule
 from chainrule.api.models.load_model import build_model, kind_of
-from chainrule.api.models.model import as_kind
+from chainrule.api.models.model import check_kind
 from chainrule.api.opening import load
 from chainrule.errors import WrongModelError
 from chainrule.families.table import FAMILIES
@@ -95,4 +95,4 @@ def test_load_checks_the_kind_that_is_named(ngram: chainrule.CausalModel, tmp_pa
 def test_compacting_keeps_the_kind() -> None:
     tokenizer = chainrule.train(chainrule.Lines(["a text", "another text"])).tokenizer
     network = build_model("transformer", random_model(MODERN, tokenizer.vocabulary_size), tokenizer)
-    assert type(as_kind(network, chainrule.EmbeddingModel).compact()) is chainrule.CausalNetwork
+    assert type(check_kind(network, chainrule.EmbeddingModel).compact()) is chainrule.CausalNetwork

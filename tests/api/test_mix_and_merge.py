@@ -18,7 +18,7 @@ from chainrule.errors import EstimationError, ModelFormatError, SettingError
 from chainrule.evaluation.token_scores import score_tokens
 from chainrule.families.table import FAMILIES
 from chainrule.mixture.cache import UnigramCache
-from chainrule.mixture.components import FewerUnseen
+from chainrule.mixture.components import RescaledUnknown
 from chainrule.mixture.tuning import classes_of_tokens, linear_weights
 from chainrule.ngram.editing.merging import scale_unknown
 from chainrule.ngram.models.table_models import NGramModel
@@ -167,10 +167,10 @@ def test_a_saved_mixture_is_the_same(kind: str, models, fixtures: Path, tmp_path
     ],
 )
 def test_damaged_settings_are_an_error(change, message: str, models) -> None:
-    settings, arrays = FAMILIES["mixture"].take_apart(chainrule.mix(models[:2]).language_model)
+    settings, arrays = FAMILIES["mixture"].to_state(chainrule.mix(models[:2]).language_model)
     change(settings)
     with pytest.raises(ModelFormatError, match=message):
-        FAMILIES["mixture"].put_together(settings, arrays, models[0].vocabulary_size)
+        FAMILIES["mixture"].from_state(settings, arrays, models[0].vocabulary_size)
 
 
 def test_a_mixture_cannot_be_trained_on_a_text(fixtures: Path) -> None:
@@ -280,7 +280,7 @@ def test_a_table_with_fewer_unseen_types_is_the_model_with_fewer(order: int, fix
     model = chainrule.train(Lines(lines), NGramConfig(order=order), tokenizer=tokenizer, markers="keep")
     found, expected = (
         NGramModel(scale_unknown(model.language_model.table, 9.0)),
-        FewerUnseen(model.language_model, 9.0),
+        RescaledUnknown(model.language_model, 9.0),
     )
     stream = stream_of(model, fixtures / "heldout.txt")
     np.testing.assert_allclose(found.score_stream(stream), expected.score_stream(stream), atol=1e-4)
@@ -317,10 +317,10 @@ def test_damaged_spellers_are_an_error(change, message: str, two) -> None:
 
 
 def test_a_damaged_ratio_is_an_error(two) -> None:
-    settings, arrays = FAMILIES["mixture"].take_apart(chainrule.mix(two).language_model)
+    settings, arrays = FAMILIES["mixture"].to_state(chainrule.mix(two).language_model)
     settings["components"][0]["unseen_ratio"] = "many"
     with pytest.raises(ModelFormatError, match="'many'"):
-        FAMILIES["mixture"].put_together(settings, arrays, two[0].vocabulary_size)
+        FAMILIES["mixture"].from_state(settings, arrays, two[0].vocabulary_size)
 
 
 def test_a_mixture_with_a_stream_is_measured_as_a_stream_once_as_a_whole(models, fixtures: Path) -> None:

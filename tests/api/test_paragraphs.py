@@ -56,7 +56,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         labelled.append(chainrule.LabelledPicture(picture, (colours[0],)))
         boxed.append(chainrule.LabelledPicture(picture, chainrule.BoxLabels(BOXES, ["square"] * 2)))
     (folder / "scenes.jsonl").write_text("".join(lines))
-    learning = chainrule.LabelTraining(epochs=3, batch=8)
+    learning = chainrule.ClassifierTrainingConfig(epochs=3, batch=8)
     chainrule.train_classifier(labelled, NETWORK, training=learning, progress=False).save(folder / "network")
     detector = chainrule.train_classifier(boxed, NETWORK, unit="box", training=learning, progress=False)
     detector.save(folder / "detector")
@@ -226,7 +226,7 @@ def test_a_discriminator_is_a_phase_of_its_own(
     assert "discriminator" not in plain.record
     assert judged.record["discriminator"] == 0.5
     with monkeypatch.context() as patch:
-        patch.setattr(module, "train_judged", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(module, "train_adversarial", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             train(tmp_path / "parts", 0.5)
     parts = train(tmp_path / "parts", 0.5, resume=True)
@@ -326,7 +326,7 @@ def test_captions_are_checked_before_phrases_are_learned(
     ],
 )
 def test_a_phase_has_a_quarter_of_the_budget(given: dict[str, Any], expected: dict[str, Any]) -> None:
-    from chainrule.api.training.captions import quarter
+    from chainrule.api.training.captions import phase_budget
 
-    part = quarter(chainrule.TrainingConfig(**given))
+    part = phase_budget(chainrule.TrainingConfig(**given))
     assert {name: budget for name, budget in part.items() if budget is not None} == expected

@@ -51,7 +51,7 @@ def test_gaps_sources_and_hostile_texts(model: chainrule.CausalModel) -> None:
     masked = chainrule.train(TRAIN, chainrule.MaskedConfig(**small), tokenizer="byte", training=training)
     assert "Gap 2" in chainrule.show(masked, "k[MASK] d[MASK]")._repr_html_()
     pairs = chainrule.Pairs(["ein Hund", "eine Katze"] * 10, ["a dog", "a cat"] * 10)
-    pair_model = chainrule.train_pairs(pairs, chainrule.ConditionalConfig(width=16, heads=2), training=training)
+    pair_model = chainrule.train_pairs(pairs, chainrule.Seq2SeqConfig(width=16, heads=2), training=training)
     assert "a cat" in re.sub(r"<[^>]*>", "", chainrule.show(pair_model, "a cat", given="eine Katze")._repr_html_())
     hostile = "<img/src=x/onerror=alert(1)> </p><script> \u202e"
     drawn = chainrule.show(model, hostile)._repr_html_()

@@ -146,7 +146,7 @@ def test_info_of_files_of_others(name: str, fixtures) -> None:
 def test_info_of_models_of_other_kinds(model, network, tmp_path, fixtures) -> None:
     pairs = chainrule.Pairs(["ein Hund", "eine Katze"] * 10, ["a dog", "a cat"] * 10)
     training = chainrule.TrainingConfig(steps=1, compile="no")
-    translation = chainrule.train_pairs(pairs, chainrule.ConditionalConfig(width=16), training=training)
+    translation = chainrule.train_pairs(pairs, chainrule.Seq2SeqConfig(width=16), training=training)
     translation.save(tmp_path / "mt")
     found = chainrule.info(tmp_path / "mt")
     assert (found.family, found.signature) == ("conditional", None)

@@ -218,7 +218,7 @@ def test_translation_starts_from_vectors_of_both_languages(tmp_path) -> None:
     lines = text().lines[:30]
     model = chainrule.train_pairs(
         chainrule.Pairs(lines, lines),
-        chainrule.ConditionalConfig(width=16, shared="none"),
+        chainrule.Seq2SeqConfig(width=16, shared="none"),
         tokenizer="whitespace",
         source_vectors=tmp_path / "words",
         fixed_vectors=True,
@@ -232,7 +232,7 @@ def test_translation_starts_from_vectors_of_both_languages(tmp_path) -> None:
     with pytest.raises(SettingError, match="width=16"):
         chainrule.train_pairs(
             chainrule.Pairs(lines, lines),
-            chainrule.ConditionalConfig(width=32),
+            chainrule.Seq2SeqConfig(width=32),
             tokenizer="whitespace",
             vectors=tmp_path / "words",
             training=chainrule.TrainingConfig(steps=1, compile="no"),
@@ -242,7 +242,7 @@ def test_translation_starts_from_vectors_of_both_languages(tmp_path) -> None:
     with pytest.raises(SettingError, match="both cannot be initialised: leave source_vectors out"):
         chainrule.train_pairs(
             chainrule.Pairs(lines, lines),
-            chainrule.ConditionalConfig(width=16, shared="all"),
+            chainrule.Seq2SeqConfig(width=16, shared="all"),
             tokenizer="whitespace",
             source_vectors=tmp_path / "words",
             vectors=tmp_path / "others",
@@ -253,13 +253,13 @@ def test_translation_starts_from_vectors_of_both_languages(tmp_path) -> None:
 def test_co_occurrences_that_were_counted_before(tmp_path) -> None:
     config = VectorsConfig(method="glove", dimensions=6, epochs=4)
     counting = chainrule.CooccurrenceConfig(window=3)
-    together = chainrule.count_together(text(), counting, tokenizer="whitespace", progress=False)
+    together = chainrule.count_cooccurrences(text(), counting, tokenizer="whitespace", progress=False)
     from_text = trained(method="glove", dimensions=6, epochs=4, window=3)
     from_counts = chainrule.train_vectors(together, config, progress=False)
     assert np.array_equal(from_text.vectors, from_counts.vectors)
     for name in ("pairs.bin", "pairs.tsv.gz"):
         together.save(tmp_path / name)
-        again = chainrule.read_together(tmp_path / name)
+        again = chainrule.read_cooccurrences(tmp_path / name)
         assert again.words == together.words
         assert again.counted.columns.tolist() == together.counted.columns.tolist()
         from_file = chainrule.train_vectors(again, config, progress=False)

@@ -34,7 +34,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, fixtures: Path) -> Path:
     chainrule.train(folder / "train.txt", chainrule.NGramConfig(order=2)).save(folder / "lm")
     chainrule.train(folder / "train.txt", NETWORK, training=ONE_STEP).save(folder / "net")
     pairs = chainrule.Pairs(["ein Hund", "eine Katze"] * 10, ["a dog", "a cat"] * 10)
-    small = chainrule.ConditionalConfig(width=16)
+    small = chainrule.Seq2SeqConfig(width=16)
     chainrule.train_pairs(pairs, small, training=ONE_STEP).save(folder / "mt")
     return folder
 
@@ -85,12 +85,12 @@ def test_load_opens_what_a_folder_or_a_file_holds(folder: Path, fixtures: Path) 
     assert chainrule.load(folder / "lm").family == "ngram"
     assert chainrule.load(folder / "net").family == "transformer"
     assert chainrule.load(fixtures / "order1.arpa.gz").vocabulary_size > 3
-    assert isinstance(chainrule.load(folder / "mt"), chainrule.TextPairModel)  # type: ignore[unreachable]
-    assert chainrule.load(folder / "mt", chainrule.TextPairModel).write(["ein Hund"], max_tokens=2)
+    assert isinstance(chainrule.load(folder / "mt"), chainrule.Seq2SeqModel)  # type: ignore[unreachable]
+    assert chainrule.load(folder / "mt", chainrule.Seq2SeqModel).write(["ein Hund"], max_tokens=2)
     with pytest.raises(chainrule.ModelFormatError, match="mt: is a model of one text given another"):
         chainrule.load(folder / "mt", chainrule.Model)
     with pytest.raises(chainrule.ModelFormatError, match="lm: is a model of family 'ngram'; expected a model of pairs"):
-        chainrule.load(folder / "lm", chainrule.TextPairModel)
+        chainrule.load(folder / "lm", chainrule.Seq2SeqModel)
     with pytest.raises(chainrule.SettingError, match="mt: a model of one text given another takes no tokenizer"):
         chainrule.load(folder / "mt", tokenizer="word")
     with pytest.raises(chainrule.SettingError, match="kind is 3; expected a class of models"):
@@ -123,7 +123,7 @@ def test_attend_gives_the_maps_that_the_verb_draws(folder: Path, tmp_path: Path,
         maps.save(tmp_path / "maps.png")
     with pytest.raises(chainrule.SettingError, match="a language model reads one text"):
         chainrule.attend(chainrule.load(folder / "net"), "a", "b")
-    pairs = chainrule.attend(chainrule.load(folder / "mt", chainrule.TextPairModel), "ein Hund", "a dog")
+    pairs = chainrule.attend(chainrule.load(folder / "mt", chainrule.Seq2SeqModel), "ein Hund", "a dog")
     looks = next(one for one in pairs.maps if one.title.startswith("target on source"))
     assert list(looks.columns) == ["ein", "Hund", "</s>"]
 

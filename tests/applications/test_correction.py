@@ -13,9 +13,9 @@ import pytest
 import chainrule
 from chainrule.api.training.channel import marks_around, read_error_pairs, wrong_words
 from chainrule.applications.correction.corrector import CorrectionConfig, Corrector
-from chainrule.applications.correction.error_models import RateOfWords
+from chainrule.applications.correction.error_models import WordErrorModel
 from chainrule.applications.correction.lattice import Arc, Variant, best_paths
-from chainrule.applications.correction.word_index import DeletionIndex, WordIndex, skeleton
+from chainrule.applications.correction.word_index import DeletionIndex, WordIndex, phonetic_key
 from chainrule.applications.noisy_channel.character_channel import Channel, Rule, channel_named
 from chainrule.applications.noisy_channel.files import read_channel
 from chainrule.applications.noisy_channel.learning import BEGIN_MARK, END_MARK, learn_channel, marked
@@ -83,12 +83,12 @@ def test_a_distance_beyond_the_index_is_an_error() -> None:
 
 def test_words_with_equal_consonants_are_candidates_at_any_distance() -> None:
     index = WordIndex({"phenomenon": -9.0, "london": -8.0, "London": -5.0})
-    errors = RateOfWords(learn_channel([("pheenomonan", "phenomenon"), ("londn", "london")]), 0.1)
+    errors = WordErrorModel(learn_channel([("pheenomonan", "phenomenon"), ("londn", "london")]), 0.1)
     assert osa("pheenomonan", "phenomenon") > 2
-    [meant, named] = index.meant_by(["pheenomonan", "londn"], errors, 5)
+    [meant, named] = index.candidates_for(["pheenomonan", "londn"], errors, 5)
     assert meant[0].word == "phenomenon"
     assert named[0].word == "london"  # which stands in lower case, too
-    assert skeleton("phenomenon") == skeleton("pheenomonan") == "pnmn"
+    assert phonetic_key("phenomenon") == phonetic_key("pheenomonan") == "pnmn"
 
 
 def test_em_raises_the_likelihood_and_learns_the_ends_of_words() -> None:
@@ -171,8 +171,8 @@ def test_the_share_of_lost_spaces_is_learned() -> None:
     assert share == pytest.approx(1 / 4)
     assert all(" " not in rule.source + rule.observed for rule in channel.rules if rule.source != " ")
     assert [rule.prob for rule in learn_channel([("awayand", "away and")]).rules if rule.source == " "] == [0.95]
-    errors = RateOfWords(channel, 0.1)
-    without = RateOfWords(learn_channel([("tsaw", "isaw"), ("teh", "the"), ("tit", "iit"), ("frmo", "from")]), 0.1)
+    errors = WordErrorModel(channel, 0.1)
+    without = WordErrorModel(learn_channel([("tsaw", "isaw"), ("teh", "the"), ("tit", "iit"), ("frmo", "from")]), 0.1)
     gained = errors.log_probs(["awayand"], ["away and"]) - without.log_probs(["awayand"], ["away and"])
     np.testing.assert_allclose(gained, np.log(0.25 / 0.02))  # 2 % of errors where the pairs have none
 
@@ -198,7 +198,7 @@ def test_a_channel_file_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 def test_a_rate_of_words_is_a_distribution_over_spellings() -> None:
     channel = Channel("x", [Rule("a", "b", 0.2), Rule("b", "a", 0.3)])
-    errors = RateOfWords(channel, 0.1)
+    errors = WordErrorModel(channel, 0.1)
     texts = ["".join(letters) for letters in itertools.product("ab", repeat=3)]
     total = np.exp(errors.log_probs(texts, ["aba"] * len(texts))).sum()
     np.testing.assert_allclose(total, 1.0, rtol=1e-9)
@@ -347,7 +347,7 @@ def test_a_two_sided_model_rescores_by_pseudo_log_likelihood(lm: chainrule.Model
     masked.save(tmp_path / "masked")
     ready = chainrule.corrector(lm, rescore_by=tmp_path / "masked", config=CorrectionConfig(at_least=0.0))
     known = ["I received the letter", "the dog"]
-    rows = masked.engine_that("fill").score(documents_of(masked.tokenizer.encode_texts(known).ids), end=False)
+    rows = masked.require_engine("fill").score(documents_of(masked.tokenizer.encode_texts(known).ids), end=False)
     assert ready._rescorer is not None
     assert ready._rescorer.log_probs(known) == pytest.approx([row.sum() for row in rows], rel=1e-5)
     assert ready.correct(["I recieved the letter"])[0].corrected == "I received the letter"

@@ -11,14 +11,14 @@ import pytest
 
 import chainrule
 from chainrule.applications.correction.candidates import Grammar, Proposal
-from chainrule.applications.correction.corrector import with_rewritings
+from chainrule.applications.correction.corrector import add_rewrites
 from chainrule.applications.correction.spans import chunks_of
 from chainrule.applications.correction.word_index import WordIndex
 from chainrule.applications.noisy_channel.files import read_grammar
 from chainrule.applications.noisy_channel.inflections import Inflections, english_inflections, read_inflections
 from chainrule.applications.noisy_channel.learning import aligned, learn_grammar
 from chainrule.applications.noisy_channel.word_channel import (
-    GrammarChannel,
+    WordChannel,
     WordRule,
     english_grammar,
     is_spaced,
@@ -68,7 +68,7 @@ def test_forms_come_from_rules_a_list_and_files(tmp_path: Path) -> None:
 
 def test_errors_are_drawn_as_often_as_the_rules_say() -> None:
     rules = (WordRule("the", "", 0.3), WordRule("the", "a", 0.1), WordRule("", "of", 0.02))
-    channel = GrammarChannel("test", rules, inflected=0.5)
+    channel = WordChannel("test", rules, inflected=0.5)
     rng = np.random.default_rng(0)
     draws = 4000
     texts = [channel.corrupted("see the dog", Inflections([["dog", "dogs"]]), rng).split() for _ in range(draws)]
@@ -82,7 +82,7 @@ def test_errors_are_drawn_as_often_as_the_rules_say() -> None:
 
 
 def test_texts_keep_their_spaces_and_capitals() -> None:
-    sure = GrammarChannel("test", (WordRule("the", "", 0.9), WordRule(",", "", 0.9), WordRule("a", "an", 0.9)))
+    sure = WordChannel("test", (WordRule("the", "", 0.9), WordRule(",", "", 0.9), WordRule("a", "an", 0.9)))
     rng = np.random.default_rng(1)
     plain = {sure.corrupted("A dog, the man.", NONE, rng) for _ in range(60)}
     assert "An dog man." in plain
@@ -104,7 +104,7 @@ def test_texts_keep_their_spaces_and_capitals() -> None:
 )
 def test_wrong_rules_are_errors(rules: tuple[WordRule, ...]) -> None:
     with pytest.raises(SettingError):
-        GrammarChannel("test", rules)
+        WordChannel("test", rules)
     for rate in (0.0, 0.6, math.nan):
         with pytest.raises(SettingError, match="rate"):
             english_grammar(rate)
@@ -113,11 +113,11 @@ def test_wrong_rules_are_errors(rules: tuple[WordRule, ...]) -> None:
 def test_learning_finds_the_rates_of_the_channel_that_made_the_errors() -> None:
     rules = (WordRule("the", "", 0.3), WordRule("in", "on", 0.2), WordRule("", "of", 0.02))
     forms = Inflections([["dog", "dogs"], ["walk", "walks", "walked"]])
-    channel = GrammarChannel("test", rules, inflected=0.1, uncapitalised=0.25)
+    channel = WordChannel("test", rules, inflected=0.1, uncapitalised=0.25)
     rng = np.random.default_rng(0)
     rights = ["The dog walks in the park , and the man sleeps ."] * 1500
     pairs = [(channel.corrupted(right, forms, rng), right) for right in rights]
-    prior = GrammarChannel("prior", (WordRule("in", "at", 0.02), WordRule("in", "on", 0.02)), inflected=0.3)
+    prior = WordChannel("prior", (WordRule("in", "at", 0.02), WordRule("in", "on", 0.02)), inflected=0.3)
     learned = learn_grammar(pairs, forms, prior)
     probs = {(rule.meant, rule.written): rule.prob for rule in learned.rules}
     for rule in rules:
@@ -156,7 +156,7 @@ def test_a_file_is_read_back_and_broken_ones_are_named(tmp_path: Path) -> None:
 
 
 def test_proposals_cost_what_the_channel_says() -> None:
-    channel = GrammarChannel("test", (WordRule("the", "", 0.3), WordRule("in", "on", 0.2), WordRule("", "of", 0.05)))
+    channel = WordChannel("test", (WordRule("the", "", 0.3), WordRule("in", "on", 0.2), WordRule("", "of", 0.05)))
     words = WordIndex({"the": -1.0, "in": -1.0, "on": -1.0, "of": -1.0, "dog": -2.0})
     text = "on dog of dog"
     chunks = chunks_of(text)
@@ -187,7 +187,7 @@ def test_proposals_cost_what_the_channel_says() -> None:
     ],
 )
 def test_grammar_is_put_right_in_context(lm: chainrule.Model, wrong: str, right: str) -> None:
-    grammar = GrammarChannel(
+    grammar = WordChannel(
         "test", (*english_grammar(0.1).rules, WordRule("", "every", 0.05)), inflected=0.05, uncapitalised=0.1
     )
     corrector = chainrule.corrector(lm, grammar=grammar)
@@ -237,14 +237,14 @@ def test_a_learnt_corrector_proposes_and_weighs(lm: chainrule.Model) -> None:
 def test_rewritings_become_short_proposals(rewriting: str, proposed: tuple[int, int, str] | None) -> None:
     chunks = chunks_of("a b c")
     rows = [[Proposal(1, chunk.text, 0.0)] for chunk in chunks]
-    found = with_rewritings(chunks, rows, [rewriting])
+    found = add_rewrites(chunks, rows, [rewriting])
     new = [(i, one.chunks, one.text) for i, row in enumerate(found) for one in row[1:]]
     assert new == ([] if proposed is None else [proposed])
 
 
 def test_a_pair_model_is_a_corrector(lm: chainrule.Model) -> None:
     pairs = chainrule.Pairs([text.lower() for text in SENTENCES], SENTENCES)
-    config = chainrule.ConditionalConfig(width=8, heads=2, encoder_layers=1, decoder_layers=1, max_source=12)
+    config = chainrule.Seq2SeqConfig(width=8, heads=2, encoder_layers=1, decoder_layers=1, max_source=12)
     learned = chainrule.train_pairs(
         pairs, config, tokenizer="whitespace", training=chainrule.TrainingConfig(steps=2, valid_share=0)
     )

@@ -22,15 +22,15 @@ from chainrule.applications.rescoring.features import (
     names_of,
 )
 from chainrule.applications.rescoring.nbest import NBestList
-from chainrule.applications.rescoring.rescoring import Chooser, Judge, TuningData, scored
+from chainrule.applications.rescoring.rescoring import Reranker, RerankingEvaluation, TuningData, scored
 from chainrule.applications.rescoring.tuning import (
     VARIANCE,
     TuningConfig,
     Weights,
     _Search,
-    least_errors,
     log_posteriors,
-    most_likely,
+    maximum_likelihood,
+    minimum_error_rate,
 )
 from chainrule.applications.shared_prefixes import shared_log_probs
 from chainrule.errors import SettingError
@@ -169,7 +169,7 @@ def test_tuning_finds_what_trying_everything_finds() -> None:
     rng = np.random.default_rng(2)
     features, errors = random_problem(rng, lists=15, features=2)
     start = np.array([1.0, 1.0])
-    found = least_errors(features, errors, WordErrors(), start)
+    found = minimum_error_rate(features, errors, WordErrors(), start)
     everywhere = [np.array([1.0, weight]) for weight in np.linspace(-30, 30, 60_001)]
     assert found[0] == 1
     assert loss(features, errors, found) <= min(
@@ -181,11 +181,13 @@ def test_tuning_is_never_worse_than_its_start_and_the_same_for_a_seed() -> None:
     features, errors = random_problem(np.random.default_rng(9), lists=40)
     start = np.array([1.0, 0.5, 0.0])
     config = TuningConfig(restarts=3, seed=4)
-    found = least_errors(features, errors, WordErrors(), start, config)
+    found = minimum_error_rate(features, errors, WordErrors(), start, config)
     assert loss(features, errors, found) <= loss(features, errors, start)
-    assert found.tolist() == least_errors(features, errors, WordErrors(), start, config).tolist()
+    assert found.tolist() == minimum_error_rate(features, errors, WordErrors(), start, config).tolist()
     alike = np.stack([np.zeros_like(errors[:, 0]), errors[:, 1]], axis=1)
-    assert least_errors(features, alike, WordErrors(), start, config).tolist() == start.tolist()  # nothing to gain
+    assert (
+        minimum_error_rate(features, alike, WordErrors(), start, config).tolist() == start.tolist()
+    )  # nothing to gain
 
 
 def test_bleu_is_tuned_upwards() -> None:
@@ -208,7 +210,7 @@ def test_the_likeliest_weights_have_no_slope_and_no_better_neighbour() -> None:
     rng = np.random.default_rng(3)
     features, errors = random_problem(rng, lists=60)
     oracles = first_of_best(-errors[:, 0].astype(float), features.offsets)
-    found = most_likely(features, oracles, np.array([1.0, 1.0, 0.0]))
+    found = maximum_likelihood(features, oracles, np.array([1.0, 1.0, 0.0]))
     spreads = features.spreads()
 
     def objective(weights) -> float:
@@ -254,9 +256,9 @@ def test_what_choices_are_worth() -> None:
         a_list("c", "d", score=(0.0, -1.0), reference="c"),
     ]
     [block] = scored(lists, {"lm": Lengths()})
-    chooser = Chooser(np.array([-1.0, 0.0, 0.0]), np.array([1.0, 0.0, 0.0]))
+    chooser = Reranker(np.array([-1.0, 0.0, 0.0]), np.array([1.0, 0.0, 0.0]))
     measures = [WordErrors(), CharacterErrors()]
-    judge = Judge(measures)
+    judge = RerankingEvaluation(measures)
     judge.add(block, chooser.before(block), chooser.after(block))
     assert [judge.figure(measures[0], stage).value for stage in ("before", "after", "oracle")] == [2 / 3, 1 / 3, 0]
     assert [judge.figure(measures[1], stage).value for stage in ("before", "after", "oracle")] == [2 / 4, 1 / 4, 0]

@@ -22,7 +22,7 @@ from chainrule.neural.config import (
     RecurrentConfig,
     TransformerConfig,
 )
-from chainrule.neural.config.seq2seq import ConditionalConfig
+from chainrule.neural.config.seq2seq import Seq2SeqConfig
 from chainrule.neural.layers.positions import position_vectors
 from chainrule.neural.seq2seq.network import build_conditional
 
@@ -46,11 +46,11 @@ NETWORKS: dict[str, NetworkConfig] = {
     "bag": BagConfig(width=32),
 }
 PAIRS = {
-    "transformers": ConditionalConfig(width=32),
-    "lstms": ConditionalConfig(width=32, encoder="lstm", decoder="lstm", score="additive"),
-    "no attention": ConditionalConfig(width=32, encoder="gru", decoder="gru", attention="none"),
-    "no encoder": ConditionalConfig(width=32, encoder="none"),
-    "convolutions": ConditionalConfig(width=32, encoder="convolution", decoder="convolution"),
+    "transformers": Seq2SeqConfig(width=32),
+    "lstms": Seq2SeqConfig(width=32, encoder="lstm", decoder="lstm", score="additive"),
+    "no attention": Seq2SeqConfig(width=32, encoder="gru", decoder="gru", attention="none"),
+    "no encoder": Seq2SeqConfig(width=32, encoder="none"),
+    "convolutions": Seq2SeqConfig(width=32, encoder="convolution", decoder="convolution"),
 }
 
 

@@ -11,7 +11,7 @@ from verb_options import VERBS
 
 from chainrule.cli import verbs as cli_verbs
 from chainrule.cli.main import app, train
-from chainrule.neural.config import NETWORKS, TWO_SIDED
+from chainrule.neural.config import BIDIRECTIONAL, NETWORKS
 
 PARAMETER = re.compile(
     r"^│ (?:\* )? *(--[\w-]+|[A-Z]+)(?: -\w)?(?: --no-[\w-]+)?(?: [A-Z]+(?:\.\.\.)?)?  +(\S.*?) *│$", re.MULTILINE
@@ -89,7 +89,7 @@ def test_the_verb_train_alone_lists_every_family(chainrule) -> None:
     result = chainrule("train")
     assert (result.status, result.err) == (0, "")
     others = {"ngram", "translation", "caption", "paragraph", "vectors", "classifier", "channel", "uniform", "tree"}
-    families = {*others, *NETWORKS, *TWO_SIDED}
+    families = {*others, *NETWORKS, *BIDIRECTIONAL}
     listed = re.findall(r"^│ ([a-z-]+) +\S", result.out, re.M)
     assert listed == list(cli_verbs.FAMILIES)  # the commonest first
     assert set(listed) == families

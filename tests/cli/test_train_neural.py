@@ -12,7 +12,7 @@ from random_networks import refuse_lstm_in_bfloat16
 
 import chainrule as package
 from chainrule.neural import device as capabilities
-from chainrule.neural.config import NETWORKS, TWO_SIDED
+from chainrule.neural.config import BIDIRECTIONAL, NETWORKS
 from chainrule.training.reports import Report
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def test_where_bfloat16_cannot_be_or_is_slow_that_is_noted_and_recorded(
     assert result.err == (f"note: {SLOW}\nnote: {FLOAT32}\n" if family == "recurrent" else f"note: {SLOW}\n")
 
 
-@pytest.mark.parametrize("family", TWO_SIDED)
+@pytest.mark.parametrize("family", BIDIRECTIONAL)
 def test_a_network_that_sees_both_sides_is_trained_and_its_verbs_use_it(
     family: str, chainrule, corpus: Path, heldout: Path, tmp_path: Path
 ) -> None:

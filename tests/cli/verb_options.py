@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import fields
 
 from chainrule.base.options import is_rare
-from chainrule.neural.config import NETWORKS, TWO_SIDED
+from chainrule.neural.config import BIDIRECTIONAL, NETWORKS
 from chainrule.neural.config.classifiers import LABELLING
 from chainrule.neural.config.language_models import TreeConfig
-from chainrule.neural.config.seq2seq import CaptionConfig, ConditionalConfig
+from chainrule.neural.config.seq2seq import CaptionConfig, Seq2SeqConfig
 from chainrule.neural.config.vision import ResNetLabelling, ViTLabelling
-from chainrule.training.config import FineTuningConfig, LabelTraining, TrainingConfig
+from chainrule.training.config import ClassifierTrainingConfig, FineTuningConfig, TrainingConfig
 from chainrule.vectors.config import VectorsConfig
 
 
@@ -37,7 +37,7 @@ VERBS = {
             *(flag(each.name) for each in fields(config) if not is_rare(each)),
         }
         | ({"--preset"} if name in ("transformer", "masked") else set())
-        for name, config in {**NETWORKS, **TWO_SIDED, "tree": TreeConfig}.items()
+        for name, config in {**NETWORKS, **BIDIRECTIONAL, "tree": TreeConfig}.items()
     },
     "train ngram": {"TEXTS", "--output", "--order", *TOKENIZER, "--prune", "--interpolate-unigrams", "--smoothing"}
     | {
@@ -63,7 +63,7 @@ VERBS = {
     | {"--resume", "--source-tokenizer", "--vectors", "--source-vectors", "--fixed-vectors", "--overwrite", "--json"}
     | TOKENIZER
     | TRAINING
-    | {flag(each.name) for each in fields(ConditionalConfig) if not is_rare(each)},
+    | {flag(each.name) for each in fields(Seq2SeqConfig) if not is_rare(each)},
     "train paragraph": {"--pictures", "--encoder", "--regions", "--phrases", "--valid", "--output", "--resume"}
     | {"--reader", "--discriminator", "--overwrite", "--json"}
     | TOKENIZER
@@ -84,7 +84,7 @@ VERBS = {
     | {"--vectors", "--fixed-vectors", "--overwrite", "--json"}
     | TOKENIZER
     | {flag(each.name) for kind in LABELLING.values() for each in fields(kind) if not is_rare(each)}
-    | {flag(each.name) for each in fields(LabelTraining)},
+    | {flag(each.name) for each in fields(ClassifierTrainingConfig)},
     "train uniform": {"TEXTS", "--output", *TOKENIZER, "--overwrite", "--json"} | READING | MIXING,
     "harness": {"ARGUMENTS"},
     "train vectors": {"TEXTS", "--counts", "--output", "--resume", *TOKENIZER, "--overwrite", "--json"}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import chainrule
-from chainrule.comparison.ladder import LARGE_VOCABULARY, Networks, climb, networks_for
+from chainrule.comparison.ladder import LARGE_VOCABULARY, Networks, networks_for, run_ladder
 from chainrule.errors import SettingError, TextError
 from chainrule.neural.config import NETWORKS
 from chainrule.text.corpus.corpus import Corpus, Lines
@@ -25,7 +25,7 @@ def texts(fixtures: Path) -> tuple[Corpus, Corpus]:
 
 def test_every_rung_is_the_model_that_training_alone_gives(texts: tuple[Corpus, Corpus]) -> None:
     train, heldout = texts
-    comparison = climb(train, heldout, order=4)
+    comparison = run_ladder(train, heldout, order=4)
     assert [contender.name for contender in comparison.contenders] == [
         "uniform",
         "unigram",
@@ -45,19 +45,19 @@ def test_every_rung_is_the_model_that_training_alone_gives(texts: tuple[Corpus, 
 
 
 def test_the_best_of_a_markov_chain_of_first_order_is_the_bigram_model(texts: tuple[Corpus, Corpus]) -> None:
-    assert climb(*texts, order=3).best.name == "bigram"
+    assert run_ladder(*texts, order=3).best.name == "bigram"
 
 
 def test_the_uniform_model_may_be_the_best() -> None:
     heldout = Lines([f"{word} {word}" for word in "edcba"])
-    assert climb(Lines(["a"] * 90 + ["b c d e"]), heldout, order=2).best.name == "uniform"
+    assert run_ladder(Lines(["a"] * 90 + ["b c d e"]), heldout, order=2).best.name == "uniform"
 
 
 def test_the_tokenizer_and_the_rule_for_markers_are_the_ones_asked_for() -> None:
     lines = Lines(["a <s> b", "b a"] * 10)
     with pytest.raises(TextError, match="<s> occurs in the text"):
-        climb(lines, lines, order=1)
-    best = climb(lines, lines, order=1, tokenizer="whitespace", markers="skip").best.measurement
+        run_ladder(lines, lines, order=1)
+    best = run_ladder(lines, lines, order=1, tokenizer="whitespace", markers="skip").best.measurement
     assert best.tokens == 3 * 20
     assert "tok:whitespace" in best.signature
 
@@ -65,14 +65,14 @@ def test_the_tokenizer_and_the_rule_for_markers_are_the_ones_asked_for() -> None
 @pytest.mark.parametrize("order", [-1, 0, 25])
 def test_an_order_that_is_not_possible_is_refused_before_the_text_is_read(order: int) -> None:
     with pytest.raises(SettingError, match=f"order {order} is not possible"):
-        climb(Lines([]), Lines([]), order=order)
+        run_ladder(Lines([]), Lines([]), order=order)
 
 
 def test_an_unreadable_held_out_text_is_an_error_before_any_n_gram_is_counted(tmp_path: Path) -> None:
     (tmp_path / "bad").write_bytes(b"\xff\n")
     told: list[str] = []
     with pytest.raises(TextError, match="not UTF-8"):
-        climb(
+        run_ladder(
             Lines(["a b"] * 10),
             Corpus.of(tmp_path / "bad"),
             progress=lambda task, done, total: told.append(task),
@@ -86,7 +86,7 @@ def whole() -> Comparison:
     words = ["ka", "vi", "nin", "or", "tu", "ash"]
     lines = [f"{word} {words[(3 * number) % 6]} {word} {word}" for number in range(40) for word in words]
     train, validation, heldout = Lines(lines), Lines(lines[::7]), Lines(lines[::5])
-    return climb(train, heldout, order=2, networks=Networks(1e-3, validation))
+    return run_ladder(train, heldout, order=2, networks=Networks(1e-3, validation))
 
 
 def test_every_family_of_networks_stands_in_the_table_and_the_mixture_last(whole: Comparison) -> None:
@@ -120,8 +120,8 @@ def test_learning_curves_end_where_training_does_and_counted_models_have_a_level
 
 def test_samples_are_the_same_again_and_again(whole: Comparison) -> None:
     assert all(len(contender.samples) == 3 for contender in whole.contenders)
-    again = climb(Lines(["ka vi"] * 20), Lines(["ka vi"]), order=1).contenders[1].samples
-    assert again == climb(Lines(["ka vi"] * 20), Lines(["ka vi"]), order=1).contenders[1].samples
+    again = run_ladder(Lines(["ka vi"] * 20), Lines(["ka vi"]), order=1).contenders[1].samples
+    assert again == run_ladder(Lines(["ka vi"] * 20), Lines(["ka vi"]), order=1).contenders[1].samples
 
 
 @pytest.mark.parametrize("minutes", [0.0, -1.0, float("nan")])

@@ -11,7 +11,7 @@ import pytest
 
 import chainrule
 from chainrule.datasets.make import DATASETS, make_data
-from chainrule.datasets.random import Chance
+from chainrule.datasets.random import Random
 from chainrule.datasets.scenes import COLOURS, GROUND, PLACES, SHAPES, shape
 from chainrule.datasets.sentences import BAD, GOOD
 from chainrule.errors import OutputError, SettingError
@@ -123,7 +123,7 @@ def test_shapes_cover_their_areas_and_are_read_by_class(tmp_path: Path) -> None:
     }
     for name, area in areas.items():
         for seed in range(5):
-            picture = shape(Chance(seed, name), name)
+            picture = shape(Random(seed, name), name)
             colours, counts = np.unique(picture.reshape(-1, 3), axis=0, return_counts=True)
             assert len(colours) == 2
             is_shape = (picture != picture[0, 0]).any(axis=2)

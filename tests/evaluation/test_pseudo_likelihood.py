@@ -9,14 +9,14 @@ from random_networks import random_network
 from chainrule.api.models.model import Model
 from chainrule.evaluation.pseudo_likelihood import pseudo_log_likelihoods
 from chainrule.neural.bidirectional_model import TwoSidedModel
-from chainrule.neural.config import MaskedConfig, TwoSidedConfig
+from chainrule.neural.config import BidirectionalConfig, MaskedConfig
 from chainrule.text.tokenization.tokenizer import Tokenizer
 
 TEXTS = ["the dog bit", "a zebra saw the dog", "dog", "zebra gnu"]
 
 
-@pytest.mark.parametrize("config", [MaskedConfig(width=16, heads=2), TwoSidedConfig(width=8)])
-def test_tokens_are_summed_without_the_end_and_unknown_ones_spelled(config: MaskedConfig | TwoSidedConfig) -> None:
+@pytest.mark.parametrize("config", [MaskedConfig(width=16, heads=2), BidirectionalConfig(width=8)])
+def test_tokens_are_summed_without_the_end_and_unknown_ones_spelled(config: MaskedConfig | BidirectionalConfig) -> None:
     tokenizer = Tokenizer.untrained("word")
     tokenizer.encode(np.frombuffer(bytearray(b"the dog bit a man\nsaw\n"), np.uint8), grow=True)
     scorer = TwoSidedModel(random_network(config, tokenizer.vocabulary_size))

@@ -35,7 +35,7 @@ from training_runs import FINE_TUNING, QUICK, RECURRENT, TRANSFORMER, trained
 
 import chainrule
 from chainrule.families.table import FAMILIES, family_of
-from chainrule.neural.config import MaskedConfig, MaskedRecurrentConfig, TwoSidedConfig
+from chainrule.neural.config import BidirectionalConfig, MaskedConfig, MaskedRecurrentConfig
 from chainrule.neural.config.classifiers import LABELLING, LSTMLabelling
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def _engines() -> Iterator[tuple[str, Any]]:
             yield name, {"arrays": _arrays({key: weight.numpy() for key, weight in weights.items()}, "")}
             continue
         family, engine = _engine(name, make)
-        settings, arrays = FAMILIES[family].take_apart(engine)
+        settings, arrays = FAMILIES[family].to_state(engine)
         yield name, {"family": family, "settings": _lines(settings), "arrays": _arrays(arrays, family)}
 
 
@@ -128,7 +128,7 @@ def _trained_models(home: Path) -> Iterator[tuple[str, Any]]:
     yield "masked", chainrule.train(text, masked, **options)
     yield "masked pairs", chainrule.train(text, replace(masked, next_sentence=True, segments=2), **options)
     yield "masked recurrent", chainrule.train(text, MaskedRecurrentConfig(layers=1, width=16, context=16), **options)
-    yield "two-sided", chainrule.train(text, TwoSidedConfig(layers=1, width=16, context=16), **options)
+    yield "two-sided", chainrule.train(text, BidirectionalConfig(layers=1, width=16, context=16), **options)
     pairs = chainrule.Pairs(SOURCES, TARGETS)
     for name, pair in PAIRS.items():
         yield name, chainrule.train_pairs(pairs, pair, **options)
@@ -146,7 +146,7 @@ def _trained_models(home: Path) -> Iterator[tuple[str, Any]]:
         )
     for name, network in LABELLING.items():
         examples = INPUTS_OF[network.reads]()[:20]
-        learning = chainrule.LabelTraining(epochs=1, batch=8, precision="float32")
+        learning = chainrule.ClassifierTrainingConfig(epochs=1, batch=8, precision="float32")
         yield f"labelling: {name}", chainrule.train_classifier(examples, small(name), training=learning, progress=False)
 
 

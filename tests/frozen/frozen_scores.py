@@ -44,8 +44,8 @@ def _answers(folder: Path) -> Iterator[tuple[str, Any]]:
     yield "masked: fill", bits_of(network.fill(f"{lines[0]} [MASK]", 3))
     pairs = chainrule.Pairs(SOURCES, TARGETS)
     for name, config in {
-        "Transformer": chainrule.ConditionalConfig(width=16, heads=2, encoder_layers=1, decoder_layers=1),
-        "LSTM": chainrule.ConditionalConfig(width=16, encoder="lstm", decoder="lstm", score="general"),
+        "Transformer": chainrule.Seq2SeqConfig(width=16, heads=2, encoder_layers=1, decoder_layers=1),
+        "LSTM": chainrule.Seq2SeqConfig(width=16, encoder="lstm", decoder="lstm", score="general"),
     }.items():
         model = chainrule.train_pairs(pairs, config, **_TINY)
         yield f"pairs, {name}: score", bits_of(model.score(pairs))

@@ -93,7 +93,7 @@ def save_models(folder: Path) -> list[str]:
     models = {
         "lm": chainrule.train(text, chainrule.NGramConfig(order=3)),
         "network": chainrule.train(text, network, training=one_step),
-        "pairs": chainrule.train_pairs(pairs, chainrule.ConditionalConfig(width=16), training=one_step),
+        "pairs": chainrule.train_pairs(pairs, chainrule.Seq2SeqConfig(width=16), training=one_step),
     }
     for name in MODELS:
         models[name].save(folder / name)

@@ -31,7 +31,7 @@ def tellers(folder: Path) -> list[Path]:
     network = ResNetLabelling(size=(16, 32), width=4, blocks=(1, 1))
     labels = chainrule.BoxLabels(BOXES, ["square"] * len(BOXES))
     boxed = [chainrule.LabelledPicture(item.picture, labels) for item in scenes]
-    learning = chainrule.LabelTraining(epochs=1, batch=8)
+    learning = chainrule.ClassifierTrainingConfig(epochs=1, batch=8)
     detector = chainrule.train_classifier(boxed, network, unit="box", training=learning, progress=False)
     with torch.no_grad():
         detector.classifier.head[2].bias[0] = 3.0  # so that it proposes boxes

@@ -84,7 +84,7 @@ def use_open_model(path: Path, workplace: Path) -> None:
     """What a model that others trained is for."""
     again = workplace / "open-again"
     model: Any = chainrule.load(path)
-    if isinstance(model, chainrule.TextPairModel):
+    if isinstance(model, chainrule.Seq2SeqModel):
         found = model.score(chainrule.Pairs(SENTENCES, SENTENCES))
         model.write(SENTENCES, max_tokens=5)
     else:

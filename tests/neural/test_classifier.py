@@ -9,15 +9,15 @@ import torch.nn.functional as F  # noqa: N812
 from random_networks import random_network
 
 from chainrule.neural.bidirectional_model import TwoSidedModel
-from chainrule.neural.classification.classifier import Classifier, layer_widths
-from chainrule.neural.config import NETWORKS, TWO_SIDED
-from chainrule.neural.network import framed
+from chainrule.neural.classification.classifier import FineTunedClassifier, layer_widths
+from chainrule.neural.config import BIDIRECTIONAL, NETWORKS
+from chainrule.neural.network import add_boundaries
 from chainrule.text.units import UnitTokens
 
 
 def test_a_unit_is_the_mean_of_its_tokens_and_companions_change_nothing() -> None:
-    network = random_network(TWO_SIDED["masked"](layers=2, width=16, heads=2, context=12)).eval()
-    classifier = Classifier(network, ["a", "b", "c"], "word", width=16).eval()
+    network = random_network(BIDIRECTIONAL["masked"](layers=2, width=16, heads=2, context=12)).eval()
+    classifier = FineTunedClassifier(network, ["a", "b", "c"], "word", width=16).eval()
     torch.nn.init.normal_(classifier.head.weight)
     texts = [
         UnitTokens(np.array([5, 6, 7, 8], np.int32), np.array([0, 1, 1, 2]), 3),
@@ -35,7 +35,7 @@ def test_a_unit_is_the_mean_of_its_tokens_and_companions_change_nothing() -> Non
 
 def test_a_word_without_a_token_of_its_own_has_the_labels_of_the_next() -> None:
     network = random_network(NETWORKS["transformer"](layers=1, width=16, heads=2, context=12)).eval()
-    classifier = Classifier(network, ["a", "b"], "word", width=16).eval()
+    classifier = FineTunedClassifier(network, ["a", "b"], "word", width=16).eval()
     torch.nn.init.normal_(classifier.head.weight)
     tokens = np.array([5, 6, 7], np.int32)
     [read] = classifier.log_probs([UnitTokens(tokens, np.array([0, 1, 2]), 3)])
@@ -48,9 +48,9 @@ def test_a_word_without_a_token_of_its_own_has_the_labels_of_the_next() -> None:
 
 
 def test_layers_are_mixed_by_the_weights_of_peters() -> None:
-    network = random_network(TWO_SIDED["two-sided"](layers=2, width=8, context=12)).eval()
+    network = random_network(BIDIRECTIONAL["two-sided"](layers=2, width=8, context=12)).eval()
     assert layer_widths(network) == [16, 16]
-    classifier = Classifier(network, ["a", "b"], "text", width=16, mixed_layers=2).eval()
+    classifier = FineTunedClassifier(network, ["a", "b"], "text", width=16, mixed_layers=2).eval()
     torch.nn.init.normal_(classifier.head.weight)
     classifier.mix.data = torch.tensor([0.3, -1.0])
     tokens = torch.tensor([[2, 5, 6]])
@@ -65,11 +65,11 @@ def test_layers_are_mixed_by_the_weights_of_peters() -> None:
 @pytest.mark.parametrize("family", ["recurrent", "transformer", "two-sided"])
 def test_a_long_text_is_read_in_parts_that_all_count(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As the mean over parts that are read by themselves, for a label that is the text's."""
-    network = random_network({**NETWORKS, **TWO_SIDED}[family](width=16, context=12)).eval()
+    network = random_network({**NETWORKS, **BIDIRECTIONAL}[family](width=16, context=12)).eval()
     monkeypatch.setattr("chainrule.neural.classification.classifier._PART", 12)
     monkeypatch.setattr("chainrule.neural.classification.classifier._TOGETHER", 24)  # two parts of a text at once
     width = layer_widths(network)[-1]
-    classifier = Classifier(network, ["a", "b"], "text", width=width).eval()
+    classifier = FineTunedClassifier(network, ["a", "b"], "text", width=width).eval()
     torch.nn.init.normal_(classifier.head.weight)
     tokens = np.random.default_rng(0).integers(3, 29, 35).astype(np.int32)
     [found, _] = classifier.log_probs(
@@ -77,7 +77,7 @@ def test_a_long_text_is_read_in_parts_that_all_count(family: str, monkeypatch: p
     )
     read = []
     for begin in range(0, 35, 10):
-        inputs = torch.from_numpy(framed(tokens[begin : begin + 10], network))
+        inputs = torch.from_numpy(add_boundaries(tokens[begin : begin + 10], network))
         *_, last = network.encoder.hidden_layers(network.embedding(inputs[None]))
         read.append(last[0, : 1 + len(tokens[begin : begin + 10])])
     expected = classifier.head(F.layer_norm(torch.cat(read).mean(0), (width,))).log_softmax(0)

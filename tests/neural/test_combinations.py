@@ -16,8 +16,8 @@ from random_networks import MODERN, VOCABULARY_SIZE, pair, random_model, random_
 
 from chainrule.errors import SettingError
 from chainrule.neural.bidirectional_model import MASK, TwoSidedModel
-from chainrule.neural.config import NETWORKS, TWO_SIDED
-from chainrule.neural.config.seq2seq import ConditionalConfig
+from chainrule.neural.config import BIDIRECTIONAL, NETWORKS
+from chainrule.neural.config.seq2seq import Seq2SeqConfig
 from chainrule.neural.config.transformer import Positions, SelfScore
 from chainrule.protocol import END
 
@@ -132,9 +132,9 @@ def test_any_language_model_gives_a_token_one_probability(
 
 
 @settings(max_examples=25)
-@given(config=combinations(ConditionalConfig), lengths=LENGTHS, seed=SEEDS)
+@given(config=combinations(Seq2SeqConfig), lengths=LENGTHS, seed=SEEDS)
 def test_any_model_given_a_source_gives_a_token_one_probability(
-    config: ConditionalConfig, lengths: list[int], seed: int
+    config: Seq2SeqConfig, lengths: list[int], seed: int
 ) -> None:
     model = random_pair(config, seed=seed).given([tokens(seed + 1, 1 + seed % 8)])
     if model.is_exact:
@@ -149,13 +149,13 @@ def test_a_convolution_of_one_place_knows_where_it_is_when_another_row_ends() ->
     np.testing.assert_allclose(model.next_log_probs(state)[0], model.next_log_probs(alone)[0], rtol=0, atol=1e-4)
 
 
-@pytest.mark.parametrize("family", TWO_SIDED)
+@pytest.mark.parametrize("family", BIDIRECTIONAL)
 @settings(max_examples=10)
 @given(data=st.data(), lengths=LENGTHS, seed=SEEDS)
 def test_any_network_of_both_sides_reads_a_text_with_one_token_masked(
     family: str, data: st.DataObject, lengths: list[int], seed: int
 ) -> None:
-    network = random_network(data.draw(combinations(TWO_SIDED[family])), seed=seed)
+    network = random_network(data.draw(combinations(BIDIRECTIONAL[family])), seed=seed)
     scorer = TwoSidedModel(network)
     text = tokens(seed, LONG)
     alone = [scorer.score([text[:length]])[0] for length in lengths]

@@ -19,14 +19,14 @@ from chainrule.neural.seq2seq.network import build_conditional
 from chainrule.protocol import END
 
 if TYPE_CHECKING:
-    from chainrule.neural.config.seq2seq import ConditionalConfig
+    from chainrule.neural.config.seq2seq import Seq2SeqConfig
 
 SOURCES = [np.array(row, np.int32) for row in ([5, 9, 3, 17, 5], [4], [8, 8, 20, 11, 6, 25, 7])]
 NOTHING = np.empty(0, np.int32)
 
 
 @pytest.mark.parametrize("config", PAIRS.values(), ids=PAIRS)
-def test_sources_together_are_as_each_by_itself(config: ConditionalConfig) -> None:
+def test_sources_together_are_as_each_by_itself(config: Seq2SeqConfig) -> None:
     model = random_pair(config)
     targets = [np.array(row, np.int32) for row in ([7, 12], [3, 3, 3, 9], [])]
     together = model.given(SOURCES).score(targets)
@@ -37,7 +37,7 @@ def test_sources_together_are_as_each_by_itself(config: ConditionalConfig) -> No
 
 
 @pytest.mark.parametrize("config", PAIRS.values(), ids=PAIRS)
-def test_a_beam_over_several_sources_is_that_of_each(config: ConditionalConfig) -> None:
+def test_a_beam_over_several_sources_is_that_of_each(config: Seq2SeqConfig) -> None:
     model = random_pair(config)
     limits, beam = Constraints(max_tokens=5), BeamConfig(size=3, best=2)
     together = search(model.given(SOURCES), [NOTHING] * 3, beam, limits)

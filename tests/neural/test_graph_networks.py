@@ -20,7 +20,7 @@ from chainrule.neural.classification.graphs import GraphBody, Links, levels_of
 from chainrule.neural.config.classifiers import GraphLabelling
 from chainrule.structures.arrays import GraphArrays
 from chainrule.structures.graph import Graph, labelled
-from chainrule.training.config import LabelTraining
+from chainrule.training.config import ClassifierTrainingConfig
 
 WIDTH, INPUT, VOCABULARY, TYPES = 5, 4, 12, 2
 sigmoid, tanh = torch.sigmoid, torch.tanh
@@ -226,7 +226,7 @@ def distances(count: int, seed: int) -> list[Any]:
 @pytest.mark.parametrize("cell", ["gated", "lstm"])
 def test_nodes_of_numbers_are_labelled_by_their_neighbours(cell: str, tmp_path: Any) -> None:
     network = GraphLabelling(cell=cell, width=12, dropout=0.0)  # type: ignore[arg-type]
-    training = LabelTraining(epochs=10, batch=8, learning_rate=0.02)
+    training = ClassifierTrainingConfig(epochs=10, batch=8, learning_rate=0.02)
     model = chainrule.train_classifier(distances(120, 1), network, unit="node", training=training, progress=False)
     assert model.assess(distances(40, 2)).accuracy.share > 0.95
     model.save(tmp_path / "model")

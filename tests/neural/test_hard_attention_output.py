@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from chainrule.neural.layers.output import FullSoftmax
-from chainrule.neural.seq2seq.network import ChoiceSoftmax
+from chainrule.neural.seq2seq.network import HardAttentionSoftmax
 
 
 def test_rounding_makes_no_token_more_than_certain() -> None:
@@ -13,7 +13,7 @@ def test_rounding_makes_no_token_more_than_certain() -> None:
     weight = torch.nn.Parameter(torch.zeros(6, 2))
     with torch.no_grad():
         weight[4, 0] = 60.0  # nats above all other tokens
-    output = ChoiceSoftmax(FullSoftmax(weight, bias=False), is_exact=True).eval()
+    output = HardAttentionSoftmax(FullSoftmax(weight, bias=False), is_exact=True).eval()
     hidden = torch.zeros(1, 36, 3)
     hidden[..., 0] = 1.0
     hidden[..., -1] = torch.tensor(1 / 36).log() + 1e-6

@@ -24,7 +24,7 @@ from chainrule.neural.config.vision import (
     ResNetLabelling,
     ViTLabelling,
 )
-from chainrule.neural.vision.inspection import Box, ReceptiveFields, excitements, layer_names, maps_of
+from chainrule.neural.vision.inspection import Box, ReceptiveFields, excitements, feature_maps, layer_names
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -76,7 +76,7 @@ def test_receptive_fields_are_the_pixels_that_count(config: Any) -> None:
         assert fields.of(0, 1, 2) == Box(8, 16, 16, 24)
         assert fields.of(1, 1, 2) == Box(0, 0, 32, 32)
         return
-    shapes = [own.shape[2:] for own in maps_of(body, [np.zeros((32, 32, 3), np.uint8)]).values()]
+    shapes = [own.shape[2:] for own in feature_maps(body, [np.zeros((32, 32, 3), np.uint8)]).values()]
     open_modules = list(positive(body.layers).children())
     for layer, (height, width) in enumerate(shapes):
         for row, column in ((0, 0), (height // 2, width // 2), (height - 1, 0)):
@@ -97,7 +97,7 @@ def test_excitements_are_the_largest_of_all_places() -> None:
     pictures = [np.random.default_rng(i).integers(0, 256, (32, 32, 3), np.uint8) for i in range(70)]
     found = excitements(body, pictures)
     assert list(found) == layer_names(body) == ["stem", "layer1", "layer2"]
-    for name, maps in maps_of(body, pictures).items():
+    for name, maps in feature_maps(body, pictures).items():
         np.testing.assert_allclose(found[name].strengths, maps.max((2, 3)), atol=1e-5)
         i, unit = 66, 1
         own = maps[i, unit, found[name].rows[i, unit], found[name].columns[i, unit]]
@@ -111,7 +111,7 @@ def test_the_page_holds_all_that_it_shows_and_asks_for_nothing_else(tmp_path: Pa
         chainrule.LabelledPicture(chainrule.as_picture(np.full((32, 32, 3), 60 * i, np.uint8)), (str(i % 2),))
         for i in range(4)
     ]
-    training = chainrule.LabelTraining(epochs=1)
+    training = chainrule.ClassifierTrainingConfig(epochs=1)
     network = ResNetLabelling(width=4, blocks=(1,))
     model = chainrule.train_classifier(examples, network, training=training, progress=False)
     own = chainrule.Picture(np.zeros((32, 32, 3), np.uint8), "<script>alert(1)</script>")

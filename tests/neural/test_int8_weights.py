@@ -15,7 +15,7 @@ from chainrule.neural.config import MaskedConfig, RecurrentConfig, TransformerCo
 from chainrule.neural.language_model import NeuralModel
 from chainrule.neural.layers.matrix_products import pack, unpack
 from chainrule.neural.quantization import is_quantised
-from chainrule.neural.saving import take_apart
+from chainrule.neural.saving import to_state
 
 CONFIG = TransformerConfig(layers=2, width=64, heads=2, context=16)
 VOCABULARY = 40
@@ -69,10 +69,10 @@ def test_blocks_of_q8_0_stay_what_they_are() -> None:
 @pytest.mark.parametrize("tied", [True, False])
 def test_a_compact_network_is_the_one_with_rounded_weights(tied: bool) -> None:
     model = network(TransformerConfig(layers=2, width=64, heads=2, context=16, tied=tied))
-    before = {name: array.copy() for name, array in take_apart(model)[1].items()}
+    before = {name: array.copy() for name, array in to_state(model)[1].items()}
     packed = compact(model)
-    settings, arrays = take_apart(packed)
-    assert all(np.array_equal(before[name], array) for name, array in take_apart(model)[1].items())
+    settings, arrays = to_state(packed)
+    assert all(np.array_equal(before[name], array) for name, array in to_state(model)[1].items())
     assert {name for name, array in arrays.items() if array.dtype == np.int8} == {
         name for name, array in before.items() if array.ndim == 2
     }
@@ -80,7 +80,7 @@ def test_a_compact_network_is_the_one_with_rounded_weights(tied: bool) -> None:
         name: unpack(torch.from_numpy(array)).numpy() if array.dtype == np.int8 else array
         for name, array in arrays.items()
     }
-    plain = FAMILIES["transformer"].put_together(settings, rounded, VOCABULARY)
+    plain = FAMILIES["transformer"].from_state(settings, rounded, VOCABULARY)
     texts = [np.arange(3, 30, dtype=np.int32), np.array([5, 9, 2], np.int32)]
     for found, expected in zip(packed.score(texts), plain.score(texts), strict=True):
         np.testing.assert_allclose(found, expected, atol=1e-5)
@@ -117,14 +117,14 @@ def test_what_cannot_be_packed_is_refused() -> None:
 
 
 def test_packed_arrays_of_another_shape_are_damage() -> None:
-    settings, arrays = take_apart(compact(network()))
+    settings, arrays = to_state(compact(network()))
     name = "embedding.weight"
     for damaged in (arrays[name][:, :-4], arrays[name].astype(np.int16), arrays[name][:-1]):
         with pytest.raises(ModelFormatError, match=name):
-            FAMILIES["transformer"].put_together(settings, {**arrays, name: damaged}, VOCABULARY)
+            FAMILIES["transformer"].from_state(settings, {**arrays, name: damaged}, VOCABULARY)
     norms = next(name for name, array in arrays.items() if array.dtype == np.int8 and "feed_forward" in name)
     with pytest.raises(ModelFormatError):
-        FAMILIES["transformer"].put_together(settings, {**arrays, norms: np.zeros((3, 3), np.int8)}, VOCABULARY)
+        FAMILIES["transformer"].from_state(settings, {**arrays, norms: np.zeros((3, 3), np.int8)}, VOCABULARY)
 
 
 def test_from_file_to_file(tmp_path: object) -> None:

@@ -137,7 +137,7 @@ def test_models_from_before_a_setting_open_without_it() -> None:
     """At their defaults, files have neither these settings nor need them."""
     for config, later in (
         (RecurrentConfig(width=8), {"intra_attention"}),
-        (library.ConditionalConfig(width=8, heads=2), {"long_sources", "draws"}),
+        (library.Seq2SeqConfig(width=8, heads=2), {"long_sources", "draws"}),
     ):
         written = settings_of(config)
         assert not later & written.keys()

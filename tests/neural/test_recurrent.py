@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from chainrule.neural.config import MaskedRecurrentConfig, RecurrentConfig
-from chainrule.neural.config.seq2seq import ConditionalConfig
+from chainrule.neural.config.seq2seq import Seq2SeqConfig
 from chainrule.neural.encoders.bidirectional import BidirectionalRecurrent
 from chainrule.neural.encoders.recurrent import Recurrent
 from chainrule.neural.seq2seq.encoders import RecurrentReader
@@ -85,7 +85,7 @@ def test_two_directions_share_any_even_width(width: int) -> None:
 def test_a_source_is_read_both_ways_as_by_torch(cell: str) -> None:
     """Against torch's own layers in both directions, over sources of unequal lengths that are packed."""
     torch.manual_seed(0)
-    reader = RecurrentReader(ConditionalConfig(encoder=cell, decoder="lstm", width=2 * WIDTH, encoder_layers=2)).eval()
+    reader = RecurrentReader(Seq2SeqConfig(encoder=cell, decoder="lstm", width=2 * WIDTH, encoder_layers=2)).eval()
     kind = nn.LSTM if cell == "lstm" else nn.GRU
     oracle = kind(2 * WIDTH, WIDTH, 2, batch_first=True, bidirectional=True)
     for number, pair in enumerate(reader.layers.pairs):

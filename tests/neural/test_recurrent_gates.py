@@ -90,7 +90,7 @@ def test_a_classifier_of_texts_is_inspected_in_each_direction(directions: str, t
     model = library.train_classifier(
         library.read_labelled(examples),
         LSTMLabelling(width=6, layers=2, embedding_width=4, directions=directions),
-        training=library.LabelTraining(epochs=1),
+        training=library.ClassifierTrainingConfig(epochs=1),
     )
     inside = library.inspect(model, "the movie was not great")
     layers = model.engine.body.layers

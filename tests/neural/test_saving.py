@@ -10,13 +10,13 @@ from random_networks import DOCUMENT_NETWORKS, MODERN, STREAM_NETWORKS, VOCABULA
 
 from chainrule.errors import ModelFormatError
 from chainrule.neural.config import RecurrentConfig, TransformerConfig
-from chainrule.neural.saving import put_together, take_apart
+from chainrule.neural.saving import from_state, to_state
 
 NETWORKS = {**DOCUMENT_NETWORKS, **STREAM_NETWORKS}
 
 
 def taken(config) -> tuple[dict, dict]:
-    settings, arrays = take_apart(random_model(config))
+    settings, arrays = to_state(random_model(config))
     return json.loads(json.dumps(settings)), arrays
 
 
@@ -24,18 +24,18 @@ def taken(config) -> tuple[dict, dict]:
 def test_a_model_put_together_again_is_the_same(name: str) -> None:
     model = random_model(NETWORKS[name])
     settings, arrays = taken(NETWORKS[name])
-    again = put_together(settings, arrays, VOCABULARY_SIZE, type(NETWORKS[name]))
+    again = from_state(settings, arrays, VOCABULARY_SIZE, type(NETWORKS[name]))
     text = [np.array([3, 4, 2, 7, 5, 9, 9, 1], np.int32)]
     np.testing.assert_array_equal(model.score(text)[0], again.score(text)[0])
     assert again.network.config == model.network.config
-    assert all(np.array_equal(mine, arrays[name]) for name, mine in take_apart(again)[1].items())
+    assert all(np.array_equal(mine, arrays[name]) for name, mine in to_state(again)[1].items())
     assert {str(array.dtype) for array in arrays.values()} <= {"float32", "int64"}
 
 
 def test_tied_weights_are_there_once_and_stay_tied() -> None:
     settings, arrays = taken(small(MODERN, tied=True))
     assert "output.weight" not in arrays
-    again = put_together(settings, arrays, VOCABULARY_SIZE, TransformerConfig).network
+    again = from_state(settings, arrays, VOCABULARY_SIZE, TransformerConfig).network
     assert again.output.weight is again.embedding.weight
 
 
@@ -65,13 +65,13 @@ def test_arrays_of_the_wrong_shape_are_an_error(break_it, message: str) -> None:
     settings, arrays = taken(MODERN)
     break_it(settings, arrays)
     with pytest.raises(ModelFormatError, match=message):
-        put_together(settings, arrays, VOCABULARY_SIZE, TransformerConfig)
+        from_state(settings, arrays, VOCABULARY_SIZE, TransformerConfig)
 
 
 def test_another_vocabulary_size_is_an_error() -> None:
     settings, arrays = taken(RecurrentConfig(width=8))
     with pytest.raises(ModelFormatError, match=r"\[29, 8\]; expected float32 \[30, 8\]"):
-        put_together(settings, arrays, 30, RecurrentConfig)
+        from_state(settings, arrays, 30, RecurrentConfig)
 
 
 @pytest.mark.parametrize("wrong", [-1, 29, 3])
@@ -80,13 +80,13 @@ def test_bad_ranks_are_an_error(wrong: int) -> None:
     arrays["output.ranks"] = arrays["output.ranks"].copy()
     arrays["output.ranks"][5] = wrong
     with pytest.raises(ModelFormatError, match="does not hold each rank once"):
-        put_together(settings, arrays, VOCABULARY_SIZE, TransformerConfig)
+        from_state(settings, arrays, VOCABULARY_SIZE, TransformerConfig)
 
 
 def test_nan_weights_are_an_error_when_they_are_used() -> None:
     settings, arrays = taken(MODERN)
     arrays["embedding.weight"] = np.full_like(arrays["embedding.weight"], np.nan)
-    model = put_together(settings, arrays, VOCABULARY_SIZE, TransformerConfig)
+    model = from_state(settings, arrays, VOCABULARY_SIZE, TransformerConfig)
     state = model.start([np.array([3], np.int32)])
     for call in (
         lambda: model.score([np.array([3], np.int32)]),

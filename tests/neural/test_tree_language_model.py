@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from chainrule.errors import SettingError
 from chainrule.neural.config.language_models import TreeConfig
 from chainrule.neural.tree_language_model import TreeModel, TreeNetwork
-from chainrule.structures.linearized import Brackets, Turn, tree_steps
+from chainrule.structures.linearized import Action, Brackets, tree_steps
 
 OPEN, CLOSE, A, B = 3, 4, 5, 6
 BRACKETS = Brackets(OPEN, CLOSE)
@@ -156,7 +156,7 @@ def test_a_tree_of_depth_100_000() -> None:
     depth = 100_000
     tokens = np.array([OPEN, A] * depth + [B] + [CLOSE] * depth, np.int32)
     steps = tree_steps(tokens, BRACKETS)
-    assert steps.turns[-1] == Turn.COMPLETE
+    assert steps.turns[-1] == Action.COMPLETE
     assert steps.levels.max() == 2 * depth + 1
     assert steps.before[-1] == 0
 

@@ -234,14 +234,16 @@ def wide_trees(tmp_path: Path) -> Path:
 def test_training_on_wider_nodes_is_refused_with_the_place_and_what_to_do(wide_trees: Path, cell: str) -> None:
     config = TreeLabelling(cell=cell, width=4, embedding_width=4)  # type: ignore[arg-type]
     with pytest.raises(TextError, match=r"wide.jsonl, line 2: node 1, .* has 3 children, .* binarise='left'"):
-        chainrule.train_classifier(read_trees(wide_trees), config, training=chainrule.LabelTraining(epochs=1))
+        chainrule.train_classifier(
+            read_trees(wide_trees), config, training=chainrule.ClassifierTrainingConfig(epochs=1)
+        )
 
 
 @pytest.mark.parametrize("cell", ["binary", "recursive"])
 def test_a_model_binarises_what_it_labels_as_it_did_in_training(wide_trees: Path, tmp_path: Path, cell: str) -> None:
     examples = read_trees(wide_trees)
     config = TreeLabelling(cell=cell, binarise="right", width=4, embedding_width=4, dropout=0.0)  # type: ignore[arg-type]
-    model = chainrule.train_classifier(examples, config, training=chainrule.LabelTraining(epochs=1))
+    model = chainrule.train_classifier(examples, config, training=chainrule.ClassifierTrainingConfig(epochs=1))
     model.save(tmp_path / "model")
     again = chainrule.load(tmp_path / "model")
     assert again.engine.config.binarise == "right"  # type: ignore[union-attr]

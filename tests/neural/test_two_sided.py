@@ -11,9 +11,9 @@ from random_networks import random_network
 
 from chainrule.errors import SettingError
 from chainrule.neural.bidirectional_model import MASK, TwoSidedModel
-from chainrule.neural.config import MaskedConfig, MaskedRecurrentConfig, TwoSidedConfig
+from chainrule.neural.config import BidirectionalConfig, MaskedConfig, MaskedRecurrentConfig
 from chainrule.neural.encoders.bidirectional import BidirectionalRecurrent
-from chainrule.neural.saving import network_from, take_apart
+from chainrule.neural.saving import network_from, to_state
 from chainrule.protocol import END
 
 SMALL = {"layers": 2, "width": 16, "context": 12}
@@ -26,8 +26,8 @@ MASKED = {
     "GRU of a stream, tied": MaskedRecurrentConfig(**SMALL, cell="gru", tied=True, memory="stream"),
 }
 APART = {
-    "apart, of documents": TwoSidedConfig(**SMALL),
-    "apart, of a stream": TwoSidedConfig(**SMALL, memory="stream", residual=True, embedding_width=16),
+    "apart, of documents": BidirectionalConfig(**SMALL),
+    "apart, of a stream": BidirectionalConfig(**SMALL, memory="stream", residual=True, embedding_width=16),
 }
 NETWORKS = {**MASKED, **APART}
 TEXTS = [np.random.default_rng(length).integers(3, 29, length).astype(np.int32) for length in (5, 1, 9, 0, 5)]
@@ -176,7 +176,7 @@ def test_gaps_are_filled_from_both_sides() -> None:
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_model_put_together_again_is_the_same(name: str) -> None:
     before = model(name)
-    settings, arrays = take_apart(before)
+    settings, arrays = to_state(before)
     config = type(NETWORKS[name])
     again = TwoSidedModel(network_from(json.loads(json.dumps(settings)), arrays, 29, config))
     np.testing.assert_array_equal(before.score(TEXTS)[2], again.score(TEXTS)[2])
@@ -189,7 +189,7 @@ def test_a_model_put_together_again_is_the_same(name: str) -> None:
         (MaskedConfig, {"masked_share": 0.0}, "masked_share is 0.0"),
         (MaskedRecurrentConfig, {"random_share": 0.6, "kept_share": 0.6}, "lower one of them"),
         (MaskedRecurrentConfig, {"width": 5}, "a width of 5 cannot be shared by two directions"),
-        (TwoSidedConfig, {"loss": "both"}, "expected together or apart"),
+        (BidirectionalConfig, {"loss": "both"}, "expected together or apart"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(kind: type, changes: dict[str, object], message: str) -> None:

@@ -10,7 +10,7 @@ import torch
 from tiny_models import CAUSAL, END, TEXTS, byte_level, save, shaken
 
 import chainrule
-from chainrule.open_models.vocabulary import Numbering
+from chainrule.open_models.vocabulary import TokenIdMap
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,7 +24,7 @@ class Pair:
     def __init__(self, name: str, folder: Path) -> None:
         self.theirs = shaken(CAUSAL[name])
         self.ours = chainrule.load(save(self.theirs, folder))
-        self.numbering = Numbering(**self.ours.record["hugging_face"]["tokens"])
+        self.numbering = TokenIdMap(**self.ours.record["hugging_face"]["tokens"])
 
     @property
     def begin(self) -> int:

@@ -14,7 +14,7 @@ from transformers import PreTrainedTokenizerFast
 
 import chainrule
 from chainrule.errors import ModelFormatError, SettingError
-from chainrule.open_models.vocabulary import Numbering
+from chainrule.open_models.vocabulary import TokenIdMap
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -94,7 +94,7 @@ class Talker:
             tokenizer_object=tokenizer, bos_token="<|begin|>", eos_token="<|end|>", chat_template=template
         )
         self.ours = chainrule.load(path)
-        self.numbering = Numbering(**self.ours.record["hugging_face"]["tokens"])
+        self.numbering = TokenIdMap(**self.ours.record["hugging_face"]["tokens"])
 
     def their_ids(self, messages: list[dict[str, str]]) -> list[int]:
         ids: list[int] = self.their_tokenizer.apply_chat_template(

@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 from tiny_models import CAUSAL, TEXTS, byte_level, save, shaken
 
 import chainrule
-from chainrule.open_models.vocabulary import Numbering
+from chainrule.open_models.vocabulary import TokenIdMap
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,5 +65,5 @@ def test_weights_in_16_bits_give_what_float32_gives(folder: Path, tmp_path: Path
     narrow, exact = chainrule.load(folder), chainrule.load(wide)
     assert narrow.engine.network.embedding.weight.dtype == torch.bfloat16
     np.testing.assert_allclose(narrow.score(TEXTS), exact.score(TEXTS), rtol=1e-5)
-    ids = Numbering(**narrow.record["hugging_face"]["tokens"]).ours()[byte_level().encode(TEXTS[0]).ids]
+    ids = TokenIdMap(**narrow.record["hugging_face"]["tokens"]).ours()[byte_level().encode(TEXTS[0]).ids]
     assert ids.tolist() == narrow.tokenizer.encode_texts([TEXTS[0]]).ids[:-1].tolist()

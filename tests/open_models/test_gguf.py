@@ -16,7 +16,7 @@ from tiny_models import CAUSAL, TEXTS, byte_level, shaken
 import chainrule
 from chainrule import ModelFormatError
 from chainrule.base.bfloat16 import widened
-from chainrule.open_models.vocabulary import Numbering
+from chainrule.open_models.vocabulary import TokenIdMap
 from chainrule.storage.gguf import BLOCK_TYPES, dequantise, open_gguf
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def test_every_type_of_block_is_what_the_package_gguf_has(number: int) -> None:
 def test_a_llama_in_gguf_gives_what_transformers_gives(tmp_path: Path) -> None:
     theirs = shaken(CAUSAL["llama"])
     ours = chainrule.load(write_gguf(tmp_path / "tiny.gguf", theirs, byte_level()))
-    numbering = Numbering(**ours.record["hugging_face"]["tokens"])
+    numbering = TokenIdMap(**ours.record["hugging_face"]["tokens"])
     ids = byte_level().encode(TEXTS[2]).ids
     encoded = ours.tokenizer.encode_texts([TEXTS[2]]).ids[:-1]
     assert numbering.theirs()[encoded].tolist() == ids

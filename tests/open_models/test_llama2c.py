@@ -11,7 +11,7 @@ from tiny_files import llama_of_512, write_llama2c
 
 import chainrule
 from chainrule import ModelFormatError
-from chainrule.open_models.vocabulary import Numbering
+from chainrule.open_models.vocabulary import TokenIdMap
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,7 +31,7 @@ def theirs() -> Any:
 def test_a_file_gives_what_transformers_gives(theirs: Any, tmp_path: Path, fixtures: Path) -> None:
     (tmp_path / "tok512.bin").write_bytes((fixtures / "tok512.bin").read_bytes())
     ours = chainrule.load(write_llama2c(tmp_path / "tiny.bin", theirs))
-    numbering = Numbering(**ours.record["hugging_face"]["tokens"])
+    numbering = TokenIdMap(**ours.record["hugging_face"]["tokens"])
     for text, ids in ENCODINGS.items():
         encoded = ours.tokenizer.encode_texts([text]).ids[:-1]
         assert numbering.theirs()[encoded].tolist() == ids[1:]

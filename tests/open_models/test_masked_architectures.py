@@ -15,7 +15,7 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 import chainrule
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.neural.config import MaskedConfig
-from chainrule.open_models.vocabulary import Numbering
+from chainrule.open_models.vocabulary import TokenIdMap
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,7 +30,7 @@ class Pair:
         self.theirs, self.tokenizer = shaken(MASKED[name]), tokenizer_of(name)
         self.folder = save(self.theirs, folder, self.tokenizer)
         self.ours = chainrule.load(self.folder)
-        self.numbering = Numbering(**self.ours.record["hugging_face"]["tokens"])
+        self.numbering = TokenIdMap(**self.ours.record["hugging_face"]["tokens"])
         self.cls, self.sep = self.tokenizer.encode("").ids
         [self.mask] = {self.tokenizer.token_to_id(name) for name in ("[MASK]", "<mask>")} - {None}
 

@@ -20,7 +20,7 @@ from chainrule.errors import ModelFormatError
 from chainrule.neural.layers.positions import Sinusoidal, two_sided_buckets
 from chainrule.open_models.architectures import ARCHITECTURES
 from chainrule.open_models.mapping import write_settings
-from chainrule.open_models.vocabulary import Numbering
+from chainrule.open_models.vocabulary import TokenIdMap
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,9 +40,9 @@ class Pair:
         self.open()
 
     def open(self) -> None:
-        self.ours = chainrule.load(self.folder, chainrule.TextPairModel)
+        self.ours = chainrule.load(self.folder, chainrule.Seq2SeqModel)
         tokens = self.ours.record["hugging_face"]
-        self.source, self.target = (Numbering(**tokens[name]) for name in ("source_tokens", "tokens"))
+        self.source, self.target = (TokenIdMap(**tokens[name]) for name in ("source_tokens", "tokens"))
 
     @torch.inference_mode()
     def log_probs(self, source: list[int], target: list[int]) -> ndarray:
@@ -165,7 +165,7 @@ def test_beams_are_theirs(pair: Pair) -> None:
 
 def test_a_folder_of_ours_gives_the_same(pair: Pair, tmp_path: Path) -> None:
     chainrule.convert(pair.folder, tmp_path / "lm")
-    again = chainrule.load(tmp_path / "lm", chainrule.TextPairModel)
+    again = chainrule.load(tmp_path / "lm", chainrule.Seq2SeqModel)
     sources, targets = pairs_of(pair)
     scores = [
         model.model.given([pair.of_source(source) for source in sources]).score(
@@ -192,7 +192,7 @@ def test_what_is_learnt_in_16_bits_is_opened_so(pair: Pair, tmp_path: Path) -> N
         (tmp_path / file.name).write_bytes(file.read_bytes())
     wide = load_file(tmp_path / "model.safetensors")
     save_file({name: array.astype(np.float16) for name, array in wide.items()}, tmp_path / "model.safetensors")
-    narrow = chainrule.load(tmp_path, chainrule.TextPairModel)
+    narrow = chainrule.load(tmp_path, chainrule.Seq2SeqModel)
     target = chainrule.Pairs(SOURCES[:1], TEXTS[:1])
     assert narrow.score(target)[0] == pytest.approx(pair.ours.score(target)[0], rel=0.05)
     assert len(narrow.write(SOURCES)) == len(SOURCES)

@@ -13,15 +13,15 @@ from transformers import AutoTokenizer, BertForPreTraining
 
 import chainrule
 from chainrule.applications.labelled_pairs import LabelledPair, Pair
-from chainrule.neural.classification.classifier import Classifier
+from chainrule.neural.classification.classifier import FineTunedClassifier
 from chainrule.neural.sentence_pairs import join_sentences
-from chainrule.open_models.vocabulary import Numbering
+from chainrule.open_models.vocabulary import TokenIdMap
 from chainrule.text.units import UnitTokens
 from chainrule.training.defaults import Recipe
 from chainrule.training.device import machine_on
 from chainrule.training.distributed import Processes
 from chainrule.training.job import Setup
-from chainrule.training.objectives.next_sentence import PairsAndMasks, SentencePairs
+from chainrule.training.objectives.next_sentence import NextSentenceObjective, SentencePairs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,7 +44,7 @@ def bert(tmp_path: Path) -> tuple[Any, Any, Path]:
 def test_a_pair_is_read_with_the_types_of_bert(bert: tuple[Any, Any, Path]) -> None:
     theirs, ours, folder = bert
     network = ours.engine.network
-    classifier = Classifier(network, ["no", "yes"], "pair", width=network.config.width).eval()
+    classifier = FineTunedClassifier(network, ["no", "yes"], "pair", width=network.config.width).eval()
     encoded = [tuple(units(ours.tokenizer.encode_texts([side]).ids[:-1].tolist()) for side in pair) for pair in PAIRS]
     with torch.inference_mode():
         parts = classifier._parts([classifier._joined(pair) for pair in encoded])
@@ -145,12 +145,12 @@ def test_the_loss_of_both_objectives_is_that_of_bert(with_head: tuple[Any, chain
     stream = ours.tokenizer.encode_texts([text for pair in PAIRS * 6 for text in pair]).ids
     setup = Setup(chainrule.TrainingConfig(steps=1), Recipe(6, 0.1, 0.1, 0), machine_on("cpu", "float32"), Processes())
     pairs = SentencePairs(stream, 14, 0)
-    objective = PairsAndMasks(network, setup, pairs, pairs, np.ones(network.vocabulary_size, np.bool_))
+    objective = NextSentenceObjective(network, setup, pairs, pairs, np.ones(network.vocabulary_size, np.bool_))
     [part] = objective.parts(0)
     assert set(part.classes.tolist()) == {0, 1}
     with torch.inference_mode():
         loss = float(objective.loss(0, part, network, 0.0)) / objective.weight(0)
-    to_theirs = torch.from_numpy(Numbering(**ours.record["hugging_face"]["tokens"]).theirs())
+    to_theirs = torch.from_numpy(TokenIdMap(**ours.record["hugging_face"]["tokens"]).theirs())
     is_read = torch.arange(part.inputs.shape[1]) < part.lengths[:, None]
     inputs = to_theirs[part.inputs].masked_fill(~is_read, 0)
     assert (inputs == tokenizer.sep_token_id).sum(1).tolist() == [2] * 6
@@ -164,7 +164,7 @@ def test_the_loss_of_both_objectives_is_that_of_bert(with_head: tuple[Any, chain
         )
     masks = answer.prediction_logits[part.predicted].softmax(-1)[:, tokenizer.mask_token_id]
     assert loss == pytest.approx(float(answer.loss + torch.log1p(-masks).mean()), rel=1e-4)
-    validated = objective.validated(1 << 20)
+    validated = objective.validate(1 << 20)
     assert validated.figures["pairs"] == len(pairs.runs)
 
 

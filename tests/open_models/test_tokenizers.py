@@ -11,7 +11,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 
 import chainrule
 from chainrule.open_models.sentencepiece import definition_of_scored
-from chainrule.open_models.vocabulary import Numbering
+from chainrule.open_models.vocabulary import TokenIdMap
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,7 +72,7 @@ KINDS = {
 def test_ids_are_the_librarys(kind: str, tmp_path: Path, fixtures: Path) -> None:
     library = KINDS[kind]()
     model = chainrule.load(save(shaken(CAUSAL["llama"]), tmp_path, library))
-    theirs = Numbering(**model.record["hugging_face"]["tokens"]).theirs()
+    theirs = TokenIdMap(**model.record["hugging_face"]["tokens"]).theirs()
     texts = [*odd_strings(1000), *(fixtures / "train.txt").read_text().splitlines()[:200]]
     for text in texts:
         found = theirs[model.tokenizer.encode_texts([text]).ids[:-1]].tolist()

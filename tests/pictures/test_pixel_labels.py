@@ -17,7 +17,7 @@ from chainrule.neural.config.vision import GridLabelling, LeNetLabelling
 from chainrule.pictures.labelled import read_pixel_labels
 from chainrule.pictures.picture import LabelledPicture, Picture
 from chainrule.text.labelled import UnitLabels, distinct_labels, label_indices
-from chainrule.training.config import LabelTraining
+from chainrule.training.config import ClassifierTrainingConfig
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -115,7 +115,7 @@ def under_lines(count: int) -> list[LabelledPicture]:
 def test_a_grid_labels_pixels_by_what_is_far_away(settings: Any) -> None:
     """Also in patches that do not divide the picture."""
     config = GridLabelling(size=(9, 7), width=16, **settings)
-    training = LabelTraining(epochs=10, batch=4, learning_rate=0.02)
+    training = ClassifierTrainingConfig(epochs=10, batch=4, learning_rate=0.02)
     model = chainrule.train_classifier(under_lines(60), config, unit="pixel", training=training, progress=False)
     tests = under_lines(70)[60:]
     assert model.assess(tests).accuracy.share > 0.98
@@ -136,7 +136,7 @@ def test_convolutions_that_are_padded_label_pixels_by_what_is_near() -> None:
     config = LeNetLabelling(
         size=(8, 6), channels=(12,), kernels=(3,), pooled=(1,), pooling="max", padded=True, width=64
     )
-    training = LabelTraining(epochs=10, batch=4, learning_rate=0.02)
+    training = ClassifierTrainingConfig(epochs=10, batch=4, learning_rate=0.02)
     model = chainrule.train_classifier(examples, config, unit="pixel", training=training, progress=False)
     assert model.assess(examples).accuracy.share > 0.6  # half of the pixels are lost in pooling
     with pytest.raises(SettingError, match="whose pooling divides the size"):

@@ -172,7 +172,7 @@ def test_layers_of_a_network_are_read_by_its_output(served: Running, folders: di
 def test_models_of_pairs_are_looked_into_given_a_source(tmp_path: Path) -> None:
     pairs = chainrule.Pairs(["ein Hund", "eine Katze"] * 10, ["a dog", "a cat"] * 10)
     training = chainrule.TrainingConfig(steps=1, compile="no")
-    model = chainrule.train_pairs(pairs, chainrule.ConditionalConfig(width=16, heads=2), training=training)
+    model = chainrule.train_pairs(pairs, chainrule.Seq2SeqConfig(width=16, heads=2), training=training)
     model.save(tmp_path / "mt")
     with running({"mt": tmp_path / "mt"}) as server:
         assert asked(server, "model", "mt")["given"] == "source"
@@ -190,7 +190,10 @@ def test_models_of_pairs_are_looked_into_given_a_source(tmp_path: Path) -> None:
 def test_captions_are_looked_into_given_a_picture(tmp_path: Path) -> None:
     picture = np.zeros((8, 16, 3), np.uint8)
     picture[:, 8:, 0] = 250
-    network, training = ResNetLabelling(size=(8, 16), width=4, blocks=(1,)), chainrule.LabelTraining(epochs=1)
+    network, training = (
+        ResNetLabelling(size=(8, 16), width=4, blocks=(1,)),
+        chainrule.ClassifierTrainingConfig(epochs=1),
+    )
     labelled = [chainrule.LabelledPicture(chainrule.as_picture(picture), (name,)) for name in ("red", "none")]
     chainrule.train_classifier(labelled, network, training=training, progress=False).save(tmp_path / "network")
     captioned = [chainrule.CaptionedPicture(chainrule.as_picture(picture), ("red on the right",))] * 24

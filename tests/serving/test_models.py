@@ -192,7 +192,7 @@ def test_editor_plugins_of_llama_cpp_get_the_completion_before_the_cursor(
 def test_models_of_pairs_write_and_nothing_else(tmp_path: Path) -> None:
     pairs = chainrule.Pairs(["ein Hund", "eine Katze"] * 10, ["a dog", "a cat"] * 10)
     training = chainrule.TrainingConfig(steps=1, compile="no")
-    model = chainrule.train_pairs(pairs, chainrule.ConditionalConfig(width=16), training=training)
+    model = chainrule.train_pairs(pairs, chainrule.Seq2SeqConfig(width=16), training=training)
     model.save(tmp_path / "mt")
     with running({"mt": tmp_path / "mt"}) as server:
         body = {"input": ["ein Hund", "eine Katze"], "beam": 2, "max_tokens": 4}

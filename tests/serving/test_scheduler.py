@@ -19,7 +19,7 @@ from chainrule.serving.config import ServerLimits
 from chainrule.serving.generation.completions import CompletionAnswer
 from chainrule.serving.generation.scheduler import _next_piece
 from chainrule.serving.generation.tokens import json_bytes
-from chainrule.serving.generation.work import Call, Ticket
+from chainrule.serving.generation.work import Call, PendingRequest
 from chainrule.serving.models import ServedModel
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ def test_prompts_that_follow_answers_closely_begin_together(
 
     async def scene() -> None:
         gate, reached = threading.Event(), threading.Event()
-        scheduler.submit([Call(Ticket(1), lambda: (reached.set(), gate.wait()))])
+        scheduler.submit([Call(PendingRequest(1), lambda: (reached.set(), gate.wait()))])
         await asyncio.to_thread(reached.wait)  # or it would take the first clients along
         clients = [asyncio.ensure_future(client(number)) for number in range(4)]
         await asyncio.sleep(0)  # by now, each has asked
@@ -214,7 +214,7 @@ def test_what_does_not_fit_is_refused_at_once_and_fits_later(folders: dict[str, 
     refusal = threading.Event()  # nothing is answered before it, however long this thread is held up
 
     async def scene() -> None:
-        served.scheduler.submit([Call(Ticket(1), refusal.wait)])
+        served.scheduler.submit([Call(PendingRequest(1), refusal.wait)])
         first = CompletionAnswer(served, CompletionBody(prompt="ka", max_tokens=390, min_tokens=390))
         with pytest.raises(ApiError) as refused:
             CompletionAnswer(served, CompletionBody(prompt="ka", max_tokens=300, min_tokens=300))
@@ -312,9 +312,9 @@ def test_work_that_is_cancelled_before_it_begins_is_never_done(folders: dict[str
     served = served_model(folders["ngram"])
 
     async def scene() -> None:
-        blocker, cancelled, done = Ticket(1), threading.Event(), []
+        blocker, cancelled, done = PendingRequest(1), threading.Event(), []
         served.scheduler.submit([Call(blocker, cancelled.wait)])
-        ticket = Ticket(1)
+        ticket = PendingRequest(1)
         served.scheduler.submit([Call(ticket, lambda: done.append(1))])
         served.scheduler.cancel(ticket)
         cancelled.set()

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import chainrule
-from chainrule.neural.config.seq2seq import ConditionalConfig
+from chainrule.neural.config.seq2seq import Seq2SeqConfig
 from chainrule.neural.seq2seq.model import ConditionalModel
 from chainrule.neural.seq2seq.network import build_conditional
 from chainrule.protocol import END
@@ -19,17 +19,17 @@ from chainrule.training.device import machine_on
 from chainrule.training.distributed import Processes
 from chainrule.training.job import Setup
 from chainrule.training.objectives.adversarial import (
+    AdversarialObjective,
     Discriminator,
-    JudgedWriter,
+    GeneratorAndDiscriminator,
     SentenceRows,
-    WrittenAndGiven,
     rewards,
     sentence_rows,
 )
 from chainrule.training.objectives.seq2seq import TokenPairs
 
 RED, BLUE, STOP, SIZE = 3, 4, 5, 6
-WRITER = ConditionalConfig(
+WRITER = Seq2SeqConfig(
     encoder="none",
     decoder="hierarchical",
     decoder_layers=1,
@@ -93,11 +93,11 @@ def test_what_is_rewarded_is_written_more_often(weight: float) -> None:
     """
     torch.manual_seed(0)
     pairs = TokenPairs([np.array([RED], np.int32)] * 64, [np.array([own, STOP], np.int32) for own in (RED, BLUE)] * 32)
-    network = JudgedWriter(build_conditional(WRITER, SIZE, SIZE))
+    network = GeneratorAndDiscriminator(build_conditional(WRITER, SIZE, SIZE))
     network.judge = LikesRed()  # type: ignore[assignment]
     training = chainrule.TrainingConfig(steps=1)
     setup = Setup(training, Recipe(64, 0.1, 0.1, 0), machine_on("cpu", "float32"), Processes())
-    objective = WrittenAndGiven(network, setup, pairs, weight)
+    objective = AdversarialObjective(network, setup, pairs, weight)
     optimiser = torch.optim.Adam(network.parameters(), 0.02)
     for step in range(100):
         [part] = objective.parts(step)

@@ -9,12 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chainrule.training.batches import Lanes, Windows, blocks, lanes
+from chainrule.training.batches import ContiguousBatches, ShuffledWindows, blocks, lanes
 
 STREAM = np.arange(1000, 1103, dtype=np.int32)  # each token tells its place
 
 
-@pytest.mark.parametrize("batches", [Windows(STREAM, 4, 10, seed=3), Lanes(STREAM, 4, 10)], ids=["windows", "lanes"])
+@pytest.mark.parametrize(
+    "batches", [ShuffledWindows(STREAM, 4, 10, seed=3), ContiguousBatches(STREAM, 4, 10)], ids=["windows", "lanes"]
+)
 def test_rows_are_pieces_of_the_text(batches) -> None:
     for step in range(30):
         inputs, targets = batches.rows(step, 0, 4)
@@ -26,7 +28,7 @@ def test_rows_are_pieces_of_the_text(batches) -> None:
 
 @given(st.integers(10, 300), st.integers(1, 7), st.integers(1, 10), st.integers(0, 5))
 def test_an_epoch_of_windows_sees_each_token_at_most_once_and_nearly_all(size, batch, length, seed) -> None:
-    windows = Windows(np.arange(size, dtype=np.int32), batch, length, seed)
+    windows = ShuffledWindows(np.arange(size, dtype=np.int32), batch, length, seed)
     steps = -(-windows.windows // batch)
     rows = np.concatenate([windows.rows(step, 0, batch).targets for step in range(steps)])[: windows.windows]
     counts = Counter(rows.ravel().tolist())
@@ -35,7 +37,7 @@ def test_an_epoch_of_windows_sees_each_token_at_most_once_and_nearly_all(size, b
 
 
 def test_epochs_cut_at_other_places_in_another_order() -> None:
-    windows = Windows(STREAM, 1, 10, seed=1)
+    windows = ShuffledWindows(STREAM, 1, 10, seed=1)
     first, second = (
         [int(windows.rows(epoch * windows.windows + i, 0, 1).targets[0, 0]) for i in range(windows.windows)]
         for epoch in range(2)
@@ -45,19 +47,21 @@ def test_epochs_cut_at_other_places_in_another_order() -> None:
 
 
 def test_lanes_go_on_where_they_ended() -> None:
-    rows = Lanes(STREAM, 3, 7)
+    rows = ContiguousBatches(STREAM, 3, 7)
     for step in range(40):
         before, after = rows.rows(step, 0, 3), rows.rows(step + 1, 0, 3)
         assert np.array_equal(before.targets[:, -1], after.inputs[:, 0])
 
 
 def test_lanes_go_round_the_whole_text() -> None:
-    rows = Lanes(STREAM, 1, 7)
+    rows = ContiguousBatches(STREAM, 1, 7)
     seen = np.concatenate([rows.rows(step, 0, 1).targets[0] for step in range(2 * STREAM.size)])
     assert Counter(seen.tolist()) == dict.fromkeys(STREAM.tolist(), 14)
 
 
-@pytest.mark.parametrize("batches", [Windows(STREAM, 6, 5, seed=3), Lanes(STREAM, 6, 5)], ids=["windows", "lanes"])
+@pytest.mark.parametrize(
+    "batches", [ShuffledWindows(STREAM, 6, 5, seed=3), ContiguousBatches(STREAM, 6, 5)], ids=["windows", "lanes"]
+)
 def test_shares_of_a_step_are_the_step(batches) -> None:
     whole = batches.rows(7, 0, 6)
     shares = [batches.rows(7, first, first + 2) for first in (0, 2, 4)]

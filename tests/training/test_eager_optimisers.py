@@ -14,11 +14,11 @@ NETWORKS = """
 import sys
 import torch
 from chainrule.neural.build import build
-from chainrule.neural.config import NETWORKS, TWO_SIDED
+from chainrule.neural.config import NETWORKS, BIDIRECTIONAL
 from chainrule.neural.saving import arrays_of, network_from, network_settings
 from chainrule.training.optimisers import eager
 
-for config in {**NETWORKS, **TWO_SIDED}.values():
+for config in {**NETWORKS, **BIDIRECTIONAL}.values():
     network = build(config(), 9)
     again = network_from(network_settings(network), arrays_of(network), 9, config)
     assert all(map(torch.equal, network.state_dict().values(), again.state_dict().values()))

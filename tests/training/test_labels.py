@@ -110,7 +110,7 @@ def test_a_step_that_cannot_be_shared_out_is_refused() -> None:
 
 def test_validation_is_the_mean_over_all_labels_and_accuracy_the_share_that_is_right() -> None:
     network = Points()
-    found = objective(network, Processes()).validated(10**9)
+    found = objective(network, Processes()).validate(10**9)
     rows = np.concatenate([each.input for each in examples(7)])
     labels = np.concatenate([each.labels for each in examples(7)])
     weight, bias = (each.detach().numpy().astype(np.float64) for each in (network.map.weight, network.map.bias))

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from training_runs import QUICK, VOCABULARY, trained
 
 from chainrule.neural.build import build
-from chainrule.neural.config import MaskedConfig, TwoSidedConfig
+from chainrule.neural.config import BidirectionalConfig, MaskedConfig
 from chainrule.protocol import BEGIN, END
-from chainrule.training.objectives.masked import BothSides, mask_rows
+from chainrule.training.objectives.masked import MaskedObjective, mask_rows
 
 TARGETS = np.random.default_rng(0).integers(2, 50, (40, 250))
 BEGINS = np.arange(50) % 3 == 0
@@ -95,12 +95,12 @@ def test_a_note_warns_where_documents_are_much_shorter_than_the_context() -> Non
 
 
 def test_directions_apart_are_trained_by_the_mean_of_their_two_losses() -> None:
-    config = TwoSidedConfig(layers=1, width=12, context=6, loss="apart", memory="stream")
+    config = BidirectionalConfig(layers=1, width=12, context=6, loss="apart", memory="stream")
     network = build(config, VOCABULARY)
     tokens = torch.tensor([[3, 4, 5, 6, 7, 8]])
     before, behind = network.encoder.sides(network.embedding(tokens))
     losses = [-network.output.log_probs_of(side, tokens).sum() for side in (before, behind)]
 
     part = (tokens, tokens, torch.ones_like(tokens, dtype=torch.bool))
-    rows = BothSides._loss(SimpleNamespace(network=network), part, network, 0.0)
+    rows = MaskedObjective._loss(SimpleNamespace(network=network), part, network, 0.0)
     torch.testing.assert_close(rows, sum(losses) / 2)

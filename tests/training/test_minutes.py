@@ -23,7 +23,7 @@ from chainrule.training import trainer as trainer_module
 from chainrule.training.batches import blocks, lanes
 from chainrule.training.checkpoint import Checkpoints
 from chainrule.training.job import Validation
-from chainrule.training.objectives.masked import BothSides
+from chainrule.training.objectives.masked import MaskedObjective
 from chainrule.training.objectives.next_token import NextToken
 from chainrule.training.timetable import batch_choices, choose_rows
 
@@ -52,7 +52,7 @@ class Machine:
         clock = SimpleNamespace(monotonic=lambda: self.now, perf_counter=lambda: self.now)
         for module in (run_module, timetable, trainer_module, batch_size):
             monkeypatch.setattr(module, "time", clock)
-        for objective in (NextToken, BothSides):
+        for objective in (NextToken, MaskedObjective):
             self._slow_down(monkeypatch, objective)
         save = Checkpoints.save
 

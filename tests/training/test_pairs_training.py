@@ -17,12 +17,12 @@ from training_runs import numbers
 
 from chainrule.api.training.seq2seq import train_pairs
 from chainrule.errors import SettingError, TextError
-from chainrule.neural.config.seq2seq import ConditionalConfig
+from chainrule.neural.config.seq2seq import Seq2SeqConfig
 from chainrule.neural.scoring import rounded_up
 from chainrule.protocol import END
 from chainrule.text.parallel import Pairs
 from chainrule.training.config import TrainingConfig, TrainingRun
-from chainrule.training.objectives.seq2seq import Buckets, Part, TokenPairs, attention_penalty, pairs_job
+from chainrule.training.objectives.seq2seq import Buckets, MicroBatch, TokenPairs, attention_penalty, pairs_job
 from chainrule.training.run import run_job
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from chainrule.training.reports import Report
 
 SIZE = 12
-SMALL = ConditionalConfig(encoder_layers=1, decoder_layers=1, width=16, heads=2, dropout=0.1)
+SMALL = Seq2SeqConfig(encoder_layers=1, decoder_layers=1, width=16, heads=2, dropout=0.1)
 LSTM = replace(SMALL, encoder="lstm", decoder="lstm", score="additive")
 QUICK = TrainingConfig(steps=12, batch=8, validate_every=5, save_every=3, precision="float32", compile="no")
 
@@ -43,7 +43,7 @@ def copies(number: int, seed: int) -> TokenPairs:
     return TokenPairs(rows, [row[::-1] for row in rows])
 
 
-def run_of(config: ConditionalConfig, training: TrainingConfig = QUICK, **more: Any) -> tuple[Any, Any, list[Report]]:
+def run_of(config: Seq2SeqConfig, training: TrainingConfig = QUICK, **more: Any) -> tuple[Any, Any, list[Report]]:
     told: list[Report] = []
     job = pairs_job(copies(60, 1), copies(20, 2), (SIZE, SIZE), config, training, {})
     network, record = run_job(job, TrainingRun(**{"on_report": told.append, **more}))
@@ -98,7 +98,7 @@ def test_lengths_are_rounded_up_to_four_in_an_octave() -> None:
 
 
 @pytest.mark.parametrize("config", [SMALL, LSTM], ids=["transformer", "lstm"])
-def test_the_first_loss_is_that_of_the_network_token_by_token(config: ConditionalConfig) -> None:
+def test_the_first_loss_is_that_of_the_network_token_by_token(config: Seq2SeqConfig) -> None:
     still = replace(config, dropout=0.0)
     job = pairs_job(copies(60, 1), None, (SIZE, SIZE), still, replace(QUICK, steps=1), {})
     torch.manual_seed(0)
@@ -137,7 +137,7 @@ def test_a_step_in_parts_is_the_same_step() -> None:
     ids=["transformer", "lstm", "hard", "convolution"],
 )
 def test_an_interrupted_run_goes_on_bit_for_bit(
-    config: ConditionalConfig, training: TrainingConfig, tmp_path: Path
+    config: Seq2SeqConfig, training: TrainingConfig, tmp_path: Path
 ) -> None:
     whole, _, _ = run_of(config, training)
 
@@ -157,7 +157,7 @@ def test_an_interrupted_run_goes_on_bit_for_bit(
     [SMALL, LSTM, replace(LSTM, attention="hard", estimator="straight_through"), replace(LSTM, attention="local")],
     ids=["transformer", "lstm", "hard", "local"],
 )
-def test_a_network_learns(config: ConditionalConfig) -> None:
+def test_a_network_learns(config: Seq2SeqConfig) -> None:
     _, record, told = run_of(config, replace(QUICK, steps=60, learning_rate=1e-2, validate_every=30))
     first = next(report.loss for report in told)
     assert record["validation"]["loss"] < first - 0.15
@@ -168,10 +168,10 @@ def test_the_penalty_on_attention_by_hand() -> None:
     weights = torch.tensor([[[0.5, 0.5, 0.0], [0.2, 0.3, 0.5]], [[1.0, 0.0, 0.0], [0.3, 0.3, 0.4]]])
     recorded = [weights[:, None, :1], weights[:, None, 1:]]  # a piece for each step
     mask = torch.tensor([[True, True], [True, False]])
-    part = Part(weights, torch.ones(2, 3, dtype=torch.bool), mask, mask, mask)
+    part = MicroBatch(weights, torch.ones(2, 3, dtype=torch.bool), mask, mask, mask)
     sums = (1 - 0.7) ** 2 + (1 - 0.8) ** 2 + (1 - 0.5) ** 2 + 0 + 1 + 1
     entropies = np.log(2) - sum(p * np.log(p) for p in (0.2, 0.3, 0.5))
-    both = ConditionalConfig(decoder="lstm", attention="hard", doubly_stochastic=2.0, entropy=0.1)
+    both = Seq2SeqConfig(decoder="lstm", attention="hard", doubly_stochastic=2.0, entropy=0.1)
     assert attention_penalty(recorded, part, both).item() == pytest.approx(2 * sums - 0.1 * entropies)
 
 

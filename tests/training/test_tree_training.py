@@ -97,7 +97,7 @@ def test_trees_are_drawn_with_labels_and_gates() -> None:
 
     lines = ["(good (bad not) (bad <bad>))", "(bad (bad not) (good good))"] * 4
     trees = [labelled(placed.tree, "node") for placed in trees_in_brackets(lines) if not isinstance(placed, TextError)]
-    training = chainrule.LabelTraining(epochs=2)
+    training = chainrule.ClassifierTrainingConfig(epochs=2)
     model = chainrule.train_classifier(trees, "tree", unit="node", training=training, progress=False)
     [drawing] = chainrule.draw_trees(model, [trees[0].input]).drawings
     assert [node.strength is None for node in drawing.nodes] == [False, False, True]

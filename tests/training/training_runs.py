@@ -16,7 +16,7 @@ from chainrule.neural.build import build
 from chainrule.neural.config import RecurrentConfig, TransformerConfig
 from chainrule.neural.config.classifiers import LabellingConfig
 from chainrule.text.units import UnitTokens
-from chainrule.training.config import FineTuningConfig, LabelTraining, TrainingConfig, TrainingRun
+from chainrule.training.config import ClassifierTrainingConfig, FineTuningConfig, TrainingConfig, TrainingRun
 from chainrule.training.job import StreamOptions, Validation
 from chainrule.training.objectives.classifiers import finetune_network, train_from_scratch
 from chainrule.training.objectives.labels import Example, split
@@ -34,7 +34,7 @@ RECURRENT = RecurrentConfig(layers=1, width=12, context=6, dropout=0.1, output_d
 FINE_TUNING = FineTuningConfig(
     epochs=3, batch=4, accumulate=2, patience=3, dropout=0.2, mixed=True, save_every=3, precision="float32"
 )
-SCRATCH = LabelTraining(epochs=3, batch=4, accumulate=2, patience=3, save_every=3, precision="float32")
+SCRATCH = ClassifierTrainingConfig(epochs=3, batch=4, accumulate=2, patience=3, save_every=3, precision="float32")
 QUICK = TrainingConfig(steps=12, batch=4, validate_every=5, save_every=3, precision="float32", compile="no")
 
 

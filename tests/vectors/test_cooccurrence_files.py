@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from chainrule.errors import TextError
-from chainrule.vectors.cooccurrences import RECORD, read_cooccurrences
+from chainrule.vectors.cooccurrences import RECORD, read_cooccurrence_file
 
 LINES = "b\ta\t2\na\tb\t0.5\n\na\tz\t1\nb\ta\t1\n"
 
@@ -14,7 +14,7 @@ LINES = "b\ta\t2\na\tb\t0.5\n\na\tz\t1\nb\ta\t1\n"
 def test_lines_in_any_order_are_added_up(tmp_path) -> None:
     path = tmp_path / "pairs.tsv"
     path.write_text(LINES)
-    read = read_cooccurrences(path)
+    read = read_cooccurrence_file(path)
     assert read.words == [b"b", b"a", b"z"]  # by their first lines, then those that are contexts alone
     assert read.counted.dense().tolist() == [[0, 3, 0], [0.5, 0, 1], [0, 0, 0]]
 
@@ -23,7 +23,7 @@ def test_records_of_glove(tmp_path) -> None:
     path = tmp_path / "pairs.bin"
     np.array([(2, 1, 0.5), (1, 2, 3.0), (2, 3, 1.0)], RECORD).tofile(path)
     (tmp_path / "pairs.vocab.txt").write_text("b 9\na 5\nz 1\n")
-    read = read_cooccurrences(path)
+    read = read_cooccurrence_file(path)
     assert (read.words, read.occurrences) == ([b"b", b"a", b"z"], [9, 5, 1])
     assert read.counted.dense().tolist() == [[0, 3, 0], [0.5, 0, 1], [0, 0, 0]]
 
@@ -45,7 +45,7 @@ def test_lines_that_are_wrong(tmp_path, content, message) -> None:
     path = tmp_path / "pairs.tsv"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(TextError, match=message):
-        read_cooccurrences(path)
+        read_cooccurrence_file(path)
 
 
 @pytest.mark.parametrize(
@@ -65,4 +65,4 @@ def test_records_that_are_wrong(tmp_path, records, vocabulary, message) -> None:
     if vocabulary is not None:
         (tmp_path / "pairs.vocab.txt").write_text(vocabulary)
     with pytest.raises(TextError, match=message):
-        read_cooccurrences(tmp_path / "pairs.bin")
+        read_cooccurrence_file(tmp_path / "pairs.bin")

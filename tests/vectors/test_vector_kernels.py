@@ -11,7 +11,7 @@ import pytest
 from chainrule.base.progress import silent
 from chainrule.text.tokenization.vocabulary_kernels import FIRST_ORDINARY
 from chainrule.vectors.config import CooccurrenceConfig, VectorsConfig
-from chainrule.vectors.cooccurrences import Cooccurrences, _merged, count_cooccurrences
+from chainrule.vectors.cooccurrences import Cooccurrences, _merged, count_stream
 from chainrule.vectors.fasttext import Ngrams
 from chainrule.vectors.glove import glove_matrices
 from chainrule.vectors.glove_kernels import learn_counts
@@ -24,9 +24,9 @@ from chainrule.vectors.word2vec_kernels import (
     NEGATIVE,
     SOFTMAX,
     draw_noise,
-    foretell,
     learn_pairs,
     learn_windows,
+    predict,
 )
 
 WORDS, WIDTH, RATE = 12, 20, 0.1
@@ -72,7 +72,7 @@ def logistic_step(hidden, outputs, targets):
 def foretold(loss, hidden, outputs, target, noise, paths=NO_PATHS, negatives=3):
     errors, logits = zero_rows(1, WIDTH), np.empty(len(outputs))
     drawn = np.empty((1, negatives), np.int64)
-    cost, _ = foretell(
+    cost, _ = predict(
         *(hidden, target, loss, outputs, np.float32(RATE), SEED, noise.members, noise.shares, noise.aliases, *paths),
         *(logits, errors, drawn, sigmoid_table()),
     )
@@ -295,14 +295,14 @@ def test_cooccurrences_equal_naive_ones(sides, weighting) -> None:
     config = CooccurrenceConfig(window=4, weighting=weighting, sides=sides)
     stream = np.array([token for row in documents for token in [*(FIRST_ORDINARY + w for w in row), 2]], np.int32)
     unknown = np.insert(stream, [3, 7], 0)  # which are left out and no distance counts
-    counted = count_cooccurrences(unknown, words, config, silent)
+    counted = count_stream(unknown, words, config, silent)
     rows = np.repeat(np.arange(words), np.diff(counted.starts))
     found = dict(zip(zip(rows.tolist(), counted.columns.tolist(), strict=True), counted.sums / 2**32, strict=True))
     expected = naive_cooccurrences(documents, config)
     assert found.keys() == expected.keys()
     assert all(found[pair] == pytest.approx(expected[pair], abs=1e-8) for pair in expected)
     ends = np.flatnonzero(stream == 2) + 1
-    halves = (count_cooccurrences(part, words, config, silent) for part in np.split(stream, [ends[2]]))
+    halves = (count_stream(part, words, config, silent) for part in np.split(stream, [ends[2]]))
     merged = _merged(*halves)
     assert all(np.array_equal(a, b) for a, b in zip(merged, counted, strict=True))
 

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, NamedTuple, cast, overload
 
 from chainrule.api.models.load_model import kind_of
 from chainrule.api.models.load_model import load as load_model
-from chainrule.api.models.model import Kind, Model, as_kind
+from chainrule.api.models.model import Kind, Model, check_kind
 from chainrule.api.models.model_info import ModelInfo, info_of_captioner, info_of_model, info_of_pairs, info_of_vectors
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.seq2seq.caption_model import CaptionModel, captions_pictures, load_captioner
-from chainrule.api.seq2seq.seq2seq_model import TextPairModel, holds_pairs, load_pairs
+from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel, is_seq2seq, load_pairs
 from chainrule.api.vectors.word_vectors import is_vectors_folder, load_vectors
 from chainrule.errors import ModelFormatError, SettingError, prefix_errors
 from chainrule.families.table import FAMILIES
@@ -42,10 +42,10 @@ if TYPE_CHECKING:
 @overload
 def load(
     path: str | os.PathLike[str],
-    kind: type[TextPairModel],
+    kind: type[Seq2SeqModel],
     *,
     progress: ProgressOption = None,
-) -> TextPairModel: ...
+) -> Seq2SeqModel: ...
 
 
 @overload
@@ -86,18 +86,18 @@ def load(
 @shows_progress
 def load(
     path: str | os.PathLike[str],
-    kind: type[Model] | type[TextPairModel] | type[CaptionModel] | None = None,
+    kind: type[Model] | type[Seq2SeqModel] | type[CaptionModel] | None = None,
     *,
     tokenizer: TokenizerConfig | str | None = None,
     markers: Markers | None = None,
     copy: bool = False,
     allow_pickle: bool = False,
     progress: ProgressOption = None,
-) -> Model | TextPairModel | CaptionModel:
+) -> Model | Seq2SeqModel | CaptionModel:
     """Opens any model: a folder, with what it holds; an ARPA file; or a binary of KenLM's.
 
     What comes back has the verbs of its kind: CausalModel continues texts (CausalNetwork gives vectors, too),
-    MaskedModel fills gaps, ClassifierModel labels, EmbeddingModel gives vectors, TextPairModel writes texts from
+    MaskedModel fills gaps, ClassifierModel labels, EmbeddingModel gives vectors, Seq2SeqModel writes texts from
     others, CaptionModel from pictures. An editor that reads types alone sees the first; name the kind where it is
     another.
 
@@ -112,9 +112,9 @@ def load(
 
     good:  chainrule.load("lm/").perplexity("heldout.txt")
     good:  chainrule.load("bert/", chainrule.MaskedModel).fill("the [MASK] bit the man")
-    good:  chainrule.load("mt/", chainrule.TextPairModel).write(["ein Hund"])
+    good:  chainrule.load("mt/", chainrule.Seq2SeqModel).write(["ein Hund"])
     """
-    if kind is not None and not (isinstance(kind, type) and issubclass(kind, Model | TextPairModel | CaptionModel)):
+    if kind is not None and not (isinstance(kind, type) and issubclass(kind, Model | Seq2SeqModel | CaptionModel)):
         raise SettingError(f"kind is {kind!r}; expected a class of models, such as MaskedModel, or nothing")
     folder = Path(path)
     if is_vectors_folder(folder):
@@ -125,26 +125,26 @@ def load(
         if (tokenizer, markers, copy) != (None, None, False):
             raise SettingError(f"{path}: a model that captions takes no tokenizer, markers or copy; leave them out")
         return load_captioner(path, progress=callback(progress))
-    is_pairs = holds_pairs(folder)
+    is_pairs = is_seq2seq(folder)
     if is_pairs:
-        if kind not in (None, TextPairModel):
+        if kind not in (None, Seq2SeqModel):
             raise ModelFormatError(
-                f"{path}: is a model of one text given another, a TextPairModel; expected a model of one text"
+                f"{path}: is a model of one text given another, a Seq2SeqModel; expected a model of one text"
             )
         if (tokenizer, markers, copy) != (None, None, False):
             raise SettingError(
                 f"{path}: a model of one text given another takes no tokenizer, markers or copy; leave them out"
             )
-    if is_pairs or kind is TextPairModel:
+    if is_pairs or kind is Seq2SeqModel:
         return load_pairs(path, allow_pickle=allow_pickle, progress=callback(progress))
     model = load_model(
         path, tokenizer=tokenizer, markers=markers, copy=copy, allow_pickle=allow_pickle, progress=callback(progress)
     )
     with prefix_errors(os.fspath(path)):
-        return model if kind is None else as_kind(model, cast("type[Model]", kind))
+        return model if kind is None else check_kind(model, cast("type[Model]", kind))
 
 
-def kind_at(path: str | os.PathLike[str]) -> type[Model] | type[TextPairModel] | type[CaptionModel] | None:
+def model_class_at(path: str | os.PathLike[str]) -> type[Model] | type[Seq2SeqModel] | type[CaptionModel] | None:
     """What `load` would open, as the configuration of a folder says; None where only opening it shows that.
 
     Raises ModelFormatError if the configuration is damaged.
@@ -152,15 +152,15 @@ def kind_at(path: str | os.PathLike[str]) -> type[Model] | type[TextPairModel] |
     folder = Path(path)
     if captions_pictures(folder):
         return CaptionModel
-    if holds_pairs(folder):
-        return TextPairModel
+    if is_seq2seq(folder):
+        return Seq2SeqModel
     family = saved_family(folder)
     return kind_of(family) if family in FAMILIES else None
 
 
 @shows_progress
 def info(
-    model: Model | TextPairModel | CaptionModel | str | os.PathLike[str], *, progress: ProgressOption = None
+    model: Model | Seq2SeqModel | CaptionModel | str | os.PathLike[str], *, progress: ProgressOption = None
 ) -> ModelInfo:
     """What is known of a model, of any family: its size, settings, data, training and validation.
 
@@ -177,7 +177,7 @@ def info(
         size = path.stat().st_size if path.is_file() else _bytes_of(path)
     if isinstance(model, CaptionModel):
         return info_of_captioner(model.tokenizer, model.record, size=size)
-    if isinstance(model, TextPairModel):
+    if isinstance(model, Seq2SeqModel):
         return info_of_pairs(model.target, model.source, model.record, size=size)
     return info_of_model(model.parts, size=size)
 

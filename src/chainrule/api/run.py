@@ -71,7 +71,7 @@ def training_run(run: TrainingRun | None, options: RunOptions, progress: Progres
     return run if run.on_report is not ignore else replace(run, on_report=on_report_of(progress))
 
 
-def circumstances(family: str, config: DataclassInstance) -> dict[str, Any]:
+def record_header(family: str, config: DataclassInstance) -> dict[str, Any]:
     """What a record begins with."""
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     versions = {"chainrule": __version__, "python": platform.python_version(), "numpy": np.__version__}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from chainrule.applications.config import CHAT_SAMPLING
 from chainrule.applications.messages import Message, as_messages, exchanges, split_system
-from chainrule.applications.shared_prefixes import LastPrompt
+from chainrule.applications.shared_prefixes import PromptStateCache
 from chainrule.decoding.limits import Limits
 from chainrule.errors import SettingError
 
@@ -95,7 +95,7 @@ class ChatModel:
         """
         self.decoder, self.format, self.context = decoder, chat_format, context
         reader: Any = decoder.model
-        self._last_prompt = LastPrompt(reader, begins_texts=begins_texts) if reads_prompts else None
+        self._last_prompt = PromptStateCache(reader, begins_texts=begins_texts) if reads_prompts else None
 
     def prompt(self, messages: Iterable[Mapping[str, Any] | Message], max_tokens: int) -> ChatPrompt:
         """What the model reads of a conversation. The earliest messages are left out if they do not fit.

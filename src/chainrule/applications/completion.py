@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from chainrule.applications.shared_prefixes import LastPrompt
+from chainrule.applications.shared_prefixes import PromptStateCache
 from chainrule.base.distributions import top_of
 from chainrule.decoding.limits import GrowingText
 from chainrule.errors import SettingError
@@ -75,7 +75,7 @@ class Completer:
         """
         self.model, self.tokenizer = model, tokenizer
         reader: Any = model
-        self._last_prompt = LastPrompt(reader, begins_texts=True, context=context) if reads_prompts else None
+        self._last_prompt = PromptStateCache(reader, begins_texts=True, context=context) if reads_prompts else None
         tokens = tokenizer.vocabulary.tokens()
         self._ids = np.array(sorted(range(len(MARKERS), len(tokens)), key=tokens.__getitem__), np.int32)
         self._sorted = [tokens[token] for token in self._ids.tolist()]

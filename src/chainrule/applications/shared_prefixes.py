@@ -197,7 +197,7 @@ def shared_log_probs(
     return totals
 
 
-class LastPrompt:
+class PromptStateCache:
     """Reads prompts with a network, and remembers the last one and its state."""
 
     def __init__(self, model: PromptReader[Any], *, begins_texts: bool, context: int | None = None) -> None:

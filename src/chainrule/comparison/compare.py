@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from chainrule.api.models.load_model import load
 from chainrule.api.models.model import Model
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
-from chainrule.comparison.ladder import Networks, climb, compare_models
+from chainrule.comparison.ladder import Networks, compare_models, run_ladder
 from chainrule.comparison.smoothings import SmoothingTable, smoothing_table
 from chainrule.errors import SettingError
 from chainrule.ngram.config import SMOOTHINGS
@@ -74,7 +74,7 @@ def compare_families(
     progress = callback(progress)
     train, measured = parts_of(source, heldout, progress)
     train, networks = with_validation(train, minutes, progress)
-    return climb(
+    return run_ladder(
         train, measured, order=order, tokenizer=tokenizer, markers=markers, networks=networks, progress=progress
     )
 

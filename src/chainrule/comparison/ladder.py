@@ -16,8 +16,8 @@ import numpy as np
 
 from chainrule.api.editing.mix import mix
 from chainrule.api.models.language_models import CausalModel, CausalNetwork
-from chainrule.api.models.model import as_kind
-from chainrule.api.run import circumstances
+from chainrule.api.models.model import check_kind
+from chainrule.api.run import record_header
 from chainrule.api.tokenizers import tokenized
 from chainrule.api.training.stream import read_validation, train_speller
 from chainrule.base.progress import Progress, silent
@@ -87,7 +87,7 @@ def size_of(model: Model) -> int | None:
     None if the model cannot be saved, as a probing binary of KenLM.
     """
     try:
-        _, arrays = FAMILIES[model.family].take_apart(model.language_model)
+        _, arrays = FAMILIES[model.family].to_state(model.language_model)
     except SettingError:
         return None
     return sum(array.nbytes for array in arrays.values())
@@ -96,7 +96,7 @@ def size_of(model: Model) -> int | None:
 def _saved_contender(name: str, model: Model, source: Source, progress: Progress) -> Contender:
     return Contender(
         name=name,
-        measurement=as_kind(model, CausalModel).evaluate(source, progress),
+        measurement=check_kind(model, CausalModel).evaluate(source, progress),
         train_seconds=model.record.get("seconds"),
         parameters=parameters_of(model),
         configuration=_configuration(model),
@@ -155,7 +155,7 @@ class _Rung:
     level: float | None = None
 
 
-def climb(
+def run_ladder(
     train: Source,
     heldout: Source,
     *,
@@ -255,7 +255,7 @@ def _train_ngrams(
     language_model, learned = train_ngram(tokens.stream, tokens.tokenizer.vocabulary_size, config, progress)
     seconds = time.perf_counter() - start
     model = CausalModel(
-        "ngram", language_model, tokens.tokenizer, {**circumstances("ngram", config), **learned}, speller
+        "ngram", language_model, tokens.tokenizer, {**record_header("ngram", config), **learned}, speller
     )
     level = None if networks is None else model.evaluate(networks.validation, progress).bits_per_byte
     name = NAMES.get(config.order, f"{config.order}-gram")
@@ -283,7 +283,7 @@ def _train_network(
         run=TrainingRun(on_report=on_report),
     )
     model = CausalNetwork(
-        family, language_model, tokens.tokenizer, {**circumstances(family, config), **learned}, speller
+        family, language_model, tokens.tokenizer, {**record_header(family, config), **learned}, speller
     )
     return _Rung(name, model, learned["training_seconds"], parameters_of(model), tuple(points))
 

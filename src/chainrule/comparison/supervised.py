@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.seq2seq.measurement import PairMeasurement, measure_pairs
-from chainrule.api.seq2seq.seq2seq_model import TextPairModel, load_pairs
+from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel, load_pairs
 from chainrule.api.training.classifier import train_classifier
 from chainrule.base.progress import silent
 from chainrule.base.tables import text_table
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from chainrule.evaluation.classification import Classification
     from chainrule.text.parallel import Pairs
     from chainrule.text.tokenization.config import TokenizerConfig
-    from chainrule.training.config import LabelTraining
+    from chainrule.training.config import ClassifierTrainingConfig
 
-    AnyPairModel = TextPairModel | str | os.PathLike[str]
+    AnyPairModel = Seq2SeqModel | str | os.PathLike[str]
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def compare_labels(
     *,
     vectors: str | os.PathLike[str] | None = None,
     unit: str | None = None,
-    training: LabelTraining | None = None,
+    training: ClassifierTrainingConfig | None = None,
     tokenizer: TokenizerConfig | str | None = None,
     progress: ProgressOption = None,
 ) -> LabelComparison:
@@ -217,14 +217,14 @@ def compare_pairs(
     """Measures models of pairs on the same pairs, in one table, with paired tests of BLEU against the best.
 
     models: by the names that the table shows; or models and paths, with the paths as names. beam, max_tokens: as for
-    `TextPairModel.write`. Raises SettingError, also if there is no model or sacrebleu is not installed;
+    `Seq2SeqModel.write`. Raises SettingError, also if there is no model or sacrebleu is not installed;
     ModelFormatError.
 
     good:  print(chainrule.compare_pairs(["lstm/", "transformer/"], chainrule.parallel("test.de", "test.en")))
     """
     progress = callback(progress)
     bleu = Bleu()
-    measured: list[tuple[str, TextPairModel, PairMeasurement, Int64[ndarray, "pairs statistics"], float]] = []
+    measured: list[tuple[str, Seq2SeqModel, PairMeasurement, Int64[ndarray, "pairs statistics"], float]] = []
     for name, model in _opened(models):
         with prefix_errors(name):
             started = time.perf_counter()
@@ -252,17 +252,17 @@ def compare_pairs(
     )
 
 
-def _opened(models: Mapping[str, AnyPairModel] | Iterable[AnyPairModel]) -> Iterator[tuple[str, TextPairModel]]:
+def _opened(models: Mapping[str, AnyPairModel] | Iterable[AnyPairModel]) -> Iterator[tuple[str, Seq2SeqModel]]:
     """Each model with its name, opened when it is needed."""
     items: Sequence[tuple[str, AnyPairModel]]
     if isinstance(models, Mapping):
         items = list(models.items())
     else:
         items = [
-            (f"model {i}" if isinstance(one, TextPairModel) else os.fspath(one), one) for i, one in enumerate(models, 1)
+            (f"model {i}" if isinstance(one, Seq2SeqModel) else os.fspath(one), one) for i, one in enumerate(models, 1)
         ]
     for name, one in items:
-        yield name, one if isinstance(one, TextPairModel) else load_pairs(Path(one))
+        yield name, one if isinstance(one, Seq2SeqModel) else load_pairs(Path(one))
 
 
 def _about_pairs(row: PairRow) -> dict[str, Any]:

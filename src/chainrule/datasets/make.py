@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from chainrule.datasets import sentences as acceptability
-from chainrule.datasets.random import Chance
+from chainrule.datasets.random import Random
 from chainrule.datasets.scenes import SHAPES, Scene, caption, drawn, paragraph, scene, shape
 from chainrule.datasets.sentences import conversation, review, sentence, written_date
 from chainrule.errors import SettingError
@@ -46,14 +46,14 @@ def make_data(name: Name, examples: int | None = None, seed: int = 0) -> list[Fi
     if dataset.examples is None:
         if examples is not None:
             raise SettingError("the text is Python's documentation, of a given size; leave the number of examples out")
-        return dataset.make(Chance(seed, name), 0)
+        return dataset.make(Random(seed, name), 0)
     wanted = dataset.examples if examples is None else examples
     if not FEWEST <= wanted <= MOST:
         raise SettingError(f"examples is {wanted}; expected {FEWEST} to {MOST:,}")
-    return dataset.make(Chance(seed, name), wanted)
+    return dataset.make(Random(seed, name), wanted)
 
 
-def _text(chance: Chance, examples: int) -> list[File]:
+def _text(chance: Random, examples: int) -> list[File]:
     lines = sample_lines()
     runs = [lines[i : i + 50] for i in range(0, len(lines), 50)]  # a line's neighbours stay with it
     test = [line for i, run in enumerate(runs) if i % 20 == 19 for line in run]
@@ -61,7 +61,7 @@ def _text(chance: Chance, examples: int) -> list[File]:
     return [_lines("train.txt", train), _lines("test.txt", test)]
 
 
-def _pairs(chance: Chance, examples: int) -> list[File]:
+def _pairs(chance: Random, examples: int) -> list[File]:
     return [
         _lines(f"{part}.{language}", [getattr(phrase, field) for phrase in phrases])
         for part, phrases in _parts(lambda: sentence(chance), examples)
@@ -69,21 +69,21 @@ def _pairs(chance: Chance, examples: int) -> list[File]:
     ]
 
 
-def _labels(chance: Chance, examples: int) -> list[File]:
+def _labels(chance: Random, examples: int) -> list[File]:
     return [
         File(f"{part}.tsv", _content(["text\tlabel", *(f"{tree.text()}\t{tree.label}" for tree in trees)]), len(trees))
         for part, trees in _parts(lambda: review(chance), examples)
     ]
 
 
-def _trees(chance: Chance, examples: int) -> list[File]:
+def _trees(chance: Random, examples: int) -> list[File]:
     return [
         _lines(f"{part}.txt", [tree.brackets() for tree in trees])
         for part, trees in _parts(lambda: review(chance), examples)
     ]
 
 
-def _pictures(chance: Chance, examples: int) -> list[File]:
+def _pictures(chance: Random, examples: int) -> list[File]:
     return [
         File(f"{part}/{name}/{i + 1}.png", encoded_png(shape(chance, name)), 1)
         for part, count in _sizes(examples).items()
@@ -92,7 +92,7 @@ def _pictures(chance: Chance, examples: int) -> list[File]:
     ]
 
 
-def _captions(chance: Chance, examples: int) -> list[File]:
+def _captions(chance: Random, examples: int) -> list[File]:
     """Scenes, and two files of lines about those of a part: with a caption, and with a paragraph."""
     files = []
     for part, scenes in _parts(lambda: scene(chance), examples):
@@ -109,7 +109,7 @@ def _line_of(image: str, text: str, things: Scene) -> str:
     return json.dumps({"image": image, "captions": [text], "boxes": boxes})
 
 
-def _minimal_pairs(chance: Chance, examples: int) -> list[File]:
+def _minimal_pairs(chance: Random, examples: int) -> list[File]:
     """Sentences to train on, and pairs; no sentence of a pair is among the former."""
     each = min(_PAIRS_OF_A_SET, examples // _HELD_OUT)
     pairs = [pair for make in acceptability.TESTED for pair in _distinct(partial(make, chance), each)]
@@ -123,14 +123,14 @@ def _minimal_pairs(chance: Chance, examples: int) -> list[File]:
     return [_lines("train.txt", lines), _lines("pairs.jsonl", [json.dumps(record) for record in records])]
 
 
-def _dates(chance: Chance, examples: int) -> list[File]:
+def _dates(chance: Random, examples: int) -> list[File]:
     return [
         _lines(f"{part}.tsv", [f"{text}\t{iso}" for text, iso in dates])
         for part, dates in _parts(lambda: written_date(chance), examples)
     ]
 
 
-def _conversations(chance: Chance, examples: int) -> list[File]:
+def _conversations(chance: Random, examples: int) -> list[File]:
     return [_lines(f"{part}.jsonl", lines) for part, lines in _parts(lambda: conversation(chance), examples)]
 
 
@@ -165,7 +165,7 @@ def _content(lines: Iterable[str]) -> bytes:
 class Dataset(NamedTuple):
     """make: its files, with a generator and a number of training examples. examples: the usual number; None: fixed."""
 
-    make: Callable[[Chance, int], list[File]]
+    make: Callable[[Random, int], list[File]]
     examples: int | None
 
 

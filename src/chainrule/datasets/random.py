@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Chance:
+class Random:
     """A random generator of which only `random()` is used: Python guarantees its numbers."""
 
     def __init__(self, seed: int, name: str) -> None:

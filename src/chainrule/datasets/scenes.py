@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, UInt8
     from numpy import ndarray
 
-    from chainrule.datasets.random import Chance
+    from chainrule.datasets.random import Random
 
 SHAPES = ("circle", "square", "triangle")
 SIDE = 32  # pixels
@@ -23,7 +23,7 @@ _SMALLEST, _LARGEST = 6, 13  # half of the width of a shape
 _LEAST_CONTRAST = 200  # sum of the differences of red, green and blue
 
 
-def shape(chance: Chance, name: str) -> UInt8[ndarray, "row column channel"]:
+def shape(chance: Random, name: str) -> UInt8[ndarray, "row column channel"]:
     """A picture of a shape."""
     half = _SMALLEST + chance.below(_LARGEST - _SMALLEST + 1)
     x, y = (half + chance.below(SIDE - 2 * half) for _ in range(2))
@@ -34,7 +34,7 @@ def shape(chance: Chance, name: str) -> UInt8[ndarray, "row column channel"]:
     return picture.astype(np.uint8)
 
 
-def _colour(chance: Chance) -> ndarray:
+def _colour(chance: Random) -> ndarray:
     return np.array([chance.below(256) for _ in range(3)])
 
 
@@ -57,7 +57,7 @@ GROUND = 240
 _EMPTY = 3  # of so many places, one is empty
 
 
-class Thing(NamedTuple):
+class Shape(NamedTuple):
     """A shape. place: of `PLACES`. x, y: its centre, within the place. half: half of its width."""
 
     place: int
@@ -79,21 +79,21 @@ class Thing(NamedTuple):
         return [x - self.half, self.y - self.half, x + self.half + 1, self.y + self.half + 1]
 
 
-Scene = tuple[Thing, ...]
+Scene = tuple[Shape, ...]
 
 
-def scene(chance: Chance) -> Scene:
+def scene(chance: Random) -> Scene:
     """One to three shapes, from left to right."""
     places = [place for place in range(len(PLACES)) if chance.below(_EMPTY)] or [chance.below(len(PLACES))]
     return tuple(_thing(chance, place) for place in places)
 
 
-def _thing(chance: Chance, place: int) -> Thing:
+def _thing(chance: Random, place: int) -> Shape:
     size = chance.choice(tuple(SIZES))
     least, most = SIZES[size]
     half = least + chance.below(most - least + 1)
     x, y = (half + chance.below(SIDE - 2 * half) for _ in range(2))
-    return Thing(place, size, chance.choice(tuple(COLOURS)), chance.choice(SHAPES), x, y, half)
+    return Shape(place, size, chance.choice(tuple(COLOURS)), chance.choice(SHAPES), x, y, half)
 
 
 def caption(scene: Scene) -> str:

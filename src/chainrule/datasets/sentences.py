@@ -23,7 +23,7 @@ from datetime import date, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from chainrule.datasets.random import Chance
+    from chainrule.datasets.random import Random
 
 
 class Noun(NamedTuple):
@@ -92,7 +92,7 @@ _DEFINITE = (("le", "les"), ("la", "les"))
 _INDEFINITE = (("un", "des"), ("une", "des"))
 
 
-def sentence(chance: Chance) -> Phrase:
+def sentence(chance: Random) -> Phrase:
     """A random sentence: a subject, a verb, and with some verbs an object."""
     subject = noun_phrase(chance)
     if chance.below(4) == 0:
@@ -107,7 +107,7 @@ def sentence(chance: Chance) -> Phrase:
     )
 
 
-def noun_phrase(chance: Chance) -> Phrase:
+def noun_phrase(chance: Random) -> Phrase:
     """An article, an adjective in half of all cases, and a noun."""
     noun, plural, is_definite = chance.choice(NOUNS), bool(chance.below(2)), bool(chance.below(2))
     adjective = chance.choice(ADJECTIVES) if chance.below(2) else None
@@ -136,24 +136,24 @@ class MinimalPair(NamedTuple):
     set: str
 
 
-def agreement(chance: Chance) -> MinimalPair:
+def agreement(chance: Random) -> MinimalPair:
     """the dogs were old / the dogs was old"""
     plural = chance.below(2)
     start, verb, end = f"the {chance.choice(_SUBJECTS)[plural]}", chance.choice(_VERBS), chance.choice(_ENDS)
     return MinimalPair(f"{start} {verb[plural]} {end}", f"{start} {verb[1 - plural]} {end}", "agreement")
 
 
-def agreement_across_nouns(chance: Chance) -> MinimalPair:
+def agreement_across_nouns(chance: Random) -> MinimalPair:
     """the key near the car is lost / the key near the car are lost: the nouns between may have either number."""
     return _agreement_across(chance, is_misleading=False)
 
 
-def agreement_at_a_distance(chance: Chance) -> MinimalPair:
+def agreement_at_a_distance(chance: Random) -> MinimalPair:
     """the key near the cars is lost / the key near the cars are lost: the nouns between have the other number."""
     return _agreement_across(chance, is_misleading=True)
 
 
-def _agreement_across(chance: Chance, *, is_misleading: bool) -> MinimalPair:
+def _agreement_across(chance: Random, *, is_misleading: bool) -> MinimalPair:
     plural = chance.below(2)
     start = f"the {chance.choice(_SUBJECTS)[plural]}"
     for _ in range(1 + chance.below(2)):
@@ -163,7 +163,7 @@ def _agreement_across(chance: Chance, *, is_misleading: bool) -> MinimalPair:
     return MinimalPair(f"{start} {verb[plural]} {end}", f"{start} {verb[1 - plural]} {end}", "agreement_at_a_distance")
 
 
-def reflexive(chance: Chance) -> MinimalPair:
+def reflexive(chance: Random) -> MinimalPair:
     """the girl near the house saw herself / the girl near the house saw himself"""
     person, right = chance.choice(_PEOPLE)
     wrong = "herself" if right == "himself" else "himself"
@@ -172,7 +172,7 @@ def reflexive(chance: Chance) -> MinimalPair:
     return MinimalPair(f"{start} {right}", f"{start} {wrong}", "reflexive")
 
 
-def demonstrative(chance: Chance) -> MinimalPair:
+def demonstrative(chance: Random) -> MinimalPair:
     """these dogs were old / this dogs were old"""
     plural = chance.below(2)
     word, end = chance.choice(_DEMONSTRATIVES), chance.choice(_ENDS)
@@ -205,7 +205,7 @@ class Node(NamedTuple):
         return f"({self.label} {self.word or ' '.join(child.brackets() for child in self.children)})"
 
 
-def review(chance: Chance) -> Node:
+def review(chance: Random) -> Node:
     """A random review; the label of the whole is positive or negative."""
     subject = _joined(NEUTRAL, _neutral(chance.choice(_ARTICLES)), _neutral(chance.choice(_THINGS)))
     opinion = _opinion(chance)
@@ -215,7 +215,7 @@ def review(chance: Chance) -> Node:
     return _joined(opinion.label, subject, _joined(opinion.label, _neutral("was"), opinion))
 
 
-def _opinion(chance: Chance) -> Node:
+def _opinion(chance: Random) -> Node:
     is_good = chance.below(2) == 0
     opinion = Node(POSITIVE if is_good else NEGATIVE, chance.choice(GOOD if is_good else BAD))
     if chance.below(2):
@@ -247,7 +247,7 @@ _FORMATS = (
 _FIRST, _DAYS = date(1900, 1, 1), 73_049  # to 2099-12-31
 
 
-def written_date(chance: Chance) -> tuple[str, str]:
+def written_date(chance: Random) -> tuple[str, str]:
     """A date of 1900 to 2099 in one of six formats, and in ISO's."""
     day = _FIRST + timedelta(days=chance.below(_DAYS))
     month = _MONTHS[day.month - 1]
@@ -278,7 +278,7 @@ _SMALL_TALK = (
 )
 
 
-def conversation(chance: Chance) -> str:
+def conversation(chance: Random) -> str:
     """A line of JSON with its messages."""
     name, town = chance.choice(_NAMES), chance.choice(_TOWNS)
     facts = [(f"my name is {name} .", f"hello {name} ."), (f"i live in {town} .", f"{town} is nice .")]

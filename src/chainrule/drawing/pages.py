@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 _SYMBOLS = str.maketrans({"␠": "·", "␊": "¶", "␉": "→", "␍": "←", "␀": "\\0"})
 
 
-def legible(text: str) -> str:
+def show_whitespace(text: str) -> str:
     """The text with · for a space, ¶ for a line end, → for a tab: for display only."""
     return text.translate(_SYMBOLS)
 
 
 def xml_text(text: str) -> str:
-    """The text, `legible`, with U+FFFD for control characters (line ends, too) and all else that XML cannot contain."""
-    return "".join(c if _is_allowed(c) else "�" for c in legible(text))
+    """The text with its white space shown, and U+FFFD for what XML cannot contain, such as control characters."""
+    return "".join(c if _is_allowed(c) else "�" for c in show_whitespace(text))
 
 
 def _is_allowed(c: str) -> bool:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from chainrule.base.progress import Progress, silent
-from chainrule.datasets.random import Chance
+from chainrule.datasets.random import Random
 from chainrule.datasets.sentences import LEARNED, agreement_at_a_distance
 from chainrule.drawing.plots import Axis, Line
 from chainrule.experiments.findings import Findings
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from jaxtyping import Float
     from numpy import ndarray
 
-    from chainrule.neural.config.seq2seq import ConditionalConfig, Looks
+    from chainrule.neural.config.seq2seq import Looks, Seq2SeqConfig
 
-COMPARED: dict[str, ConditionalConfig] = {
+COMPARED: dict[str, Seq2SeqConfig] = {
     "none": replace(SMALL, attention="none"),
     "dot": replace(SMALL, score="dot"),
     "scaled dot": replace(SMALL, score="scaled_dot"),
@@ -60,7 +60,7 @@ def attention(
     *,
     seed: int = 0,
     progress: Progress = silent,
-    compared: Mapping[str, ConditionalConfig] = COMPARED,
+    compared: Mapping[str, Seq2SeqConfig] = COMPARED,
     trained_to: int = 10,
     sources: int = 4000,
     tested: int = 100,
@@ -138,7 +138,7 @@ _PLACES = ((), ("near", "the", "house"), ("from", "the", "city"), ("behind", "th
 _ACTIONS = ("saw", "helped", "hurt", "praised")
 
 
-class Habits(NamedTuple):
+class HeadStatistics(NamedTuple):
     """Mean weights of a head: the largest of each query; on the query's own word, the word before it and the first
     token. distance: the mean distance in words.
     """
@@ -168,7 +168,7 @@ def heads(
     steps: int = 400,
 ) -> Findings:
     """The habits of each head, with a line for each. Raises SettingError."""
-    chance = Chance(seed, "heads")
+    chance = Random(seed, "heads")
     texts = [chance.choice(LEARNED)(chance).good.split() for _ in range(sentences)]
     texts += [draw_reflexive(chance).words for _ in range(sentences)]
     tests = [agreement_at_a_distance(chance).good.split() for _ in range(tested)]
@@ -196,7 +196,9 @@ def heads(
     before_verbs = [maps_before(text[:verb]) for text, verb in zip(tests, verbs, strict=True)]
     before_reflexives = [(maps_before(reflexive.words[:-1]), reflexive.antecedent) for reflexive in reflexives]
     progress("heads", 2, 2)
-    means = {head: Habits(*np.mean([habits(maps[head]) for maps in before_verbs], 0)) for head in before_verbs[0]}
+    means = {
+        head: HeadStatistics(*np.mean([habits(maps[head]) for maps in before_verbs], 0)) for head in before_verbs[0]
+    }
     subject = {head: _mean(maps[head][-1, _SUBJECT] for maps in before_verbs) for head in means}
     antecedent = {head: _mean(maps[head][-1, place] for maps, place in before_reflexives) for head in means}
     previous = {head: own.previous for head, own in means.items()}
@@ -224,7 +226,7 @@ def heads(
     )
 
 
-def draw_reflexive(chance: Chance) -> Reflexive:
+def draw_reflexive(chance: Random) -> Reflexive:
     """the king said the girl near the house saw herself; half of the sentences have no other person."""
     pronoun, other = ("himself", "herself") if chance.below(2) else ("herself", "himself")
     start = ["the", chance.choice(_PEOPLE[other]), "said"] if chance.below(2) else []
@@ -240,12 +242,12 @@ def _mean(weights: Iterable[float]) -> float:
     return float(np.mean(list(weights)))
 
 
-def habits(weights: Float[ndarray, "T T"]) -> Habits:
+def habits(weights: Float[ndarray, "T T"]) -> HeadStatistics:
     """Of one head, for one text that ends before its verb. The first query, which has no choice, does not count."""
     positions = np.arange(len(weights))
     later = weights[1:]
     distances = positions[1:, None] - positions[None, :]
-    return Habits(
+    return HeadStatistics(
         largest=float(later.max(axis=1).mean()),
         own=float(np.diagonal(weights)[1:].mean()),
         previous=float(np.diagonal(weights, -1).mean()),

@@ -15,7 +15,7 @@ from chainrule.api.training.seq2seq import train_pairs
 from chainrule.base.progress import silent
 from chainrule.decoding.config import BeamConfig
 from chainrule.families.table import FAMILIES, family_of
-from chainrule.neural.config.seq2seq import ConditionalConfig
+from chainrule.neural.config.seq2seq import Seq2SeqConfig
 from chainrule.protocol import END
 from chainrule.text.parallel import Pairs
 from chainrule.training.config import TrainingConfig
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from jaxtyping import Int32
     from numpy import ndarray
 
-    from chainrule.api.seq2seq.seq2seq_model import TextPairModel
+    from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel
     from chainrule.protocol import LanguageModel
 
 FIRST_WORD = 3  # the tokens before it are <unk>, <s> and </s>
@@ -54,7 +54,7 @@ def train_small(
 
 
 LETTERS = "abcdefghijklmnop"
-SMALL = ConditionalConfig(
+SMALL = Seq2SeqConfig(
     encoder="lstm", decoder="lstm", encoder_layers=1, decoder_layers=1, width=64, dropout=0.0, attention="soft"
 )
 
@@ -69,8 +69,8 @@ def backwards(source: str) -> str:
 
 
 def train_on_reversal(
-    config: ConditionalConfig, sources: Sequence[str], *, steps: int, seed: int, learning_rate: float = 5e-3
-) -> TextPairModel:
+    config: Seq2SeqConfig, sources: Sequence[str], *, steps: int, seed: int, learning_rate: float = 5e-3
+) -> Seq2SeqModel:
     """A model that was trained to write these sources backwards."""
     training = TrainingConfig(
         steps=steps, batch=32, seed=seed, compile="no", optimiser="adamw", learning_rate=learning_rate
@@ -79,7 +79,7 @@ def train_on_reversal(
     return train_pairs(pairs, config, tokenizer="whitespace", training=training, progress=False)
 
 
-def accuracy(model: TextPairModel, sources: Sequence[str]) -> float:
+def accuracy(model: Seq2SeqModel, sources: Sequence[str]) -> float:
     """The share of letters at the right positions, of what greedy search writes."""
     longest = max(len(source.split()) for source in sources)
     written = model.write(list(sources), BeamConfig(size=1), max_tokens=longest + 2, progress=False)

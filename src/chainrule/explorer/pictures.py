@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule.api.models.language_models import CausalModel
-from chainrule.api.models.model import Model, as_kind
+from chainrule.api.models.model import Model, check_kind
 from chainrule.api.seq2seq.caption_model import CaptionModel
-from chainrule.api.seq2seq.seq2seq_model import TextPairModel
+from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel
 from chainrule.api.showing.attend import AttentionMaps, attend, attend_picture
 from chainrule.decoding.config import BeamConfig
 from chainrule.decoding.limits import Limits
@@ -58,12 +58,12 @@ def beams(
 def _search(
     model: object, text: str, search: BeamConfig, max_tokens: int, given: str | None, picture: Picture | None
 ) -> BeamTree:
-    if isinstance(model, TextPairModel):
+    if isinstance(model, Seq2SeqModel):
         return model.beam_tree(given or "", search, begin=text, max_tokens=max_tokens)
     if isinstance(model, CaptionModel):
         return model.beam_tree(chosen(picture), search, max_tokens=max_tokens)
     if isinstance(model, Model):
-        return as_kind(model, CausalModel).beam_tree(text, search, Limits(max_tokens=max_tokens))
+        return check_kind(model, CausalModel).beam_tree(text, search, Limits(max_tokens=max_tokens))
     raise SettingError("this model writes no texts; expected one that continues or translates them")
 
 
@@ -80,7 +80,7 @@ def attention(
         shown = attend_picture(model, chosen(picture), text or None)
         [caption] = shown.captions
         return {"kind": "picture", "caption": caption.text, "panels": panel_records(shown.picture, caption)}
-    if isinstance(model, TextPairModel):
+    if isinstance(model, Seq2SeqModel):
         sources = [model.sources([given or ""])[0], model.target.encode_texts([text]).ids]
         _check_length(max(map(len, sources)))
         drawn = attend(model, given or "", text or None)

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule.api.models.language_models import CausalModel, CausalNetwork, MaskedModel
-from chainrule.api.models.model import Model, as_kind
+from chainrule.api.models.model import Model, check_kind
 from chainrule.api.seq2seq.caption_model import CaptionModel
-from chainrule.api.seq2seq.seq2seq_model import TextPairModel
+from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel
 from chainrule.api.texts.surprisal import documents
 from chainrule.applications.detection import rank_texts
 from chainrule.base.distributions import top_of
@@ -55,8 +55,8 @@ LONGEST = 20_000  # characters of a text; what is left out, the records say
 
 def describe(model: object) -> Json:
     """What a model needs for the views: given, None, source or picture; whether it fills gaps; whether it can chat."""
-    given = "source" if isinstance(model, TextPairModel) else "picture" if isinstance(model, CaptionModel) else None
-    fills = isinstance(model, Model) and model.sees_both_sides
+    given = "source" if isinstance(model, Seq2SeqModel) else "picture" if isinstance(model, CaptionModel) else None
+    fills = isinstance(model, Model) and model.is_bidirectional
     return {"given": given, "fills": fills, "chats": _can_chat(model)}
 
 
@@ -67,7 +67,7 @@ def text_model(model: object, given: str | None, picture: Picture | None) -> Mod
     """
     if isinstance(model, Model):
         return model
-    if isinstance(model, TextPairModel):
+    if isinstance(model, Seq2SeqModel):
         return model.given(given or "")
     if isinstance(model, CaptionModel):
         return model.given(chosen(picture))
@@ -102,7 +102,7 @@ def surprisals(model: Model, text: str, by: By = "tokens") -> Json:
     `rank`: how many were likelier, plus one; and words a `whole_log_prob`, with the end of the word in place of that of
     the word before it, see `word_end_corrections`. Raises SettingError, MarkerError.
     """
-    continues = as_kind(model, CausalModel)
+    continues = check_kind(model, CausalModel)
     read = text[:LONGEST]
     block = Block(
         byte_array(read.encode("utf-8", "replace") + bytes([NEVER_IN_UTF8])), "the text", 1, NEVER_IN_UTF8, ""
@@ -227,11 +227,11 @@ def next_words(model: Model, text: str, top: int = 20, sampling: SamplingConfig 
         raise SettingError(f"top is {top}; expected 1 or more")
     read = text[-LONGEST:]
     left_out = {"left_out": len(text) - len(read)}
-    if model.sees_both_sides:
-        gaps = as_kind(model, MaskedModel).fill(read, top)
+    if model.is_bidirectional:
+        gaps = check_kind(model, MaskedModel).fill(read, top)
         named = [[{"token": token, "prob": prob} for token, prob in gap] for gap in gaps]
         return {"kind": "gaps", "gaps": named, **left_out}
-    return _continuations(as_kind(model, CausalModel), read, top, sampling or SamplingConfig()) | left_out
+    return _continuations(check_kind(model, CausalModel), read, top, sampling or SamplingConfig()) | left_out
 
 
 def completions(model: Model, text: str, top: int = 20) -> Json:
@@ -239,7 +239,7 @@ def completions(model: Model, text: str, top: int = 20) -> Json:
     read = text[-LONGEST:]
     words = [
         {"text": word.text, "added": word.added, "log_prob": word.log_prob, "prob": math.exp(word.log_prob)}
-        for word in as_kind(model, CausalModel).complete(read, top)
+        for word in check_kind(model, CausalModel).complete(read, top)
     ]
     return {"kind": "words", "words": words, "left_out": len(text) - len(read)}
 

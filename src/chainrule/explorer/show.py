@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from chainrule.api.models.model import Model, check_model
 from chainrule.api.seq2seq.caption_model import CaptionModel
-from chainrule.api.seq2seq.seq2seq_model import TextPairModel
+from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel
 from chainrule.base.files import check_new_file, replace_file
-from chainrule.drawing.pages import legible, render
+from chainrule.drawing.pages import render, show_whitespace
 from chainrule.errors import SettingError
 from chainrule.evaluation.surprisal import By
 from chainrule.explorer.records import next_words, surprisals, text_model
@@ -33,7 +33,7 @@ _STRONGEST = 12  # bits that have the full colour
 
 
 @dataclass(frozen=True)
-class Shown:
+class TextView:
     """A text in the colours of its surprisal, and the likeliest next tokens.
 
     surprisal: as /v1/explore/surprisal gives it, None for a model that fills gaps; other: of the model beside it.
@@ -73,14 +73,14 @@ class Shown:
 
 
 def show(
-    model: Model | TextPairModel | CaptionModel,
+    model: Model | Seq2SeqModel | CaptionModel,
     text: str,
     *,
     other: Model | None = None,
     given: Any = None,
     by: By = "tokens",
     top: int = 10,
-) -> Shown:
+) -> TextView:
     """A text in the colours of its surprisal, and the likeliest tokens after it, for a notebook or a page.
 
     other: a model beside it; the colours are then where either is more surprised. given: the source, for a model of
@@ -90,17 +90,17 @@ def show(
     good:  chainrule.show(model, "the dog bit the man")
     good:  chainrule.show(model, "the dog bit the man", other=bigram, by="words").save("difference.html")
     """
-    check_model(model, Model, TextPairModel, CaptionModel)
+    check_model(model, Model, Seq2SeqModel, CaptionModel)
     if not isinstance(text, str):
         raise SettingError(f"text is {text!r}; expected a text")
     if by not in get_args(By):
         raise SettingError(f"by is {by!r}; expected one of {', '.join(get_args(By))}")
     picture = as_picture(given) if isinstance(model, CaptionModel) and given is not None else None
     reads = text_model(model, given if picture is None else None, picture)
-    if reads.sees_both_sides:
-        return Shown(text, None, None, next_words(reads, text, top))
+    if reads.is_bidirectional:
+        return TextView(text, None, None, next_words(reads, text, top))
     beside = None if other is None else surprisals(other, text, by)
-    return Shown(text, surprisals(reads, text, by), beside, next_words(reads, text, top))
+    return TextView(text, surprisals(reads, text, by), beside, next_words(reads, text, top))
 
 
 def _sum_of(record: Json, name: str) -> str:
@@ -150,7 +150,7 @@ def _bar(token: Json, tokens: list[Json]) -> Json:
     """A row of the table, with the length of its bar in percent of the longest."""
     longest = max(one["prob"] for one in tokens)
     return {
-        "token": legible(token["token"]),
+        "token": show_whitespace(token["token"]),
         "prob": f"{token['prob']:.4f}",
         "share": f"{100 * token['prob'] / longest:.1f}",
     }

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
 
 
-Job = Literal["continue", "fill", "embed", "classify"]
+Task = Literal["continue", "fill", "embed", "classify"]
 
 
-class Compaction(NamedTuple):
+class Quantization(NamedTuple):
     """How models of a family become compact, quantised so that they take less room, and what undoes it.
 
     compact, unpack: (model, progress) -> model. Both raise SettingError; unpacking restores no precision.
@@ -38,25 +38,25 @@ class Family:
 
     train: (token stream, vocabulary size, configuration, progress) -> (model, training record). An owned stream may be
     freed early. A family that trains in steps borrows the stream, and also takes StreamOptions and a TrainingRun.
-    take_apart: model -> (settings, arrays), which are saved.
-    put_together: (settings, arrays, vocabulary size) -> model. Raises ModelFormatError.
-    settled: (configuration, tokenizer) -> configuration, with what only the vocabulary can say. Raises SettingError.
+    to_state: model -> (settings, arrays), which are saved.
+    from_state: (settings, arrays, vocabulary size) -> model. Raises ModelFormatError.
+    resolved_for: (configuration, tokenizer) -> configuration with what the vocabulary decides. Raises SettingError.
     """
 
     config: type
     token_bytes: int  # least memory that training needs for each token of the text; 0 if the text can stay on disk
     train: Callable[..., tuple[Any, Json]]
-    take_apart: Callable[[Any], tuple[Json, Arrays]]
-    put_together: Callable[[Json, Arrays, int], Any]
+    to_state: Callable[[Any], tuple[Json, Arrays]]
+    from_state: Callable[[Json, Arrays, int], Any]
     trains_in_steps: bool = False
-    settled: Callable[[Any, Any], Any] = lambda config, tokenizer: config
+    resolved_for: Callable[[Any, Any], Any] = lambda config, tokenizer: config
     stream_scoring: Callable[[Any], StreamScoring | None] = lambda model: None  # for models that see across documents
     measure_options: Callable[[Any], Json] = lambda model: {}  # further arguments of `measure` for a model
     context: Callable[[Any], int | None] = lambda model: None  # the most tokens that a model reads at once, if limited
     embeds: bool = False  # whether its models are Embedders
-    job: Job = "continue"  # what its models do
+    job: Task = "continue"  # what its models do
     layout: Callable[[Any], str | None] = lambda model: None  # how an n-gram table lies in memory and on disk
-    compaction: Compaction | None = None
+    compaction: Quantization | None = None
     why_no_table: Callable[[Any], str | None] = lambda model: None  # why a model is more than an n-gram table, in words
 
 
@@ -69,7 +69,7 @@ def name_of_family(config: object, families: Mapping[str, Family]) -> str:
     raise TypeError(f"{config!r} is not a configuration of a model; expected one of {known}")
 
 
-def refuse(kind: type[ChainruleError], message: str) -> Callable[..., Any]:
+def unsupported(kind: type[ChainruleError], message: str) -> Callable[..., Any]:
     """What a family does where it cannot: raise an error."""
 
     def refuse(*args: object, **options: object) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from chainrule.errors import SettingError
-from chainrule.families.family import Family, refuse
+from chainrule.families.family import Family, unsupported
 from chainrule.mixture.config import CacheConfig, MixtureConfig
 from chainrule.uniform import UniformConfig, UniformModel
 
@@ -41,31 +41,31 @@ UNIFORM = Family(
     UniformConfig,
     token_bytes=4,
     train=lambda stream, vocabulary_size, config, progress: (UniformModel(vocabulary_size), {}),
-    take_apart=lambda model: ({}, {}),
-    put_together=lambda settings, arrays, vocabulary_size: UniformModel(vocabulary_size),
+    to_state=lambda model: ({}, {}),
+    from_state=lambda settings, arrays, vocabulary_size: UniformModel(vocabulary_size),
 )
 CACHE = Family(
     CacheConfig,
     token_bytes=4,
     train=_train_cache,
-    take_apart=lambda model: ({"words": model.words}, {}),
-    put_together=_put_together_cache,
+    to_state=lambda model: ({"words": model.words}, {}),
+    from_state=_put_together_cache,
 )
 
 
 def mixture_family(families: Mapping[str, Family]) -> Family:
     """The family of mixtures of models of these families, mixtures among them."""
 
-    def take_apart(model: Any) -> tuple[Json, Arrays]:
+    def to_state(model: Any) -> tuple[Json, Arrays]:
         from chainrule.mixture import interpolation as saving
 
-        return saving.take_apart(model, lambda family, component: families[family].take_apart(component))
+        return saving.to_state(model, lambda family, component: families[family].to_state(component))
 
-    def put_together(settings: Json, arrays: Arrays, vocabulary_size: int) -> LanguageModel[Any]:
+    def from_state(settings: Json, arrays: Arrays, vocabulary_size: int) -> LanguageModel[Any]:
         from chainrule.mixture import interpolation as saving
 
-        continuing = {name: family.put_together for name, family in families.items() if family.job == "continue"}
-        return saving.put_together(settings, arrays, vocabulary_size, continuing)
+        continuing = {name: family.from_state for name, family in families.items() if family.job == "continue"}
+        return saving.from_state(settings, arrays, vocabulary_size, continuing)
 
     def context(model: Any) -> int | None:
         """The context of the component that reads least."""
@@ -78,10 +78,10 @@ def mixture_family(families: Mapping[str, Family]) -> Family:
     def stream_scoring(model: Any) -> StreamScoring | None:
         """Scores a text in one stream if any component does."""
         from chainrule.evaluation.likelihood import StreamScoring
-        from chainrule.mixture.components import FewerUnseen
+        from chainrule.mixture.components import RescaledUnknown
 
         parts = [
-            families[name].stream_scoring(component.model if isinstance(component, FewerUnseen) else component)
+            families[name].stream_scoring(component.model if isinstance(component, RescaledUnknown) else component)
             for name, component in zip(model.components.families, model.components.models, strict=True)
         ]
         if not any(parts):
@@ -92,12 +92,12 @@ def mixture_family(families: Mapping[str, Family]) -> Family:
     return Family(
         MixtureConfig,
         token_bytes=4,
-        train=refuse(
+        train=unsupported(
             SettingError,
             "a mixture is not trained on a text but made of models: chainrule mix, or chainrule.mix(models)",
         ),
-        take_apart=take_apart,
-        put_together=put_together,
+        to_state=to_state,
+        from_state=from_state,
         stream_scoring=stream_scoring,
         context=context,
         measure_options=lambda model: {"row_sums_of": model},

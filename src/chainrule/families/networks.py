@@ -12,10 +12,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from chainrule.errors import ModelFormatError, SettingError
-from chainrule.families.family import Compaction, Family, name_of_family, refuse
-from chainrule.neural.config import NETWORKS, TWO_SIDED, TextEncoderConfig
+from chainrule.families.family import Family, Quantization, name_of_family, unsupported
+from chainrule.neural.config import BIDIRECTIONAL, NETWORKS, TextEncoderConfig
 from chainrule.neural.config.language_models import TreeConfig
-from chainrule.neural.config.seq2seq import CaptionConfig, ConditionalConfig
+from chainrule.neural.config.seq2seq import CaptionConfig, Seq2SeqConfig
 from chainrule.training.config import FineTuningConfig
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from chainrule.base.progress import Progress
     from chainrule.evaluation.likelihood import StreamScoring
-    from chainrule.families.family import Arrays, Job, Json
-    from chainrule.neural.classification.classifier import Classifier, ScratchClassifier
+    from chainrule.families.family import Arrays, Json, Task
+    from chainrule.neural.classification.classifier import FineTunedClassifier, ScratchClassifier
     from chainrule.neural.config import NetworkConfig
     from chainrule.neural.language_model import NeuralModel
     from chainrule.neural.saving import Engine
@@ -53,18 +53,18 @@ def _train(
 
 
 def _take_apart(model: Engine) -> tuple[Json, Arrays]:
-    from chainrule.neural.saving import take_apart
+    from chainrule.neural.saving import to_state
 
-    return take_apart(model)
+    return to_state(model)
 
 
 def _putting_together(config: type[NetworkConfig]) -> Callable[[Json, Arrays, int], Engine]:
-    def put_together(settings: Json, arrays: Arrays, vocabulary_size: int) -> Engine:
+    def from_state(settings: Json, arrays: Arrays, vocabulary_size: int) -> Engine:
         from chainrule.neural import saving
 
-        return saving.put_together(settings, arrays, vocabulary_size, config)
+        return saving.from_state(settings, arrays, vocabulary_size, config)
 
-    return put_together
+    return from_state
 
 
 def _compact(model: Engine, progress: Progress) -> Engine:
@@ -91,18 +91,18 @@ def _stream_scoring(model: NeuralModel) -> StreamScoring:
     return StreamScoring(model.score_stream_with_unknown, model.stream_signature)
 
 
-def _network_family(config: type[NetworkConfig], job: Job, **fields: Any) -> Family:
+def _network_family(config: type[NetworkConfig], job: Task, **fields: Any) -> Family:
     """A family of networks that predict tokens."""
     return Family(
         config=config,
         token_bytes=0,
         train=_train,
-        take_apart=_take_apart,
-        put_together=_putting_together(config),
+        to_state=_take_apart,
+        from_state=_putting_together(config),
         trains_in_steps=True,
         context=lambda model: model.network.encoder.context,
         embeds=True,
-        compaction=Compaction(_compact, _unpack, _is_compact),
+        compaction=Quantization(_compact, _unpack, _is_compact),
         job=job,
         **fields,
     )
@@ -135,39 +135,39 @@ def _train_tree(
 
 
 def _take_apart_tree(model: TreeModel) -> tuple[Json, Arrays]:
-    from chainrule.neural.tree_language_model import take_apart
+    from chainrule.neural.tree_language_model import to_state
 
-    return take_apart(model)
+    return to_state(model)
 
 
 def _put_together_tree(settings: Json, arrays: Arrays, vocabulary_size: int) -> TreeModel:
-    from chainrule.neural.tree_language_model import put_together
+    from chainrule.neural.tree_language_model import from_state
 
-    return put_together(settings, arrays, vocabulary_size)
+    return from_state(settings, arrays, vocabulary_size)
 
 
 LANGUAGE_MODELS = {
     name: _network_family(config, "continue", stream_scoring=_stream_scoring) for name, config in NETWORKS.items()
 }
-MASKED = {name: _network_family(config, "fill") for name, config in TWO_SIDED.items()}
+MASKED = {name: _network_family(config, "fill") for name, config in BIDIRECTIONAL.items()}
 TREE = Family(
     TreeConfig,
     token_bytes=0,
     train=_train_tree,
-    take_apart=_take_apart_tree,
-    put_together=_put_together_tree,
+    to_state=_take_apart_tree,
+    from_state=_put_together_tree,
     trains_in_steps=True,
-    settled=_with_brackets,
+    resolved_for=_with_brackets,
 )
 TEXT_ENCODER = Family(
     TextEncoderConfig,
     token_bytes=0,
-    train=refuse(
+    train=unsupported(
         SettingError,
         "a text encoder predicts no tokens, so plain text cannot train it; finetune takes labelled texts",
     ),
-    take_apart=_take_apart,
-    put_together=_putting_together(TextEncoderConfig),
+    to_state=_take_apart,
+    from_state=_putting_together(TextEncoderConfig),
     embeds=True,
     job="embed",
 )
@@ -176,43 +176,43 @@ TEXT_ENCODER = Family(
 def classifier_family(families: Mapping[str, Family]) -> Family:
     """The family of classifiers that rest on models of these families."""
 
-    def take_apart(model: Classifier | ScratchClassifier) -> tuple[Json, Arrays]:
+    def to_state(model: FineTunedClassifier | ScratchClassifier) -> tuple[Json, Arrays]:
         from chainrule.neural.classification import build as classifier_saving
 
-        return classifier_saving.take_apart(model, lambda config: name_of_family(config, families))
+        return classifier_saving.to_state(model, lambda config: name_of_family(config, families))
 
-    def put_together(
+    def from_state(
         settings: Json, arrays: Arrays, vocabulary_size: int
-    ) -> Classifier | ScratchClassifier | BoxDetector:
+    ) -> FineTunedClassifier | ScratchClassifier | BoxDetector:
         from chainrule.neural.classification import build as classifier_saving
 
         bases = {name: family.config for name, family in families.items() if family.embeds}
-        return classifier_saving.put_together(settings, arrays, vocabulary_size, bases)
+        return classifier_saving.from_state(settings, arrays, vocabulary_size, bases)
 
     return Family(
         FineTuningConfig,
         token_bytes=4,
-        train=refuse(
+        train=unsupported(
             SettingError, "a classifier learns from labelled inputs: chainrule train classifier, or chainrule finetune"
         ),
-        take_apart=take_apart,
-        put_together=put_together,
+        to_state=to_state,
+        from_state=from_state,
         job="classify",
     )
 
 
 # A language model only once it is given a source: chainrule.api.seq2seq.seq2seq_model trains, saves and opens it.
 CONDITIONAL = Family(
-    ConditionalConfig,
+    Seq2SeqConfig,
     token_bytes=0,
-    train=refuse(
+    train=unsupported(
         SettingError,
         "a conditional model learns from pairs: chainrule train translation, or chainrule.train_pairs",
     ),
-    take_apart=refuse(
+    to_state=unsupported(
         SettingError, "a conditional model is not saved together with its source; save the model of pairs itself"
     ),
-    put_together=refuse(
+    from_state=unsupported(
         ModelFormatError,
         "is a model of pairs and needs a source: chainrule translate, or chainrule.load(path).write",
     ),
@@ -222,13 +222,13 @@ CONDITIONAL = Family(
 CAPTION = Family(
     CaptionConfig,
     token_bytes=0,
-    train=refuse(
+    train=unsupported(
         SettingError, "a captioner learns from pictures: chainrule train caption, or chainrule.train_captions"
     ),
-    take_apart=refuse(
+    to_state=unsupported(
         SettingError, "a captioner is not saved together with its picture; save the caption model itself"
     ),
-    put_together=refuse(
+    from_state=unsupported(
         ModelFormatError,
         "is a model of captions, not of texts: it needs pictures (chainrule caption, or chainrule.load(path).caption)",
     ),

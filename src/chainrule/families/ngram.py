@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from chainrule.families.family import Compaction, Family
+from chainrule.families.family import Family, Quantization
 from chainrule.ngram.config import COMPACT, NGramConfig
 
 if TYPE_CHECKING:
@@ -28,15 +28,15 @@ def _train(
 
 
 def _take_apart(model: AnyNGram | CompactNGramModel | ShardedModel) -> tuple[Json, Arrays]:
-    from chainrule.ngram.saving import take_apart
+    from chainrule.ngram.saving import to_state
 
-    return take_apart(model)
+    return to_state(model)
 
 
 def _put_together(settings: Json, arrays: Arrays, vocabulary_size: int) -> AnyNGram | CompactNGramModel | ShardedModel:
-    from chainrule.ngram.saving import put_together
+    from chainrule.ngram.saving import from_state
 
-    return put_together(settings, arrays, vocabulary_size)
+    return from_state(settings, arrays, vocabulary_size)
 
 
 def _measure_options(model: Any) -> Json:
@@ -67,10 +67,10 @@ NGRAM = Family(
     NGramConfig,
     token_bytes=20,
     train=_train,
-    take_apart=_take_apart,
-    put_together=_put_together,
+    to_state=_take_apart,
+    from_state=_put_together,
     measure_options=_measure_options,
     layout=_layout,
-    compaction=Compaction(_compact, _unpack, lambda model: _layout(model) == COMPACT),
+    compaction=Quantization(_compact, _unpack, lambda model: _layout(model) == COMPACT),
     why_no_table=lambda model: model.why_no_table,
 )

@@ -123,7 +123,7 @@ def _last(prefixes: Sequence[Int32[ndarray, " prefix"]]) -> Int32[ndarray, " B"]
     return np.array([as_tokens(prefix)[-1] if len(prefix) else BEGIN for prefix in prefixes], np.int32)
 
 
-class FewerUnseen(ByDistributions[Any]):
+class RescaledUnknown(ByDistributions[Any]):
     """A language model with `ratio` times the odds of <unk>. The state is that of the model."""
 
     end = END

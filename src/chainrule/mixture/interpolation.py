@@ -22,7 +22,14 @@ import numpy as np
 from chainrule.base.arguments import as_tokens, check_prefixes, check_tokens
 from chainrule.base.distributions import ByDistributions
 from chainrule.errors import ModelFormatError, SettingError
-from chainrule.mixture.components import Components, FewerUnseen, join, previous_tokens, split_as, stream_with_unknown
+from chainrule.mixture.components import (
+    Components,
+    RescaledUnknown,
+    join,
+    previous_tokens,
+    split_as,
+    stream_with_unknown,
+)
 from chainrule.protocol import BEGIN, END, UNKNOWN
 
 if TYPE_CHECKING:
@@ -254,7 +261,7 @@ class LogLinearMixture(ByDistributions["MixtureState"]):
         return log_probs_of
 
 
-def take_apart(model: Any, take_component: Callable[[str, Any], tuple[Json, Arrays]]) -> tuple[Json, Arrays]:
+def to_state(model: Any, take_component: Callable[[str, Any], tuple[Json, Arrays]]) -> tuple[Json, Arrays]:
     """The arrays of component i get the prefix `i.`; the settings of all components are a list in the mixture's.
 
     take_component: family, model -> settings, arrays.
@@ -262,7 +269,7 @@ def take_apart(model: Any, take_component: Callable[[str, Any], tuple[Json, Arra
     settings: Json = {"kind": model.kind, "weights": model.weights.tolist(), "components": []}
     arrays: Arrays = {}
     for i, (name, component) in enumerate(zip(model.components.families, model.components.models, strict=True)):
-        fewer = isinstance(component, FewerUnseen)
+        fewer = isinstance(component, RescaledUnknown)
         own, own_arrays = take_component(name, component.model if fewer else component)
         ratio = {"unseen_ratio": component.ratio} if fewer else {}
         settings["components"].append({"family": name, "settings": own, **ratio})
@@ -271,7 +278,7 @@ def take_apart(model: Any, take_component: Callable[[str, Any], tuple[Json, Arra
     return settings, arrays if classes is None else {**arrays, "classes": classes}
 
 
-def put_together(
+def from_state(
     settings: Json, arrays: Arrays, vocabulary_size: int, families: Mapping[str, Callable[[Json, Arrays, int], Any]]
 ) -> LinearMixture | LogLinearMixture:
     """The mixture of settings and arrays. families: how to restore a component, by family. Raises ModelFormatError."""
@@ -286,7 +293,7 @@ def put_together(
     for i, entry in enumerate(listed):
         own = {key.removeprefix(f"{i}."): array for key, array in arrays.items() if key.startswith(f"{i}.")}
         model = families[entry["family"]](entry["settings"], own, vocabulary_size)
-        models.append(FewerUnseen(model, entry["unseen_ratio"]) if "unseen_ratio" in entry else model)
+        models.append(RescaledUnknown(model, entry["unseen_ratio"]) if "unseen_ratio" in entry else model)
     components = Components(tuple(entry["family"] for entry in listed), tuple(models))
     try:
         mixture_weights = np.array(weights, np.float64)

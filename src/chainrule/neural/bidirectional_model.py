@@ -18,7 +18,7 @@ from chainrule.base.distributions import check_log_probs
 from chainrule.errors import SettingError
 from chainrule.neural.embedding import static_vectors, token_vectors
 from chainrule.neural.encoders.bidirectional import SeparateDirections
-from chainrule.neural.network import framed, padding_starts
+from chainrule.neural.network import add_boundaries, padding_starts
 from chainrule.neural.scoring import batched, padded
 from chainrule.neural.sentence_pairs import MARKERS, pair_tokens, separator
 from chainrule.protocol import BEGIN, END
@@ -108,7 +108,7 @@ class TwoSidedModel:
         masks = np.flatnonzero(sequence == MASK)
         if not self.masks and len(masks) > 1:
             raise SettingError(f"there are {len(masks)} masks, but a two-sided network fills in one; use a masked one")
-        inputs = framed(sequence, self.network)
+        inputs = add_boundaries(sequence, self.network)
         log_probs = np.empty((len(masks), self.vocabulary_size), np.float32)
         for row, mask in zip(log_probs, masks.tolist(), strict=True):
             window = self._window(len(inputs), mask + 1)
@@ -185,7 +185,7 @@ class TwoSidedModel:
 
     def _queries(self, text: _Text, begins: Bool[ndarray, " vocab"] | None) -> Iterator[_Query]:
         """One query for a text, or one for each of its tokens if these have to be masked."""
-        inputs = framed(text.tokens, self.network)
+        inputs = add_boundaries(text.tokens, self.network)
         positions = np.arange(text.first + 1, len(text.tokens) + 1)
         targets = text.tokens[text.first :].astype(np.int64)
         if not self.masks:

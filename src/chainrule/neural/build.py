@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from chainrule.errors import SettingError
 from chainrule.neural.config import (
     BagConfig,
+    BidirectionalConfig,
     BilinearConfig,
     ConvolutionConfig,
     FeedforwardConfig,
@@ -22,7 +23,6 @@ from chainrule.neural.config import (
     RecurrentConfig,
     TextEncoderConfig,
     TransformerConfig,
-    TwoSidedConfig,
 )
 from chainrule.neural.encoders.bidirectional import BidirectionalRecurrent, SeparateDirections
 from chainrule.neural.encoders.convolution import Convolution
@@ -53,7 +53,7 @@ _ENCODERS: dict[type[NetworkConfig], Callable[[Any], Encoder]] = {
     MaskedConfig: partial(Transformer, is_bidirectional=True),
     TextEncoderConfig: partial(Transformer, is_bidirectional=True),
     MaskedRecurrentConfig: BidirectionalRecurrent,
-    TwoSidedConfig: SeparateDirections,
+    BidirectionalConfig: SeparateDirections,
 }
 
 

@@ -18,7 +18,7 @@ import torch
 from chainrule.base.arguments import check_tokens
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.neural.config import TextEncoderConfig
-from chainrule.neural.network import framed, padding_starts
+from chainrule.neural.network import add_boundaries, padding_starts
 from chainrule.neural.scoring import batches_of, padded, pieces_of
 from chainrule.protocol import END, TextVectors
 
@@ -64,7 +64,7 @@ def vectors_of_read(
     """
     for sequence in sequences:
         check_tokens(sequence, network.vocabulary_size)
-    rows = [framed(sequence, network) for sequence in sequences]
+    rows = [add_boundaries(sequence, network) for sequence in sequences]
     width = _hidden(network, torch.full((1, 1), END, device=network.device), None, layer).shape[-1]
     all_vectors = [np.empty((len(row), width), np.float32) for row in rows]
     pieces = pieces_of([len(row) for row in rows], network.encoder)

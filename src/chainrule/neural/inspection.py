@@ -26,7 +26,7 @@ from chainrule.neural.encoders.transformer import Transformer
 from chainrule.neural.language_model import NeuralModel
 from chainrule.neural.layers.cells import Weights, gru_gates, lstm_gates, rnn
 from chainrule.neural.layers.cross_attention import WeightLists
-from chainrule.neural.network import framed
+from chainrule.neural.network import add_boundaries
 from chainrule.protocol import END
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def maps_of_text(model: Scorer | Embedder, tokens: Tokens) -> tuple[Int64[ndarra
             "this model has no attention to show; expected a Transformer, a recurrent network with intra_attention, a "
             "model of pairs, or a captioner"
         )
-    read = framed(tokens, model.network)
+    read = add_boundaries(tokens, model.network)
     if encoder.context is not None and len(read) > encoder.context:
         most = encoder.context - len(read) + len(tokens)
         raise SettingError(
@@ -130,7 +130,7 @@ def gates_of_text(model: object, tokens: Int32[ndarray, " T"]) -> tuple[Int64[nd
     and if there is nothing to read.
     """
     if isinstance(model, NeuralModel) and isinstance(model.network.encoder, Recurrent):
-        read = framed(tokens, model.network)
+        read = add_boundaries(tokens, model.network)
         vectors = model.network.embed(torch.from_numpy(read)[None].to(model.network.device))[0]
         return read, _of_encoder(model.network.encoder, vectors)
     if isinstance(model, ScratchClassifier) and isinstance(getattr(model.body, "layers", None), RecurrentLayers):

@@ -156,7 +156,7 @@ def _is_table(name: str) -> bool:
     return name.startswith(("places.", "bias.", "segments"))
 
 
-def framed(sequence: Int32[ndarray, " tokens"], network: Network) -> Int64[ndarray, " inputs"]:
+def add_boundaries(sequence: Int32[ndarray, " tokens"], network: Network) -> Int64[ndarray, " inputs"]:
     """The text with its </s>; the final one begins the next document, so networks of single documents never read it.
 
     A network that has a token of its own for the end of what it reads (BERT's [SEP]) reads that.

@@ -31,8 +31,8 @@ from chainrule.base.options import config_from_json
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.neural.bidirectional_model import TwoSidedModel
 from chainrule.neural.build import build
-from chainrule.neural.config import TWO_SIDED, TextEncoderConfig, settings_of
-from chainrule.neural.config.seq2seq import ConditionalConfig
+from chainrule.neural.config import BIDIRECTIONAL, TextEncoderConfig, settings_of
+from chainrule.neural.config.seq2seq import Seq2SeqConfig
 from chainrule.neural.device import use_threads
 from chainrule.neural.embedding import TextEncoder
 from chainrule.neural.language_model import NeuralModel
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
 def engine_of(network: Network) -> Engine:
     """A network with the interface of what it can do."""
-    if isinstance(network.config, tuple(TWO_SIDED.values())):
+    if isinstance(network.config, tuple(BIDIRECTIONAL.values())):
         return TwoSidedModel(network)
     return TextEncoder(network) if isinstance(network.config, TextEncoderConfig) else NeuralModel(network)
 
@@ -70,7 +70,7 @@ _FLOATS = (np.dtype("float32"), np.dtype("float16"), BFLOAT16)  # of matrices; t
 _DRAWING = (torch.Tensor.normal_, torch.Tensor.uniform_)
 
 
-def take_apart(model: Engine) -> tuple[Json, Arrays]:
+def to_state(model: Engine) -> tuple[Json, Arrays]:
     """The settings of the network, and its weights by name: float32, or in 16 bits as they were stored."""
     return network_settings(model.network), arrays_of(model.network)
 
@@ -93,7 +93,7 @@ def shapes_of(config: NetworkConfig, vocabulary_size: int) -> dict[str, tuple[in
     }
 
 
-def shapes_of_pair(config: ConditionalConfig, sizes: tuple[int, int]) -> dict[str, tuple[int, ...]]:
+def shapes_of_pair(config: Seq2SeqConfig, sizes: tuple[int, int]) -> dict[str, tuple[int, ...]]:
     """As `shapes_of`, of a conditional network. sizes: of the vocabularies of sources and targets."""
     named = _named(network_of_shapes(lambda: build_conditional(config, *sizes)))
     return {name: tuple(tensor.shape) for name, tensor in named.items()}
@@ -117,13 +117,13 @@ def _tensor_of(array: ndarray) -> torch.Tensor:
     return torch.from_numpy(array)
 
 
-def put_together(settings: Json, arrays: Arrays, vocabulary_size: int, kind: type[NetworkConfig]) -> Engine:
+def from_state(settings: Json, arrays: Arrays, vocabulary_size: int, kind: type[NetworkConfig]) -> Engine:
     """As `network_from`, with the interface of what the network can do."""
     return engine_of(network_from(settings, arrays, vocabulary_size, kind))
 
 
 def network_from(settings: Json, arrays: Arrays, vocabulary_size: int, kind: type[NetworkConfig]) -> Network:
-    """A network from what `take_apart` returned; it uses the arrays without a copy.
+    """A network from what `to_state` returned; it uses the arrays without a copy.
 
     kind: the family's configuration. Raises ModelFormatError.
     """
@@ -141,7 +141,7 @@ def put_together_pair(settings: object, arrays: Arrays, sizes: tuple[int, int]) 
 
     sizes: of the vocabularies of sources and targets. Raises ModelFormatError.
     """
-    config: ConditionalConfig = config_from_json(ConditionalConfig, settings)
+    config: Seq2SeqConfig = config_from_json(Seq2SeqConfig, settings)
     check_layers(config.encoder_layers + config.decoder_layers, arrays)
     return ConditionalModel(filled_network(lambda: build_conditional(config, *sizes), arrays))
 
@@ -247,16 +247,16 @@ def _check_ranks(network: nn.Module) -> None:
 
 def compact(engine: Engine, progress: Progress) -> Engine:
     """The same network, quantised. Raises SettingError where it has no matrices that may be."""
-    settings, arrays = take_apart(engine)
+    settings, arrays = to_state(engine)
     packed = packed_arrays(engine.network, arrays, progress)
-    return put_together(settings, packed, engine.vocabulary_size, type(engine.network.config))
+    return from_state(settings, packed, engine.vocabulary_size, type(engine.network.config))
 
 
 def unpack(engine: Engine, progress: Progress) -> Engine:
     """The same network in float32, rounded as it was."""
-    settings, arrays = take_apart(engine)
+    settings, arrays = to_state(engine)
     unpacked = unpacked_arrays(engine.network, arrays)
-    return put_together(settings, unpacked, engine.vocabulary_size, type(engine.network.config))
+    return from_state(settings, unpacked, engine.vocabulary_size, type(engine.network.config))
 
 
 def is_compact(engine: Engine) -> bool:

@@ -33,7 +33,7 @@ from chainrule.neural.layers.output import blocks, cross_entropy
 from chainrule.neural.saving import arrays_of, check_layers, filled_network
 from chainrule.neural.scoring import batched
 from chainrule.protocol import BEGIN, END, UNKNOWN
-from chainrule.structures.linearized import CLOSE, OPEN, Brackets, Place, Turn, step, tree_steps
+from chainrule.structures.linearized import CLOSE, OPEN, Action, Brackets, ParserState, step, tree_steps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,7 +58,7 @@ class TreeState(NamedTuple):
     """
 
     vectors: Tensor
-    places: tuple[Place, ...]
+    places: tuple[ParserState, ...]
 
 
 class TreeModel(ByDistributions[TreeState]):
@@ -97,7 +97,7 @@ class TreeModel(ByDistributions[TreeState]):
         for row in rows:
             check_tokens(row, self.vocabulary_size)
         vectors = torch.zeros(len(rows), config.layers, 2, config.width, device=self.network.device)
-        state = self._begun(TreeState(vectors, (Place(),) * len(rows)))
+        state = self._begun(TreeState(vectors, (ParserState(),) * len(rows)))
         for i in range(max(map(len, rows), default=0)):  # rows that have ended stay as they are
             own = np.array([row for row, tokens in enumerate(rows) if i < len(tokens)], np.int32)
             advanced = self.advance(self.select(state, own), np.array([rows[row][i] for row in own], np.int32))
@@ -271,7 +271,7 @@ class TreeNetwork(nn.Module):
     ) -> Float32[Tensor, ""]:
         """-log P of what comes next after each state, in nats, summed; the end of a complete tree is sure."""
         total = hidden.new_zeros((), dtype=torch.float32)
-        for turn in (Turn.BEGIN, Turn.HEAD, Turn.FIRST, Turn.MORE):
+        for turn in (Action.BEGIN, Action.HEAD, Action.FIRST, Action.MORE):
             own = torch.from_numpy(np.flatnonzero(turns == turn)).to(self.device)
             if len(own):
                 total = total + cross_entropy(
@@ -338,23 +338,23 @@ def with_brackets(config: TreeConfig, tokenizer: Tokenizer) -> TreeConfig:
 
 def _never(vocabulary_size: int, brackets: Brackets) -> Float32[Tensor, "turns V"]:
     """-inf for tokens that may not come at a turn, else 0."""
-    never = torch.zeros(len(Turn), vocabulary_size, device="cpu")
+    never = torch.zeros(len(Action), vocabulary_size, device="cpu")
     never[:, [BEGIN, END]] = -torch.inf
-    for turn in (Turn.BEGIN, Turn.HEAD, Turn.FIRST):
+    for turn in (Action.BEGIN, Action.HEAD, Action.FIRST):
         never[turn, brackets.close] = -torch.inf
-    never[Turn.HEAD, brackets.open] = -torch.inf
-    never[Turn.COMPLETE] = -torch.inf
-    never[Turn.COMPLETE, END] = 0
+    never[Action.HEAD, brackets.open] = -torch.inf
+    never[Action.COMPLETE] = -torch.inf
+    never[Action.COMPLETE, END] = 0
     return never
 
 
-def take_apart(model: TreeModel) -> tuple[Json, Arrays]:
+def to_state(model: TreeModel) -> tuple[Json, Arrays]:
     """The settings of the network, and its weights by name."""
     return {"network": settings_of(model.network.config)}, arrays_of(model.network)
 
 
-def put_together(settings: Json, arrays: Arrays, vocabulary_size: int) -> TreeModel:
-    """A model from what `take_apart` returned; it uses the arrays without a copy. Raises ModelFormatError."""
+def from_state(settings: Json, arrays: Arrays, vocabulary_size: int) -> TreeModel:
+    """A model from what `to_state` returned; it uses the arrays without a copy. Raises ModelFormatError."""
     if settings.keys() != {"network"}:
         raise ModelFormatError(
             f"the fields of the settings are {', '.join(sorted(settings)) or 'missing'}; expected network"

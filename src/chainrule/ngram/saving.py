@@ -170,7 +170,7 @@ def edges_of(vocabulary_size: int, shards: int, ngrams_before: Callable[[int], i
     return sorted({*edges, vocabulary_size})
 
 
-def take_apart(model: AnyNGram | CompactNGramModel | ShardedModel) -> tuple[dict[str, Any], dict[str, ndarray]]:
+def to_state(model: AnyNGram | CompactNGramModel | ShardedModel) -> tuple[dict[str, Any], dict[str, ndarray]]:
     """The settings and the arrays of a model."""
     base = base_of(model)
     if isinstance(base, ShardedModel):
@@ -183,7 +183,7 @@ def take_apart(model: AnyNGram | CompactNGramModel | ShardedModel) -> tuple[dict
     return {"ngrams": list(base.table.level_sizes), **model.settings}, base.table.arrays()
 
 
-def put_together(
+def from_state(
     settings: dict[str, Any], arrays: dict[str, ndarray], vocabulary_size: int
 ) -> AnyNGram | CompactNGramModel | ShardedModel:
     """The model of settings and arrays. Raises ModelFormatError."""

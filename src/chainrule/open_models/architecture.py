@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.neural.config import NetworkConfig, TransformerConfig
-    from chainrule.neural.config.seq2seq import ConditionalConfig
+    from chainrule.neural.config.seq2seq import Seq2SeqConfig
 
     Json = dict[str, Any]
 
@@ -103,7 +103,7 @@ class Architecture:
     model_type: str
     class_name: str
     family: str
-    config: type[NetworkConfig | ConditionalConfig]
+    config: type[NetworkConfig | Seq2SeqConfig]
     implied: Mapping[str, Any]
     settings: tuple[Setting | Rule, ...]
     tensors: tuple[Tensor, ...]
@@ -117,7 +117,7 @@ class Architecture:
     computed: Mapping[str, Callable[[Any], ndarray]] = field(default_factory=dict)
 
     @property
-    def sees_both_sides(self) -> bool:
+    def is_bidirectional(self) -> bool:
         """Whether it reads a text with a token of its own on either side."""
         return self.family not in ("transformer", "conditional")
 

@@ -17,7 +17,7 @@ from chainrule.open_models.architectures import ARCHITECTURES
 from chainrule.open_models.architectures.bert import BERT_WITH_PAIRS
 from chainrule.open_models.mapping import differences, read_settings, write_settings
 from chainrule.open_models.sentence_encoders import without_output
-from chainrule.open_models.vocabulary import Numbering
+from chainrule.open_models.vocabulary import TokenIdMap
 from chainrule.protocol import BEGIN, END, UNKNOWN
 from chainrule.storage import hugging_face
 from chainrule.storage.config_json import CONFIG
@@ -114,7 +114,7 @@ def export_model(config: NetworkConfig, arrays: Mapping[str, ndarray], tokenizer
 def _architecture_of(config: NetworkConfig, origin: Json | None) -> Architecture:
     """The architecture of a network: if possible, the one that it was imported as. Raises SettingError."""
     known = ARCHITECTURES.values()
-    candidates = [*known, BERT_WITH_PAIRS, *(without_output(one) for one in known if one.sees_both_sides)]
+    candidates = [*known, BERT_WITH_PAIRS, *(without_output(one) for one in known if one.is_bidirectional)]
     if origin is not None:
         name = origin["config"].get("model_type")
         candidates.sort(key=lambda one: one.model_type != name)
@@ -178,7 +178,7 @@ def _narrowed(array: ndarray, kind: np.dtype[Any]) -> ndarray:
 
 def _tokens_of(origin: Json, splitter: Subword) -> _Tokens:
     """The tokens of an imported model."""
-    numbering = Numbering(**{**origin["tokens"], "other_ends": tuple(origin["tokens"]["other_ends"])})
+    numbering = TokenIdMap(**{**origin["tokens"], "other_ends": tuple(origin["tokens"]["other_ends"])})
     files = {hugging_face.TOKENIZER: splitter.definition}
     begin, end = numbering.end if numbering.begin is None else numbering.begin, numbering.end
     usual = {"bos": begin, "eos": end}

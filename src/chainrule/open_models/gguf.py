@@ -114,7 +114,7 @@ class _HalvesTogether(Mapping[str, "ndarray"]):
     def __getitem__(self, name: str) -> ndarray:
         tensor = self._tensors[self._names[name]]
         heads = self._heads.get(name.split(".")[-2])
-        return tensor if heads is None else halves_together(tensor, heads)
+        return tensor if heads is None else deinterleave_rotary(tensor, heads)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
@@ -123,7 +123,7 @@ class _HalvesTogether(Mapping[str, "ndarray"]):
         return len(self._names)
 
 
-def halves_together(rows: ndarray, heads: int) -> ndarray:
+def deinterleave_rotary(rows: ndarray, heads: int) -> ndarray:
     """Rows (n, d/2, 2), where neighbours rotate together, as (n, 2, d/2); as they are, where they cannot be."""
     if not heads or len(rows) % (2 * heads):
         return rows

@@ -20,14 +20,14 @@ import numpy as np
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.neural.config import NetworkConfig, settings_of
-from chainrule.neural.config.seq2seq import ConditionalConfig
+from chainrule.neural.config.seq2seq import Seq2SeqConfig
 from chainrule.open_models.architectures import ARCHITECTURES
 from chainrule.open_models.architectures.bert import BERT, BERT_WITH_PAIRS
 from chainrule.open_models.mapping import Tensors, arrays_of, read_settings, rows_of
 from chainrule.open_models.sentence_encoders import output_tensors, read_pooling, without_output
 from chainrule.open_models.sentencepiece import definition_of_file
 from chainrule.open_models.vocabulary import (
-    Numbering,
+    TokenIdMap,
     check_ids,
     ends_of,
     numbering_by_markers,
@@ -129,10 +129,10 @@ def import_tokenizer(checkpoint: Checkpoint) -> Tokenizer:
 
 def _numbering_of(
     checkpoint: Checkpoint, architecture: Architecture, tensors: Tensors, splitter: Subword
-) -> tuple[Numbering, list[str]]:
+) -> tuple[TokenIdMap, list[str]]:
     """Raises ModelFormatError."""
     rows = rows_of(architecture, tensors)
-    return numbering_of(checkpoint, splitter, rows, is_masked=architecture.sees_both_sides)
+    return numbering_of(checkpoint, splitter, rows, is_masked=architecture.is_bidirectional)
 
 
 def splitter_of(checkpoint: Checkpoint) -> Subword:
@@ -147,9 +147,9 @@ def splitter_of(checkpoint: Checkpoint) -> Subword:
 def architecture_of(checkpoint: Checkpoint) -> Architecture:
     """Raises ModelFormatError."""
     architecture = _named_architecture(checkpoint)
-    if not architecture.sees_both_sides:
+    if not architecture.is_bidirectional:
         if checkpoint.sentence_files:
-            masked = ", ".join(each.model_type for each in ARCHITECTURES.values() if each.sees_both_sides)
+            masked = ", ".join(each.model_type for each in ARCHITECTURES.values() if each.is_bidirectional)
             raise ModelFormatError(
                 f"{checkpoint.location}: {MODULES} makes a sentence encoder of a {architecture.model_type}; here there "
                 f"are those of {masked}"
@@ -189,8 +189,8 @@ class Sides(NamedTuple):
 
     source: Tokenizer
     target: Tokenizer
-    source_numbering: Numbering
-    target_numbering: Numbering
+    source_numbering: TokenIdMap
+    target_numbering: TokenIdMap
     warnings: list[str]
 
 
@@ -242,7 +242,7 @@ def _of_sentencepiece(checkpoint: Checkpoint, source_rows: int, target_rows: int
     return Sides(source, target, source_numbering, numbering, warnings)
 
 
-def _tokenizer(checkpoint: Checkpoint, name: str, ids: Mapping[str, int], numbering: Numbering) -> Tokenizer:
+def _tokenizer(checkpoint: Checkpoint, name: str, ids: Mapping[str, int], numbering: TokenIdMap) -> Tokenizer:
     """Raises ModelFormatError, SettingError."""
     if name not in checkpoint.sides:
         raise ModelFormatError(f"{checkpoint.location}: has no {name}, which says how text is tokenized")
@@ -278,7 +278,7 @@ def _check_rows(checkpoint: Checkpoint, name: str, ids: Mapping[str, int], rows:
 
 def _target_numbering(
     checkpoint: Checkpoint, ids: Mapping[str, int], unknown: int | None, rows: int
-) -> tuple[Numbering, list[str]]:
+) -> tuple[TokenIdMap, list[str]]:
     """Which ids are our markers, and what there is to warn of. A target begins with decoder_start_token_id.
 
     Raises ModelFormatError.
@@ -319,7 +319,7 @@ def import_pair(checkpoint: Checkpoint, progress: Progress = silent) -> Imported
             "text; expected one of a text given another"
         )
     config, ignored = read_settings(architecture, checkpoint.config, f"{checkpoint.location}: {CONFIG}")
-    assert isinstance(config, ConditionalConfig)
+    assert isinstance(config, Seq2SeqConfig)
     tensors = Tensors(architecture, checkpoint)
     tensors.check_layers(config.encoder_layers + config.decoder_layers)
     rows = _rows(architecture, config, tensors)
@@ -338,10 +338,10 @@ def import_pair(checkpoint: Checkpoint, progress: Progress = silent) -> Imported
 
 
 def _is_pair(architecture: Architecture) -> bool:
-    return architecture.config is ConditionalConfig
+    return architecture.config is Seq2SeqConfig
 
 
-def _rows(architecture: Architecture, config: ConditionalConfig, tensors: Tensors) -> tuple[int, int]:
+def _rows(architecture: Architecture, config: Seq2SeqConfig, tensors: Tensors) -> tuple[int, int]:
     """How many tokens of sources and of targets have a vector. Raises ModelFormatError."""
     by_token = {
         row.ours: row.names(0)[0]
@@ -372,7 +372,7 @@ def template_of(origin: Json) -> str | None:
 
 def variables_of(origin: Json, splitter: Subword) -> dict[str, str]:
     """The special tokens that a template may write by their names, such as bos_token."""
-    numbering = Numbering(**origin["tokens"])
+    numbering = TokenIdMap(**origin["tokens"])
     names: dict[int | None, str] = {number: name for name, number in splitter.numbers.items()}
     begin = numbering.end if numbering.begin is None else numbering.begin
     variables = {"bos_token": names.get(begin), "eos_token": names.get(numbering.end)}
@@ -388,7 +388,7 @@ class OpenPromptEncoder:
     def __init__(self, origin: Json, splitter: Subword) -> None:
         self.special: Sequence[str] = splitter.special_tokens
         self.added: Sequence[str] = splitter.added_tokens
-        self._splitter, self._ours = splitter, Numbering(**origin["tokens"]).ours()
+        self._splitter, self._ours = splitter, TokenIdMap(**origin["tokens"]).ours()
 
     def encode(self, text: str) -> Int32[ndarray, " T"]:
         """As `PromptEncoder.encode`."""

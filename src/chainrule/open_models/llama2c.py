@@ -16,7 +16,7 @@ import numpy as np
 
 from chainrule.base.files import open_regular, read_file
 from chainrule.errors import ModelFormatError
-from chainrule.open_models.gguf import halves_together
+from chainrule.open_models.gguf import deinterleave_rotary
 from chainrule.open_models.sentencepiece import SPACE, definition_of_scored
 from chainrule.storage.hugging_face import Checkpoint
 
@@ -124,7 +124,7 @@ def open_llama2c(path: Path, tokenizer: Path | None = None) -> Checkpoint:
     for name in tensors:
         part = name.split(".")[-2]
         if part in ("q_proj", "k_proj"):
-            tensors[name] = halves_together(tensors[name], header.heads if part == "q_proj" else header.key_heads)
+            tensors[name] = deinterleave_rotary(tensors[name], header.heads if part == "q_proj" else header.key_heads)
     config: Json = {
         "model_type": "llama",
         "hidden_size": header.width,

@@ -19,7 +19,7 @@ import numpy as np
 from chainrule.base.bfloat16 import has_nan, widened
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.neural.config import TransformerConfig
-from chainrule.neural.config.seq2seq import ConditionalConfig
+from chainrule.neural.config.seq2seq import Seq2SeqConfig
 from chainrule.open_models.architecture import REQUIRED, Rule, Setting
 from chainrule.open_models.vocabulary import rows_by_ours
 from chainrule.storage.config_json import CONFIG
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from chainrule.neural.config import NetworkConfig
     from chainrule.open_models.architecture import Architecture, Tensor
-    from chainrule.open_models.vocabulary import Numbering
+    from chainrule.open_models.vocabulary import TokenIdMap
     from chainrule.storage.hugging_face import Checkpoint
 
     Json = dict[str, Any]
@@ -70,7 +70,7 @@ _NO_MATTER = {
 
 def read_settings(
     architecture: Architecture, config: Json, location: str
-) -> tuple[NetworkConfig | ConditionalConfig, list[str]]:
+) -> tuple[NetworkConfig | Seq2SeqConfig, list[str]]:
     """The settings of our network, and the fields that were ignored. location: the file, for messages.
 
     Raises ModelFormatError where a field is missing, or asks for what is not supported.
@@ -105,7 +105,7 @@ def read_settings(
     return network, sorted(name for name in config if name in architecture.ignored)
 
 
-def write_settings(architecture: Architecture, config: NetworkConfig | ConditionalConfig) -> Json:
+def write_settings(architecture: Architecture, config: NetworkConfig | Seq2SeqConfig) -> Json:
     """The fields of config.json that say what the network is."""
     config = _filled_in(config)
     written: Json = {"architectures": [architecture.class_name], "model_type": architecture.model_type}
@@ -120,7 +120,7 @@ def write_settings(architecture: Architecture, config: NetworkConfig | Condition
     return {**written, **architecture.fixed}
 
 
-def differences(architecture: Architecture, config: NetworkConfig | ConditionalConfig) -> list[str]:
+def differences(architecture: Architecture, config: NetworkConfig | Seq2SeqConfig) -> list[str]:
     """The settings of a network that an architecture of others cannot have: what reading back would change."""
     if type(config) is not architecture.config:
         return [f"{architecture.family} as the family"]
@@ -154,7 +154,7 @@ def _in_their_terms(architecture: Architecture, message: str) -> str:
     return f"{theirs.get(ours, ours)}{is_}{rest}".replace(" is None; ", " is null; ", 1)
 
 
-def _filled_in(config: NetworkConfig | ConditionalConfig) -> NetworkConfig | ConditionalConfig:
+def _filled_in(config: NetworkConfig | Seq2SeqConfig) -> NetworkConfig | Seq2SeqConfig:
     """The same network, with what is left to defaults said, and what has no effect at its default."""
     if not isinstance(config, TransformerConfig):
         return config
@@ -239,8 +239,8 @@ def rows_of(architecture: Architecture, tensors: Tensors) -> int:
 
 def arrays_of(
     architecture: Architecture,
-    config: NetworkConfig | ConditionalConfig,
-    numberings: Mapping[str, Numbering],
+    config: NetworkConfig | Seq2SeqConfig,
+    numberings: Mapping[str, TokenIdMap],
     shapes: Mapping[str, tuple[int, ...]],
     tensors: Tensors,
 ) -> Iterator[tuple[str, ndarray]]:
@@ -285,18 +285,18 @@ def arrays_of(
         )
 
 
-def _layers(row: Tensor, config: NetworkConfig | ConditionalConfig) -> int:
+def _layers(row: Tensor, config: NetworkConfig | Seq2SeqConfig) -> int:
     """How many arrays a row stands for."""
     if "{layer}" not in row.ours:
         return 1
-    if isinstance(config, ConditionalConfig):
+    if isinstance(config, Seq2SeqConfig):
         return config.encoder_layers if row.ours.startswith("reader.") else config.decoder_layers
     layers: int = getattr(config, "layers", 0)
     return layers
 
 
 def _check_computed(
-    name: str, values: Callable[[Any], ndarray], config: NetworkConfig | ConditionalConfig, tensors: Tensors
+    name: str, values: Callable[[Any], ndarray], config: NetworkConfig | Seq2SeqConfig, tensors: Tensors
 ) -> None:
     """Raises ModelFormatError where a tensor does not hold what follows from the settings, up to float16's rounding."""
     if name not in tensors.names:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _MASKED_MARKERS = {"mask": ("[MASK]", "<mask>"), "cls": ("[CLS]", "<s>"), "sep": ("[SEP]", "</s>")}
 
 
-class Numbering(NamedTuple):
+class TokenIdMap(NamedTuple):
     """rows: how many ids they have. unknown, begin, end: theirs of our markers; None: they have none of their own.
 
     other_ends: further ids of theirs that end a text, too. masked: whether the begin is the mask, and the end what is
@@ -75,12 +75,12 @@ def name_before(record: Json, splitter: Subword) -> str | None:
     """What others call the token that their model reads before a text, which is </s> here; None: of a model of ours."""
     if (origin := record.get("hugging_face")) is None:
         return None
-    numbering = Numbering(**origin["tokens"])
+    numbering = TokenIdMap(**origin["tokens"])
     number = numbering.end if numbering.masked or numbering.begin is None else numbering.begin
     return next((name for name, own in splitter.numbers.items() if own == number), None)
 
 
-def rows_by_ours(array: ndarray, numbering: Numbering) -> ndarray:
+def rows_by_ours(array: ndarray, numbering: TokenIdMap) -> ndarray:
     """A tensor with a row for each of their tokens, with one for each of ours."""
     theirs = numbering.theirs()
     rows = array[theirs]
@@ -88,7 +88,7 @@ def rows_by_ours(array: ndarray, numbering: Numbering) -> ndarray:
     return rows
 
 
-def vocabulary_of(splitter: Subword, numbering: Numbering, numbers: Mapping[str, int] | None = None) -> Vocabulary:
+def vocabulary_of(splitter: Subword, numbering: TokenIdMap, numbers: Mapping[str, int] | None = None) -> Vocabulary:
     """Ours, of all their rows. A token that is spelled as another one is, or as nothing, gets its number for a name.
 
     numbers: their ids of pieces; None: those of the splitter.
@@ -105,7 +105,7 @@ def vocabulary_of(splitter: Subword, numbering: Numbering, numbers: Mapping[str,
 
 def numbering_of(
     checkpoint: Checkpoint, splitter: Subword, rows: int, *, is_masked: bool = False
-) -> tuple[Numbering, list[str]]:
+) -> tuple[TokenIdMap, list[str]]:
     """Which of their tokens are our markers, and what there is to warn of. rows: of the embedding.
 
     Raises ModelFormatError.
@@ -125,12 +125,12 @@ def numbering_of(
     return numbering_by_markers(rows, splitter.unknown, begin, ends), warnings
 
 
-def numbering_by_markers(rows: int, unknown: int | None, begin: int | None, ends: Sequence[int]) -> Numbering:
+def numbering_by_markers(rows: int, unknown: int | None, begin: int | None, ends: Sequence[int]) -> TokenIdMap:
     """Of tokens that may have several of these parts: what ends a text comes before what begins it, and before <unk>.
 
     ends: the first is </s>; with none, there is no </s>.
     """
-    return Numbering(
+    return TokenIdMap(
         rows,
         None if unknown in (*ends, begin) else unknown,
         None if begin in ends else begin,
@@ -147,7 +147,7 @@ def check_ids(location: str, rows: int, **ids: Sequence[int]) -> None:
                 raise ModelFormatError(f"{location}: {name} is {number}; expected less than the vocab_size of {rows:,}")
 
 
-def _masked_numbering(checkpoint: Checkpoint, splitter: Subword, rows: int) -> Numbering:
+def _masked_numbering(checkpoint: Checkpoint, splitter: Subword, rows: int) -> TokenIdMap:
     """Of a model that reads [CLS] text [SEP], with [MASK] for a gap; or without [SEP], where its tokenizer puts none.
 
     Raises ModelFormatError.
@@ -169,7 +169,7 @@ def _masked_numbering(checkpoint: Checkpoint, splitter: Subword, rows: int) -> N
     if len(set(numbers.values())) < len(numbers):
         raise ModelFormatError(f"{checkpoint.location}: the mask, cls and sep tokens must differ, but are {numbers}")
     unknown = None if splitter.unknown in numbers.values() else splitter.unknown
-    return Numbering(rows, unknown, numbers["mask"], numbers["cls"], masked=True, closing=numbers.get("sep"))
+    return TokenIdMap(rows, unknown, numbers["mask"], numbers["cls"], masked=True, closing=numbers.get("sep"))
 
 
 def ends_of(checkpoint: Checkpoint, ids: Mapping[str, int]) -> tuple[list[int], list[str]]:

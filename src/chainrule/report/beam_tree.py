@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from rich.cells import cell_len
 
 from chainrule.base.json import finite
-from chainrule.drawing.pages import legible, render
+from chainrule.drawing.pages import render, show_whitespace
 from chainrule.text.tokenization.vocabulary import MARKER_TOKENS
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Box:
     def label(self) -> str:
         """The tokens, with spaces between them unless they are single characters."""
         are_characters = all(len(token) == 1 or token in MARKER_TOKENS for token in self.tokens)
-        return legible(("" if are_characters else " ").join(self.tokens))
+        return show_whitespace(("" if are_characters else " ").join(self.tokens))
 
     @property
     def shown(self) -> str:
@@ -296,8 +296,8 @@ def compare_with_greedy(tree: SearchTree, name: Callable[[int], str]) -> str:
         return f"Greedy search ends elsewhere on the same way: {outcome}."
     best, greedy = tree.nodes[tree.best[fork]], tree.nodes[tree.greedy[fork]]
     sentence = (
-        f"Greedy search leaves the best text at step {fork + 1}: it takes “{legible(name(greedy.token))}” "
-        f"({greedy.log_prob:.2f}), not “{legible(name(best.token))}” ({best.log_prob:.2f}); {outcome}."
+        f"Greedy search leaves the best text at step {fork + 1}: it takes “{show_whitespace(name(greedy.token))}” "
+        f"({greedy.log_prob:.2f}), not “{show_whitespace(name(best.token))}” ({best.log_prob:.2f}); {outcome}."
     )
     return sentence.replace("-", "−") if "-" not in name(greedy.token) + name(best.token) else sentence
 
@@ -343,7 +343,7 @@ def _hypothesis(tree: SearchTree, i: int, text: Callable[[Sequence[int]], str]) 
         tokens.append(tree.nodes[j].token)
         j = tree.nodes[j].parent
     return {
-        "text": legible(text(tokens[::-1])),
+        "text": show_whitespace(text(tokens[::-1])),
         "log_prob": f"{node.log_prob:.2f}",
         "total": f"{node.total:.2f}",
         "fate": FATES.get(node.fate, "not in the beam"),

@@ -21,7 +21,7 @@ import numpy as np
 from rich.cells import cell_len
 
 from chainrule.drawing.colours import COLOURS
-from chainrule.drawing.pages import legible, render
+from chainrule.drawing.pages import render, show_whitespace
 from chainrule.pictures.codec import encoded_png
 
 if TYPE_CHECKING:
@@ -110,12 +110,12 @@ def _edge(edge: tuple[int, int, str], places: Sequence[tuple[float, float]], *, 
 
 def _node(graph: DrawnGraph, node: int, place: tuple[float, float], colours: dict[str, str]) -> dict[str, Any]:
     label, probability = graph.labels[node] if graph.labels else ("", 0.0)
-    name = legible(graph.names[node])
+    name = show_whitespace(graph.names[node])
     return {
         "x": place[0],
         "y": place[1],
         "text": _short(name),
-        "label": _short(legible(label)),
+        "label": _short(show_whitespace(label)),
         "colour": colours.get(label, "quiet"),
         "hint": f"{name}: {label}, {probability:.1%}" if label else name,
     }
@@ -235,7 +235,7 @@ def trees_svg(heading: str, drawings: Sequence[TreeDrawing], legend: str = "") -
 def _tree_values(drawing: TreeDrawing) -> dict[str, Any]:
     """The values that the template needs: boxes and lines, from the corner of the drawing."""
     tree, nodes = drawing.tree, drawing.nodes
-    texts = [_short_label(legible(word)) if word is not None else "" for word in tree.words]
+    texts = [_short_label(show_whitespace(word)) if word is not None else "" for word in tree.words]
     widths = [
         max(LETTER * (max(cell_len(text), 0.85 * cell_len(node.note)) + 2), 34.0)
         for text, node in zip(texts, nodes, strict=True)

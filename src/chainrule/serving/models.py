@@ -25,7 +25,7 @@ import numpy as np
 
 from chainrule.api.models.language_models import CausalModel
 from chainrule.api.models.model import Model
-from chainrule.api.opening import kind_at, load
+from chainrule.api.opening import load, model_class_at
 from chainrule.api.texts.correct import corrector, has_words, word_index
 from chainrule.applications.correction.corrector import CorrectionConfig
 from chainrule.base.files import read_file
@@ -35,14 +35,14 @@ from chainrule.protocol import UNKNOWN
 from chainrule.serving.bodies import ApiError
 from chainrule.serving.generation.scheduler import Scheduler
 from chainrule.serving.generation.tokens import TokenNames, TokenRows, finite, token_arrays
-from chainrule.serving.generation.work import Call, Ticket
+from chainrule.serving.generation.work import Call, PendingRequest
 from chainrule.storage.config_json import CONFIG, read_config
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from chainrule.api.seq2seq.caption_model import CaptionModel
-    from chainrule.api.seq2seq.seq2seq_model import TextPairModel
+    from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel
     from chainrule.applications.correction.corrector import Corrector
     from chainrule.applications.correction.spans import Corrected
     from chainrule.applications.correction.word_index import WordIndex
@@ -107,7 +107,7 @@ class ServedModel:
     def __init__(
         self,
         name: str,
-        model: Model | TextPairModel | CaptionModel,
+        model: Model | Seq2SeqModel | CaptionModel,
         fingerprint: str,
         limits: ServerLimits,
         *,
@@ -172,7 +172,7 @@ class ServedModel:
 
     async def call(self, function: Callable[[], Any]) -> Any:
         """Calls a function on the model's thread. Raises what it raises."""
-        ticket = Ticket(1)
+        ticket = PendingRequest(1)
         call = Call(ticket, function)
         self.scheduler.submit([call])
         try:
@@ -181,7 +181,7 @@ class ServedModel:
             self.abandon(ticket)
         return call.result
 
-    def abandon(self, ticket: Ticket) -> None:
+    def abandon(self, ticket: PendingRequest) -> None:
         """Drops what is left of a request's work, also of one that has failed."""
         if ticket.open_parts > 0 or ticket.error is not None:
             self.scheduler.cancel(ticket)
@@ -192,14 +192,14 @@ def wrong_model(name: str, verb: str) -> ApiError:
     return ApiError(400, f"the model {name!r} does not {VERBS[verb]}", param="model", code="wrong_model")
 
 
-class CommitPoint(NamedTuple):
+class ModelVersion(NamedTuple):
     """The file that changes when a model does: a model itself, or what a folder's writer writes last; as it was."""
 
     file: str
     stamp: tuple[int, ...]
 
     @classmethod
-    def of(cls, path: Path) -> CommitPoint:
+    def of(cls, path: Path) -> ModelVersion:
         """Raises ModelFormatError where there is no model."""
         file = path / CONFIG if path.is_dir() else path
         if not file.exists():
@@ -234,7 +234,7 @@ BROKEN = "failed several times in a row"
 class _Entry:
     path: Path
     served: ServedModel | None = None
-    commit_point: CommitPoint | None = None
+    commit_point: ModelVersion | None = None
     last_used: int = 0
     bytes: int = 0
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -318,7 +318,7 @@ class ModelTable:
     async def _open(self, name: str, entry: _Entry) -> None:
         """Raises ApiError."""
         try:
-            commit_point = CommitPoint.of(entry.path)
+            commit_point = ModelVersion.of(entry.path)
             fingerprint = commit_point.fingerprint
             size = _bytes_of(entry.path)
             self._make_room(name, size)
@@ -367,14 +367,14 @@ class ModelTable:
 def _check_kind(name: str, path: Path, verb: str) -> None:
     """Raises ApiError if the configuration of a model shows that it lacks a method."""
     with suppress(ChainruleError, OSError):  # to open it shows what is wrong
-        kind = kind_at(path)
+        kind = model_class_at(path)
         if kind is not None and not hasattr(kind, verb):
             raise wrong_model(name, verb)
 
 
-def _load_ready(path: Path) -> Model | TextPairModel | CaptionModel:
+def _load_ready(path: Path) -> Model | Seq2SeqModel | CaptionModel:
     """A model whose kernels are compiled, so that its first request does not wait for them. Raises as `load`."""
-    model: Model | TextPairModel | CaptionModel = load(path)
+    model: Model | Seq2SeqModel | CaptionModel = load(path)
     if isinstance(model, CausalModel):
         engine, tokens = model.language_model, np.array([UNKNOWN], np.int32)
         with suppress(ChainruleError):  # a request will get it

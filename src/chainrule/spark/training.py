@@ -30,7 +30,7 @@ import numpy as np
 
 from chainrule.api.models.load_model import build_model
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
-from chainrule.api.run import circumstances
+from chainrule.api.run import record_header
 from chainrule.api.tokenizers import saved_tokenizer
 from chainrule.api.training.stream import speller_of_counts
 from chainrule.base.memory import available_memory, check_fits
@@ -199,7 +199,7 @@ def train(
             engine = shard_model(engine, shards, progress)
     documents = int(text.tokens[END])
     record = {
-        **circumstances("ngram", config),
+        **record_header("ngram", config),
         "seconds": time.perf_counter() - began,
         "tokenizer": _changed(chosen),
         "data": dict.fromkeys(text.files or ["a data frame"], "read by Spark"),

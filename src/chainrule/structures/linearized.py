@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 OPEN, CLOSE, HEAD = "(", ")", "-HEAD-"
 
 
-class Turn(IntEnum):
+class Action(IntEnum):
     """What may come next. Each leaves out what would be no tree."""
 
     BEGIN = 0  # a word, or ( and a node with children
@@ -48,19 +48,19 @@ class Turn(IntEnum):
     COMPLETE = 4  # the end of the text
 
 
-class Opened(NamedTuple):
+class OpenBracket(NamedTuple):
     """An open bracket: what was before it, its head's token (-1: it comes next), and the one around it."""
 
     before: Any
     head: int
-    around: Opened | None
+    around: OpenBracket | None
 
 
-class Place(NamedTuple):
+class ParserState(NamedTuple):
     """Where a text stands. opened: the innermost open bracket."""
 
-    turn: Turn = Turn.BEGIN
-    opened: Opened | None = None
+    turn: Action = Action.BEGIN
+    opened: OpenBracket | None = None
 
 
 class Brackets(NamedTuple):
@@ -70,22 +70,22 @@ class Brackets(NamedTuple):
     close: int
 
 
-def step(place: Place, token: int, before: Any, brackets: Brackets) -> tuple[Place, Opened | None]:
+def step(place: ParserState, token: int, before: Any, brackets: Brackets) -> tuple[ParserState, OpenBracket | None]:
     """The place after a token, and the bracket that it closes.
 
     before: what an opening bracket keeps of the text before it. A token that may not come is read as a word.
     """
     turn, opened = place
     if token == END:
-        return Place(), None
-    if turn == Turn.HEAD:
+        return ParserState(), None
+    if turn == Action.HEAD:
         assert opened is not None
-        return Place(Turn.FIRST, opened._replace(head=token)), None
+        return ParserState(Action.FIRST, opened._replace(head=token)), None
     if token == brackets.open:
-        return Place(Turn.HEAD, Opened(before, -1, opened)), None
+        return ParserState(Action.HEAD, OpenBracket(before, -1, opened)), None
     closed = opened if token == brackets.close else None
     around = opened if closed is None else closed.around
-    return Place(Turn.MORE if around else Turn.COMPLETE, around), closed
+    return ParserState(Action.MORE if around else Action.COMPLETE, around), closed
 
 
 class TreeSteps(NamedTuple):
@@ -108,7 +108,7 @@ def tree_steps(tokens: Int32[ndarray, " T"], brackets: Brackets) -> TreeSteps:
     read = np.concatenate([[END], tokens]).astype(np.int64)
     before, heads = np.arange(-1, states - 1), np.full(states, -1)
     turns, levels = np.zeros(states, np.int64), np.zeros(states, np.int64)
-    place = Place()
+    place = ParserState()
     for i, token in enumerate(tokens.tolist()):
         place, closed = step(place, token, i, brackets)
         if closed is not None:
@@ -124,13 +124,15 @@ def check_is_tree(tokens: Int32[ndarray, " T"], steps: TreeSteps, brackets: Brac
     """Raises TextError where tokens are no tree."""
     turns = steps.turns[:-1]
     is_open, is_close = tokens == brackets.open, tokens == brackets.close
-    odd = (is_close & (turns != Turn.MORE)) | (is_open & (turns == Turn.HEAD)) | (turns == Turn.COMPLETE)
+    odd = (is_close & (turns != Action.MORE)) | (is_open & (turns == Action.HEAD)) | (turns == Action.COMPLETE)
     if odd.any():
         at = int(np.flatnonzero(odd)[0])
         found = "(" if is_open[at] else ")" if is_close[at] else "a word"
-        expected = {Turn.HEAD: "a head", Turn.COMPLETE: "the end of the text"}.get(Turn(int(turns[at])), "a child")
+        expected = {Action.HEAD: "a head", Action.COMPLETE: "the end of the text"}.get(
+            Action(int(turns[at])), "a child"
+        )
         raise TextError(f"{place}: token {at + 1} is {found}; expected {expected}: every text is one tree, in brackets")
-    if steps.turns[-1] != Turn.COMPLETE:
+    if steps.turns[-1] != Action.COMPLETE:
         raise TextError(f"{place}: the tree is not complete; a bracket is left open")
 
 

@@ -114,7 +114,7 @@ class Pairs:
 
 
 @dataclass(frozen=True)
-class BothSides:
+class ParallelSource:
     """A `Source` of both sides: first the source texts, then the target texts."""
 
     source: Lines

@@ -43,7 +43,7 @@ class Batches(Protocol):
         """Rows `first` to `last` of a step, so that processes can share them."""
 
 
-class Windows:
+class ShuffledWindows:
     """Independent rows: each epoch cuts the text at other positions and reads the windows in another order.
 
     Epochs follow one another without a gap: one step may end an epoch and begin the next.
@@ -73,7 +73,7 @@ class Windows:
 
 
 @dataclass(frozen=True)
-class Lanes:
+class ContiguousBatches:
     """Rows that continue where they ended in the step before, so that a network's state can be carried over.
 
     Row b begins b / B into the text; at the end of the text, rows continue at its start.
@@ -103,7 +103,7 @@ def check_long_enough(stream: Int32[ndarray, " tokens"], length: int) -> None:
         )
 
 
-class Part(NamedTuple):
+class MicroBatch(NamedTuple):
     """Some rows of a text that is read once."""
 
     inputs: Int64[ndarray, "B T"]
@@ -111,7 +111,7 @@ class Part(NamedTuple):
     continues: bool  # whether the rows continue those of the part before
 
 
-def blocks(stream: Int32[ndarray, " tokens"], length: int, rows: int, tokens: int) -> Iterator[Part]:
+def blocks(stream: Int32[ndarray, " tokens"], length: int, rows: int, tokens: int) -> Iterator[MicroBatch]:
     """A text in independent blocks; the last one is the remainder.
 
     tokens: if the text has more, only some blocks are read: evenly spaced, at least one.
@@ -123,12 +123,12 @@ def blocks(stream: Int32[ndarray, " tokens"], length: int, rows: int, tokens: in
         count = min(starts.size, max(1, tokens // length))
         starts = starts[np.arange(count) * starts.size // count]
     for first in range(0, starts.size, rows):
-        yield Part(*_rows(stream, starts[first : first + rows], length), continues=False)
+        yield MicroBatch(*_rows(stream, starts[first : first + rows], length), continues=False)
     if whole < stream.size and not is_sample:
-        yield Part(*_rows(stream, np.array([whole]), stream.size - whole), continues=False)
+        yield MicroBatch(*_rows(stream, np.array([whole]), stream.size - whole), continues=False)
 
 
-def lanes(stream: Int32[ndarray, " tokens"], length: int, rows: int, tokens: int) -> Iterator[Part]:
+def lanes(stream: Int32[ndarray, " tokens"], length: int, rows: int, tokens: int) -> Iterator[MicroBatch]:
     """A text in a few rows that continue from part to part; the remainder follows as one row.
 
     tokens: if the text has more, only the beginning of each row is read.
@@ -138,9 +138,9 @@ def lanes(stream: Int32[ndarray, " tokens"], length: int, rows: int, tokens: int
     is_sample = tokens < stream.size
     size = min(apart, max(1, tokens // rows)) if is_sample else apart
     for first in range(0, size, length):
-        yield Part(*_rows(stream, starts + first, min(length, size - first)), continues=first > 0)
+        yield MicroBatch(*_rows(stream, starts + first, min(length, size - first)), continues=first > 0)
     if rows * apart < stream.size and not is_sample:
-        yield Part(*_rows(stream, np.array([rows * apart]), stream.size - rows * apart), continues=False)
+        yield MicroBatch(*_rows(stream, np.array([rows * apart]), stream.size - rows * apart), continues=False)
 
 
 _SORTED_BATCHES = 16  # this many batches are sorted by size together

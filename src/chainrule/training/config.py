@@ -164,10 +164,10 @@ _ALL = 1 << 62  # tokens to validate on
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabelTraining:
+class ClassifierTrainingConfig:
     """How a network learns labels, from scratch. Raises SettingError.
 
-    good:  LabelTraining(epochs=5)
+    good:  ClassifierTrainingConfig(epochs=5)
     """
 
     epochs: int | None = setting(
@@ -242,7 +242,7 @@ def _epochs_of(examples: int) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FineTuningConfig(LabelTraining):
+class FineTuningConfig(ClassifierTrainingConfig):
     """How a pre-trained network is fine-tuned. Raises SettingError.
 
     good:  FineTuningConfig(epochs=5, frozen=True)

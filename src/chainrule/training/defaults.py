@@ -11,7 +11,7 @@ from chainrule.training.config import BUDGETS, DEFAULT_MINUTES
 
 if TYPE_CHECKING:
     from chainrule.neural.config import NetworkConfig
-    from chainrule.neural.config.seq2seq import ConditionalConfig
+    from chainrule.neural.config.seq2seq import Seq2SeqConfig
     from chainrule.training.config import TrainingConfig
 
 T = TypeVar("T")
@@ -100,7 +100,7 @@ def with_pair_defaults(training: TrainingConfig) -> TrainingConfig:
     return _compiled_on_request(with_defaults(training))
 
 
-def conditional_recipe(config: ConditionalConfig, training: TrainingConfig) -> Recipe:
+def conditional_recipe(config: Seq2SeqConfig, training: TrainingConfig) -> Recipe:
     """As `recipe_for`, for a conditional model. training: with defaults."""
     is_recurrent = config.is_recurrent(config.decoder)
     if training.optimiser == "muon":

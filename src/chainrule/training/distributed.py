@@ -155,7 +155,7 @@ class Sharding:
         """The mesh is named: without one, FSDP2 takes a GPU where there is one, whatever the device of the run."""
         return cls(init_device_mesh(device.type, (number,)), rank, number)
 
-    def share_out(self, network: nn.Module, blocks: Iterable[nn.Module]) -> None:
+    def shard(self, network: nn.Module, blocks: Iterable[nn.Module]) -> None:
         """Keeps this process's share of a network, on the device. blocks: whose weights are gathered together."""
         for module in (*blocks, network):
             fully_shard(module, mesh=self.mesh)

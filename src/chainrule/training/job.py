@@ -51,11 +51,11 @@ class TrainingJob(Generic[N]):
 
     training: with the family's defaults. network: its settings. text: names and digests of the texts. A run resumes
     only if `network` and `text` are the same. build: makes the network, with weights from torch's random numbers.
-    matrices: the parameters that Muon orthogonalises. step: what a step holds in memory, in words. smaller: the
+    matrices: the parameters that Muon orthogonalises. step: what a step holds in memory, in words. memory_hint: the
     settings to lower if that does not fit. notes: for users, before the first step, a sentence each. keeps_best: Ctrl-C
-    ends training with the best weights so far, once some have been validated. calmer: what to change if the loss
+    ends training with the best weights so far, once some have been validated. divergence_hint: what to change if the
     diverges, if not the usual settings. blocks: the layers of a network that is deep enough to share them out among
-    processes and to recompute their activations; None: of others. whole: of a job that is one phase of a run, the
+    processes and to recompute their activations; None: of others. run_config: of a job that is one phase of a run, the
     settings of the whole run, which have to stay the same for it to resume; None: `training`.
     """
 
@@ -67,12 +67,12 @@ class TrainingJob(Generic[N]):
     matrices: Callable[[N], list[nn.Parameter]]
     objective: Callable[[N, Setup], Objective]
     step: str
-    smaller: str
+    memory_hint: str
     notes: tuple[str, ...] = ()
     keeps_best: bool = False
-    calmer: str | None = None
+    divergence_hint: str | None = None
     blocks: Callable[[N], Sequence[nn.Module]] | None = None
-    whole: TrainingConfig | None = None
+    run_config: TrainingConfig | None = None
 
 
 class ValidationResult(NamedTuple):
@@ -113,13 +113,13 @@ class Objective(Protocol):
         number: the index of the part. forward: the network, perhaps compiled. done: the share of the run that is over.
         """
 
-    def carried(self) -> list[Tensor]:
+    def state(self) -> list[Tensor]:
         """The state that a step hands to the next, besides the weights; batch first, for this process's rows."""
 
-    def carry(self, tensors: list[Tensor]) -> None:
-        """Restores what `carried` gave, with the rows of all processes in order. Raises IndexError."""
+    def load_state(self, tensors: list[Tensor]) -> None:
+        """Restores what `state` gave, with the rows of all processes in order. Raises IndexError."""
 
-    def validated(self, tokens: int) -> ValidationResult:
+    def validate(self, tokens: int) -> ValidationResult:
         """The loss on about `tokens` tokens, evenly spread over the validation data; the same in all processes.
 
         The network is in evaluation mode.
@@ -129,13 +129,13 @@ class Objective(Protocol):
         """The validation loss of training frequencies (add-one), in nats per prediction."""
 
 
-class CarriesNothing:
+class StatelessObjective:
     """The methods of an Objective that hands no state from step to step."""
 
-    def carried(self) -> list[Tensor]:
+    def state(self) -> list[Tensor]:
         return []
 
-    def carry(self, tensors: list[Tensor]) -> None:
+    def load_state(self, tensors: list[Tensor]) -> None:
         """There is nothing to restore."""
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic
 import torch
 
 from chainrule.errors import EstimationError, SettingError
-from chainrule.neural.config import TWO_SIDED, MaskedConfig
+from chainrule.neural.config import BIDIRECTIONAL, MaskedConfig
 from chainrule.storage.model_folder import check_target
 from chainrule.training.checkpoint import FOLDER, Checkpoints, check_same, open_checkpoint
 from chainrule.training.config import TrainingRun, settings_of
@@ -110,7 +110,7 @@ def validate_finally(trainer: Trainer, timetable: Timetable) -> dict[str, Any] |
     validated, tokens = trainer.best_validated, whole
     if sample < whole or validated is None:
         tokens = timetable.final_sample()
-        validated = objective.validated(tokens)
+        validated = objective.validate(tokens)
     return {
         "loss": validated.loss,
         "step": trainer.best_step,
@@ -163,7 +163,7 @@ def train_network(
     options, run = options or StreamOptions(), run or TrainingRun()
     if isinstance(config, MaskedConfig) and config.next_sentence:
         return run_job(next_sentence_job(stream, vocabulary_size, config, options), run)
-    make_job = two_sided_job if isinstance(config, tuple(TWO_SIDED.values())) else next_token_job
+    make_job = two_sided_job if isinstance(config, tuple(BIDIRECTIONAL.values())) else next_token_job
     return run_job(make_job(stream, vocabulary_size, config, options), run)
 
 
@@ -202,7 +202,7 @@ class _RunningJob(Generic[N]):
         began = time.monotonic()
         torch.manual_seed(training.seed)
         self.network = self._built(machine)
-        asked = training_settings(job.whole or training)
+        asked = training_settings(job.run_config or training)
         self.settings = {"network": job.network, "training": asked, "text": job.text}
         self.notes = [*(() if run.resume else job.notes), *machine.notes(self.network)]  # for the next report
         processes = self.processes
@@ -241,7 +241,7 @@ class _RunningJob(Generic[N]):
         check_packages()
         sharding = Sharding.among(self.processes.rank, self.processes.number, machine.device)
         assert blocks is not None
-        sharding.share_out(network, blocks(network))
+        sharding.shard(network, blocks(network))
         self.processes = replace(self.processes, sharding=sharding)
         return network
 
@@ -425,18 +425,18 @@ class _RunningJob(Generic[N]):
 
     def _advice_on_divergence(self) -> str:
         """What to do after a loss that is not finite; the same settings would end the same way."""
-        calmer = self.job.calmer
-        if calmer is None:
+        divergence_hint = self.job.divergence_hint
+        if divergence_hint is None:
             rates = "learning_rate and matrix_learning_rate" if self.trainer.optimisers.has_muon else "learning_rate"
             clip = min(0.5, self.training.clip / 2) or 0.5
-            calmer = f"a lower {rates}, a longer warm_up (now {self.trainer.warm_up}), or clip={clip:g}"
+            divergence_hint = f"a lower {rates}, a longer warm_up (now {self.trainer.warm_up}), or clip={clip:g}"
         if self.checkpoints is None:
-            return calmer
+            return divergence_hint
         if not self.saved_at:
-            return f"{calmer}. There is no checkpoint yet; start over with these settings"
+            return f"{divergence_hint}. There is no checkpoint yet; start over with these settings"
         return (
-            f"{calmer}. The checkpoint of step {self.saved_at:,} in {self.run.folder} is whole, but resume=True keeps "
-            "the settings, and would end the same way; start over with these and overwrite=True"
+            f"{divergence_hint}. The checkpoint of step {self.saved_at:,} in {self.run.folder} is whole, but "
+            "resume=True keeps the settings, and would end the same way; start over with these and overwrite=True"
         )
 
     def _finish(self) -> tuple[N, dict[str, Any]]:
@@ -482,5 +482,5 @@ def _out_of_memory(device: str, job: TrainingJob[N], run: TrainingRun) -> str:
     kept = " The last checkpoint is whole." if is_saved else ""
     return (
         f"the memory of {device} does not hold a step of {job.step}; raise accumulate (now {job.training.accumulate}), "
-        f"or lower {job.smaller}.{kept}"
+        f"or lower {job.memory_hint}.{kept}"
     )

@@ -90,7 +90,7 @@ _SHARE, _LATEST_SHARE = (
 )  # of the budget: the speed may be known after the first, and is assumed to be after the second
 
 
-class Pace:
+class Throughput:
     """Seconds per step, and per token of validation."""
 
     def __init__(self, step: int, seconds: float, budget: float | None, token_seconds: float | None) -> None:
@@ -155,7 +155,7 @@ class Timetable:
             self.plans, token_seconds = resumed.plans, resumed.token_seconds
             if resumed.every is not None and resumed.sample is not None:
                 self.layout = Layout(resumed.every, resumed.sample)
-        self.pace = Pace(trainer.step, trainer.seconds, self.budget, token_seconds)
+        self.pace = Throughput(trainer.step, trainer.seconds, self.budget, token_seconds)
         if trainer.steps is not None and self.layout is None:
             self._lay_out(trainer.steps)
 

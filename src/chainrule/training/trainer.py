@@ -153,7 +153,7 @@ class Trainer:
         """The validation loss on about `tokens` tokens, and whether it is the best so far."""
         with self.averaged():
             self.network.eval()
-            validated = self.objective.validated(tokens)
+            validated = self.objective.validate(tokens)
             loss = validated.loss
             self.network.train()
             if self.setup.processes.sharding is not None:
@@ -207,7 +207,7 @@ class Trainer:
         tensors |= {f"optimiser.{name}": tensor for name, tensor in self.optimisers.tensors().items()}
         if self.average is not None:
             tensors |= {f"average.{i}": mean for i, mean in enumerate(self.average.weights)}
-        carried = self.objective.carried()
+        carried = self.objective.state()
         tensors |= {f"state.{i}": self.setup.processes.gather(leaf) for i, leaf in enumerate(carried)}
         tensors["random.cpu"] = self.setup.processes.gather(torch.get_rng_state()[None])
         if self.setup.machine.device.type == "cuda":
@@ -248,7 +248,7 @@ class Trainer:
                     mean.copy_(averages[str(i)])
                 self.average.steps = progress.averaged
             carried = select("state")
-            self.objective.carry([carried[str(i)] for i in range(len(carried))])
+            self.objective.load_state([carried[str(i)] for i in range(len(carried))])
             self._load_random_states(select("random"))
         except (RuntimeError, KeyError, ValueError, IndexError) as error:
             raise SettingError(f"the checkpoint does not fit this network: {error}") from error

@@ -56,7 +56,7 @@ class Cooccurrences(NamedTuple):
         return matrix
 
 
-def count_cooccurrences(
+def count_stream(
     stream: Int32[ndarray, " tokens"], words: int, config: CooccurrenceConfig, progress: Progress
 ) -> Cooccurrences:
     """Of a stream of ids: row r is the word of id r + FIRST_ORDINARY, other ids are left out, END ends a document.
@@ -159,7 +159,7 @@ def vocabulary_path(path: Path) -> Path:
     return path.with_name(path.stem + ".vocab.txt")
 
 
-def read_cooccurrences(path: Path, progress: Progress = silent) -> CooccurrenceFile:
+def read_cooccurrence_file(path: Path, progress: Progress = silent) -> CooccurrenceFile:
     """A file whose name ends in .bin is binary. Raises TextError."""
     return _read_records(path, progress) if path.suffix == ".bin" else _read_lines(path, progress)
 

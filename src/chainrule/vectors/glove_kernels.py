@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from chainrule.base.jit import kernel
 from chainrule.base.lanes import LANES, bounded, lanes_at, minus, over, put_lanes, root, spread, times, times_plus
-from chainrule.vectors.row_kernels import ask_for_row, below, next_random, product
+from chainrule.vectors.row_kernels import below, next_random, prefetch_row, product
 
 Array = NDArray[Any]
 
@@ -68,10 +68,10 @@ def learn_counts(
     cost = 0.0
     for k in range(start, stop):
         if k + _AHEAD < stop:
-            ask_for_row(words, pairs[k + _AHEAD, 0])
-            ask_for_row(word_squares, pairs[k + _AHEAD, 0])
-            ask_for_row(contexts, pairs[k + _AHEAD, 1])
-            ask_for_row(context_squares, pairs[k + _AHEAD, 1])
+            prefetch_row(words, pairs[k + _AHEAD, 0])
+            prefetch_row(word_squares, pairs[k + _AHEAD, 0])
+            prefetch_row(contexts, pairs[k + _AHEAD, 1])
+            prefetch_row(context_squares, pairs[k + _AHEAD, 1])
         word, context, count = pairs[k, 0], pairs[k, 1], np.float64(counts[k])
         error = product(words, word, contexts, context) + word_biases[0, word] + context_biases[0, context]
         error -= math.log(count)

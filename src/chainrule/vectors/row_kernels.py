@@ -63,7 +63,7 @@ def clear_row(a: Array, i: int) -> None:
 
 
 @kernel
-def ask_for_row(a: Array, i: int) -> None:
+def prefetch_row(a: Array, i: int) -> None:
     """Asks the memory for a row that is soon to be read."""
     for column in range(0, a.shape[1], LANES):
         ask_for(a, i, column)
@@ -121,7 +121,7 @@ def below(state: UInt64, size: int) -> Any:
 
 
 @kernel
-def surprise(likely: float) -> float:
+def negative_log(likely: float) -> float:
     """-log of a probability, at most 23."""
     return -math.log(max(likely, 1e-10))
 

@@ -12,7 +12,7 @@ from chainrule.base.progress import format_duration
 from chainrule.errors import EstimationError
 from chainrule.protocol import END
 from chainrule.vectors.config import CooccurrenceConfig, ngram_lengths
-from chainrule.vectors.cooccurrences import count_cooccurrences
+from chainrule.vectors.cooccurrences import count_stream
 from chainrule.vectors.fasttext import Ngrams, units_of
 from chainrule.vectors.glove import GloveLearner, glove_matrices
 from chainrule.vectors.learning import word_matrices
@@ -145,7 +145,7 @@ def training_on_text(
     words = len(text.words)
     if config.method == "glove":
         assert config.window is not None
-        counted = count_cooccurrences(text.stream, words, CooccurrenceConfig(window=config.window), progress)
+        counted = count_stream(text.stream, words, CooccurrenceConfig(window=config.window), progress)
         return training_on_cooccurrences(counted, config, matrices, state)
     units = units_of(text.words, ngrams_of(config))
     outputs = words - 1 if config.loss == "hierarchical" else words

@@ -24,14 +24,14 @@ from chainrule.text.tokenization.vocabulary_kernels import FIRST_ORDINARY
 from chainrule.vectors.row_kernels import (
     add_errors,
     add_row,
-    ask_for_row,
     below,
     clear_row,
     copy_row,
+    negative_log,
     next_random,
+    prefetch_row,
     product,
     step,
-    surprise,
 )
 
 Array = NDArray[Any]
@@ -42,7 +42,7 @@ _NOTED = 64  # of so many pairs, the loss of one is computed
 
 
 @kernel
-def kept_words(stream: Array, start: int, stop: int, keep: Array, random: int, rows: Array) -> tuple[int, int, int]:
+def subsample(stream: Array, start: int, stop: int, keep: Array, random: int, rows: Array) -> tuple[int, int, int]:
     """The rows of the words of one document, or as many as there is room for, without those left out at random.
 
     keep: of each row, 2^32 times the probability that an occurrence stays. Returns how many rows there are, where the
@@ -74,7 +74,7 @@ def draw_pairs(
     """
     count = 0
     while start < stop:
-        length, start, random = kept_words(stream, start, stop, keep, random, rows)
+        length, start, random = subsample(stream, start, stop, keep, random, rows)
         for i in range(length):
             random = next_random(random)
             reach = 1 + below(random, window)
@@ -114,7 +114,7 @@ def draw_noise(
         alias = aliases[member]
         row = members[member if product & _LOWER < shares[member] else alias]
         drawn[k, n] = row
-        ask_for_row(outputs, row)
+        prefetch_row(outputs, row)
     return random
 
 
@@ -135,20 +135,20 @@ def learn_pairs(
     for k in range(start, stop):
         if k + 1 < stop:
             random = draw_noise(members, shares, aliases, first, last, random, drawn, (k + 1) & 1, outputs)
-            ask_for_row(outputs, pairs[k + 1, 1])
+            prefetch_row(outputs, pairs[k + 1, 1])
         word, context = pairs[k, 0], pairs[k, 1]
         is_noted = (k - start) % _NOTED == 0
         clear_row(errors, 0)
         likely = step(inputs, word, outputs, context, _ONE, rate, errors, table)
         if is_noted:
-            loss += surprise(likely)
+            loss += negative_log(likely)
             noted += 1
         for n in range(drawn.shape[1]):
             row = drawn[k & 1, n]
             if row != context:
                 likely = step(inputs, word, outputs, row, _ZERO, rate, errors, table)
                 if is_noted:
-                    loss += surprise(1.0 - likely)
+                    loss += negative_log(1.0 - likely)
         add_errors(errors, inputs, word)
     return loss, noted
 
@@ -157,7 +157,7 @@ NEGATIVE, HIERARCHICAL, SOFTMAX = 0, 1, 2
 
 
 @kernel
-def foretell(
+def predict(
     hidden: Array, target: int, loss: int, outputs: Array, rate: float, random: int, members: Array, shares: Array,
     aliases: Array, path_starts: Array, path_nodes: Array, path_labels: Array, logits: Array, errors: Array,
     drawn: Array, table: Array,
@@ -169,15 +169,15 @@ def foretell(
     cost = 0.0
     if loss == NEGATIVE:
         random = draw_noise(members, shares, aliases, 0, members.size, random, drawn, 0, outputs)
-        cost += surprise(step(hidden, 0, outputs, target, _ONE, rate, errors, table))
+        cost += negative_log(step(hidden, 0, outputs, target, _ONE, rate, errors, table))
         for n in range(drawn.shape[1]):
             if drawn[0, n] != target:
-                cost += surprise(1.0 - step(hidden, 0, outputs, drawn[0, n], _ZERO, rate, errors, table))
+                cost += negative_log(1.0 - step(hidden, 0, outputs, drawn[0, n], _ZERO, rate, errors, table))
     elif loss == HIERARCHICAL:
         for k in range(path_starts[target], path_starts[target + 1]):
             label = np.float32(path_labels[k])
             likely = step(hidden, 0, outputs, path_nodes[k], label, rate, errors, table)
-            cost += surprise(likely if path_labels[k] else 1.0 - likely)
+            cost += negative_log(likely if path_labels[k] else 1.0 - likely)
     else:
         cost += _softmax_step(hidden, target, outputs, rate, logits, errors)
     return cost, random
@@ -232,7 +232,7 @@ def learn_windows(
     """
     total, foretold = 0.0, 0
     while start < stop:
-        length, start, random = kept_words(stream, start, stop, keep, random, rows)
+        length, start, random = subsample(stream, start, stop, keep, random, rows)
         for i in range(length):
             random = next_random(random)
             reach = 1 + below(random, window)
@@ -242,7 +242,7 @@ def learn_windows(
             if i + reach + 1 < length:
                 word = rows[i + reach + 1] if is_cbow else rows[i + 1]
                 for k in range(unit_starts[word], unit_starts[word + 1]):
-                    ask_for_row(inputs, units[k])
+                    prefetch_row(inputs, units[k])
             clear_row(hidden, 0)
             clear_row(sums, 0)
             if is_cbow:
@@ -255,7 +255,7 @@ def learn_windows(
             for j in range(first, last):
                 if (j == i) == is_cbow:
                     clear_row(errors, 0)
-                    cost, random = foretell(
+                    cost, random = predict(
                         hidden, rows[j], loss, outputs, rate, random, members, shares, aliases, path_starts,
                         path_nodes, path_labels, logits, errors, drawn, table,
                     )  # fmt: skip

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 from chainrule.api.models.load_model import build_model, load
 from chainrule.api.models.model import save_hugging_face
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
-from chainrule.api.seq2seq.seq2seq_model import TextPairModel, holds_pairs, load_pairs
+from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel, is_seq2seq, load_pairs
 from chainrule.api.vectors.word_vectors import WordVectors, check_vectors_target, load_vectors
 from chainrule.errors import SettingError
 from chainrule.ngram.arpa.lines import ARPA_SUFFIXES
@@ -35,7 +35,7 @@ def convert(
     allow_pickle: bool = False,
     overwrite: bool = False,
     progress: ProgressOption = None,
-) -> Model | TextPairModel:
+) -> Model | Seq2SeqModel:
     """Writes a model in another format, and returns it.
 
     source: whatever `load` opens; a model of pairs becomes a folder. target: a new folder, or a file whose name ends in
@@ -62,7 +62,7 @@ def convert(
         model = in_layout(model, compact=False, progress=progress)
         save_hugging_face(model.parts, Path(target), overwrite=overwrite, progress=progress)
         return model
-    if holds_pairs(Path(source)):
+    if is_seq2seq(Path(source)):
         if tokenizer is not None or compact or str(target).endswith(ARPA_SUFFIXES):
             raise SettingError(
                 f"{source}: is a model of one text given another; it becomes a folder, and takes neither tokenizer nor "

@@ -15,12 +15,12 @@ import numpy as np
 
 from chainrule import __version__
 from chainrule.api.models.language_models import CausalModel
-from chainrule.api.models.model import Model, as_kind
+from chainrule.api.models.model import Model, check_kind
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.errors import EstimationError, SettingError, prefix_errors
 from chainrule.families.table import why_no_table
 from chainrule.mixture.cache import UnigramCache
-from chainrule.mixture.components import Components, FewerUnseen
+from chainrule.mixture.components import Components, RescaledUnknown
 from chainrule.mixture.config import MixtureConfig
 from chainrule.mixture.interpolation import LinearMixture, LogLinearMixture
 from chainrule.mixture.tuning import MAX_PROBS, classes_of_tokens, linear_weights, log_linear_weights
@@ -112,7 +112,7 @@ def _components(models: Sequence[Model], names: Sequence[str], cache: CacheConfi
             raise SettingError(f"{names[0]} and {name} cannot be mixed: {difference}")
     for name, model in zip(names, models, strict=True):
         with prefix_errors(name):
-            is_distribution = as_kind(model, CausalModel).is_distribution
+            is_distribution = check_kind(model, CausalModel).is_distribution
         if not is_distribution:
             raise SettingError(f"{name} cannot be mixed: it uses stupid backoff, whose scores are not a distribution")
     fewest = fewest_unseen(models)
@@ -130,7 +130,7 @@ def fewest_unseen(models: Sequence[Model]) -> int:
 
 def _with_unseen_types(model: Model, types: int) -> LanguageModel[Any]:
     expected = model.speller.unseen_types
-    return FewerUnseen(model.language_model, expected / types) if expected > types > 0 else model.language_model
+    return RescaledUnknown(model.language_model, expected / types) if expected > types > 0 else model.language_model
 
 
 def speller_of(

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from chainrule.evaluation.classification import Classification
     from chainrule.evaluation.object_detection import BoxMeasurement
     from chainrule.evaluation.ratings import RatingMeasurement
-    from chainrule.neural.classification.classifier import Classifier
+    from chainrule.neural.classification.classifier import FineTunedClassifier
     from chainrule.pictures.boxes import Detection
     from chainrule.structures.graph import Graph
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 class ClassifierModel(Model):
     """A network that labels inputs, or their units, such as words."""
 
-    wanted: ClassVar[str] = "labels texts"
+    capability: ClassVar[str] = "labels texts"
 
     def classify(self, inputs: Iterable[Any]) -> list[Predicted]:
         """The labels of inputs, such as texts, or of their units, such as words.
@@ -136,9 +136,9 @@ class ClassifierModel(Model):
         return assessed_ratings(self.classifier, self.tokenizer, pairs, progress)
 
     @property
-    def classifier(self) -> Classifier:
+    def classifier(self) -> FineTunedClassifier:
         """The engine. Raises ModelFormatError as `engine`."""
-        return cast("Classifier", self.engine)
+        return cast("FineTunedClassifier", self.engine)
 
 
 def check_page(classifier: Any, path: str | os.PathLike[str], *, overwrite: bool) -> None:

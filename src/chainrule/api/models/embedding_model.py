@@ -66,7 +66,7 @@ def embed_vocabulary(embedder: Embedder, tokenizer: Tokenizer) -> Iterator[Embed
 class EmbeddingModel(Model):
     """A network that gives vectors. A text encoder does nothing else."""
 
-    wanted: ClassVar[str] = "gives vectors, as networks do"
+    capability: ClassVar[str] = "gives vectors, as networks do"
 
     def embed(
         self,

@@ -149,7 +149,7 @@ def chat_model(parts: ModelParts, template: str | None = None) -> ChatModel:
 class CausalModel(ScoringModel):
     """A model that continues texts: it gives the probability of each token after those before it."""
 
-    wanted: ClassVar[str] = "continues texts"
+    capability: ClassVar[str] = "continues texts"
 
     @shows_progress
     def evaluate(
@@ -333,7 +333,7 @@ class CausalNetwork(CausalModel, EmbeddingModel):
 class MaskedModel(ScoringModel, EmbeddingModel):
     """A network that fills gaps in texts. Its scores are pseudo-log-likelihoods."""
 
-    wanted: ClassVar[str] = "fills gaps in texts"
+    capability: ClassVar[str] = "fills gaps in texts"
 
     def fill(self, text: str, top: int = 5, *, mask: str = MASK) -> list[list[tuple[str, float]]]:
         """The likeliest tokens for each mask of a text, with their probabilities, best first, none of them zero.

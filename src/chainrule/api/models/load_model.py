@@ -121,7 +121,7 @@ def _open(checkpoint: Checkpoint, progress: Progress) -> Model:
     """The model of a checkpoint. Raises ModelFormatError."""
     imported = import_checkpoint(checkpoint, progress)
     tokenizer = imported.tokenizer
-    engine = FAMILIES[imported.family].put_together(imported.settings, imported.arrays, tokenizer.vocabulary_size)
+    engine = FAMILIES[imported.family].from_state(imported.settings, imported.arrays, tokenizer.vocabulary_size)
     return build_model(imported.family, engine, tokenizer, {**imported.record, "chainrule": __version__})
 
 
@@ -139,7 +139,7 @@ def _open_pictures(path: Path, *, allow_pickle: bool) -> Model:
     imported = pictures.import_pictures(path, arrays, lambda config: array_names(config, "picture"))
     tokenizer = Tokenizer.untrained("whitespace")
     try:
-        engine = FAMILIES["classifier"].put_together(imported.settings, imported.arrays, tokenizer.vocabulary_size)
+        engine = FAMILIES["classifier"].from_state(imported.settings, imported.arrays, tokenizer.vocabulary_size)
     except ModelFormatError as error:
         raise ModelFormatError(f"{path}: {error}") from error
     record = {"read_from": str(path), "warnings": imported.warnings, "chainrule": __version__}
@@ -169,7 +169,7 @@ def _load_folder(path: Path, *, copy: bool) -> Model:
             if name.startswith(SPELLER_ARRAYS)
         }
         learner = tokenizer_from(entry.tokenizer, arrays, VOCABULARY_ARRAYS, texts.get(TOKENIZER))
-        language_model = FAMILIES[entry.family].put_together(entry.settings, weights, learner.vocabulary_size)
+        language_model = FAMILIES[entry.family].from_state(entry.settings, weights, learner.vocabulary_size)
         speller = speller_from_arrays(spelling, learner.vocabulary)
     except KeyError as error:
         raise ModelFormatError(f"{path}: the array {error} is missing; the model is incomplete") from error

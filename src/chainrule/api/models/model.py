@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from chainrule.base.progress import Progress
-    from chainrule.families.family import Compaction, Job
+    from chainrule.families.family import Quantization, Task
     from chainrule.ngram.speller import MixedSpeller, Speller
     from chainrule.protocol import LanguageModel
     from chainrule.storage.safetensors import MappedFile
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 def save_folder(parts: ModelParts, path: Path, *, overwrite: bool, progress: Progress) -> None:
     """Saves a model folder. Raises OutputError."""
     tokenizer = parts.tokenizer
-    settings, arrays = FAMILIES[parts.family].take_apart(parts.engine)
+    settings, arrays = FAMILIES[parts.family].to_state(parts.engine)
     vocabulary = {VOCABULARY_ARRAYS + name: array for name, array in tokenizer.vocabulary.arrays().items()}
     speller = {SPELLER_ARRAYS + name: array for name, array in parts.speller.arrays().items()}
     definition = tokenizer.splitter.definition
@@ -76,7 +76,7 @@ def save_hugging_face(parts: ModelParts, path: Path, *, overwrite: bool, progres
         )
     from chainrule.open_models.exporting import export_model
 
-    _, arrays = family.take_apart(parts.engine)
+    _, arrays = family.to_state(parts.engine)
     exported = export_model(parts.engine.network.config, arrays, parts.tokenizer, parts.record)
     files = {**exported.files, CARD: model_card(info_of_model(parts).rows()).encode("utf-8", "replace")}
     write_folder(path, files, exported.tensors, overwrite=overwrite, progress=progress)
@@ -100,7 +100,7 @@ def save_arpa(parts: ModelParts, path: Path, *, overwrite: bool, progress: Progr
     write_arpa(path, tables, parts.tokenizer.vocabulary, progress)
 
 
-_DOES: dict[Job, str] = {
+_DOES: dict[Task, str] = {
     "continue": "continues texts",
     "fill": "fills gaps in texts",
     "embed": "gives vectors of texts and predicts no tokens",
@@ -111,7 +111,7 @@ _DOES: dict[Job, str] = {
 class Model:
     """A model of text, usually a language model. `record` holds its data, settings, versions and times."""
 
-    wanted: ClassVar[str] = ""  # what a kind does, in the error where another kind was given
+    capability: ClassVar[str] = ""  # what a kind does, in the error where another kind was given
 
     def __init__(
         self,
@@ -144,7 +144,7 @@ class Model:
 
         def __getattr__(self, name: str) -> Any:
             """Raises WrongModelError for a verb of another kind of models."""
-            wanted = sorted({kind.wanted for kind in _kinds(Model) if name in vars(kind)})
+            wanted = sorted({kind.capability for kind in _kinds(Model) if name in vars(kind)})
             if not wanted or hasattr(type(self), name):
                 return object.__getattribute__(self, name)  # raises what it raised before
             raise WrongModelError(_describe_wrong_kind(self.family, ", or one that ".join(wanted)))
@@ -162,16 +162,16 @@ class Model:
     @property
     def language_model(self) -> LanguageModel[Any]:
         """The engine, if it continues texts. Raises WrongModelError if not; ModelFormatError as `engine`."""
-        return cast("LanguageModel[Any]", self.engine_that("continue"))
+        return cast("LanguageModel[Any]", self.require_engine("continue"))
 
-    def engine_that(self, *jobs: Job) -> Any:
+    def require_engine(self, *jobs: Task) -> Any:
         """The engine, if it does one of these jobs. Raises WrongModelError if not; ModelFormatError as `engine`."""
         if FAMILIES[self.family].job not in jobs:
             raise WrongModelError(_describe_wrong_kind(self.family, " or ".join(_DOES[job] for job in jobs)))
         return self.engine
 
     @property
-    def sees_both_sides(self) -> bool:
+    def is_bidirectional(self) -> bool:
         """Whether its scores are pseudo-log-likelihoods, and it fills gaps."""
         return FAMILIES[self.family].job == "fill"
 
@@ -237,7 +237,7 @@ class Model:
         return compaction is not None and compaction.is_compact(self.engine)
 
     @property
-    def _compaction(self) -> Compaction:
+    def _compaction(self) -> Quantization:
         """Raises SettingError."""
         compaction = FAMILIES[self.family].compaction
         if compaction is None:
@@ -272,10 +272,10 @@ def check_model(model: object, *kinds: type) -> None:
         raise TypeError(f"this takes a model, as chainrule.load gives one; found {model!r}")
 
 
-def as_kind(model: Model, kind: type[Kind]) -> Kind:
+def check_kind(model: Model, kind: type[Kind]) -> Kind:
     """The model, which is one of a kind. Raises WrongModelError if it is not."""
     if not isinstance(model, kind):
-        raise WrongModelError(_describe_wrong_kind(model.family, kind.wanted))
+        raise WrongModelError(_describe_wrong_kind(model.family, kind.capability))
     return model
 
 

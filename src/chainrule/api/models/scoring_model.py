@@ -185,7 +185,7 @@ def _with_probabilities(
 class ScoringModel(Model):
     """A model that gives texts probabilities or, if it sees both sides, pseudo-log-likelihoods."""
 
-    wanted: ClassVar[str] = "continues texts or fills gaps in texts"
+    capability: ClassVar[str] = "continues texts or fills gaps in texts"
 
     def score(self, texts: Iterable[str], *, given: str | Iterable[str] | None = None) -> Float64[ndarray, " texts"]:
         """log P of each text with its </s>, in nats; an unknown word counts as <unk>, without its spelling.
@@ -262,7 +262,7 @@ class ScoringModel(Model):
             self.parts,
             files,
             ends=ends,
-            fills=self.sees_both_sides,
+            fills=self.is_bidirectional,
             pseudo=pseudo,
             on_bad=raise_error if strict else lambda error: warn(str(error)),
             progress=progress,

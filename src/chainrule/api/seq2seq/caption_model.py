@@ -350,7 +350,7 @@ def captions_pictures(path: Path) -> bool:
 @shows_progress
 def load_captioner(path: str | os.PathLike[str], *, progress: ProgressOption = None) -> CaptionModel:
     """Opens the folder of a model that captions pictures. Raises ModelFormatError."""
-    from chainrule.api.seq2seq.regions import REGION_ARRAYS, check_regions_suit, put_together_regions
+    from chainrule.api.seq2seq.regions import REGION_ARRAYS, check_regions_suit, regions_from_state
     from chainrule.neural.seq2seq.captioner import put_together_captioner
 
     path = Path(path)
@@ -361,7 +361,7 @@ def load_captioner(path: str | os.PathLike[str], *, progress: ProgressOption = N
         tokenizer = tokenizer_from(entry.tokenizer, arrays, VOCABULARY_ARRAYS, texts.get(TOKENIZER))
         weights = {name: array for name, array in arrays.items() if not name.startswith(VOCABULARY_ARRAYS)}
         own = entry.settings.get("regions")
-        regions = None if own is None else put_together_regions(own, weights, tokenizer)
+        regions = None if own is None else regions_from_state(own, weights, tokenizer)
         model, encoder = put_together_captioner(
             entry.settings.get("network"),
             None if regions is not None else entry.settings.get("encoder"),

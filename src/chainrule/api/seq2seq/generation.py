@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from chainrule.decoding.config import SamplingConfig
     from chainrule.decoding.limits import Constraints
     from chainrule.decoding.sampling import Ending
-    from chainrule.neural.config.seq2seq import ConditionalConfig
+    from chainrule.neural.config.seq2seq import Seq2SeqConfig
     from chainrule.neural.seq2seq.model import ConditionalModel
     from chainrule.text.tokenization.tokenizer import Tokenizer
 
@@ -99,7 +99,7 @@ BEAM = BeamConfig(size=5, rank_by="mean", stop="likely")
 MAX_TOKENS = 1 << 20  # of a target
 
 
-class Written(NamedTuple):
+class GeneratedText(NamedTuple):
     """A text that was written from a source.
 
     log_prob: in nats. score: what hypotheses are ranked by; of a sample, log_prob. ending: end, if </s> was written,
@@ -117,7 +117,7 @@ class Written(NamedTuple):
     attention: Float32[ndarray, "tokens source"] | None
 
 
-class PairGenerator:
+class Seq2SeqGenerator:
     """All ways to get texts out of a model of pairs."""
 
     def __init__(self, model: ConditionalModel, source: Tokenizer, target: Tokenizer) -> None:
@@ -132,9 +132,9 @@ class PairGenerator:
         begin: str = "",
         alignments: bool = False,
         max_tokens: int | None = None,
-    ) -> list[list[Written]]:
-        """As `TextPairModel.write`."""
-        sources, limit = self.encode(texts), longest_target if max_tokens is None else None
+    ) -> list[list[GeneratedText]]:
+        """As `Seq2SeqModel.write`."""
+        sources, limit = self.encode(texts), max_target_length if max_tokens is None else None
         constraints = self.constraints(begin, max_tokens)
         searched = search_sources(self.model, sources, beam, constraints, progress, limit=limit, alignments=alignments)
         return [
@@ -146,7 +146,10 @@ class PairGenerator:
         [source] = self.encode([text])
         if not source.size:
             raise SettingError("the source is empty; give a text with a token in it at least")
-        given, constraints = self.model.given([source]), self.constraints(begin, max_tokens or longest_target(source))
+        given, constraints = (
+            self.model.given([source]),
+            self.constraints(begin, max_tokens or max_target_length(source)),
+        )
         [result] = search(given, [_PREFIX], beam, constraints, keep_tree=True)
         return with_greedy(given, _PREFIX, result.tree, beam, constraints)
 
@@ -161,15 +164,15 @@ class PairGenerator:
         first: int = 0,
         begin: str = "",
         max_tokens: int | None = None,
-    ) -> list[list[Written]]:
-        """As `TextPairModel.sample`."""
+    ) -> list[list[GeneratedText]]:
+        """As `Seq2SeqModel.sample`."""
         sources = self.encode(texts)
-        written: list[list[Written]] = []
+        written: list[list[GeneratedText]] = []
         for low in range(0, len(texts), BATCH):
             progress("sampling", low, len(texts))
             batch = sources[low : low + BATCH]
             number = (first + low) * n  # of the first text
-            limits = [max_tokens or longest_target(source) for source in batch]
+            limits = [max_tokens or max_target_length(source) for source in batch]
 
             def is_cut(text: int, tokens: Sequence[int], number: int = number, limits: Sequence[int] = limits) -> bool:
                 return len(tokens) >= limits[(text - number) // n]
@@ -209,9 +212,9 @@ class PairGenerator:
         """The limits of texts. max_tokens: None: any number. Raises SettingError."""
         return constraints_for(Limits(begin=begin, max_tokens=max_tokens or MAX_TOKENS), self.target, "")
 
-    def _written(self, output: Hypothesis | Sample, source: Tokens) -> Written:
+    def _written(self, output: Hypothesis | Sample, source: Tokens) -> GeneratedText:
         score, attention = (output.log_prob, None) if isinstance(output, Sample) else (output.score, output.attention)
-        return Written(
+        return GeneratedText(
             self.target.decode(output.tokens),
             output.log_prob,
             score,
@@ -222,12 +225,12 @@ class PairGenerator:
         )
 
 
-def longest_target(source: Tokens) -> int:
+def max_target_length(source: Tokens) -> int:
     """The most tokens that are written from a source, unless a limit is given."""
     return 2 * source.size + 20
 
 
-Config = TypeVar("Config", bound="ConditionalConfig")
+Config = TypeVar("Config", bound="Seq2SeqConfig")
 PERIOD = b"."
 
 

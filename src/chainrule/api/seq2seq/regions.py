@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float32, UInt8
     from numpy import ndarray
 
-    from chainrule.neural.config.seq2seq import ConditionalConfig
+    from chainrule.neural.config.seq2seq import Seq2SeqConfig
     from chainrule.neural.config.vision import PictureLabelling
     from chainrule.neural.seq2seq.model import ConditionalModel
     from chainrule.neural.vision.body import PictureBody
@@ -225,9 +225,9 @@ def take_apart_regions(reader: RegionReader) -> tuple[dict[str, Any], Arrays]:
     return settings, arrays
 
 
-def put_together_regions(settings: object, arrays: Arrays, tokenizer: Tokenizer) -> RegionReader:
+def regions_from_state(settings: object, arrays: Arrays, tokenizer: Tokenizer) -> RegionReader:
     """The reader of regions of settings and arrays. Raises ModelFormatError."""
-    from chainrule.neural.classification.build import put_together
+    from chainrule.neural.classification.build import from_state
     from chainrule.neural.seq2seq.captioner import filled_body, picture_config, put_together_captioner
 
     if not isinstance(settings, dict):
@@ -239,7 +239,7 @@ def put_together_regions(settings: object, arrays: Arrays, tokenizer: Tokenizer)
         body = filled_body(encoder, _chosen(_BODY, arrays))
     else:
         own = {"scratch": settings.get("encoder"), "labels": labels, "unit": "box"}
-        detector = put_together(own, _chosen(_DETECTOR, arrays), 0, {})
+        detector = from_state(own, _chosen(_DETECTOR, arrays), 0, {})
         encoder, body = detector.config, detector.body
     phrases = None
     if settings.get("phrases") is not None:
@@ -249,7 +249,7 @@ def put_together_regions(settings: object, arrays: Arrays, tokenizer: Tokenizer)
     return RegionReader(encoder, body, detector, tokenizer, phrases)
 
 
-def check_regions_suit(reader: RegionReader, config: ConditionalConfig) -> None:
+def check_regions_suit(reader: RegionReader, config: Seq2SeqConfig) -> None:
     """Raises ModelFormatError where a network does not read the vectors that a reader of regions gives."""
     from chainrule.neural.seq2seq.captioner import places_of
     from chainrule.neural.seq2seq.visual_sources import SIDES

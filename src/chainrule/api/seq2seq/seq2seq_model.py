@@ -24,7 +24,7 @@ from chainrule.api.models.language_models import BeamTree, CausalModel
 from chainrule.api.models.load_model import open_checkpoint
 from chainrule.api.models.model_info import info_of_pairs, size_of
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
-from chainrule.api.seq2seq.generation import BEAM, PairGenerator, Written, score_targets
+from chainrule.api.seq2seq.generation import BEAM, GeneratedText, Seq2SeqGenerator, score_targets
 from chainrule.api.seq2seq.measurement import PairMeasurement, measure_pairs
 from chainrule.api.tokenizers import tokenizer_entry, tokenizer_from
 from chainrule.applications.chat import CHAT_LIMITS, Answer
@@ -70,7 +70,7 @@ _NOTHING = np.empty(0, np.int32)
 class PairChat:
     """Answers as a `ChatModel` does. It reads as many of the last messages as it can, at least the last."""
 
-    def __init__(self, generator: PairGenerator) -> None:
+    def __init__(self, generator: Seq2SeqGenerator) -> None:
         self.generator = generator
         self.longest = generator.model.network.config.max_source - 1  # without </s>
 
@@ -116,7 +116,7 @@ FAMILY = "conditional"
 SOURCE = "source."  # before the names of the source vocabulary's arrays
 
 
-class TextPairModel:
+class Seq2SeqModel:
     """P(target text | source text)."""
 
     def __init__(
@@ -127,7 +127,7 @@ class TextPairModel:
 
     def __repr__(self) -> str:
         target, size = self.target, size_of(self.record)
-        return f"<TextPairModel: {target.name} tokenizer, {target.vocabulary_size:,} tokens{size}>"
+        return f"<Seq2SeqModel: {target.name} tokenizer, {target.vocabulary_size:,} tokens{size}>"
 
     def _repr_html_(self) -> str:
         return info_of_pairs(self.target, self.source, self.record)._repr_html_()
@@ -151,9 +151,9 @@ class TextPairModel:
         return self.model.network.config.attention != "none"
 
     @property
-    def generator(self) -> PairGenerator:
+    def generator(self) -> Seq2SeqGenerator:
         """All ways to get texts out of the model."""
-        return PairGenerator(self.model, self.source, self.target)
+        return Seq2SeqGenerator(self.model, self.source, self.target)
 
     @shows_progress
     def score(self, pairs: Pairs, *, progress: ProgressOption = None) -> Float64[ndarray, " pairs"]:
@@ -172,7 +172,7 @@ class TextPairModel:
         alignments: bool = False,
         max_tokens: int | None = None,
         progress: ProgressOption = None,
-    ) -> list[list[Written]]:
+    ) -> list[list[GeneratedText]]:
         """The likeliest texts for each source, best first; none for a source without tokens.
 
         beam: by default, 5 hypotheses, ranked by mean log-probability, until a better one is unlikely. begin: what
@@ -210,7 +210,7 @@ class TextPairModel:
         begin: str = "",
         max_tokens: int | None = None,
         progress: ProgressOption = None,
-    ) -> list[list[Written]]:
+    ) -> list[list[GeneratedText]]:
         """n sampled texts for each source; none for a source without tokens.
 
         seed: the same one gives the same texts; without one, each call gives others. first: the number of the first
@@ -306,7 +306,7 @@ class TextPairModel:
         )
 
 
-def holds_pairs(path: Path) -> bool:
+def is_seq2seq(path: Path) -> bool:
     """Whether a path is the folder of a model of pairs, ours or Hugging Face's.
 
     Raises ModelFormatError if the folder is damaged.
@@ -319,7 +319,7 @@ def holds_pairs(path: Path) -> bool:
 @shows_progress
 def load_pairs(
     path: str | os.PathLike[str], *, allow_pickle: bool = False, progress: ProgressOption = None
-) -> TextPairModel:
+) -> Seq2SeqModel:
     """Opens the folder of a model of pairs. allow_pickle: as in `load`. Raises ModelFormatError, SettingError."""
     path = Path(path)
     if is_hugging_face(path):
@@ -327,17 +327,17 @@ def load_pairs(
     return _load_folder(path)
 
 
-def _open(checkpoint: Checkpoint, progress: Progress) -> TextPairModel:
+def _open(checkpoint: Checkpoint, progress: Progress) -> Seq2SeqModel:
     """Opens a Hugging Face checkpoint. Raises ModelFormatError, SettingError."""
     from chainrule.neural.saving import put_together_pair
 
     imported = import_pair(checkpoint, progress)
     sizes = (imported.source.vocabulary_size, imported.target.vocabulary_size)
     model = put_together_pair(imported.settings, imported.arrays, sizes)
-    return TextPairModel(model, imported.source, imported.target, {**imported.record, "chainrule": __version__})
+    return Seq2SeqModel(model, imported.source, imported.target, {**imported.record, "chainrule": __version__})
 
 
-def _load_folder(path: Path) -> TextPairModel:
+def _load_folder(path: Path) -> Seq2SeqModel:
     from chainrule.neural.saving import put_together_pair
 
     entry, arrays, texts, _ = open_model(path)
@@ -356,4 +356,4 @@ def _load_folder(path: Path) -> TextPairModel:
         raise ModelFormatError(f"{path}: the array {error} is missing; the model is incomplete") from error
     except (ModelFormatError, SettingError, ValueError) as error:
         raise ModelFormatError(f"{path}: {error}") from error
-    return TextPairModel(model, source, target, entry.record)
+    return Seq2SeqModel(model, source, target, entry.record)

@@ -17,7 +17,7 @@ import numpy as np
 from chainrule.api.models.model import Model, check_model
 from chainrule.api.seq2seq.caption_model import MAX_TOKENS, CaptionModel
 from chainrule.api.seq2seq.generation import sentence_slices
-from chainrule.api.seq2seq.seq2seq_model import TextPairModel
+from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel
 from chainrule.base.files import check_new_file, replace_file
 from chainrule.drawing.plots import check_matplotlib, svg_of, write_plot
 from chainrule.errors import SettingError
@@ -185,11 +185,11 @@ def attend(model: CaptionModel, text: Any, target: str | None = None) -> Picture
 
 
 @overload
-def attend(model: Model | TextPairModel, text: str, target: str | None = None) -> AttentionMaps: ...
+def attend(model: Model | Seq2SeqModel, text: str, target: str | None = None) -> AttentionMaps: ...
 
 
 def attend(
-    model: Model | TextPairModel | CaptionModel, text: Any, target: str | None = None
+    model: Model | Seq2SeqModel | CaptionModel, text: Any, target: str | None = None
 ) -> AttentionMaps | PictureAttention:
     """The attention of a network while it reads a text: a row for each query token, a column for each key token.
 
@@ -201,8 +201,8 @@ def attend(
     """
     if isinstance(model, CaptionModel):
         return attend_picture(model, text, target)
-    check_model(model, Model, TextPairModel)
-    if isinstance(model, TextPairModel):
+    check_model(model, Model, Seq2SeqModel)
+    if isinstance(model, Seq2SeqModel):
         return _of_pair(model, text, target)
     if target is not None:
         raise SettingError(
@@ -218,7 +218,7 @@ def check_target(path: Path, *, overwrite: bool) -> None:
     check_new_file(path, overwrite=overwrite)
 
 
-def _of_pair(model: TextPairModel, source: str, target: str | None) -> AttentionMaps:
+def _of_pair(model: Seq2SeqModel, source: str, target: str | None) -> AttentionMaps:
     from chainrule.neural.inspection import maps_of_pair
 
     if target is None:
@@ -237,7 +237,7 @@ def _of_text(model: Model, text: str) -> AttentionMaps:
     from chainrule.neural.inspection import maps_of_text
 
     read, maps = maps_of_text(
-        model.engine_that("continue", "fill", "embed"), model.tokenizer.encode_texts([text]).ids[:-1]
+        model.require_engine("continue", "fill", "embed"), model.tokenizer.encode_texts([text]).ids[:-1]
     )
     tokens = model.tokenizer.shown(read.tolist())
     if isinstance(model.tokenizer.splitter, Subword):

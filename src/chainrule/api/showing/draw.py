@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any, Literal
 from chainrule.api.models.load_model import load
 from chainrule.api.models.model import Model, check_model
 from chainrule.api.opening import info
-from chainrule.api.seq2seq.seq2seq_model import TextPairModel, holds_pairs, load_pairs
+from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel, is_seq2seq, load_pairs
 from chainrule.base.files import check_new_file, replace_file
 from chainrule.drawing.charts import bar_chart, heat_map_with_line
 from chainrule.drawing.diagram import GAP, WIDTH, Box, Diagram
 from chainrule.drawing.plots import check_plot_name, svg_of, write_plot
 from chainrule.errors import SettingError
 from chainrule.neural.config import FeedforwardConfig, MaskedConfig, RecurrentConfig, TransformerConfig
-from chainrule.neural.config.seq2seq import ConditionalConfig
+from chainrule.neural.config.seq2seq import Seq2SeqConfig
 
 if TYPE_CHECKING:
     import os
@@ -40,11 +40,9 @@ STEPS = 4  # time steps that an unrolled network is drawn with
 def network_diagram(name: str, config: Any, shapes: Shapes) -> Diagram:
     """The diagram of a network. name: of the model. shapes: of its parameters by their names."""
     total = sum(math.prod(shape) for shape in shapes.values())
-    kind = (
-        "Encoder and decoder" if isinstance(config, ConditionalConfig) else type(config).__name__.removesuffix("Config")
-    )
+    kind = "Encoder and decoder" if isinstance(config, Seq2SeqConfig) else type(config).__name__.removesuffix("Config")
     diagram = Diagram(name, f"{kind}, {total:,} parameters")
-    if isinstance(config, ConditionalConfig):
+    if isinstance(config, Seq2SeqConfig):
         _pairs(diagram, config, shapes)
     elif isinstance(config, TransformerConfig):
         _transformer(diagram, config, shapes)
@@ -222,7 +220,7 @@ def _feedforward(diagram: Diagram, config: FeedforwardConfig, shapes: Shapes) ->
     _above(diagram, output, "softmax: P(next token)", f"V {size:,}", kind="best")
 
 
-def _pairs(diagram: Diagram, config: ConditionalConfig, shapes: Shapes) -> None:
+def _pairs(diagram: Diagram, config: Seq2SeqConfig, shapes: Shapes) -> None:
     """The encoder on the left, the decoder on the right, and what the one gives to the other."""
     width, right = config.width, WIDTH + 130
     left = diagram.box(0, 0, "source tokens", "", kind="pruned")
@@ -359,7 +357,7 @@ def check_drawing_target(path: Path, *, is_diagram: bool, overwrite: bool) -> No
     check_new_file(path, overwrite=overwrite)
 
 
-def draw(model: Model | TextPairModel | str | os.PathLike[str], what: What = "network") -> Drawing:
+def draw(model: Model | Seq2SeqModel | str | os.PathLike[str], what: What = "network") -> Drawing:
     """Draws a network: its layers with shapes and numbers of parameters, or the vectors of its positions.
 
     model: one that was opened, or its folder. what: network, or positions: a heat map of the vectors of all positions,
@@ -368,16 +366,16 @@ def draw(model: Model | TextPairModel | str | os.PathLike[str], what: What = "ne
 
     good:  chainrule.draw("lm/").save("lm.svg")
     """
-    if isinstance(model, Model | TextPairModel):
+    if isinstance(model, Model | Seq2SeqModel):
         opened, name = model, "model"
     else:
         path, name = Path(model), Path(model).name or str(model)
-        opened = load_pairs(path) if holds_pairs(path) else load(path)
-    check_model(opened, Model, TextPairModel)
-    network = getattr(opened.model if isinstance(opened, TextPairModel) else opened.engine, "network", None)
+        opened = load_pairs(path) if is_seq2seq(path) else load(path)
+    check_model(opened, Model, Seq2SeqModel)
+    network = getattr(opened.model if isinstance(opened, Seq2SeqModel) else opened.engine, "network", None)
     config = getattr(network, "config", None)
     if network is None or config is None:
-        family = "a model of pairs" if isinstance(opened, TextPairModel) else f"a model of family {opened.family!r}"
+        family = "a model of pairs" if isinstance(opened, Seq2SeqModel) else f"a model of family {opened.family!r}"
         raise SettingError(f"{name}: {family} has no network to draw; expected a network")
     if what == "positions":
         return Drawing(_positions(name, network))

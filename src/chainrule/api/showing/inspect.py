@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from chainrule.api.models.classifier_model import ClassifierModel
-from chainrule.api.models.model import as_kind
+from chainrule.api.models.model import check_kind
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.base.files import check_new_file, replace_file
 from chainrule.errors import SettingError
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.api.models.model import Model
-    from chainrule.neural.vision.inspection import Excitement, ReceptiveFields
+    from chainrule.neural.vision.inspection import ReceptiveFields, UnitActivations
 
     Pixels = UInt8[ndarray, "H W C"]
 
@@ -215,9 +215,15 @@ def inspect_pictures(
     default the first. units: shown of each layer, those that answer the picture most strongly. patches: of each unit,
     at most one of a picture. Raises SettingError, TextError.
     """
-    from chainrule.neural.vision.inspection import ReceptiveFields, excitements, first_filters, layer_names, maps_of
+    from chainrule.neural.vision.inspection import (
+        ReceptiveFields,
+        excitements,
+        feature_maps,
+        first_filters,
+        layer_names,
+    )
 
-    network: Any = as_kind(model, ClassifierModel).classifier
+    network: Any = check_kind(model, ClassifierModel).classifier
     if network.reads != "picture":
         raise SettingError(f"this is a classifier of a {network.reads}; inspect takes one of pictures")
     for name, value in (("units", units), ("patches", patches)):
@@ -229,7 +235,7 @@ def inspect_pictures(
     shown = given[0] if picture is None else as_picture(picture)
     body, frame = network.body, network.config.frame
     pixels, own = [framed(each, frame) for each in given], framed(shown, frame)
-    maps, names = maps_of(body, [own]), layer_names(body)
+    maps, names = feature_maps(body, [own]), layer_names(body)
     found = excitements(body, pixels, callback(progress))
     modules = [module for _, module in body.layers.named_children()]
     fields = ReceptiveFields(modules, frame.channels, (frame.height, frame.width))
@@ -248,7 +254,7 @@ def _layer(
     name: str,
     index: int,
     maps: Float32[ndarray, "D h w"],
-    found: Excitement,
+    found: UnitActivations,
     fields: ReceptiveFields,
     pixels: Sequence[Pixels],
     names: Sequence[str],

@@ -19,18 +19,18 @@ import numpy as np
 
 from chainrule.api.models.model import check_model
 from chainrule.api.progress_line import ProgressOption, showing, shows_progress
-from chainrule.api.seq2seq.seq2seq_model import TextPairModel
+from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel
 from chainrule.api.texts.rescore import scorer_of
 from chainrule.applications.correction.candidates import Grammar
 from chainrule.applications.correction.config import CorrectionSettings, read_settings, write_settings
 from chainrule.applications.correction.corrector import CorrectionConfig, Corrector
-from chainrule.applications.correction.error_models import RateOfCharacters, RateOfWords
+from chainrule.applications.correction.error_models import CharacterErrorModel, WordErrorModel
 from chainrule.applications.correction.word_index import WordIndex
 from chainrule.applications.noisy_channel.character_channel import CONFUSIONS, channel_named
 from chainrule.applications.noisy_channel.files import channel_of, read_grammar
 from chainrule.applications.noisy_channel.inflections import english_inflections, read_inflections
 from chainrule.applications.noisy_channel.lexicon import prior_of
-from chainrule.applications.noisy_channel.word_channel import GrammarChannel, english_grammar
+from chainrule.applications.noisy_channel.word_channel import WordChannel, english_grammar
 from chainrule.base.progress import BlockProgress, Progress, silent
 from chainrule.decoding.config import BeamConfig
 from chainrule.errors import SettingError, TextError
@@ -69,10 +69,10 @@ def correct(
     channel: Confusions | Channel | PathLike[str] = "keyboard",
     rate: float | None = None,
     lexicon: Mapping[str, float] | WordIndex | str | PathLike[str] | None = None,
-    grammar: Literal["english"] | GrammarChannel | PathLike[str] | None = None,
+    grammar: Literal["english"] | WordChannel | PathLike[str] | None = None,
     grammar_rate: float | None = None,
     inflections: str | PathLike[str] | None = None,
-    learned: TextPairModel | str | PathLike[str] | None = None,
+    learned: Seq2SeqModel | str | PathLike[str] | None = None,
     rescore_by: Model | str | PathLike[str] | None = None,
     settings: CorrectionSettings | str | PathLike[str] | None = None,
     config: CorrectionConfig | None = None,
@@ -116,17 +116,17 @@ def corrector(
     *,
     rate: float | None = None,
     lexicon: Mapping[str, float] | WordIndex | str | PathLike[str] | None = None,
-    grammar: Literal["english"] | GrammarChannel | PathLike[str] | None = None,
+    grammar: Literal["english"] | WordChannel | PathLike[str] | None = None,
     grammar_rate: float | None = None,
     inflections: str | PathLike[str] | None = None,
-    learned: TextPairModel | str | PathLike[str] | None = None,
+    learned: Seq2SeqModel | str | PathLike[str] | None = None,
     rescore_by: Model | str | PathLike[str] | None = None,
     settings: CorrectionSettings | str | PathLike[str] | None = None,
     config: CorrectionConfig | None = None,
 ) -> Corrector:
     """As `correct`, for strings: `corrector(lm).correct(["teh dog"])`."""
     check_model(model)
-    if model.sees_both_sides:
+    if model.is_bidirectional:
         raise SettingError(
             f"a model of family {model.family!r} sees both sides, so it cannot follow a text from left to right; "
             "take one that continues texts, such as an n-gram model, and this one as rescore_by"
@@ -156,19 +156,19 @@ def corrector(
     )
 
 
-def _grammar_channel(grammar: str | GrammarChannel | PathLike[str], rate: float | None) -> GrammarChannel:
+def _grammar_channel(grammar: str | WordChannel | PathLike[str], rate: float | None) -> WordChannel:
     if grammar == "english":
         return english_grammar(RATE_OF_GRAMMAR if rate is None else rate)
     if rate is not None:
         raise SettingError("a learned channel of grammar has rates of its own; leave the rate out")
-    if isinstance(grammar, GrammarChannel):
+    if isinstance(grammar, WordChannel):
         return grammar
     if isinstance(grammar, str) and not Path(grammar).exists():
         raise SettingError(f"there is no grammar called {grammar!r}, nor a file; expected english or a file")
     return read_grammar(Path(grammar))
 
 
-def _learned(learned: TextPairModel | str | PathLike[str]) -> LearnedCorrector:
+def _learned(learned: Seq2SeqModel | str | PathLike[str]) -> LearnedCorrector:
     from chainrule.api.seq2seq.seq2seq_model import load_pairs
 
     return PairCorrector(load_pairs(learned) if isinstance(learned, (str, PathLike)) else learned)
@@ -181,7 +181,7 @@ def _rescorer(model: Model | str | PathLike[str]) -> TextScorer:
         model = load(model)
     check_model(model)
     tokenizer = model.tokenizer.with_markers("keep")  # as the corrector's own
-    return _PseudoScorer(model, tokenizer) if model.sees_both_sides else replace(scorer_of(model), tokenizer=tokenizer)
+    return _PseudoScorer(model, tokenizer) if model.is_bidirectional else replace(scorer_of(model), tokenizer=tokenizer)
 
 
 @dataclass(frozen=True)
@@ -193,12 +193,12 @@ class _PseudoScorer:
 
     def log_probs(self, texts: Sequence[str]) -> Float64[ndarray, " texts"]:
         model = self.model
-        return pseudo_log_likelihoods(model.engine_that("fill"), model.speller, self.tokenizer, texts)[0]
+        return pseudo_log_likelihoods(model.require_engine("fill"), model.speller, self.tokenizer, texts)[0]
 
 
 def has_words(model: Model) -> bool:
     """Whether the model's tokens are words, so that `corrector` needs no lexicon."""
-    return model.tokenizer.name in _OF_WORDS and not model.sees_both_sides
+    return model.tokenizer.name in _OF_WORDS and not model.is_bidirectional
 
 
 def measure_correction(
@@ -246,9 +246,9 @@ def read_lexicon(path: str | PathLike[str]) -> dict[str, float]:
 
 def _error_model(channel: Confusions | Channel | PathLike[str], rate: float | None) -> ErrorModel:
     if isinstance(channel, str) and channel in CONFUSIONS:
-        return RateOfCharacters(channel_named(channel, RATE_OF_CHARACTERS if rate is None else rate))
+        return CharacterErrorModel(channel_named(channel, RATE_OF_CHARACTERS if rate is None else rate))
     learned = channel_of(channel, RATE_OF_CHARACTERS)
-    return RateOfWords(learned, RATE_OF_WORDS if rate is None else rate)
+    return WordErrorModel(learned, RATE_OF_WORDS if rate is None else rate)
 
 
 def word_index(model: Model, lexicon: Mapping[str, float] | WordIndex | str | PathLike[str] | None = None) -> WordIndex:
@@ -317,10 +317,10 @@ def tune_correction(
     channel: Confusions | Channel | PathLike[str] = "keyboard",
     rate: float | None = None,
     lexicon: Mapping[str, float] | str | PathLike[str] | None = None,
-    grammar: Literal["english"] | GrammarChannel | PathLike[str] | None = None,
+    grammar: Literal["english"] | WordChannel | PathLike[str] | None = None,
     grammar_rate: float | None = None,
     inflections: str | PathLike[str] | None = None,
-    learned: TextPairModel | str | PathLike[str] | None = None,
+    learned: Seq2SeqModel | str | PathLike[str] | None = None,
     rescore_by: Model | str | PathLike[str] | None = None,
     config: CorrectionConfig | None = None,
     progress: ProgressOption = None,
@@ -395,7 +395,7 @@ def _tries(first: CorrectionSettings) -> Iterator[tuple[str, float]]:
 
 
 def _loaded(
-    learned: TextPairModel | str | PathLike[str] | None, rescore_by: Model | str | PathLike[str] | None
+    learned: Seq2SeqModel | str | PathLike[str] | None, rescore_by: Model | str | PathLike[str] | None
 ) -> dict[str, Any]:
     """Both models, opened once for all tries."""
     from chainrule.api.models.load_model import load
@@ -413,10 +413,10 @@ _BEAM = BeamConfig(size=4, best=4, rank_by="mean", stop="likely")
 class PairCorrector:
     """P(right text | wrong text). It says nothing of texts longer than the model reads."""
 
-    def __init__(self, model: TextPairModel) -> None:
+    def __init__(self, model: Seq2SeqModel) -> None:
         # A literal </s> or <unk> is left alone.
         source, target = model.source.with_markers("keep"), model.target.with_markers("keep")
-        self._model = TextPairModel(model.model, source, target, model.record)
+        self._model = Seq2SeqModel(model.model, source, target, model.record)
         self._longest = model.model.network.config.max_source
 
     def propose(self, texts: Sequence[str]) -> list[list[str]]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from chainrule.api.models.language_models import CausalModel, MaskedModel
-from chainrule.api.models.model import as_kind
+from chainrule.api.models.model import check_kind
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.applications.detection import BOUNDS, PERTURBATIONS, RankedText, curvatures, rank_texts
 from chainrule.base.arguments import as_texts
@@ -127,9 +127,9 @@ def detect(
     good:  [found] = chainrule.detect(model, ["a text"]); found.ranked.ranks
     """
     on_progress: Progress = callback(progress)
-    as_kind(model, CausalModel)
+    check_kind(model, CausalModel)
     if masked is not None:
-        as_kind(masked, MaskedModel)
+        check_kind(masked, MaskedModel)
     if perturbations < 2:
         raise SettingError(f"perturbations is {perturbations}; expected 2 or more")
     texts = as_texts(texts)

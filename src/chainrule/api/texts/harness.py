@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from chainrule.api.models.model import Model
 from chainrule.api.opening import load
-from chainrule.api.seq2seq.seq2seq_model import TextPairModel
+from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel
 from chainrule.errors import SettingError
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def harness(
-    model: Model | TextPairModel | str | os.PathLike[str],
+    model: Model | Seq2SeqModel | str | os.PathLike[str],
     *,
     tokenizer: str | None = None,
     markers: Markers | None = None,
@@ -36,7 +36,7 @@ def harness(
     check_lm_eval()
     from chainrule.api.texts.lm_eval_model import ChainruleLM
 
-    if not isinstance(model, Model | TextPairModel):
+    if not isinstance(model, Model | Seq2SeqModel):
         model = load(os.fspath(model), tokenizer=tokenizer, markers=markers)
     elif (tokenizer, markers) != (None, None):
         raise SettingError("tokenizer and markers are for a path; a model that is open has its own")

@@ -10,9 +10,9 @@ import numpy as np
 
 from chainrule import __version__
 from chainrule.api.models.language_models import CausalModel
-from chainrule.api.models.model import Model, as_kind
+from chainrule.api.models.model import Model, check_kind
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
-from chainrule.api.seq2seq.seq2seq_model import TextPairModel
+from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel
 from chainrule.applications.continuations import (
     Pair,
     continuation_log_probs,
@@ -54,15 +54,15 @@ class Request(NamedTuple):
 class Answers:
     """A model's answers to requests, in their order."""
 
-    def __init__(self, model: Model | TextPairModel, *, ends: bool = False, seed: int = 0) -> None:
+    def __init__(self, model: Model | Seq2SeqModel, *, ends: bool = False, seed: int = 0) -> None:
         """ends: whether </s> after a continuation counts. Raises SettingError if the model does not score texts."""
         if isinstance(model, Model):
-            model.engine_that("continue", "fill")
+            model.require_engine("continue", "fill")
         self.model, self.ends, self.seed = model, ends, seed
 
     @property
-    def sees_both_sides(self) -> bool:
-        return isinstance(self.model, Model) and self.model.sees_both_sides
+    def is_bidirectional(self) -> bool:
+        return isinstance(self.model, Model) and self.model.is_bidirectional
 
     @shows_progress
     def continuations(self, pairs: Sequence[Pair], progress: ProgressOption = None) -> list[tuple[float, bool]]:
@@ -75,7 +75,7 @@ class Answers:
         answers: list[tuple[float, bool]] = [(0.0, True)] * len(pairs)
         for model, own in self._by_source([pair.context for pair in pairs]):
             asked = [Pair("", pairs[i].continuation) if self._has_source else pairs[i] for i in own]
-            if model.sees_both_sides:
+            if model.is_bidirectional:
                 log_probs = pseudo_continuation_log_probs(model.engine, model.speller, model.tokenizer, asked)
                 is_greedy = np.zeros(len(own), np.bool_)
             else:
@@ -86,7 +86,7 @@ class Answers:
                     asked,
                     progress,
                     end=self.ends,
-                    greedy=as_kind(model, CausalModel).is_distribution,
+                    greedy=check_kind(model, CausalModel).is_distribution,
                 )
             for i, log_prob, greedy in zip(own, log_probs.tolist(), is_greedy.tolist(), strict=True):
                 answers[i] = log_prob, greedy
@@ -99,8 +99,8 @@ class Answers:
         Raises MarkerError; SettingError if the model gives whole texts no probability.
         """
         progress = callback(progress)
-        if not isinstance(self.model, Model) or self.sees_both_sides:
-            kind = "sees both sides" if self.sees_both_sides else "needs a source"
+        if not isinstance(self.model, Model) or self.is_bidirectional:
+            kind = "sees both sides" if self.is_bidirectional else "needs a source"
             raise SettingError(
                 f"a model that {kind} gives texts by themselves no probability; choose tasks without perplexity"
             )
@@ -117,7 +117,7 @@ class Answers:
         Raises MarkerError; SettingError if the model cannot write, or a setting is unknown.
         """
         progress = callback(progress)
-        if self.sees_both_sides:
+        if self.is_bidirectional:
             raise SettingError("a model that sees both sides writes no texts; choose multiple-choice tasks")
         written = [""] * len(requests)
         by_settings: dict[str, list[int]] = {}
@@ -132,7 +132,7 @@ class Answers:
                     progress("writing", first, len(own))
                     some = [alike[i] for i in own[first : first + _WRITTEN_TOGETHER]]
                     prompts = ["" if self._has_source else requests[i].context for i in some]
-                    decoder = as_kind(model, CausalModel).decoder
+                    decoder = check_kind(model, CausalModel).decoder
                     sampled = decoder.sample_each(prompts, 1, sampling, possible, seed=self.seed)
                     for i, text in zip(some, sampled, strict=True):
                         written[i] = text.continuation
@@ -144,7 +144,7 @@ class Answers:
         notes = []
         if isinstance(self.model, CausalModel) and not self.model.is_distribution:
             notes.append(f"the figures are {NO_DISTRIBUTION}; no continuation counts as greedy")
-        if self.sees_both_sides:
+        if self.is_bidirectional:
             notes.append("scores are pseudo-log-likelihoods, and no continuation counts as greedy")
         if self._tokenizer.loses != "nothing":
             notes.append(
@@ -160,7 +160,7 @@ class Answers:
         signature = token_signature(self._tokenizer)
         if not isinstance(self.model, Model):
             return {**settings, "family": "conditional", "signature": signature}
-        if not self.sees_both_sides:
+        if not self.is_bidirectional:
             options = FAMILIES[self.model.family].measure_options(self.model.language_model)
             scoring = {name: options[name] for name in ("context", "is_distribution") if name in options}
             signature += "|" + model_signature(self.model.speller, self._running, **scoring)
@@ -177,7 +177,7 @@ class Answers:
 
     @property
     def _has_source(self) -> bool:
-        return isinstance(self.model, TextPairModel)
+        return isinstance(self.model, Seq2SeqModel)
 
     def _by_source(self, contexts: Sequence[str]) -> Iterator[tuple[Model, list[int]]]:
         """The model for each context, and which contexts it is for: all, unless contexts are sources."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lm_eval.api.instance import Instance
 
     from chainrule.api.models.model import Model
-    from chainrule.api.seq2seq.seq2seq_model import TextPairModel
+    from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel
 
 _IGNORED = ("batch_size", "max_batch_size", "device")  # the harness gives them to every model; ours batch by themselves
 _ARGUMENTS = ("pretrained", "tokenizer", "markers", "ends", "seed")
@@ -27,7 +27,7 @@ _ARGUMENTS = ("pretrained", "tokenizer", "markers", "ends", "seed")
 class ChainruleLM(LM):  # type: ignore[misc]  # lm_eval has no types
     """Answers requests of the harness; see `Answers`."""
 
-    def __init__(self, model: Model | TextPairModel, *, ends: bool = False, seed: int = 0) -> None:
+    def __init__(self, model: Model | Seq2SeqModel, *, ends: bool = False, seed: int = 0) -> None:
         super().__init__()
         self.answers = Answers(model, ends=ends, seed=seed)
         for warning in self.answers.warnings:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from chainrule.api.models.embedding_model import EmbeddingModel
-from chainrule.api.models.model import as_kind, check_model
+from chainrule.api.models.model import check_kind, check_model
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.vectors.word_vectors import WordVectors
 from chainrule.applications.config import EmbeddingConfig, Pooling
@@ -58,7 +58,7 @@ def nearest(
     if restrict is not None:
         raise SettingError("restrict is for word vectors; leave it out")
     check_model(model)
-    network = as_kind(model, EmbeddingModel)
+    network = check_kind(model, EmbeddingModel)
     if top < 1:
         raise SettingError(f"top is {top}; expected 1 or more")
     if source is None and layer is not None:

@@ -39,7 +39,7 @@ _MISSPELT = 0.03  # of the rate of errors of grammar: that of errors at a charac
 _REPORTED_BYTES = 1 << 14  # of text, after which progress is reported
 
 
-class Spoilt(NamedTuple):
+class NoisyText(NamedTuple):
     """A text, with and without errors. proposals: corrections, likeliest first, if a model proposed any."""
 
     text: str
@@ -78,7 +78,7 @@ def noise(
     model: Model | None = None,
     best: int = 50,
     progress: ProgressOption = None,
-) -> Iterator[Spoilt]:
+) -> Iterator[NoisyText]:
     """Adds errors to each line of a text, lazily.
 
     channel: keyboard, slips of the fingers; ocr, letters that look alike; grammar, what learners of English confuse,
@@ -144,13 +144,13 @@ def proposer_of(channel: Channel, model: Model, best: int) -> Proposer:
 
 def _spoilt_lines(
     source: Source, channel: _Corrupting, seed: int, proposer: Proposer | None, progress: ProgressOption
-) -> Iterator[Spoilt]:
+) -> Iterator[NoisyText]:
     with showing(progress) as shown:
         lines = _spoilt(source, channel, seed, shown)
         yield from lines if proposer is None else _with_proposals(lines, proposer)
 
 
-def _spoilt(source: Source, channel: _Corrupting, seed: int, progress: Progress) -> Iterator[Spoilt]:
+def _spoilt(source: Source, channel: _Corrupting, seed: int, progress: Progress) -> Iterator[NoisyText]:
     """Every line, and what comes out of it. Raises TextError where a document is no line."""
     rng = np.random.default_rng(seed)
     inside = BlockProgress(progress, "spoiling")
@@ -160,15 +160,15 @@ def _spoilt(source: Source, channel: _Corrupting, seed: int, progress: Progress)
             for number, text in enumerate(piece.documents(), 1):
                 if "\n" in text:
                     raise TextError(f"{piece.locate(number)}: the document holds newlines; cut it with document='line'")
-                yield Spoilt(text, channel.corrupted(text, rng))
+                yield NoisyText(text, channel.corrupted(text, rng))
             done += piece.text.size
             inside.report(done)
 
 
-def _with_proposals(lines: Iterable[Spoilt], proposer: Proposer) -> Iterator[Spoilt]:
+def _with_proposals(lines: Iterable[NoisyText], proposer: Proposer) -> Iterator[NoisyText]:
     """The lines with proposals, computed on threads."""
 
-    def propose(batch: list[Spoilt]) -> list[Spoilt]:
+    def propose(batch: list[NoisyText]) -> list[NoisyText]:
         proposals = proposer.propose([line.observed for line in batch])
         return [line._replace(proposals=own) for line, own in zip(batch, proposals, strict=True)]
 
@@ -176,7 +176,7 @@ def _with_proposals(lines: Iterable[Spoilt], proposer: Proposer) -> Iterator[Spo
         yield from batch
 
 
-def _batches(lines: Iterable[Spoilt]) -> Iterator[list[Spoilt]]:
+def _batches(lines: Iterable[NoisyText]) -> Iterator[list[NoisyText]]:
     rest = iter(lines)
     while batch := list(islice(rest, _BATCH)):
         yield batch

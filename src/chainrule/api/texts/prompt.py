@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from chainrule.api.models.model import Model, as_kind, check_model
+from chainrule.api.models.model import Model, check_kind, check_model
 from chainrule.api.models.scoring_model import ScoringModel
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.applications.prompting.choices import Choice, parse_choices
@@ -56,7 +56,7 @@ def prompt_with(
     needed = [*Template(config.template).fields, config.answer]
     records = _records(data, needed)
     shots = [] if examples is None else _records(examples, needed)
-    return run_prompts(as_kind(model, ScoringModel).answerer, config, records, shots, progress)
+    return run_prompts(check_kind(model, ScoringModel).answerer, config, records, shots, progress)
 
 
 def _records(data: Records, needed: Sequence[str]) -> list[Record]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from chainrule.api.models.model import as_kind
+from chainrule.api.models.model import check_kind
 from chainrule.api.models.scoring_model import ScoringModel
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.applications.continuations import score_continuations
@@ -120,7 +120,7 @@ def _scores(
 ) -> Iterator[tuple[str, Float64[ndarray, " documents"]]]:
     """Each query's name, with its log-probability given each document."""
     if by_model:
-        scorer = as_kind(model, ScoringModel).scorer
+        scorer = check_kind(model, ScoringModel).scorer
         for name, query in queries.items():
             yield name, score_continuations(scorer, model.tokenizer, documents, [f" {query}"] * len(documents))
         return

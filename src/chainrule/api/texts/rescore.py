@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chainrule.api.models.model import Model, check_model
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
-from chainrule.api.seq2seq.seq2seq_model import TextPairModel
+from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel
 from chainrule.applications.rescoring.features import IMPOSSIBLE, SpelledScorer
 from chainrule.applications.rescoring.nbest_files import (
     KEYED,
@@ -28,7 +28,7 @@ from chainrule.applications.rescoring.nbest_files import (
     with_sources,
 )
 from chainrule.applications.rescoring.nbest_formats import ScoreFiles
-from chainrule.applications.rescoring.rescoring import STAGES, Chooser, Judge, TuningData, scored
+from chainrule.applications.rescoring.rescoring import STAGES, Reranker, RerankingEvaluation, TuningData, scored
 from chainrule.applications.rescoring.tuning import TuningConfig, Weights
 from chainrule.base.progress import Progress, silent
 from chainrule.base.tables import text_table
@@ -47,14 +47,14 @@ if TYPE_CHECKING:
     from chainrule.applications.rescoring.features import HypothesisScorer
     from chainrule.applications.rescoring.nbest import NBestList
     from chainrule.applications.rescoring.nbest_files import ListFormat
-    from chainrule.applications.rescoring.rescoring import Figure, Objective, Scored
+    from chainrule.applications.rescoring.rescoring import Estimate, Objective, Scored
     from chainrule.evaluation.texts.error_rates import CorpusMeasure
 
 
 class PairScorer:
     """log P(hypothesis | source), as rescoring needs it. An unknown token costs P(<unk>), without a spelling."""
 
-    def __init__(self, model: TextPairModel) -> None:
+    def __init__(self, model: Seq2SeqModel) -> None:
         self.model = model
 
     def log_probs(self, texts: Sequence[str], sources: Sequence[str | None]) -> Float64[ndarray, " texts"]:
@@ -106,7 +106,7 @@ class Rescored(NamedTuple):
 @shows_progress
 def rescore(
     lists: str,
-    models: Model | TextPairModel | Mapping[str, Model | TextPairModel],
+    models: Model | Seq2SeqModel | Mapping[str, Model | Seq2SeqModel],
     *,
     weights: Mapping[str, float] | None = None,
     references: str | None = None,
@@ -139,7 +139,7 @@ def rescore(
     """
     named = dict(models) if isinstance(models, Mapping) else {"lm": models}
     for model in named.values():
-        check_model(model, Model, TextPairModel)
+        check_model(model, Model, Seq2SeqModel)
     scorers = {name: hypothesis_scorer(model, spelling=spelling, share=share) for name, model in named.items()}
     files = ScoreFiles(scores or {}, costs or {})
     source = ListSource(lists, format or format_of(lists, files), files, references, sources)
@@ -155,10 +155,10 @@ def rescore(
 
 
 def hypothesis_scorer(
-    model: Model | TextPairModel, *, spelling: bool = True, share: bool | None = None
+    model: Model | Seq2SeqModel, *, spelling: bool = True, share: bool | None = None
 ) -> HypothesisScorer:
     """A scorer of hypotheses. Raises SettingError if the model does not continue texts."""
-    if isinstance(model, TextPairModel):
+    if isinstance(model, Seq2SeqModel):
         return PairScorer(model)
     return scorer_of(model, spelling=spelling, share=share)
 
@@ -230,9 +230,9 @@ class Rescoring:
         self.replaced = [name for name in replaced if name not in weights.values]  # scores that models stand in for
         self.weights = weights.with_defaults(names, replaced)
         before_all = (given if before is None else before).with_defaults(names).vector(names)
-        self.chooser = Chooser(self.weights.vector(names), before_all * [name in own for name in names])
+        self.chooser = Reranker(self.weights.vector(names), before_all * [name in own for name in names])
         measures: list[CorpusMeasure] = [WordErrors(), CharacterErrors(), *([Bleu()] if bleu and has_bleu() else [])]
-        self.judge = None if first.errors is None else Judge(measures)
+        self.judge = None if first.errors is None else RerankingEvaluation(measures)
         self.lists = self.hypotheses = self.changed = 0
         self.impossible = dict.fromkeys(names[len(own) : -1], 0)  # hypotheses, by the model
         self._blocks = chain([first], blocks)
@@ -350,7 +350,7 @@ def _with_references(block: Scored, name: str) -> Scored:
     return block
 
 
-def _measured(judge: Judge) -> dict[str, Any]:
+def _measured(judge: RerankingEvaluation) -> dict[str, Any]:
     by_measure: dict[str, Any] = {}
     for measure in judge.measures:
         figures: dict[str, Any] = {stage: _as_json(judge.figure(measure, stage)) for stage in STAGES}
@@ -365,7 +365,7 @@ def _key(measure: CorpusMeasure) -> str:
     return measure.name.replace(" ", "_").lower()
 
 
-def _as_json(figure: Figure) -> dict[str, Any]:
+def _as_json(figure: Estimate) -> dict[str, Any]:
     return {"value": _finite(figure.value), "interval": [_finite(bound) for bound in figure.interval]}
 
 
@@ -374,7 +374,7 @@ def _finite(number: float) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _cells(measure: CorpusMeasure, figure: Figure, *, signed: bool = False) -> Sequence[str]:
+def _cells(measure: CorpusMeasure, figure: Estimate, *, signed: bool = False) -> Sequence[str]:
     """A figure and its interval; error rates in per cent."""
     scale, digits = (100, 2) if measure.lower_is_better else (1, 1)
     value, low, high = (f"{scale * number:{'+' * signed}.{digits}f}" for number in (figure.value, *figure.interval))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 import numpy as np
 
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
-from chainrule.api.run import RunOptions, circumstances, training_run
+from chainrule.api.run import RunOptions, record_header, training_run
 from chainrule.api.seq2seq.caption_model import FAMILY, CaptionModel
 from chainrule.api.seq2seq.generation import with_sentence_end
 from chainrule.api.seq2seq.picture_encoder import EncoderLike, PictureEncoder, encode_pictures, open_encoder
@@ -135,7 +135,7 @@ def train_phrases(
         origin,
     )
     folder = None if run.folder is None else run.folder / PHRASES
-    network, _ = run_job(replace(job, whole=training), replace(run, folder=folder))
+    network, _ = run_job(replace(job, run_config=training), replace(run, folder=folder))
     return replace(reader, phrases=ConditionalModel(network))
 
 
@@ -148,7 +148,7 @@ def _kept(reader: RegionReader, item: CaptionedPicture) -> Sequence[str]:
     return boxes_framed(item.picture, item.boxes, reader.encoder.frame)
 
 
-def quarter(training: TrainingConfig) -> dict[str, Any]:
+def phase_budget(training: TrainingConfig) -> dict[str, Any]:
     """A quarter of the budget of a run, for a phase of it."""
     from chainrule.training.config import BUDGETS, DEFAULT_MINUTES
 
@@ -160,7 +160,7 @@ def quarter(training: TrainingConfig) -> dict[str, Any]:
 
 def _budget(training: TrainingConfig) -> dict[str, Any]:
     """Of phrases, which are learned in few passes over many boxes: few steps, unless minutes were given."""
-    budget = quarter(training)
+    budget = phase_budget(training)
     if training.minutes is not None:
         return budget
     return {**dict.fromkeys(budget), "steps": min(_STEPS, budget["steps"] or _STEPS)}
@@ -181,7 +181,7 @@ def check_discriminator(config: CaptionConfig, weight: float) -> None:
         )
 
 
-def train_judged(
+def train_adversarial(
     network: ConditionalNetwork,
     pairs: TokenPairs,
     training: TrainingConfig,
@@ -202,11 +202,11 @@ def train_judged(
         optimiser="adamw",
         learning_rate=_ADVERSARIAL_RATE,
         matrix_learning_rate=None,
-        **quarter(training),
+        **phase_budget(training),
     )
     job = adversarial_job(lambda: copy.deepcopy(network), pairs, settled, origin, weight=weight)
     folder = None if run.folder is None else run.folder / DISCRIMINATOR
-    judged, _ = run_job(replace(job, whole=training), replace(run, folder=folder))
+    judged, _ = run_job(replace(job, run_config=training), replace(run, folder=folder))
     return judged.writer
 
 
@@ -315,12 +315,12 @@ def train_captions(
     job = pairs_job(split.learned, split.held, sizes, config, training, origin, tuned=make_body if tuned else None)
     network, run_record = run_job(job, run)
     if discriminator:
-        network = train_judged(network, split.learned, training, run, origin, discriminator)
+        network = train_adversarial(network, split.learned, training, run, origin, discriminator)
     if opened.body is not None and not tuned and reader is None:
         attach_body(network, opened.body)
     model = ConditionalModel(network)
     record = {
-        **circumstances(FAMILY, config),
+        **record_header(FAMILY, config),
         "seconds": time.perf_counter() - start_time,
         "data": {"captioned pictures": digests[0]},
         "encoder": origin["encoder"],

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from chainrule.applications.noisy_channel.character_channel import Channel, Confusions
-    from chainrule.applications.noisy_channel.word_channel import GrammarChannel
+    from chainrule.applications.noisy_channel.word_channel import WordChannel
     from chainrule.base.progress import Progress
 
 _PRIOR_RATE = 0.03  # of English errors, before any pairs are counted
@@ -176,7 +176,7 @@ def train_grammar(
     output: str | PathLike[str] | None = None,
     *,
     inflections: str | PathLike[str] | None = None,
-) -> GrammarChannel:
+) -> WordChannel:
     """Trains a channel of grammatical errors, by counting them, for `correct` and `noise`.
 
     pairs: (wrong, right) texts, or a file with a tab between them. output: the JSON file to write the channel to, which

@@ -16,7 +16,7 @@ import numpy as np
 from chainrule.api.models.classifier_model import ClassifierModel
 from chainrule.api.models.model import Model, check_model
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
-from chainrule.api.run import RunOptions, circumstances, training_run
+from chainrule.api.run import RunOptions, record_header, training_run
 from chainrule.api.tokenizers import tokenized
 from chainrule.api.training.stream import vectors_of_tokens, with_words_of
 from chainrule.applications.classifier_inputs import BOX_UNIT, RATING_UNIT, digest_of_inputs, kind_of
@@ -30,7 +30,7 @@ from chainrule.text.corpus.corpus import Lines
 from chainrule.text.labelled import Labelled, LabelledUnit, classes_of, label_indices
 from chainrule.text.tokenization.config import as_config
 from chainrule.text.tokenization.tokenizer import Tokenizer
-from chainrule.training.config import FineTuningConfig, InitialVectors, LabelTraining
+from chainrule.training.config import ClassifierTrainingConfig, FineTuningConfig, InitialVectors
 
 if TYPE_CHECKING:
     import os
@@ -52,7 +52,7 @@ def train_classifier(
     network: LabellingConfig | str = "lstm",
     *,
     unit: str | None = None,
-    training: LabelTraining | None = None,
+    training: ClassifierTrainingConfig | None = None,
     tokenizer: TokenizerConfig | str | None = None,
     markers: Markers = "keep",
     vectors: str | os.PathLike[str] | None = None,
@@ -80,9 +80,9 @@ def train_classifier(
 
     progress = callback(progress)
     began = time.perf_counter()
-    network, training = _configuration(network), training or LabelTraining()
-    if not isinstance(training, LabelTraining):
-        raise TypeError(f"training is {training!r}; expected a LabelTraining")
+    network, training = _configuration(network), training or ClassifierTrainingConfig()
+    if not isinstance(training, ClassifierTrainingConfig):
+        raise TypeError(f"training is {training!r}; expected a ClassifierTrainingConfig")
     kind = kind_of(network.reads, unit)
     unit = kind.unit(unit)
     run = training_run(run, options, progress)
@@ -120,7 +120,7 @@ def train_classifier(
         network, labels, unit, learner.vocabulary_size, data, training, run, vectors=initial, inputs=kind.plural
     )
     record = {
-        **circumstances("classifier", training),
+        **record_header("classifier", training),
         "seconds": time.perf_counter() - began,
         "unit": unit,
         "network": {"name": labelling_name(network), **asdict(network)},
@@ -209,7 +209,7 @@ def finetune(
     run = training_run(run, options, progress)
     classifier, record = finetune_network(model.engine.network, labels, unit, labelled, config, run)
     record = {
-        **circumstances("classifier", config),
+        **record_header("classifier", config),
         "seconds": time.perf_counter() - began,
         "data": {"labelled examples": digest_of_inputs(examples)},
         **record,

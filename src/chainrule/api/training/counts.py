@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from chainrule.api.models.language_models import CausalModel
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
-from chainrule.api.run import check_ids_room, circumstances, ids_file, may_exceed_memory
+from chainrule.api.run import check_ids_room, ids_file, may_exceed_memory, record_header
 from chainrule.api.tokenizers import tokenized
 from chainrule.api.training.stream import speller_of_counts
 from chainrule.base.memory import Owned, as_bytes
@@ -21,7 +21,7 @@ from chainrule.protocol import END, UNKNOWN
 from chainrule.text.corpus.corpus import source_of
 from chainrule.text.tokenization.build import splitter_of
 from chainrule.text.tokenization.config import as_config
-from chainrule.text.tokenization.splitters import Normaliser, never_written, splitter_marked_in
+from chainrule.text.tokenization.splitters import Normaliser, splitter_marked_in, unreachable_token
 from chainrule.text.tokenization.tokenizer import Tokenizer, encoded_stream
 from chainrule.text.tokenization.vocabulary import Vocabulary
 
@@ -106,7 +106,7 @@ def train_counts(
     known = Vocabulary(() if splitter is None else splitter.alphabet)
     names = [os.fspath(file) for file in files]
     counts, vocabulary, digests = read_counts(names, config.order, progress, known)
-    if splitter is not None and (token := never_written(splitter, vocabulary.tokens())) is not None:
+    if splitter is not None and (token := unreachable_token(splitter, vocabulary.tokens())) is not None:
         raise TextError(
             f"{locate_ngram([token], names)}: {token.decode(errors='replace')!r} is no token of the {splitter.name} "
             "tokenizer, so no text would ever match it; name the tokenizer of the counted text"
@@ -118,7 +118,7 @@ def train_counts(
     unigrams = counts.counts[counts.level(1)]
     speller = speller_of_counts(learner, unigrams, config)
     record = {
-        **circumstances("ngram", config),
+        **record_header("ngram", config),
         "seconds": time.perf_counter() - began,
         "tokenizer": {"kind": learner.name} if wanted is None else asdict(wanted),
         "data": digests,

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, NamedTuple, Unpack
 import numpy as np
 
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
-from chainrule.api.run import RunOptions, circumstances, training_run
+from chainrule.api.run import RunOptions, record_header, training_run
 from chainrule.api.seq2seq.generation import with_sentence_end
-from chainrule.api.seq2seq.seq2seq_model import FAMILY, TextPairModel
+from chainrule.api.seq2seq.seq2seq_model import FAMILY, Seq2SeqModel
 from chainrule.api.tokenizers import tokenized
 from chainrule.api.training.stream import check_fixed, initial_vectors
 from chainrule.errors import SettingError, TextError
-from chainrule.neural.config.seq2seq import ConditionalConfig
+from chainrule.neural.config.seq2seq import Seq2SeqConfig
 from chainrule.protocol import UNKNOWN
-from chainrule.text.parallel import BothSides, Pairs, Shortened, shorten
+from chainrule.text.parallel import Pairs, ParallelSource, Shortened, shorten
 from chainrule.text.tokenization.config import as_config
 from chainrule.text.tokenization.tokenizer import documents_of
 from chainrule.training.config import TrainingConfig
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 @shows_progress
 def train_pairs(
     pairs: Pairs,
-    config: ConditionalConfig | None = None,
+    config: Seq2SeqConfig | None = None,
     *,
     tokenizer: TokenizerConfig | str = "word",
     source_tokenizer: TokenizerConfig | str | None = None,
@@ -54,7 +54,7 @@ def train_pairs(
     run: TrainingRun | None = None,
     progress: ProgressOption = None,
     **options: Unpack[RunOptions],
-) -> TextPairModel:
+) -> Seq2SeqModel:
     """Trains a model of targets given sources.
 
     tokenizer: of both sides, learned from both; of targets alone if source_tokenizer is given, too. validation: pairs
@@ -72,7 +72,7 @@ def train_pairs(
 
     progress = callback(progress)
     run = training_run(run, options, progress)
-    config, training = config or ConditionalConfig(), training or TrainingConfig()
+    config, training = config or Seq2SeqConfig(), training or TrainingConfig()
     check_fixed(vectors, source_vectors, fixed=fixed_vectors)
     if not isinstance(pairs, Pairs):
         raise TypeError(f"train_pairs takes Pairs, not {type(pairs).__name__}; use Pairs(sources, targets) or parallel")
@@ -117,7 +117,7 @@ def train_pairs(
         pairs_job(learned, held, sizes, config, training, {**origin, **vectors_used}, initial), run
     )
     record = {
-        **circumstances(FAMILY, config),
+        **record_header(FAMILY, config),
         "seconds": time.perf_counter() - start_time,
         **pairs.record,
         **vectors_used,
@@ -128,7 +128,7 @@ def train_pairs(
         "unknown_tokens": sum(int(np.count_nonzero(row == UNKNOWN)) for side in learned for row in side),
         **run_record,
     }
-    return TextPairModel(ConditionalModel(network), source, target, record)
+    return Seq2SeqModel(ConditionalModel(network), source, target, record)
 
 
 class _Encoded(NamedTuple):
@@ -150,7 +150,7 @@ def _encode(
     """Learns or opens the tokenizers, and encodes both sides. Raises as `tokenized`."""
     sides = pairs.sides()
     if source_tokenizer is None:
-        both = tokenized(BothSides(*sides), as_config(tokenizer), markers, progress=progress)
+        both = tokenized(ParallelSource(*sides), as_config(tokenizer), markers, progress=progress)
         rows = documents_of(both.stream)
         return _Encoded(both.tokenizer, both.tokenizer, rows[: len(pairs)], rows[len(pairs) :])
     first = tokenized(sides[0], as_config(source_tokenizer), markers, progress=progress)
@@ -158,7 +158,7 @@ def _encode(
     return _Encoded(first.tokenizer, second.tokenizer, documents_of(first.stream), documents_of(second.stream))
 
 
-def _drop_long(sources: Rows, targets: Rows, config: ConditionalConfig) -> TokenPairs:
+def _drop_long(sources: Rows, targets: Rows, config: Seq2SeqConfig) -> TokenPairs:
     """The pairs whose source is not too long. Raises TextError if there are none."""
     from chainrule.training.objectives.seq2seq import TokenPairs
 

@@ -21,9 +21,9 @@ from chainrule.api.run import (
     RUN_OPTIONS,
     RunOptions,
     check_ids_room,
-    circumstances,
     ids_file,
     may_exceed_memory,
+    record_header,
     training_run,
 )
 from chainrule.api.seq2seq.seq2seq_model import FAMILY
@@ -41,7 +41,7 @@ from chainrule.base.options import config_from_json
 from chainrule.base.threads import start_in_thread
 from chainrule.errors import SettingError
 from chainrule.families.table import FAMILIES, family_of
-from chainrule.neural.config import NETWORKS, TWO_SIDED
+from chainrule.neural.config import BIDIRECTIONAL, NETWORKS
 from chainrule.ngram.config import DiskPlan, NGramConfig, check_limitable, check_tunable, ignore_plan
 from chainrule.protocol import END, UNKNOWN
 from chainrule.storage.config_json import read_config
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from chainrule.base.progress import Progress
     from chainrule.families.family import Family
     from chainrule.mixture.config import CacheConfig
-    from chainrule.neural.config import MaskedConfig, MaskedRecurrentConfig, NetworkConfig, TwoSidedConfig
+    from chainrule.neural.config import BidirectionalConfig, MaskedConfig, MaskedRecurrentConfig, NetworkConfig
     from chainrule.neural.network import Network
     from chainrule.ngram.speller import Speller
     from chainrule.protocol import LanguageModel
@@ -111,7 +111,7 @@ class TrainSettings(TrainOptions, total=False):
 @overload
 def train(  # type: ignore[overload-overlap]  # a MaskedConfig is a TransformerConfig, too
     source: Source | Paths,
-    config: MaskedConfig | MaskedRecurrentConfig | TwoSidedConfig,
+    config: MaskedConfig | MaskedRecurrentConfig | BidirectionalConfig,
     **settings: Unpack[TrainSettings],
 ) -> MaskedModel: ...
 @overload
@@ -177,7 +177,7 @@ def train(
     engine, learned = learn(request, text, run, progress)
     unseen_types = speller().unseen_types
     record = {
-        **circumstances(request.family_name, request.config),
+        **record_header(request.family_name, request.config),
         "seconds": time.perf_counter() - start_time,
         **_request_record(request, counts),
         "unseen_types": unseen_types,
@@ -190,7 +190,7 @@ def train(
 class _Request:
     """What to train, on what text.
 
-    network: one to train further, from the folder `start`. came_as: how the Hugging Face folder that it came from
+    network: one to train further, from the folder `start`. source_checkpoint: how the Hugging Face folder of it
     was described.
     """
 
@@ -204,7 +204,7 @@ class _Request:
     fixed_vectors: bool
     start: str | None
     network: Network | None
-    came_as: dict[str, Any] | None
+    source_checkpoint: dict[str, Any] | None
     memory: int | None
     on_plan: Callable[[DiskPlan], None]
 
@@ -227,11 +227,11 @@ def _request(
     options: TrainOptions,
 ) -> _Request:
     """Opens texts, and the model to start from, whose configuration and tokenizer are then used."""
-    vectors, tune, network, came_as = options.get("vectors"), options.get("tune"), None, None
+    vectors, tune, network, source_checkpoint = options.get("vectors"), options.get("tune"), None, None
     if start is not None:
         model = _model_to_start_from(Path(start), config, tokenizer, vectors)
         network, source = model.engine.network.float(), source_of(source, model.document)
-        came_as = model.record.get("hugging_face")
+        source_checkpoint = model.record.get("hugging_face")
         config, tokenizer = network.config, os.fspath(start)
     source = source_of(source)
     document = document_in(source.record)
@@ -246,7 +246,7 @@ def _request(
         options.get("fixed_vectors", False),
         None if start is None else os.fspath(start),
         network,
-        came_as,
+        source_checkpoint,
         as_bytes("memory", options.get("memory")),
         options.get("on_plan", ignore_plan),
     )
@@ -337,7 +337,7 @@ def _learn_in_steps(request: _Request, text: _Text, run: TrainingRun, progress: 
         begins_word=begins_word(tokenizer) if request.family.job == "fill" else None,
     )
     size = tokenizer.vocabulary_size
-    config = request.family.settled(request.config, tokenizer)
+    config = request.family.resolved_for(request.config, tokenizer)
     return request.family.train(stream, size, config, progress, options=options, run=run)
 
 
@@ -369,7 +369,7 @@ def _request_record(request: _Request, counts: Int64[ndarray, " vocab"]) -> dict
         "vectors": vectors,
         "start": request.start,
         "validated_on": validated_on,
-        "hugging_face": request.came_as,
+        "hugging_face": request.source_checkpoint,
     }
     return {
         "tokenizer": tokenizer,
@@ -431,7 +431,7 @@ def network_config_of(folder: Path) -> NetworkConfig:
 
 def _check_trainable(folder: Path, family: str) -> None:
     """Raises SettingError."""
-    if family not in (*NETWORKS, *TWO_SIDED):
+    if family not in (*NETWORKS, *BIDIRECTIONAL):
         raise SettingError(
             f"{folder}: a model of family {family!r} cannot be trained further; expected a network that predicts tokens"
         )

@@ -27,7 +27,7 @@ from chainrule.text.tokenization.config import LEARNED, TokenizerConfig, as_conf
 from chainrule.text.tokenization.vocabulary_kernels import FIRST_ORDINARY
 from chainrule.vectors.config import CooccurrenceConfig
 from chainrule.vectors.cooccurrence_kernels import UNIT
-from chainrule.vectors.cooccurrences import RECORD, count_cooccurrences, read_cooccurrences, vocabulary_path
+from chainrule.vectors.cooccurrences import RECORD, count_stream, read_cooccurrence_file, vocabulary_path
 
 if TYPE_CHECKING:
     from typing import BinaryIO
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 _AT_ONCE = 1 << 18  # pairs
 
 
-class Together(NamedTuple):
+class CooccurrenceMatrix(NamedTuple):
     """words: by falling frequency; occurrences: of each, 0 where a file does not tell; counted: which stands near
     which, and how often; record: what was counted, for JSON.
     """
@@ -114,14 +114,16 @@ def files_of(path: Path) -> list[Path]:
 
 
 @shows_progress
-def read_together(path: str | os.PathLike[str], *, progress: ProgressOption = None) -> Together:
-    """Co-occurrences from a file, as `Together.save` writes them, or GloVe's cooccur and vocab_count. Raises TextError.
+def read_cooccurrences(path: str | os.PathLike[str], *, progress: ProgressOption = None) -> CooccurrenceMatrix:
+    """Co-occurrences from a file of `CooccurrenceMatrix.save`, or of GloVe's cooccur and vocab_count. Raises TextError.
 
-    good:  chainrule.train_vectors(chainrule.read_together("together.bin"), chainrule.VectorsConfig(method="glove"))
+    good:  chainrule.train_vectors(chainrule.read_cooccurrences("pairs.bin"), chainrule.VectorsConfig(method="glove"))
     """
-    read = read_cooccurrences(Path(path), callback(progress))
+    read = read_cooccurrence_file(Path(path), callback(progress))
     words = [word.decode(errors="replace") for word in read.words]
-    return Together(words, read.occurrences or len(words) * [0], read.counted, {"data": {str(path): read.digest}})
+    return CooccurrenceMatrix(
+        words, read.occurrences or len(words) * [0], read.counted, {"data": {str(path): read.digest}}
+    )
 
 
 WORDS = TokenizerConfig(kind="word", min_count=5)  # word2vec.c's least count
@@ -152,14 +154,14 @@ def count_words(stream: Int32[ndarray, " tokens"], size: int) -> ndarray:
 
 
 @shows_progress
-def count_together(
+def count_cooccurrences(
     source: Source | Paths,
     config: CooccurrenceConfig | None = None,
     *,
     tokenizer: TokenizerConfig | str = WORDS,
     markers: Markers = "error",
     progress: ProgressOption = None,
-) -> Together:
+) -> CooccurrenceMatrix:
     """Counts how often words occur within a window of one another; each line is a document.
 
     Words that are not in the tokenizer's vocabulary are removed from the text first, as GloVe does. Raises TextError,
@@ -167,7 +169,7 @@ def count_together(
 
     >>> text = Lines(["we like deep nets", "we like nets"])
     >>> config = CooccurrenceConfig(window=1, weighting="flat")
-    >>> together = count_together(text, config, tokenizer="whitespace")
+    >>> together = count_cooccurrences(text, config, tokenizer="whitespace")
     >>> together.words
     ['we', 'like', 'nets', 'deep']
     >>> together.matrix().astype(int).tolist()
@@ -178,7 +180,7 @@ def count_together(
     with ids_file(None) as file:
         learner, stream = read_words(source, as_config(tokenizer), markers, on_progress, file)
         tokens = learner.vocabulary.tokens()
-        counted = count_cooccurrences(stream, len(tokens) - FIRST_ORDINARY, config, on_progress)
+        counted = count_stream(stream, len(tokens) - FIRST_ORDINARY, config, on_progress)
         occurrences = np.bincount(stream, minlength=len(tokens))[FIRST_ORDINARY:].tolist()
     words = [token.decode(errors="replace") for token in tokens[FIRST_ORDINARY:]]
-    return Together(words, occurrences, counted, {**source.record, "counting": asdict(config)})
+    return CooccurrenceMatrix(words, occurrences, counted, {**source.record, "counting": asdict(config)})

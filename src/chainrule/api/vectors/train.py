@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from chainrule.api.progress_line import ProgressLine, ProgressOption, callback, shows_progress
-from chainrule.api.run import circumstances, ids_file
-from chainrule.api.vectors.cooccurrences import WORDS, Together, count_words, read_words
+from chainrule.api.run import ids_file, record_header
+from chainrule.api.vectors.cooccurrences import WORDS, CooccurrenceMatrix, count_words, read_words
 from chainrule.api.vectors.word_vectors import FAMILY, WordVectors
 from chainrule.base.files import read_file, replace_file
 from chainrule.base.lanes import padded
@@ -152,7 +152,7 @@ _CHECKPOINT_SECONDS = 120.0  # seconds between checkpoints
 
 @shows_progress
 def train_vectors(
-    source: Source | Paths | Together,
+    source: Source | Paths | CooccurrenceMatrix,
     config: VectorsConfig | None = None,
     *,
     tokenizer: TokenizerConfig | str = WORDS,
@@ -177,7 +177,7 @@ def train_vectors(
     run_folder = None if folder is None else Path(folder)
     start_time = time.perf_counter()
     with ids_file(run_folder) as file:
-        if isinstance(source, Together):
+        if isinstance(source, CooccurrenceMatrix):
             material = _counted(source, config, tokenizer)
         else:
             material = _read(source_of(source), tokenizer, markers, on_progress, file)
@@ -192,7 +192,7 @@ def train_vectors(
             training = training_on_cooccurrences(material.text, config, *start)
         _run(training, run_folder, run, on_report or _reporter(on_progress))
     record = {
-        **circumstances(FAMILY, config),
+        **record_header(FAMILY, config),
         "seconds": time.perf_counter() - start_time,
         **material.record,
         "losses": training.state.epoch_losses,
@@ -218,7 +218,7 @@ class _Material(NamedTuple):
     record: dict[str, Any]
 
 
-def _counted(together: Together, config: VectorsConfig, tokenizer: TokenizerConfig) -> _Material:
+def _counted(together: CooccurrenceMatrix, config: VectorsConfig, tokenizer: TokenizerConfig) -> _Material:
     """Counted co-occurrences as training data. Raises SettingError if a setting is given that counting has fixed."""
     if config.method != "glove":
         raise SettingError(

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from chainrule.applications.correction.spans import Chunk
     from chainrule.applications.correction.word_index import WordIndex
     from chainrule.applications.noisy_channel.inflections import Inflections
-    from chainrule.applications.noisy_channel.word_channel import GrammarChannel
+    from chainrule.applications.noisy_channel.word_channel import WordChannel
 
 _MARKS = ".,;:!?'\"-"
 _MOST = 4  # alternatives for the marks on one side
@@ -126,7 +126,7 @@ class Spelling:
         if len(self._options) > _REMEMBERED:
             self._options.clear()
         new = sorted(words - self._options.keys())
-        meant = self._words.meant_by(new, self._errors, self._most)
+        meant = self._words.candidates_for(new, self._errors, self._most)
         itself = self._errors.log_probs(new, new).tolist()
         split = self._split([word for word in new if word not in self._words])
         for word, others, log_prob in zip(new, meant, itself, strict=True):
@@ -197,7 +197,7 @@ class Spelling:
 
     def _alone(self, word: str) -> str:
         """A known word of one letter as it is most often: i -> I. Others as they are."""
-        return self._words.usual(word) if len(word) == 1 and word in self._words else word
+        return self._words.most_frequent_form(word) if len(word) == 1 and word in self._words else word
 
     def _joined(self, text: str, chunks: list[Chunk], i: int) -> list[Proposal]:
         """Two chunks that may be one known word, broken by a space."""
@@ -226,7 +226,7 @@ _CLOSED = (".", "!", "?", ":", ";", ",", '"', "'", "”", "’", ")")
 class Grammar:
     """Proposes what a channel of grammar could have made a text's chunks of."""
 
-    def __init__(self, channel: GrammarChannel, inflections: Inflections, words: WordIndex) -> None:
+    def __init__(self, channel: WordChannel, inflections: Inflections, words: WordIndex) -> None:
         self.name = channel.name
         self._channel, self._words = channel, words
         self._inflections = inflections
@@ -286,7 +286,9 @@ class Grammar:
                     share = self._channel.inflected / max(1, len(self._inflections.others(other)))
                     yield instead(other, form.log_prob + log(share))
         if self._channel.uncapitalised and word[:1].islower():
-            capital = word.capitalize() if begins else self._words.usual(word) if word in self._words else word
+            capital = (
+                word.capitalize() if begins else self._words.most_frequent_form(word) if word in self._words else word
+            )
             if capital != word:
                 yield Proposal(1, before + capital + after, log(self._channel.uncapitalised))
 

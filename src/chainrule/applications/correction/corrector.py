@@ -53,7 +53,7 @@ class LearnedCorrector(Protocol):
         """log P(meant | text) of each pair, in nats."""
 
 
-def with_rewritings(
+def add_rewrites(
     chunks: Sequence[Chunk], rows: Sequence[Sequence[Proposal]], rewritings: Sequence[str]
 ) -> list[list[Proposal]]:
     """The proposals for each chunk, with those parts of other texts that differ from it there, if they are short."""
@@ -254,7 +254,7 @@ class Corrector:
         if self._learned is not None:
             rewritten = self._learned.propose(texts)
             proposals = [
-                with_rewritings(chunks, rows, others)
+                add_rewrites(chunks, rows, others)
                 for chunks, rows, others in zip(parted, proposals, rewritten, strict=True)
             ]
         return self._arcs(proposals)
@@ -277,7 +277,7 @@ class Corrector:
         ordered = sorted(variants)
         capitals = self._grammar is not None  # which are then proposed, and must not be put there before
         encoded = self._tokenizer.encode_texts(
-            [self._words.as_known(variant, capitals=capitals) for variant in ordered]
+            [self._words.truecase(variant, capitals=capitals) for variant in ordered]
         )
         rows = [tuple(row.tolist()) for row in documents_of(encoded.ids)]
         costs = np.zeros(len(ordered))

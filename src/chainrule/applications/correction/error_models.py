@@ -34,7 +34,7 @@ class ErrorModel(Protocol):
         """log P(observed | meant) of pairs of words, in nats. A space in one of them was inserted or lost."""
 
 
-class RateOfCharacters:
+class CharacterErrorModel:
     """A channel in which every character can go wrong, such as a keyboard's."""
 
     def __init__(self, channel: Channel) -> None:
@@ -50,7 +50,7 @@ class RateOfCharacters:
         return self._channel.log_probs(observed, meant)
 
 
-class RateOfWords:
+class WordErrorModel:
     """A channel learned from wrong words alone, and the share of words that are wrong.
 
     P(observed | meant) = 1 - rate if they are the same, else rate Q(observed | meant) / (1 - Q(meant | meant)).

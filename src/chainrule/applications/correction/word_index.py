@@ -104,7 +104,7 @@ _LIKELY = 1e-3  # the least probability of a letter that counts as a word, as i 
 _SHORTEST_SKELETON = 3  # consonants; shorter skeletons must be equal
 
 
-class Meant(NamedTuple):
+class CandidateWord(NamedTuple):
     """A word that may have been meant. log_prob: of the observed word given this one, in nats."""
 
     word: str
@@ -136,7 +136,7 @@ class WordIndex:
             word for word, is_likely in zip(self._lower, likely, strict=True) if is_likely and len(word) == 1
         )
         self._near = DeletionIndex(self._lower, 2)
-        self._alike = DeletionIndex([skeleton(word) for word in self._lower], 1)
+        self._alike = DeletionIndex([phonetic_key(word) for word in self._lower], 1)
 
     def __contains__(self, word: str) -> bool:
         return word.lower() in self._known
@@ -149,11 +149,11 @@ class WordIndex:
         """A known word as the vocabulary writes it: london -> London."""
         return self._written[self._known[word.lower()]]
 
-    def usual(self, word: str) -> str:
+    def most_frequent_form(self, word: str) -> str:
         """A known word as the vocabulary has it most often: i -> I."""
         return self._usual[self._known[word.lower()]]
 
-    def as_known(self, text: str, *, capitals: bool = False) -> str:
+    def truecase(self, text: str, *, capitals: bool = False) -> str:
         """A text with words in capitals that the vocabulary does not have as it writes them: THE Dog -> the dog.
 
         capitals: one that lacks is not put there: london stays.
@@ -166,14 +166,14 @@ class WordIndex:
 
         return WORD.sub(written, text)
 
-    def meant_by(self, observed: Sequence[str], errors: ErrorModel, most: int) -> list[list[Meant]]:
+    def candidates_for(self, observed: Sequence[str], errors: ErrorModel, most: int) -> list[list[CandidateWord]]:
         """For each word in lower case, up to `most` others that may have been meant, by channel and prior together.
 
         Known words are compared with those at distance 1, or with equal consonants; others with those further away.
         """
         known = np.array([word in self._known for word in observed], np.bool_)
         long = np.array([len(word) > 3 for word in observed], np.bool_)
-        skeletons = [skeleton(word) for word in observed]
+        skeletons = [phonetic_key(word) for word in observed]
         loose = ~known & np.array([len(text) >= _SHORTEST_SKELETON for text in skeletons], np.bool_)
         near = self._near.within(observed, np.where(known | ~long, 1, 2))
         alike = self._alike.within(skeletons, loose.astype(np.int64))
@@ -197,7 +197,7 @@ class WordIndex:
         words: Int64[ndarray, " pairs"],
         log_probs: Float64[ndarray, " pairs"],
         most: int,
-    ) -> list[list[Meant]]:
+    ) -> list[list[CandidateWord]]:
         """The best candidates; those far less likely than the best one, or than the observed word, are left out.
 
         own: log P of the observed words.
@@ -205,15 +205,15 @@ class WordIndex:
         totals = log_probs + self._priors[words]
         best = own.copy()
         np.maximum.at(best, owners, totals)
-        results: list[list[Meant]] = [[] for _ in own]
+        results: list[list[CandidateWord]] = [[] for _ in own]
         for i in np.lexsort((-totals, owners)).tolist():
             row = results[owners[i]]
             if len(row) < most and totals[i] > best[owners[i]] - _WITHIN:
                 word = int(words[i])
-                row.append(Meant(self._written[word], float(log_probs[i])))
+                row.append(CandidateWord(self._written[word], float(log_probs[i])))
         return results
 
 
-def skeleton(word: str) -> str:
+def phonetic_key(word: str) -> str:
     """A word without vowels, h, marks and doubled letters: fonetik -> fntk."""
     return _DOUBLED.sub(r"\1", _SILENT.sub("", word))

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chainrule.applications.noisy_channel.character_channel import CONFUSIONS, Channel, Rule, channel_named
-from chainrule.applications.noisy_channel.word_channel import GrammarChannel, WordRule
+from chainrule.applications.noisy_channel.word_channel import WordChannel, WordRule
 from chainrule.base.files import read_file, replace_file
 from chainrule.errors import ModelFormatError, SettingError
 
@@ -94,7 +94,7 @@ _GRAMMAR_KIND = "chainrule_grammar"
 _EXPECTED_GRAMMAR = "a channel written by chainrule train channel --grammar"
 
 
-def write_grammar(channel: GrammarChannel, path: Path, record: dict[str, Any]) -> None:
+def write_grammar(channel: WordChannel, path: Path, record: dict[str, Any]) -> None:
     """Raises OutputError."""
     content = {
         "name": channel.name,
@@ -106,14 +106,14 @@ def write_grammar(channel: GrammarChannel, path: Path, record: dict[str, Any]) -
     write_object(path, _GRAMMAR_KIND, content)
 
 
-def read_grammar(path: Path) -> GrammarChannel:
+def read_grammar(path: Path) -> WordChannel:
     """Raises ModelFormatError, which names the file and the rule."""
     content = read_object(path, _GRAMMAR_KIND, _EXPECTED_GRAMMAR)
     rules, shares = content.get("rules"), [content.get("inflected"), content.get("uncapitalised")]
     if not isinstance(rules, list) or not all(type(share) in (int, float) for share in shares):
         raise ModelFormatError(f"{path}: rules, inflected or uncapitalised are missing; expected {_EXPECTED_GRAMMAR}")
     try:
-        return GrammarChannel(
+        return WordChannel(
             str(content.get("name")),
             tuple(_word_rule(rule, path, i) for i, rule in enumerate(rules)),
             *(float(share) for share in shares if share is not None),

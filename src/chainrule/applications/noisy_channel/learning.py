@@ -34,7 +34,7 @@ import numpy as np
 
 from chainrule.applications.noisy_channel.channel_kernels import expect
 from chainrule.applications.noisy_channel.character_channel import MOST_ERRORS, Channel, Rule, joined
-from chainrule.applications.noisy_channel.word_channel import GrammarChannel, WordRule, words_and_marks
+from chainrule.applications.noisy_channel.word_channel import WordChannel, WordRule, words_and_marks
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError
 
@@ -238,8 +238,8 @@ _MOST = 0.85  # of what happens to a word may be errors
 
 
 def learn_grammar(
-    pairs: Sequence[tuple[str, str]], inflections: Inflections, prior: GrammarChannel, *, strength: float = _STRENGTH
-) -> GrammarChannel:
+    pairs: Sequence[tuple[str, str]], inflections: Inflections, prior: WordChannel, *, strength: float = _STRENGTH
+) -> WordChannel:
     """pairs: (wrong, right) texts. Raises SettingError where no pair has an error."""
     visits: Counter[str] = Counter()
     errors: Counter[tuple[str, str]] = Counter()
@@ -277,7 +277,7 @@ def learn_grammar(
     for (meant, _), prob in probs.items():
         sums[meant] += prob  # type: ignore[assignment]
     rules = tuple(WordRule(*sides, prob * min(1.0, _MOST / sums[sides[0]])) for sides, prob in probs.items())
-    return GrammarChannel(
+    return WordChannel(
         "learnt",
         rules,
         (inflected + strength * prior.inflected) / (inflectable + strength),

@@ -47,7 +47,7 @@ class WordRule(NamedTuple):
 
 
 @dataclass(frozen=True)
-class GrammarChannel:
+class WordChannel:
     """inflected: the probability that a word with several forms stands in another. uncapitalised: that a capital letter
     is small.
 
@@ -118,7 +118,7 @@ class GrammarChannel:
 class GrammarNoise:
     """Errors of grammar, and of spelling after them."""
 
-    grammar: GrammarChannel
+    grammar: WordChannel
     inflections: Inflections
     spelling: Channel
 
@@ -226,7 +226,7 @@ _REPLACED = {
 _INFLECTED, _UNCAPITALISED = 0.4, 0.2
 
 
-def english_grammar(rate: float) -> GrammarChannel:
+def english_grammar(rate: float) -> WordChannel:
     """Raises SettingError where the rate is none."""
     if not 0 < rate <= 0.5:
         raise SettingError(f"the rate of errors is {rate}; expected more than 0 and at most 0.5, such as 0.1")
@@ -234,7 +234,7 @@ def english_grammar(rate: float) -> GrammarChannel:
     for meant, written, share in _shares():
         shares.setdefault((meant, written), share)
     rules = tuple(WordRule(*sides, rate * share) for sides, share in shares.items())
-    return GrammarChannel("english", rules, rate * _INFLECTED, rate * _UNCAPITALISED)
+    return WordChannel("english", rules, rate * _INFLECTED, rate * _UNCAPITALISED)
 
 
 def _shares() -> Iterator[tuple[str, str, float]]:

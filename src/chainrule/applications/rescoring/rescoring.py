@@ -10,7 +10,7 @@ import numpy as np
 
 from chainrule.applications.rescoring.features import Features, batches_of, features_of, first_of_best
 from chainrule.applications.rescoring.nbest_files import TOTAL
-from chainrule.applications.rescoring.tuning import TuningConfig, least_errors, most_likely
+from chainrule.applications.rescoring.tuning import TuningConfig, maximum_likelihood, minimum_error_rate
 from chainrule.base.progress import Progress, silent
 from chainrule.base.threads import map_in_order
 from chainrule.errors import SettingError
@@ -108,10 +108,10 @@ class TuningData:
         """The best weights, searched from the given ones."""
         if objective == "likelihood":
             nearest = first_of_best(-self.errors[:, 0].astype(np.float64), self.features.offsets)
-            return most_likely(self.features, nearest, start, progress)
+            return maximum_likelihood(self.features, nearest, start, progress)
         if not start[0]:
             raise SettingError(f"the weight of {self.features.names[0]} is 0, and tuning keeps it; give it another one")
-        return least_errors(self.features, self.statistics, self.measure, start, config, progress)
+        return minimum_error_rate(self.features, self.statistics, self.measure, start, config, progress)
 
     def value(self, weights: Float64[ndarray, " features"]) -> float:
         """The measure of the hypotheses that some weights choose."""
@@ -128,14 +128,14 @@ def measure_of(objective: Objective) -> CorpusMeasure:
 
 
 @dataclass(frozen=True)
-class Figure:
+class Estimate:
     """A measure of a corpus, with its 95 % bootstrap interval over lists."""
 
     value: float
     interval: tuple[float, float]
 
 
-class Judge:
+class RerankingEvaluation:
     """Compares the choices with the references: before (by own scores alone), after, and at best (the oracle).
 
     The oracle is the hypothesis of each list with the fewest word errors.
@@ -159,12 +159,12 @@ class Judge:
             for stage, rows in zip(STAGES, np.split(statistics[where], 3), strict=True):
                 self._rows.setdefault(measure.name + stage, []).append(rows)
 
-    def figure(self, measure: CorpusMeasure, stage: str) -> Figure:
+    def figure(self, measure: CorpusMeasure, stage: str) -> Estimate:
         rows = np.concatenate(self._rows[measure.name + stage])
         value = float(measure.value(rows.sum(axis=0).astype(np.float64)))
-        return Figure(value, interval_of_sums([rows], measure.value))
+        return Estimate(value, interval_of_sums([rows], measure.value))
 
-    def change(self, measure: CorpusMeasure) -> Figure:
+    def change(self, measure: CorpusMeasure) -> Estimate:
         """The difference from before to after, on the same lists."""
         both = [np.concatenate(self._rows[measure.name + stage]) for stage in STAGES[:2]]
 
@@ -172,11 +172,11 @@ class Judge:
             return measure.value(after) - measure.value(before)
 
         before, after = (rows.sum(axis=0).astype(np.float64) for rows in both)
-        return Figure(float(difference(before, after)), interval_of_sums(both, difference))
+        return Estimate(float(difference(before, after)), interval_of_sums(both, difference))
 
 
 @dataclass(frozen=True)
-class Chooser:
+class Reranker:
     """Chooses by weighted sums. own: the weights for the lists' own scores alone, as before rescoring."""
 
     weights: Float64[ndarray, " features"]

@@ -62,7 +62,7 @@ class TuningConfig:
             raise SettingError(f"restarts is {self.restarts}; expected 0 or more")
 
 
-def least_errors(
+def minimum_error_rate(
     features: Features,
     statistics: Int64[ndarray, "hypotheses statistics"],
     measure: CorpusMeasure,
@@ -161,7 +161,7 @@ _STEPS = 100
 _LEAST_LIKELIHOOD_GAIN = 1e-10  # nats for each list
 
 
-def most_likely(
+def maximum_likelihood(
     features: Features, oracles: Int64[ndarray, " lists"], start: Vector, progress: Progress = silent
 ) -> Vector:
     """The weights with the greatest posterior: the oracles, one row of each list, are likeliest under them."""

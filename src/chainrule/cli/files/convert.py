@@ -84,13 +84,13 @@ def convert(
     (.txt) and .bin: fastText if they have subwords, else word2vec binary.
     """
     from chainrule.api.editing.convert import in_layout, in_shards
-    from chainrule.api.seq2seq.seq2seq_model import holds_pairs
+    from chainrule.api.seq2seq.seq2seq_model import is_seq2seq
     from chainrule.ngram.models.sharded_model import ShardedModel
     from chainrule.text.tokenization.config import TokenizerConfig
 
     if normalise and tokenizer is None:
         raise CycloptsError(msg="--normalise needs --tokenizer.")
-    if to is not None or holds_pairs(source):
+    if to is not None or is_seq2seq(source):
         if tokenizer is not None or compact or shards is not None:
             where = "go with --to" if to is not None else "suit a model of one text given another"
             raise CycloptsError(msg=f"--tokenizer, --normalise, --compact and --shards do not {where}.")

@@ -118,14 +118,14 @@ def _count_together(
     overwrite: bool,
     json: bool,
 ) -> None:
-    from chainrule.api.vectors.cooccurrences import WORDS, count_together, files_of
+    from chainrule.api.vectors.cooccurrences import WORDS, count_cooccurrences, files_of
 
     files = files_of(output)
     for path in files:
         check_text_target(path, source, overwrite=overwrite)
     with progress_bar() as progress:
         words = tokenizer.config(WORDS.min_count)
-        together = count_together(source, config, tokenizer=words, markers=markers, progress=progress)
+        together = count_cooccurrences(source, config, tokenizer=words, markers=markers, progress=progress)
         together.save(output, overwrite=overwrite, progress=progress)
     note_repairs(source)
     if json:

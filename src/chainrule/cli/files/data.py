@@ -285,7 +285,7 @@ def _open_language_model(path: Path, tokenizer: str | None, markers: Markers | N
     """Raises ModelFormatError; SettingError where it is not a language model."""
     model = open_model(path, tokenizer, markers, progress)
     with prefix_errors(str(path)):
-        model.engine_that("continue")
+        model.require_engine("continue")
     return model
 
 

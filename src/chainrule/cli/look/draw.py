@@ -135,10 +135,10 @@ def _draw_trees(path: Path, text: str, output: Path, *, overwrite: bool) -> None
 
 def _maps(path: Path, text: str, target: str | None, progress: Progress) -> AttentionMaps:
     """Raises ModelFormatError, SettingError."""
-    from chainrule.api.seq2seq.seq2seq_model import holds_pairs, load_pairs
+    from chainrule.api.seq2seq.seq2seq_model import is_seq2seq, load_pairs
     from chainrule.api.showing.attend import attend as compute_maps
 
-    if holds_pairs(path):
+    if is_seq2seq(path):
         return compute_maps(load_pairs(path), text, target)
     if target is not None:
         raise SettingError(
@@ -234,11 +234,11 @@ def _inspect_pictures(
 ) -> None:
     """Raises SettingError, TextError, OutputError."""
     from chainrule.api.models.classifier_model import ClassifierModel
-    from chainrule.api.models.model import as_kind
+    from chainrule.api.models.model import check_kind
     from chainrule.api.showing.inspect import inspect as look_inside
     from chainrule.applications.classifier_inputs import INPUTS, config_of
 
-    classifier = as_kind(network, ClassifierModel).classifier
+    classifier = check_kind(network, ClassifierModel).classifier
     read = INPUTS["picture"].inputs
     assert read is not None
     with progress_bar() as progress:

@@ -329,7 +329,7 @@ def _compare_labels(
     from chainrule.comparison.supervised import compare_labels
     from chainrule.neural.config.classifiers import LABELLING
     from chainrule.text.corpus.records import raise_error
-    from chainrule.training.config import LabelTraining
+    from chainrule.training.config import ClassifierTrainingConfig
 
     if len(texts) != 1:
         raise CycloptsError(msg="--labels takes one file of labelled inputs to train on, before the options.")
@@ -343,7 +343,7 @@ def _compare_labels(
             kind.read(labels, unit, config, raise_error, progress),
             names,
             vectors=vectors,
-            training=LabelTraining(minutes=minutes),
+            training=ClassifierTrainingConfig(minutes=minutes),
             tokenizer=None if tokenizer == DEFAULT_TOKENIZER else tokenizer.config(),
             progress=progress,
         )
@@ -392,12 +392,12 @@ def _compare_families(
 ) -> tuple[Comparison, str]:
     """Trains every model on the texts and compares them; also says what the table is about."""
     from chainrule.comparison.compare import SAMPLE_NAME, with_validation
-    from chainrule.comparison.ladder import climb
+    from chainrule.comparison.ladder import run_ladder
 
     with _train_and_heldout(texts, heldout, reading) as (train, measured, progress):
         train, networks = with_validation(train, minutes, progress)
         try:
-            comparison = climb(
+            comparison = run_ladder(
                 train,
                 measured,
                 order=order,

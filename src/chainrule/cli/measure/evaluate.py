@@ -404,7 +404,7 @@ def _judge_pairs(
                 strict=strict,
                 warn=lambda message: on_bad(TextError(message)),
             )
-    if judge.sees_both_sides:
+    if judge.is_bidirectional:
         note(f"by pseudo-log-likelihoods, {_PSEUDO[pseudo]}")
     if json:
         print_json([row.as_json() for row in rows])

@@ -59,7 +59,7 @@ def score(
     source = text_for([model], reading, text)
     with progress_bar() as progress:
         scorer = open_model(model, tokenizer, markers, progress, kind=ScoringModel)
-        if scorer.sees_both_sides and by is None:
+        if scorer.is_bidirectional and by is None:
             note("these are pseudo-log-likelihoods, not probabilities: compare them with others of this model alone")
         # A progress bar would break into the output.
         block_progress = BlockProgress(silent if sys.stdout.isatty() else progress, "scoring")

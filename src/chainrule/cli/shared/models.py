@@ -14,7 +14,7 @@ from chainrule.errors import OutputError, SettingError, prefix_errors
 if TYPE_CHECKING:
     from chainrule.api.models.model import Kind, Model
     from chainrule.api.seq2seq.caption_model import CaptionModel
-    from chainrule.api.seq2seq.seq2seq_model import TextPairModel
+    from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel
     from chainrule.base.progress import Progress
     from chainrule.text.tokenization.config import TokenizerConfig
     from chainrule.text.tokenization.vocabulary import Markers
@@ -57,13 +57,13 @@ def open_model(
     Raises ModelFormatError, SettingError.
     """
     from chainrule.api.models.load_model import load
-    from chainrule.api.models.model import as_kind
+    from chainrule.api.models.model import check_kind
 
     model = load(path, tokenizer=tokenizer, markers=markers, allow_pickle=allow_pickle, progress=progress)
     for warning in model.record.get("warnings", []) if path.is_file() else []:
         note(warning)
     with prefix_errors(str(path)):
-        return model if kind is None else as_kind(model, kind)
+        return model if kind is None else check_kind(model, kind)
 
 
 def is_arpa(path: Path) -> bool:
@@ -88,7 +88,7 @@ def labels_inputs(model: Path) -> bool:
 
 
 def save_or_keep(
-    model: Model | TextPairModel | CaptionModel, target: Path, *, overwrite: bool, progress: Progress
+    model: Model | Seq2SeqModel | CaptionModel, target: Path, *, overwrite: bool, progress: Progress
 ) -> None:
     """Saves a model after the work; if `target` can no longer be written, under a new name next to it.
 

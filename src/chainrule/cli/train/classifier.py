@@ -33,7 +33,7 @@ from chainrule.cli.train.networks import DEFAULT_VECTORS, Resume, VectorOptions
 from chainrule.cli.train.run_output import TrainingScreen, continues_run, data_differences, report_finished_run
 from chainrule.errors import OutputError, SettingError
 from chainrule.neural.config.classifiers import LABELLING
-from chainrule.training.config import FineTuningConfig, LabelTraining, differences
+from chainrule.training.config import ClassifierTrainingConfig, FineTuningConfig, differences
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -304,7 +304,7 @@ if TYPE_CHECKING:
     NetworkChoice = str
 else:
     NetworkChoice = Literal[tuple(LABELLING)]
-    LabelTrainingFlags = flags_of(LabelTraining)
+    LabelTrainingFlags = flags_of(ClassifierTrainingConfig)
     LabellingFlags = flags_of_any(list(LABELLING.values()))
 
 DEFAULT_TRAINING, DEFAULT_NETWORK = LabelTrainingFlags(), LabellingFlags()
@@ -412,7 +412,7 @@ def classifier(
             examples,
             config,
             unit=unit,
-            training=LabelTraining(**learning),
+            training=ClassifierTrainingConfig(**learning),
             tokenizer=None if tokenizer == DEFAULT_TOKENIZER else tokenizer.config(),
             markers=markers,
             vectors=beginning.vectors,

@@ -46,7 +46,7 @@ from chainrule.cli.train.run_output import (
     text_differences,
     validated_on,
 )
-from chainrule.neural.config import NETWORKS, TWO_SIDED, MaskedConfig, TransformerConfig, settings_of
+from chainrule.neural.config import BIDIRECTIONAL, NETWORKS, MaskedConfig, TransformerConfig, settings_of
 from chainrule.neural.config import preset as preset_named
 from chainrule.neural.config.language_models import TreeConfig
 from chainrule.training.config import TrainingConfig, differences, vectors_name
@@ -221,7 +221,7 @@ def _verb(family: str, config: type[NetworkConfig | TreeConfig]) -> Callable[...
 def __getattr__(name: str) -> Callable[..., None]:
     """chainrule train NETWORK, by the family's name with underscores, built on first use."""
     family = name.replace("_", "-")
-    if family not in (networks := {**NETWORKS, **TWO_SIDED, "tree": TreeConfig}):
+    if family not in (networks := {**NETWORKS, **BIDIRECTIONAL, "tree": TreeConfig}):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return _verb(family, networks[family])
 

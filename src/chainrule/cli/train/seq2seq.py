@@ -31,7 +31,7 @@ from chainrule.cli.train.run_output import (
     validated_on,
 )
 from chainrule.neural.config import settings_of
-from chainrule.neural.config.seq2seq import ConditionalConfig
+from chainrule.neural.config.seq2seq import Seq2SeqConfig
 from chainrule.training.config import TrainingConfig
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     class ConditionalFlags:
         """All fields are optional."""
 else:
-    ConditionalFlags = flags_of(ConditionalConfig)
+    ConditionalFlags = flags_of(Seq2SeqConfig)
 
 DEFAULT_NETWORK = ConditionalFlags()
 _FILE = Parameter(allow_leading_hyphen=True, validator=file_or_dash)
@@ -115,7 +115,7 @@ def translation(
 
     continues = continues_run(output, resume=resume, overwrite=overwrite)
     config, fields, settings = (
-        ConditionalConfig(**given_settings(network)),
+        Seq2SeqConfig(**given_settings(network)),
         (source_field, target_field),
         given_settings(training),
     )

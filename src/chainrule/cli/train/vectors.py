@@ -84,7 +84,7 @@ def vectors(
     a checkpoint, and --resume continues. With --counts, GloVe learns from
     co-occurrences that were counted before.
     """
-    from chainrule.api.vectors.cooccurrences import WORDS, Together, read_together
+    from chainrule.api.vectors.cooccurrences import WORDS, CooccurrenceMatrix, read_cooccurrences
     from chainrule.api.vectors.train import remove_finished, train_vectors
     from chainrule.storage.model_folder import check_target
 
@@ -106,7 +106,7 @@ def vectors(
     began = time.perf_counter()
     with progress_bar() as progress:
         screen = TrainingScreen(progress.close)
-        source = mixing.source(texts, reading) if counts is None else read_together(counts, progress=progress)
+        source = mixing.source(texts, reading) if counts is None else read_cooccurrences(counts, progress=progress)
         trained = train_vectors(
             source,
             config,
@@ -120,7 +120,7 @@ def vectors(
         screen.close()
         trained.save(output, overwrite=replaces, progress=progress)
     remove_finished(output)
-    if not isinstance(source, Together):
+    if not isinstance(source, CooccurrenceMatrix):
         note_repairs(source)
         note_mix(source)
     _print_summary(trained, output, time.perf_counter() - began, json=json)
@@ -130,13 +130,13 @@ def _report_finished(
     output: Path, config: VectorsConfig, source: Source | Path, tokenizer: TokenizerConfig, *, json: bool
 ) -> None:
     """Prints that a run has ended. source: a text, or a file of co-occurrences. Raises SettingError if it differs."""
-    from chainrule.api.vectors.cooccurrences import WORDS, read_together
+    from chainrule.api.vectors.cooccurrences import WORDS, read_cooccurrences
     from chainrule.api.vectors.word_vectors import FAMILY
 
     def changes(before: dict[str, Any]) -> list[str]:
         settings = differences(before["settings"], asdict(config.resolved()))
         if isinstance(source, Path):
-            return settings + data_differences(before, read_together(source).record)
+            return settings + data_differences(before, read_cooccurrences(source).record)
         before = {**before, "tokenizer": asdict(WORDS) | before.get("tokenizer", {})}
         return settings + text_differences(before, source, tokenizer)
 

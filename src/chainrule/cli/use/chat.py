@@ -99,10 +99,10 @@ def chat(
 def _open(model: Path, template: Path | None) -> Answering:
     """A model on this machine. Raises ChainruleError, CycloptsError."""
     from chainrule.api.models.language_models import CausalModel
-    from chainrule.api.seq2seq.seq2seq_model import PairChat, holds_pairs, load_pairs
+    from chainrule.api.seq2seq.seq2seq_model import PairChat, is_seq2seq, load_pairs
 
     with progress_bar() as progress:
-        if not holds_pairs(model):
+        if not is_seq2seq(model):
             loaded = open_model(model, None, None, progress, kind=CausalModel)
             return loaded.chat_model_with(None if template is None else _text_of(template))
         if template is not None:

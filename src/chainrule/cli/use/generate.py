@@ -35,7 +35,7 @@ from chainrule.cli.shared.options import (
     refuse_sampling,
 )
 from chainrule.cli.shared.screen import finite, note, print_json, progress_bar
-from chainrule.drawing.pages import legible
+from chainrule.drawing.pages import show_whitespace
 
 if TYPE_CHECKING:
     from chainrule.api.models.model import Model
@@ -221,7 +221,7 @@ def next_tokens(
         rows = [{"token": token, "prob": prob, "log_prob": math.log(prob)} for token, prob in pairs]
         print_json(rows)
     else:
-        table = [[legible(token), f"{prob:.6f}", f"{-math.log2(prob):.2f}"] for token, prob in pairs]
+        table = [[show_whitespace(token), f"{prob:.6f}", f"{-math.log2(prob):.2f}"] for token, prob in pairs]
         print(text_table(["token", "probability", "bits"], table))
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from chainrule.applications.rescoring.features import HypothesisScorer
     from chainrule.applications.rescoring.nbest_files import ListFormat
     from chainrule.applications.rescoring.nbest_formats import ScoreFiles
-    from chainrule.applications.rescoring.rescoring import Chooser, Scored
+    from chainrule.applications.rescoring.rescoring import Reranker, Scored
     from chainrule.applications.rescoring.tuning import Weights
     from chainrule.base.progress import Progress
     from chainrule.text.tokenization.vocabulary import Markers
@@ -224,7 +224,7 @@ def _scorers(
     share: bool | None,
 ) -> dict[str, HypothesisScorer]:
     """Opens the models and returns their scorers by name. Raises ModelFormatError, SettingError."""
-    from chainrule.api.seq2seq.seq2seq_model import holds_pairs, load_pairs
+    from chainrule.api.seq2seq.seq2seq_model import is_seq2seq, load_pairs
     from chainrule.api.texts.rescore import hypothesis_scorer
     from chainrule.ngram.arpa.lines import ARPA_SUFFIXES
 
@@ -238,7 +238,7 @@ def _scorers(
         if name in scorers:
             raise SettingError(f"two models are named {name!r}; rename one with --model NAME=PATH")
         with prefix_errors(str(path)):
-            opened = load_pairs(path) if holds_pairs(path) else open_model(path, tokenizer, markers, progress)
+            opened = load_pairs(path) if is_seq2seq(path) else open_model(path, tokenizer, markers, progress)
             scorers[name] = hypothesis_scorer(opened, spelling=spelled, share=share)
     return scorers
 
@@ -293,7 +293,7 @@ def _number(name: str, value: str) -> float:
 @contextmanager
 def open_outputs(
     output: Path | None, nbest_out: Path | None, kind: ListFormat, models: Sequence[str]
-) -> Iterator[Callable[[Chooser, Scored], None]]:
+) -> Iterator[Callable[[Reranker, Scored], None]]:
     """A function that writes a block of lists to all outputs; files appear if all goes well. Raises OutputError."""
     from chainrule.applications.rescoring.nbest_files import KEYED, list_writer, write_best
 
@@ -304,7 +304,7 @@ def open_outputs(
             best = stack.enter_context(compressing(stack.enter_context(replace_file(output)), output))
         lists = None if nbest_out is None else stack.enter_context(list_writer(nbest_out, kind, models))
 
-        def write(chooser: Chooser, block: Scored) -> None:
+        def write(chooser: Reranker, block: Scored) -> None:
             texts = block.texts()
             for nbest, row in zip(block.lists, chooser.after(block).tolist(), strict=True):
                 write_best(best, nbest, texts[row], as_json=as_json, with_id=kind in KEYED)

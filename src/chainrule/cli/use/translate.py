@@ -35,16 +35,16 @@ from chainrule.errors import SettingError, TextError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from chainrule.api.seq2seq.generation import Written
+    from chainrule.api.seq2seq.generation import GeneratedText
     from chainrule.base.progress import Progress
     from chainrule.decoding.config import BeamConfig
     from chainrule.text.corpus.block import Block
     from chainrule.text.corpus.corpus import Corpus
 
-    Generate = Callable[[list[str], int], list[list[Written]]]  # lines, and the number of the first
+    Generate = Callable[[list[str], int], list[list[GeneratedText]]]  # lines, and the number of the first
 
 
-def print_texts(number: int, texts: list[Written], nbest: int, *, alignments: bool, json: bool) -> None:
+def print_texts(number: int, texts: list[GeneratedText], nbest: int, *, alignments: bool, json: bool) -> None:
     """Prints what was written for a line. number: of the line, from 0."""
     if json:
         print_json({"line": number, "texts": [_as_json(text) for text in texts]})
@@ -59,14 +59,14 @@ def print_texts(number: int, texts: list[Written], nbest: int, *, alignments: bo
     print(f"{line}\t{_alignment(texts[0]) if texts else ''}" if alignments else line)
 
 
-def _alignment(written: Written) -> str:
+def _alignment(written: GeneratedText) -> str:
     if written.attention is None:
         return ""
     best = written.attention[: len(written.tokens), : len(written.source_tokens)].argmax(1)
     return " ".join(f"{target}-{source}" for target, source in enumerate(best.tolist()))
 
 
-def _as_json(written: Written) -> dict[str, object]:
+def _as_json(written: GeneratedText) -> dict[str, object]:
     attention = written.attention
     return {
         **{name: value for name, value in written._asdict().items() if name != "attention"},
@@ -87,7 +87,7 @@ class References:
         if source is not None:
             self._check(sum(1 for _ in _lines(source, progress)))
 
-    def add(self, texts: list[Written]) -> None:
+    def add(self, texts: list[GeneratedText]) -> None:
         """Adds what was written for the next line; no texts: the line was empty. Raises TextError."""
         if self.lines >= len(self.references):
             raise self._mismatch("more")
@@ -229,12 +229,12 @@ def translate(
         if sample:
             config = sampling.config()
 
-            def generate(lines: list[str], first: int) -> list[list[Written]]:
+            def generate(lines: list[str], first: int) -> list[list[GeneratedText]]:
                 return loaded.sample(lines, nbest, config, seed=drawn, first=first, begin=begin, max_tokens=max_tokens)
         else:
             beam, alignments = search.config(nbest), search.alignments or (json and loaded.has_attention)
 
-            def generate(lines: list[str], first: int) -> list[list[Written]]:
+            def generate(lines: list[str], first: int) -> list[list[GeneratedText]]:
                 return loaded.write(lines, beam, begin=begin, alignments=alignments, max_tokens=max_tokens)
 
         shown = silent if sys.stdout.isatty() else progress
@@ -314,7 +314,7 @@ def _place(block: Block, first: int, i: int) -> str:
 
 def _generated(
     generate: Generate, lines: list[str], number: int, place: Callable[[int], str]
-) -> Iterator[list[Written]]:
+) -> Iterator[list[GeneratedText]]:
     """Generates the texts of each line. Raises SettingError, which names the line, after yielding those before it.
 
     number: of the first line among all. place: of the line with an index, for messages.

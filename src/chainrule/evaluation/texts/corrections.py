@@ -112,7 +112,7 @@ def f_half(sums: Float64[ndarray, "*several 3"]) -> Float64[ndarray, "*several"]
 _DRAWS_IN_INTERVALS = 16  # of references, for each resample
 
 
-class Figure(NamedTuple):
+class Estimate(NamedTuple):
     """A figure and its 95 % interval."""
 
     value: float
@@ -131,13 +131,13 @@ class CorrectionMeasures(NamedTuple):
     f_half: of edits, by errant, where it was asked for. changes: each with its probability and what it is worth.
     """
 
-    word_errors: tuple[Figure, Figure]
-    character_errors: tuple[Figure, Figure]
-    gleu: tuple[Figure, Figure]
-    fixed: Figure
-    broken: Figure
+    word_errors: tuple[Estimate, Estimate]
+    character_errors: tuple[Estimate, Estimate]
+    gleu: tuple[Estimate, Estimate]
+    fixed: Estimate
+    broken: Estimate
     words: int
-    f_half: Figure | None = None
+    f_half: Estimate | None = None
     changes: JudgedChanges | None = None
 
     def rows(self) -> list[tuple[str, str, str]]:
@@ -179,23 +179,23 @@ def measure_corrections(
     )
 
 
-def _rate(measure: CorpusMeasure, texts: Sequence[str], references: Sequence[Sequence[str]]) -> Figure:
+def _rate(measure: CorpusMeasure, texts: Sequence[str], references: Sequence[Sequence[str]]) -> Estimate:
     return _figure([np.sum([measure.statistics(texts, one) for one in references], axis=0)], measure.value)
 
 
-def _gleu(texts: Sequence[str], corrected: Sequence[str], references: Sequence[Sequence[str]]) -> Figure:
+def _gleu(texts: Sequence[str], corrected: Sequence[str], references: Sequence[Sequence[str]]) -> Estimate:
     statistics = np.array([gleu_statistics(texts, corrected, one) for one in references], np.float64)
 
     def of_draws(*sums: Float64[ndarray, "resamples 10"]) -> Float64[ndarray, " resamples"]:
         return gleu_of_sums(np.array(sums)).mean(axis=0) / 100
 
     drawn = drawn_statistics(statistics, _DRAWS_IN_INTERVALS)
-    return Figure(expected_gleu(statistics) / 100, interval_of_sums(drawn, of_draws))
+    return Estimate(expected_gleu(statistics) / 100, interval_of_sums(drawn, of_draws))
 
 
-def _figure(statistics: list[Int64[ndarray, "texts statistics"]], value: Callable[..., ndarray]) -> Figure:
+def _figure(statistics: list[Int64[ndarray, "texts statistics"]], value: Callable[..., ndarray]) -> Estimate:
     point = value(*(rows.sum(axis=0).astype(np.float64) for rows in statistics))
-    return Figure(float(point), interval_of_sums(statistics, value))
+    return Estimate(float(point), interval_of_sums(statistics, value))
 
 
 def _share(sums: Float64[ndarray, "*several 2"]) -> Float64[ndarray, "*several"]:

@@ -15,7 +15,7 @@ import torch
 from chainrule.base.options import config_from_json
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.neural.build import build
-from chainrule.neural.classification.classifier import Classifier, ScratchClassifier, layer_widths
+from chainrule.neural.classification.classifier import FineTunedClassifier, ScratchClassifier, layer_widths
 from chainrule.neural.classification.graphs import GraphBody
 from chainrule.neural.classification.texts import (
     ConvolutionLayers,
@@ -117,22 +117,22 @@ _BODIES: dict[type[LabellingConfig], Callable[[Any, int, str], Body[Any]]] = {
 }
 
 
-def take_apart(
-    model: Classifier | ScratchClassifier | BoxDetector, family_of: Callable[[NetworkConfig], str]
+def to_state(
+    model: FineTunedClassifier | ScratchClassifier | BoxDetector, family_of: Callable[[NetworkConfig], str]
 ) -> tuple[Json, Arrays]:
     """The arrays of the network get the prefix `network.` or `body.`, those of the head the prefix `head.`.
 
     family_of: the name of the family of a configuration.
     """
     labels: Json = {"labels": list(model.labels), "unit": model.unit}
-    if isinstance(model, Classifier):
+    if isinstance(model, FineTunedClassifier):
         return {"base": family_of(model.network.config), **network_settings(model.network), **labels}, arrays_of(model)
     return {"scratch": labelling_settings(model.config), **labels}, arrays_of(model)
 
 
-def put_together(
+def from_state(
     settings: Json, arrays: Arrays, vocabulary_size: int, bases: Mapping[str, type[NetworkConfig]]
-) -> Classifier | ScratchClassifier | BoxDetector:
+) -> FineTunedClassifier | ScratchClassifier | BoxDetector:
     """The classifier of settings and arrays, which it uses without a copy. Raises ModelFormatError.
 
     bases: the configuration of each family of networks that can be fine-tuned.
@@ -145,7 +145,7 @@ def put_together(
     return _fine_tuned(settings, arrays, vocabulary_size, bases[base])
 
 
-def _fine_tuned(settings: Json, arrays: Arrays, vocabulary_size: int, kind: type[NetworkConfig]) -> Classifier:
+def _fine_tuned(settings: Json, arrays: Arrays, vocabulary_size: int, kind: type[NetworkConfig]) -> FineTunedClassifier:
     """A fine-tuned network. kind: its configuration. Raises ModelFormatError."""
     labels, unit = _labels_of(settings), settings.get("unit")
     if unit not in ("text", "word", "pair"):
@@ -160,8 +160,8 @@ def _fine_tuned(settings: Json, arrays: Arrays, vocabulary_size: int, kind: type
         )
     mixed, width = shapes[0][0], shapes[1][1]
 
-    def build_classifier() -> Classifier:
-        return Classifier(build(config, vocabulary_size), labels, unit, width=width, mixed_layers=mixed)
+    def build_classifier() -> FineTunedClassifier:
+        return FineTunedClassifier(build(config, vocabulary_size), labels, unit, width=width, mixed_layers=mixed)
 
     classifier = filled_network(build_classifier, arrays).eval()
     widths = layer_widths(classifier.network)

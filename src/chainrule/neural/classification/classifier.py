@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from chainrule.base.arguments import check_tokens
 from chainrule.base.progress import Progress, silent
 from chainrule.neural.layers.basic import dropped
-from chainrule.neural.network import framed, padding_starts
+from chainrule.neural.network import add_boundaries, padding_starts
 from chainrule.neural.scoring import batched, padded, rounded_up
 from chainrule.neural.sentence_pairs import MARKERS, SentencePair, join_sentences, separator, with_types
 from chainrule.protocol import END
@@ -59,7 +59,7 @@ class _Part(NamedTuple):
     second: int = _NEVER
 
 
-class Classifier(nn.Module):
+class FineTunedClassifier(nn.Module):
     """A network, a mix of its layers, and a head."""
 
     reads = "text"
@@ -91,7 +91,7 @@ class Classifier(nn.Module):
         parts = self._parts(texts)
         return self._logits(self._add_vectors(parts, self._zeros(texts)), parts)
 
-    def train(self, mode: bool = True) -> Classifier:
+    def train(self, mode: bool = True) -> FineTunedClassifier:
         """As `nn.Module.train`, but a network that is frozen stays in evaluation mode, without dropout."""
         super().train(mode)
         self.network.train(mode and any(weight.requires_grad for weight in self.network.parameters()))
@@ -198,7 +198,7 @@ class Classifier(nn.Module):
         """A part of a text as it is read; a pair has its separators already."""
         if isinstance(text, SentencePair):
             return np.concatenate([[END], text.tokens[part]]).astype(np.int64)
-        return framed(text.tokens[part], self.network)
+        return add_boundaries(text.tokens[part], self.network)
 
 
 def _of_all_units(rows: Float32[ndarray, "units C"], text: _Text) -> Float32[ndarray, "units C"]:

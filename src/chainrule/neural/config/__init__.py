@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 from chainrule.base.options import help_of
 from chainrule.errors import SettingError
 from chainrule.neural.config.bidirectional import (
+    BidirectionalConfig,
     MaskedConfig,
     MaskedRecurrentConfig,
     TextEncoderConfig,
-    TwoSidedConfig,
     bert,
 )
 from chainrule.neural.config.language_models import (
@@ -60,10 +60,11 @@ def preset(name: str, **changes: Any) -> TransformerConfig:
 
 
 __all__ = [
+    "BIDIRECTIONAL",
     "NETWORKS",
     "PRESETS",
-    "TWO_SIDED",
     "BagConfig",
+    "BidirectionalConfig",
     "BilinearConfig",
     "ConvolutionConfig",
     "FeedforwardConfig",
@@ -74,7 +75,6 @@ __all__ = [
     "RecurrentConfig",
     "TextEncoderConfig",
     "TransformerConfig",
-    "TwoSidedConfig",
     "bert",
     "gpt2",
     "llama",
@@ -97,8 +97,8 @@ NETWORKS: dict[str, type[NetworkConfig]] = {
 }
 
 # Those that see both sides of a token, and are no language models.
-TWO_SIDED: dict[str, type[NetworkConfig]] = {
+BIDIRECTIONAL: dict[str, type[NetworkConfig]] = {
     "masked": MaskedConfig,
     "masked-recurrent": MaskedRecurrentConfig,
-    "two-sided": TwoSidedConfig,
+    "two-sided": BidirectionalConfig,
 }

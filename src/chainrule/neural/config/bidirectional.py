@@ -117,7 +117,7 @@ class MaskedRecurrentConfig(Masking, RecurrentConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TwoSidedConfig(RecurrentConfig):
+class BidirectionalConfig(RecurrentConfig):
     """A two-sided LSTM or GRU (ELMo, Peters 2018), the directions apart.
 
     One reads what precedes a token and one what follows it, through all

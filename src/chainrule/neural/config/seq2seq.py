@@ -30,7 +30,7 @@ _HIDDEN_MAPS = 0.7
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConditionalConfig:
+class Seq2SeqConfig:
     """A model of one sequence given another: translations, summaries, corrections.
 
     An encoder reads the source, and a decoder writes the target, with
@@ -297,7 +297,7 @@ class ConditionalConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CaptionConfig(ConditionalConfig):
+class CaptionConfig(Seq2SeqConfig):
     """A model that captions pictures: Show, Attend and Tell (Xu 2015).
 
     The decoder attends to a vector for each place of a picture, which an

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
-from chainrule.neural.encoders.feedforward import side_by_side
+from chainrule.neural.encoders.feedforward import concat_window
 from chainrule.neural.layers.basic import dropped
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Layer(nn.Module):
         self, x: Float[Tensor, "B T D"], past: Float[Tensor, "B P D"], starts: Bool[Tensor, "B T"] | None
     ) -> tuple[Float[Tensor, "B T D"], Float[Tensor, "B P D"]]:
         """The layer's output, and its new past. past: its last P = (k - 1) d normalised inputs."""
-        window, past = side_by_side(self.norm(x), past, starts, self.kernel, self.dilation)  # (B, T, k D)
+        window, past = concat_window(self.norm(x), past, starts, self.kernel, self.dilation)  # (B, T, k D)
         return x + dropped(gated(self.weight(window), self.gate), self.dropout, self.training), past
 
 

@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from chainrule.neural.layers.state import State
 
 
-def begins_of(starts: Bool[Tensor, "B T"], kept: int) -> Int64[Tensor, "B T"]:
+def segment_starts(starts: Bool[Tensor, "B T"], kept: int) -> Int64[Tensor, "B T"]:
     """Where the text of each position begins: the last start at or before it; -kept if the text began earlier."""
     positions = torch.arange(starts.shape[1], device=starts.device)
     return torch.where(starts, positions, -kept).cummax(1).values
 
 
-def side_by_side(
+def concat_window(
     x: Float[Tensor, "B T D"],
     past: Float[Tensor, "B P D"],
     starts: Bool[Tensor, "B T"] | None,
@@ -56,14 +56,14 @@ def side_by_side(
     parts = [whole[:, kept - back : kept - back + length] for back in range(0, kept + 1, dilation)]
     after = whole[:, length:]
     if starts is not None:
-        begins = begins_of(starts, kept)
+        begins = segment_starts(starts, kept)
         ages = torch.arange(length, device=x.device) - begins
         parts = [part.masked_fill((ages < i * dilation)[..., None], 0) for i, part in enumerate(parts)]
-        after = forgotten(after, length, begins)
+        after = mask_history(after, length, begins)
     return torch.cat(parts, -1), after
 
 
-def forgotten(after: Float[Tensor, "B P D"], length: int, begins: Int64[Tensor, "B T"]) -> Float[Tensor, "B P D"]:
+def mask_history(after: Float[Tensor, "B P D"], length: int, begins: Int64[Tensor, "B T"]) -> Float[Tensor, "B P D"]:
     """The past after `length` positions, set to 0 before the last beginning of each row."""
     positions = torch.arange(length - after.shape[1], length, device=after.device)
     return after.masked_fill((positions < begins[:, -1:])[..., None], 0)
@@ -94,7 +94,7 @@ class Feedforward(nn.Module):
     ) -> tuple[Float[Tensor, "B T width"], State]:
         """As `Encoder`."""
         past = self.start(len(x)) if state is None else cast("Tensor", state)
-        window, past = side_by_side(x, past, starts, self.window)  # (B, T, n E)
+        window, past = concat_window(x, past, starts, self.window)  # (B, T, n E)
         hidden = self.layers(window)
         return torch.cat((hidden, window), -1) if self.direct else hidden, past
 
@@ -129,7 +129,7 @@ class Bilinear(nn.Module):
     ) -> tuple[Float[Tensor, "B T width"], State]:
         """As `Encoder`."""
         past = self.start(len(x)) if state is None else cast("Tensor", state)
-        window, past = side_by_side(x, past, starts, self.window)  # (B, T, n D)
+        window, past = concat_window(x, past, starts, self.window)  # (B, T, n D)
         if self.matrices is not None:
             return self.matrices(window), past
         if self.diagonals is not None:
@@ -186,12 +186,12 @@ class Bag(nn.Module):
         kept = past.shape[1]
         whole = torch.cat((past, x), 1)
         sums = F.pad(whole.cumsum(1), (0, 0, 1, 0))  # of all vectors before each position, from -kept to T
-        begins = torch.full((rows, length), -kept, device=x.device) if starts is None else begins_of(starts, kept)
+        begins = torch.full((rows, length), -kept, device=x.device) if starts is None else segment_starts(starts, kept)
         oldest = begins
         if self.reach is not None:
             positions = torch.arange(length, device=x.device)
             oldest = begins.maximum(positions - self.reach + 1)
         before = sums.gather(1, (oldest + kept)[..., None].expand(-1, -1, width))
         totals = sums[:, kept + 1 :] - before
-        after = totals[:, -1:] if self.reach is None else forgotten(whole[:, length:], length, begins)
+        after = totals[:, -1:] if self.reach is None else mask_history(whole[:, length:], length, begins)
         return totals, after

@@ -26,7 +26,7 @@ from chainrule.neural.layers.matrix_products import linear
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int64
 
-    from chainrule.neural.config.seq2seq import ConditionalConfig, ScoreName
+    from chainrule.neural.config.seq2seq import ScoreName, Seq2SeqConfig
 
 
 class WeightLists(NamedTuple):
@@ -177,7 +177,7 @@ class SingleHeadAttention(nn.Module):
     hard      the value of one position, drawn or likeliest Xu et al. 2015, section 4.1
     """
 
-    def __init__(self, config: ConditionalConfig) -> None:
+    def __init__(self, config: Seq2SeqConfig) -> None:
         super().__init__()
         self.kind, self.window, self.feeds = config.attention, config.window, config.feeds
         self.estimator, self.dropout = config.estimator, config.attention_dropout

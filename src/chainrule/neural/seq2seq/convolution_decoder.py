@@ -18,7 +18,7 @@ from chainrule.neural.layers.positions import Sinusoidal
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float
 
-    from chainrule.neural.config.seq2seq import ConditionalConfig
+    from chainrule.neural.config.seq2seq import Seq2SeqConfig
     from chainrule.neural.layers.cross_attention import KeysAndValues, Source
     from chainrule.neural.layers.state import State
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class ConvolutionDecoder(nn.Module):
     """A Decoder. Its state: the next token's position, and the last k - 1 inputs of each layer, (B, k - 1, D)."""
 
-    def __init__(self, config: ConditionalConfig) -> None:
+    def __init__(self, config: Seq2SeqConfig) -> None:
         super().__init__()
         self.width, self.kernel, self.dropout = config.width, config.kernel, config.dropout
         self.sinusoidal = Sinusoidal(config.width)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from jaxtyping import Bool, Float
 
-    from chainrule.neural.config.seq2seq import ConditionalConfig
+    from chainrule.neural.config.seq2seq import Seq2SeqConfig
 
 
 class Encoding(NamedTuple):
@@ -34,7 +34,7 @@ class Encoding(NamedTuple):
     summary: Float[Tensor, "M D"]
 
 
-class Reader(Protocol):
+class SourceEncoder(Protocol):
     """An nn.Module."""
 
     def __call__(
@@ -49,7 +49,7 @@ class Reader(Protocol):
 class TransformerReader(nn.Module):
     """The encoder of Vaswani et al. 2017 (section 3.1), with norms before or after each sub-layer."""
 
-    def __init__(self, config: ConditionalConfig) -> None:
+    def __init__(self, config: Seq2SeqConfig) -> None:
         super().__init__()
         blocks = block_config(config, config.encoder_layers)
         self.positions, self.dropout = PositionEncoding(config), config.dropout
@@ -60,7 +60,7 @@ class TransformerReader(nn.Module):
     def forward(
         self, x: Float[Tensor, "M S D"], is_token: Bool[Tensor, "M S"], weights_out: list[Tensor] | None = None
     ) -> Encoding:
-        """As `Reader`."""
+        """As `SourceEncoder`."""
         columns = torch.arange(x.shape[1], device=x.device)
         x, rotation = self.positions(x, columns[None])
         x = dropped(x, self.dropout, self.training)
@@ -77,7 +77,7 @@ class TransformerReader(nn.Module):
 class RecurrentReader(nn.Module):
     """LSTM or GRU layers in both directions (Schuster and Paliwal 1997), each direction of half the width."""
 
-    def __init__(self, config: ConditionalConfig) -> None:
+    def __init__(self, config: Seq2SeqConfig) -> None:
         super().__init__()
         layers = RecurrentConfig(
             cell="lstm" if config.encoder == "lstm" else "gru",
@@ -91,7 +91,7 @@ class RecurrentReader(nn.Module):
     def forward(
         self, x: Float[Tensor, "M S D"], is_token: Bool[Tensor, "M S"], weights_out: list[Tensor] | None = None
     ) -> Encoding:
-        """As `Reader`; the summary holds the last hidden state of each direction."""
+        """As `SourceEncoder`; the summary holds the last hidden state of each direction."""
         lengths = is_token.sum(1, keepdim=True)
         padding = (
             torch.arange(x.shape[1], device=x.device) == lengths
@@ -105,7 +105,7 @@ class RecurrentReader(nn.Module):
 class ConvolutionReader(nn.Module):
     """Gated convolutions with residual connections (Gehring et al. 2017, section 3.2)."""
 
-    def __init__(self, config: ConditionalConfig) -> None:
+    def __init__(self, config: Seq2SeqConfig) -> None:
         super().__init__()
         self.positions, self.dropout, self.before = PositionEncoding(config), config.dropout, (config.kernel - 1) // 2
         self.kernel = config.kernel
@@ -116,7 +116,7 @@ class ConvolutionReader(nn.Module):
     def forward(
         self, x: Float[Tensor, "M S D"], is_token: Bool[Tensor, "M S"], weights_out: list[Tensor] | None = None
     ) -> Encoding:
-        """As `Reader`."""
+        """As `SourceEncoder`."""
         x, _ = self.positions(x, torch.arange(x.shape[1], device=x.device)[None])
         x = dropped(x, self.dropout, self.training)
         for layer in self.layers:
@@ -129,19 +129,19 @@ class ConvolutionReader(nn.Module):
 class PlainReader(nn.Module):
     """Vectors as they are: those of a picture's places, which its own encoder computed, or of single tokens."""
 
-    def __init__(self, config: ConditionalConfig) -> None:
+    def __init__(self, config: Seq2SeqConfig) -> None:
         super().__init__()
         self.dropout = config.dropout
 
     def forward(
         self, x: Float[Tensor, "M S D"], is_token: Bool[Tensor, "M S"], weights_out: list[Tensor] | None = None
     ) -> Encoding:
-        """As `Reader`."""
+        """As `SourceEncoder`."""
         x = dropped(x, self.dropout, self.training)
         return Encoding(x, _mean(x, is_token))
 
 
-def build_reader(config: ConditionalConfig) -> TransformerReader | ConvolutionReader | RecurrentReader | PlainReader:
+def build_reader(config: Seq2SeqConfig) -> TransformerReader | ConvolutionReader | RecurrentReader | PlainReader:
     """The reader that `config.encoder` names."""
     if config.encoder == "none":
         return PlainReader(config)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Float32, Float64, Int32, Int64, Shaped
     from numpy import ndarray
 
-    from chainrule.neural.config.seq2seq import ConditionalConfig
+    from chainrule.neural.config.seq2seq import Seq2SeqConfig
     from chainrule.neural.layers.cross_attention import Source
     from chainrule.neural.layers.state import State
     from chainrule.neural.network import Network
@@ -47,7 +47,7 @@ class SourceBatch(NamedTuple):
 
 
 def batch_sources(
-    sources: Sequence[Shaped[ndarray, "*shape"]], config: ConditionalConfig, *, length: int | None = None
+    sources: Sequence[Shaped[ndarray, "*shape"]], config: Seq2SeqConfig, *, length: int | None = None
 ) -> SourceBatch:
     """length: to pad to; by default that of the longest source, if of tokens with its </s>."""
     if config.reads_regions:
@@ -65,7 +65,7 @@ def batch_sources(
     return SourceBatch(padded(ended, END, length=length), np.arange(length) < lengths[:, None])
 
 
-def source_length(source: Shaped[ndarray, "*shape"], config: ConditionalConfig) -> int:
+def source_length(source: Shaped[ndarray, "*shape"], config: Seq2SeqConfig) -> int:
     """The positions of a source that the decoder attends to."""
     if config.reads_regions:
         return len(source)
@@ -85,7 +85,9 @@ class ConditionalModel:
         self.vocabulary_size = network.vocabulary_size
 
     @torch.inference_mode()
-    def given(self, sources: Sequence[Shaped[ndarray, "*shape"]], *, alignments: bool = False) -> Given:
+    def given(
+        self, sources: Sequence[Shaped[ndarray, "*shape"]], *, alignments: bool = False
+    ) -> SourceConditionedModel:
         """The language model of the targets of some sources, which are encoded once.
 
         sources: tokens, (S,); or where the model reads vectors, these, (S, F), or the pixels of pictures, (H, W, C).
@@ -101,7 +103,9 @@ class ConditionalModel:
             raise SettingError("a model without attention has no alignments; expected alignments=False")
         batch = batch_sources(sources, config)
         inputs, is_token = (torch.from_numpy(array).to(self.network.device) for array in batch)
-        return Given(Bound(self.network, self.network.read(inputs, is_token), alignments=alignments))
+        return SourceConditionedModel(
+            SourceConditionedNetwork(self.network, self.network.read(inputs, is_token), alignments=alignments)
+        )
 
     def _check_tokens(self, sources: Sequence[Tokens]) -> None:
         """Raises SettingError."""
@@ -132,7 +136,7 @@ def hidden_states(
     return states
 
 
-class Bound:
+class SourceConditionedNetwork:
     """A conditional network with its sources, in the role of a `Network`; its state holds the source of each row."""
 
     memory = "document"
@@ -146,7 +150,7 @@ class Bound:
         self.vocabulary_size, self.width, self.device = network.vocabulary_size, network.decoder.width, network.device
 
     @property
-    def config(self) -> ConditionalConfig:
+    def config(self) -> Seq2SeqConfig:
         return self.network.config
 
     @property
@@ -186,12 +190,12 @@ class Bound:
         return hidden, (rows, inner, attention)
 
 
-class Given:
+class SourceConditionedModel:
     """A conditional model with its sources: a `LanguageModel` with a row for each source, or any rows for one."""
 
     end = END
 
-    def __init__(self, bound: Bound) -> None:
+    def __init__(self, bound: SourceConditionedNetwork) -> None:
         self.bound = bound
         self.stepping = NeuralModel(cast("Network", bound))
         self.vocabulary_size = bound.vocabulary_size

@@ -35,15 +35,15 @@ if TYPE_CHECKING:
 
     from jaxtyping import Bool, Float, Float32, Int64, Shaped
 
-    from chainrule.neural.config.seq2seq import ConditionalConfig
+    from chainrule.neural.config.seq2seq import Seq2SeqConfig
     from chainrule.neural.layers.cross_attention import KeysAndValues, WeightLists
     from chainrule.neural.layers.state import State
-    from chainrule.neural.seq2seq.encoders import Reader
+    from chainrule.neural.seq2seq.encoders import SourceEncoder
 
 _BASELINE = 0.99  # decay of the running mean loss, the baseline of REINFORCE
 
 
-class ChoiceSoftmax(nn.Module):
+class HardAttentionSoftmax(nn.Module):
     """P(token) = sum over choices of P(choice) P(token | choice); in training, choices are drawn at random.
 
     The last element of each hidden state is log P(choice). Rounding of the sum makes no probability more than 1.
@@ -151,12 +151,12 @@ class ConditionalNetwork(nn.Module):
 
     def __init__(
         self,
-        config: ConditionalConfig,
+        config: Seq2SeqConfig,
         source_embedding: Embedding | VectorInput,
-        reader: Reader,
+        reader: SourceEncoder,
         embedding: Embedding,
         decoder: Decoder,
-        output: FullSoftmax | ChoiceSoftmax,
+        output: FullSoftmax | HardAttentionSoftmax,
     ) -> None:
         super().__init__()
         self.config, self.output = config, output
@@ -211,7 +211,7 @@ class ConditionalNetwork(nn.Module):
         return [weight for name, weight in named if weight.ndim == 2 and not name.startswith("bias.")]
 
 
-def build_conditional(config: ConditionalConfig, source_size: int, size: int) -> ConditionalNetwork:
+def build_conditional(config: Seq2SeqConfig, source_size: int, size: int) -> ConditionalNetwork:
     """A network with initial weights, drawn from torch's random generator.
 
     source_size, size: of the two vocabularies; the first is not used where sources are vectors. Raises SettingError if
@@ -253,12 +253,14 @@ def build_conditional(config: ConditionalConfig, source_size: int, size: int) ->
         banned=config.banned,
         transform=Scaled(config.width**-0.5) if config.scaled_output else None,
     )
-    output = ChoiceSoftmax(softmax, is_exact=config.estimator == "exact") if config.attention == "hard" else softmax
+    output = (
+        HardAttentionSoftmax(softmax, is_exact=config.estimator == "exact") if config.attention == "hard" else softmax
+    )
     return ConditionalNetwork(config, source_embedding, reader, embedding, decoder, output)
 
 
 def _build_decoder(
-    config: ConditionalConfig,
+    config: Seq2SeqConfig,
 ) -> TransformerDecoder | ConvolutionDecoder | RecurrentDecoder | HierarchicalDecoder:
     if config.decoder == "hierarchical":
         return HierarchicalDecoder(config)

@@ -26,7 +26,7 @@ from chainrule.neural.layers.cross_attention import ContextVectors, SingleHeadAt
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int64
 
-    from chainrule.neural.config.seq2seq import ConditionalConfig
+    from chainrule.neural.config.seq2seq import Seq2SeqConfig
     from chainrule.neural.encoders.recurrent import LayerState
     from chainrule.neural.layers.cross_attention import KeysAndValues, Source
     from chainrule.neural.layers.state import State
@@ -51,7 +51,7 @@ class RecurrentDecoder(nn.Module):
     the choice as its last element: (B, T, C, D + 1).
     """
 
-    def __init__(self, config: ConditionalConfig) -> None:
+    def __init__(self, config: Seq2SeqConfig) -> None:
         super().__init__()
         self.width, self.dropout = config.width, config.dropout
         self.glance = None if config.attention == "none" else SingleHeadAttention(config)
@@ -180,7 +180,7 @@ class HierarchicalDecoder(nn.Module):
     the word network begins again from the topic, which is also added to each of its inputs.
     """
 
-    def __init__(self, config: ConditionalConfig) -> None:
+    def __init__(self, config: Seq2SeqConfig) -> None:
         super().__init__()
         self.width = config.width
         self.words = RecurrentDecoder(config)

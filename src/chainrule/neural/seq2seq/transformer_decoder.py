@@ -21,12 +21,12 @@ from chainrule.neural.layers.state import Cache
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int64
 
-    from chainrule.neural.config.seq2seq import ConditionalConfig
+    from chainrule.neural.config.seq2seq import Seq2SeqConfig
     from chainrule.neural.layers.cross_attention import KeysAndValues, Source
     from chainrule.neural.layers.state import State
 
 
-def block_config(config: ConditionalConfig, layers: int) -> TransformerConfig:
+def block_config(config: Seq2SeqConfig, layers: int) -> TransformerConfig:
     """The configuration of the blocks of the encoder or the decoder."""
     is_vaswani, is_modern = config.style == "vaswani", config.style == "modern"
     return TransformerConfig(
@@ -55,7 +55,7 @@ class PositionEncoding(nn.Module):
     Biases by distance are no part of it, since the encoder has others than the decoder.
     """
 
-    def __init__(self, config: ConditionalConfig) -> None:
+    def __init__(self, config: Seq2SeqConfig) -> None:
         super().__init__()
         is_sinusoidal, interleaved = config.positions == "sinusoidal", config.interleaved_sinusoids
         self.sinusoidal = Sinusoidal(config.width, interleaved=interleaved) if is_sinusoidal else None
@@ -73,7 +73,7 @@ class PositionEncoding(nn.Module):
 class DecoderBlock(nn.Module):
     """Three sub-layers with residual connections; norms come before each sub-layer, or after each sum."""
 
-    def __init__(self, config: ConditionalConfig, blocks: TransformerConfig) -> None:
+    def __init__(self, config: Seq2SeqConfig, blocks: TransformerConfig) -> None:
         super().__init__()
         self.attention = Attention(blocks)
         self.look = CrossAttention(
@@ -115,7 +115,7 @@ class DecoderBlock(nn.Module):
 class TransformerDecoder(nn.Module):
     """A Decoder whose state is a cache of keys and values."""
 
-    def __init__(self, config: ConditionalConfig) -> None:
+    def __init__(self, config: Seq2SeqConfig) -> None:
         super().__init__()
         blocks = block_config(config, config.decoder_layers)
         self.width, self.dropout, self.positions = config.width, config.dropout, PositionEncoding(config)

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError
 from chainrule.neural.vision.body import PictureBody, annotation_vectors
-from chainrule.neural.vision.vit import waves
+from chainrule.neural.vision.vit import sinusoids_2d
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Float32, Shaped, UInt8
     from numpy import ndarray
 
-    from chainrule.neural.config.seq2seq import ConditionalConfig
+    from chainrule.neural.config.seq2seq import Seq2SeqConfig
     from chainrule.neural.config.vision import PictureLabelling
     from chainrule.pictures.picture import Frame
 
@@ -125,7 +125,7 @@ class VectorInput(nn.Module):
     it stays in evaluation mode, so that its batch normalisation does not change.
     """
 
-    def __init__(self, config: ConditionalConfig) -> None:
+    def __init__(self, config: Seq2SeqConfig) -> None:
         super().__init__()
         assert config.source_width is not None
         self.regions = RegionParts(config) if config.reads_regions else None
@@ -137,7 +137,7 @@ class VectorInput(nn.Module):
         self.places = None
         if config.placed and not config.reads_regions:
             rows, columns = config.source_grid
-            places = waves(config.width, rows, columns).flatten(1).mT.contiguous()  # as fused optimisers need it
+            places = sinusoids_2d(config.width, rows, columns).flatten(1).mT.contiguous()  # as fused optimisers need it
             self.places = nn.Parameter(places)
         self.body: PictureBody | None = None
         self.is_tuned = False
@@ -174,7 +174,7 @@ class VectorInput(nn.Module):
 class RegionParts(nn.Module):
     """What of the vectors of regions is not of maps: phrases, and where regions are, each projected by itself."""
 
-    def __init__(self, config: ConditionalConfig) -> None:
+    def __init__(self, config: Seq2SeqConfig) -> None:
         """width: of what is of maps."""
         super().__init__()
         assert config.source_width is not None
@@ -204,7 +204,7 @@ class RegionParts(nn.Module):
 
 
 def check_vectors(
-    sources: Sequence[Shaped[ndarray, "*shape"]], config: ConditionalConfig, body: PictureBody | None
+    sources: Sequence[Shaped[ndarray, "*shape"]], config: Seq2SeqConfig, body: PictureBody | None
 ) -> None:
     """Raises SettingError where a source is neither the vectors nor the pixels that a model reads."""
     expected = (config.max_source, cast("int", config.source_width))

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _BATCH = 64  # pictures
 
 
-class Excitement(NamedTuple):
+class UnitActivations(NamedTuple):
     """How strongly each unit of a layer answers each picture, and at which row and column most."""
 
     strengths: Float32[ndarray, "N D"]
@@ -57,24 +57,25 @@ def first_filters(body: PictureBody) -> Float32[ndarray, "D C k k"] | None:
 
 
 @torch.inference_mode()
-def maps_of(body: PictureBody, inputs: Sequence[Pixels]) -> dict[str, Float32[ndarray, "N D h w"]]:
+def feature_maps(body: PictureBody, inputs: Sequence[Pixels]) -> dict[str, Float32[ndarray, "N D h w"]]:
     """The maps of each layer."""
     return {name: maps.float().cpu().numpy() for name, maps in _through(body, inputs)}
 
 
 @torch.inference_mode()
-def excitements(body: PictureBody, inputs: Sequence[Pixels], progress: Progress = silent) -> dict[str, Excitement]:
+def excitements(body: PictureBody, inputs: Sequence[Pixels], progress: Progress = silent) -> dict[str, UnitActivations]:
     """By layer, how each unit answers each picture (Zeiler and Fergus 2014, section 2)."""
-    parts: dict[str, list[Excitement]] = {}
+    parts: dict[str, list[UnitActivations]] = {}
     for first in range(0, len(inputs), _BATCH):
         progress("looking at pictures", first, len(inputs))
         for name, maps in _through(body, inputs[first : first + _BATCH]):
             values, places = maps.float().flatten(2).max(2)  # (n, D)
             across = maps.shape[3]
             rows, columns = (array.cpu().numpy() for array in (places // across, places % across))
-            parts.setdefault(name, []).append(Excitement(values.cpu().numpy(), rows, columns))
+            parts.setdefault(name, []).append(UnitActivations(values.cpu().numpy(), rows, columns))
     return {
-        name: Excitement(*(np.concatenate(arrays) for arrays in zip(*own, strict=True))) for name, own in parts.items()
+        name: UnitActivations(*(np.concatenate(arrays) for arrays in zip(*own, strict=True)))
+        for name, own in parts.items()
     }
 
 

@@ -24,7 +24,7 @@ class Patches(nn.Module):
         """size: of the pictures. placed: whether places have vectors."""
         super().__init__()
         self.project = nn.Conv2d(channels, width, patch, patch)
-        self.places = nn.Parameter(waves(width, size[0] // patch, size[1] // patch)) if placed else None
+        self.places = nn.Parameter(sinusoids_2d(width, size[0] // patch, size[1] // patch)) if placed else None
         nn.init.trunc_normal_(self.project.weight, std=(channels * patch * patch) ** -0.5)
 
     def forward(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D h w"]:
@@ -33,7 +33,7 @@ class Patches(nn.Module):
         return maps if self.places is None else maps + self.places
 
 
-def waves(width: int, height: int, across: int) -> Float[Tensor, "width height across"]:
+def sinusoids_2d(width: int, height: int, across: int) -> Float[Tensor, "width height across"]:
     """Sines and cosines of the row, then of the column (Beyer et al. 2022, section 2)."""
     quarter = width // 4
     rates = 1e4 ** -(torch.arange(quarter) / max(1, quarter - 1))

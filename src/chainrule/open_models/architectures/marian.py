@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chainrule.neural.config.seq2seq import ConditionalConfig
+from chainrule.neural.config.seq2seq import Seq2SeqConfig
 from chainrule.open_models.architecture import (
     ACTIVATIONS,
     ONE_ROW,
@@ -54,12 +54,12 @@ def _read_sharing(config: Json) -> Json:
     return {"shared": _SHARING[inputs, output]}
 
 
-def _write_sharing(config: ConditionalConfig) -> Json:
+def _write_sharing(config: Seq2SeqConfig) -> Json:
     inputs, output = next(both for both, shared in _SHARING.items() if shared == config.shared)
     return {"share_encoder_decoder_embeddings": inputs, "tie_word_embeddings": output}
 
 
-def _sinusoids(config: ConditionalConfig) -> Float64[ndarray, "positions D"]:
+def _sinusoids(config: Seq2SeqConfig) -> Float64[ndarray, "positions D"]:
     """The table of positions, which some files contain and networks compute."""
     waves = 10_000.0 ** (-np.arange(0, config.width, 2) / config.width)
     angles = np.arange(config.max_source)[:, None] * waves
@@ -100,7 +100,7 @@ MARIAN = Architecture(
     model_type="marian",
     class_name="MarianMTModel",
     family="conditional",
-    config=ConditionalConfig,
+    config=Seq2SeqConfig,
     implied={
         "style": "vaswani",
         "norm_place": "post",

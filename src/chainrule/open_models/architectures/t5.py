@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from chainrule.neural.config.seq2seq import ConditionalConfig
+from chainrule.neural.config.seq2seq import Seq2SeqConfig
 from chainrule.open_models.architecture import (
     ACTIVATIONS,
     GATED,
@@ -38,7 +38,7 @@ def _read_feed_forward(config: Json) -> Json:
     return {"feed_forward": known[kind]}
 
 
-def _write_feed_forward(config: ConditionalConfig) -> Json:
+def _write_feed_forward(config: Seq2SeqConfig) -> Json:
     if _is_gated(config):
         return {"feed_forward_proj": "gated-gelu" if config.feed_forward == "geglu" else "gated-silu"}
     return {"feed_forward_proj": next(name for name, ours in ACTIVATIONS.items() if ours == config.feed_forward)}
@@ -50,15 +50,15 @@ def _read_output(config: Json) -> Json:
     return {"shared": "all" if tied else "inputs", "scaled_output": tied}
 
 
-def _write_output(config: ConditionalConfig) -> Json:
+def _write_output(config: Seq2SeqConfig) -> Json:
     return dict.fromkeys(("tie_word_embeddings", "scale_decoder_outputs"), config.scaled_output)
 
 
-def _is_tied(config: ConditionalConfig) -> bool:
+def _is_tied(config: Seq2SeqConfig) -> bool:
     return config.shared == "all"
 
 
-def _is_gated(config: ConditionalConfig) -> bool:
+def _is_gated(config: Seq2SeqConfig) -> bool:
     return config.feed_forward in ("geglu", "swiglu")
 
 
@@ -89,7 +89,7 @@ T5 = Architecture(
     model_type="t5",
     class_name="T5ForConditionalGeneration",
     family="conditional",
-    config=ConditionalConfig,
+    config=Seq2SeqConfig,
     implied={
         "style": "t5",
         "norm_place": "pre",

@@ -23,7 +23,7 @@ from chainrule.serving.bodies import ApiError
 from chainrule.serving.generation.prompts import encode_prompts
 from chainrule.serving.generation.texts import Choice, ChosenToken, Chunk, check_size, generation, text_settings
 from chainrule.serving.generation.tokens import TokenRows, finite, joined, token_arrays
-from chainrule.serving.generation.work import Scoring, Ticket
+from chainrule.serving.generation.work import PendingRequest, Scoring
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -55,7 +55,7 @@ def token_usage(prompt_tokens: int, completion_tokens: int) -> Json:
     }
 
 
-async def chunks_of(ticket: Ticket, choices: Mapping[int, Choice]) -> AsyncIterator[tuple[int, Chunk]]:
+async def chunks_of(ticket: PendingRequest, choices: Mapping[int, Choice]) -> AsyncIterator[tuple[int, Chunk]]:
     """What is new of texts, each with its index, until all have ended. Raises what the work raised."""
     open_choices = dict(choices)
     while open_choices:
@@ -92,7 +92,7 @@ class CompletionAnswer:
         is_scored = bool(body.echo) and self._shows_logprobs
         self._is_empty = max_tokens == 0
         texts = 0 if self._is_empty else len(self._prompts) * best_of
-        self.ticket = Ticket(texts + is_scored)
+        self.ticket = PendingRequest(texts + is_scored)
         self.scoring: Scoring | None = None
         self._choices: list[list[Choice]] = [[] for _ in self._prompts]
         work: list[Generation | Scoring] = []
@@ -212,7 +212,7 @@ class ChatAnswer:
     """The answer to a request, whose work has been submitted."""
 
     def __init__(
-        self, served: ServedModel, body: ChatBody, ticket: Ticket, choices: list[Choice], prompt_tokens: int
+        self, served: ServedModel, body: ChatBody, ticket: PendingRequest, choices: list[Choice], prompt_tokens: int
     ) -> None:
         self._served, self._body, self._ticket, self._choices = served, body, ticket, choices
         self._prompt_tokens = prompt_tokens
@@ -239,7 +239,7 @@ class ChatAnswer:
         except (SettingError, TypeError) as error:
             raise ApiError(400, str(error), param="messages") from None
         check_size(1, len(prompt.tokens), settings, served.limits)
-        ticket = Ticket(settings.choices)
+        ticket = PendingRequest(settings.choices)
         part, choices = generation(served, ticket, prompt.tokens, settings, is_exact=served.reads_prompts)
         served.scheduler.submit([part])
         return cls(served, body, ticket, choices, len(prompt.tokens))

@@ -16,7 +16,7 @@ from chainrule.applications.shared_prefixes import PromptCache, position_tops
 from chainrule.decoding.sampling import Batch, Row
 from chainrule.protocol import END
 from chainrule.serving.bodies import ApiError
-from chainrule.serving.generation.work import Call, Generation, Scoring, Ticket, wake_all
+from chainrule.serving.generation.work import Call, Generation, PendingRequest, Scoring, wake_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -51,7 +51,7 @@ class Scheduler:
         self._reads_prompts, self._context = reads_prompts, context
         self._ready = threading.Condition()
         self._new: deque[Generation | Scoring | Call] = deque()
-        self._cancelled: set[Ticket] = set()
+        self._cancelled: set[PendingRequest] = set()
         self._is_closing = False
         self._abort_error: Exception | None = None
         self._reading: deque[Generation] = deque()
@@ -64,7 +64,7 @@ class Scheduler:
         self._failures = 0
         self._answered = 0  # requests, by the last step
         self._stepped_at = self._step_seconds = 0.0
-        self._woken: set[Ticket] = set()
+        self._woken: set[PendingRequest] = set()
         self.accepted_tokens = 0  # of all work that is not done
         self.generated_tokens = 0
         self.scored_tokens = 0
@@ -102,7 +102,7 @@ class Scheduler:
             self._new.extend(work)
             self._ready.notify()
 
-    def cancel(self, ticket: Ticket) -> None:
+    def cancel(self, ticket: PendingRequest) -> None:
         """Drops what is left of a request's work, before the next step."""
         ticket.is_cancelled = True
         with self._ready:
@@ -154,7 +154,7 @@ class Scheduler:
             if len(self._new) == arrived:
                 return
 
-    def _work(self, new: list[Generation | Scoring | Call], cancelled: set[Ticket]) -> None:
+    def _work(self, new: list[Generation | Scoring | Call], cancelled: set[PendingRequest]) -> None:
         """One round: what is new, a piece of the prompts, a block of scores, and a step of the batch."""
         for part in new:
             if isinstance(part, Generation):
@@ -171,7 +171,7 @@ class Scheduler:
         if self._batch.rows:
             self._step()
 
-    def _drop(self, cancelled: set[Ticket]) -> None:
+    def _drop(self, cancelled: set[PendingRequest]) -> None:
         for reading in [part for part in self._reading if part.ticket in cancelled]:
             self._reading.remove(reading)
             self._release(reading.cost)
@@ -193,7 +193,7 @@ class Scheduler:
         with self._ready:
             self.accepted_tokens -= cost
 
-    def _finish(self, ticket: Ticket, error: Exception | None = None) -> None:
+    def _finish(self, ticket: PendingRequest, error: Exception | None = None) -> None:
         """A part of a request is done."""
         ticket.open_parts -= 1
         if error is not None:

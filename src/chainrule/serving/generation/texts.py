@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from chainrule.serving.bodies import SamplingBody
     from chainrule.serving.config import ServerLimits
     from chainrule.serving.generation.tokens import TokenNames
-    from chainrule.serving.generation.work import Ticket, Top
+    from chainrule.serving.generation.work import PendingRequest, Top
     from chainrule.serving.models import ServedModel
     from chainrule.text.tokenization.tokenizer import Tokenizer
 
@@ -251,7 +251,7 @@ def check_size(prompts: int, tokens: int, settings: TextSettings, limits: Server
 
 def generation(
     served: ServedModel,
-    ticket: Ticket,
+    ticket: PendingRequest,
     prompt: Int32[ndarray, " T"],
     settings: TextSettings,
     *,

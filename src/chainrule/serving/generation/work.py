@@ -38,7 +38,7 @@ class Generation:
     a text. rows, sinks: one for each text.
     """
 
-    ticket: Ticket
+    ticket: PendingRequest
     prompt: Tokens
     rows: list[Row]
     sinks: Sequence[TokenSink]
@@ -62,7 +62,7 @@ class Generation:
 class Scoring:
     """Sequences to score. top: how many of the likeliest tokens at each position are wanted, too."""
 
-    ticket: Ticket
+    ticket: PendingRequest
     sequences: list[Tokens]
     top: int = 0
     log_probs: list[Float32[ndarray, " T"]] = field(default_factory=list)
@@ -78,13 +78,13 @@ class Scoring:
 class Call:
     """A function that needs the model, such as embedding."""
 
-    ticket: Ticket
+    ticket: PendingRequest
     function: Callable[[], Any]
     result: Any = None
     cost: int = 1
 
 
-class Ticket:
+class PendingRequest:
     """Made and awaited on the event loop; the scheduler's thread counts down and wakes it.
 
     error: why the request failed. is_cancelled: whether nobody waits for it any more.
@@ -121,9 +121,9 @@ class Ticket:
         self._event.set()
 
 
-def wake_all(tickets: Iterable[Ticket]) -> None:
+def wake_all(tickets: Iterable[PendingRequest]) -> None:
     """Wakes tickets from another thread; those of a loop together."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[Ticket]] = {}
+    by_loop: dict[asyncio.AbstractEventLoop, list[PendingRequest]] = {}
     for ticket in tickets:
         by_loop.setdefault(ticket.loop, []).append(ticket)
     for loop, some in by_loop.items():
@@ -131,6 +131,6 @@ def wake_all(tickets: Iterable[Ticket]) -> None:
             loop.call_soon_threadsafe(_wake, some)
 
 
-def _wake(tickets: list[Ticket]) -> None:
+def _wake(tickets: list[PendingRequest]) -> None:
     for ticket in tickets:
         ticket.wake()

@@ -63,7 +63,7 @@ BYTE_OF_SYMBOL: dict[str, int] = {
 SYMBOLS = "".join(sorted(BYTE_OF_SYMBOL, key=BYTE_OF_SYMBOL.__getitem__))  # by byte
 
 
-def in_symbols(data: bytes) -> str:
+def to_byte_symbols(data: bytes) -> str:
     """Bytes as symbols: b"a b" becomes aĠb."""
     return "".join(SYMBOLS[byte] for byte in data)
 
@@ -244,7 +244,7 @@ def splitter_marked_in(tokens: Iterable[bytes]) -> Splitter:
     return SPLITTERS["character" if VISIBLE[" "].encode() in spelled else "whitespace"]
 
 
-def never_written(splitter: Splitter, tokens: Iterable[bytes]) -> bytes | None:
+def unreachable_token(splitter: Splitter, tokens: Iterable[bytes]) -> bytes | None:
     """The first of some tokens, except markers, that the splitter can never write, as far as its alphabet tells."""
     own = (token for token in tokens if token not in _MARKERS)
     if splitter.alphabet:

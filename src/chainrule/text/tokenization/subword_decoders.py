@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from chainrule.errors import SettingError
 from chainrule.text.tokenization.detokenizer import Alignment, join_tokens, meanings_of, space_tokens
-from chainrule.text.tokenization.splitters import BYTE_OF_SYMBOL, REPLACEMENT, SYMBOLS, VISIBLE, in_symbols
+from chainrule.text.tokenization.splitters import BYTE_OF_SYMBOL, REPLACEMENT, SYMBOLS, VISIBLE, to_byte_symbols
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,7 +57,7 @@ class Bytes:
         return content.encode()
 
     def added(self, content: str) -> bytes:
-        return in_symbols(content.encode()).encode()
+        return to_byte_symbols(content.encode()).encode()
 
     def is_complete(self, alphabet: Sequence[bytes]) -> bool:
         return {symbol.encode() for symbol in SYMBOLS} <= set(alphabet)

@@ -20,12 +20,12 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
-from chainrule.neural.seq2seq.model import Bound
+from chainrule.neural.seq2seq.model import SourceConditionedNetwork
 from chainrule.protocol import END
 from chainrule.training.defaults import conditional_recipe
-from chainrule.training.job import CarriesNothing, TrainingJob, ValidationResult
-from chainrule.training.objectives.next_token import own_guesses
-from chainrule.training.objectives.seq2seq import GivenSource
+from chainrule.training.job import StatelessObjective, TrainingJob, ValidationResult
+from chainrule.training.objectives.next_token import scheduled_inputs
+from chainrule.training.objectives.seq2seq import Seq2SeqObjective
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,7 +91,7 @@ def rewards(logits: Float[Tensor, "B N 2"], rows: SentenceRows) -> Float[Tensor,
     return judged.gather(1, rows.of_tokens)
 
 
-class JudgedWriter(nn.Module):
+class GeneratorAndDiscriminator(nn.Module):
     """A model of paragraphs and its discriminator."""
 
     def __init__(self, writer: ConditionalNetwork) -> None:
@@ -111,7 +111,7 @@ def adversarial_job(
     origin: dict[str, Any],
     *,
     weight: float,
-) -> TrainingJob[JudgedWriter]:
+) -> TrainingJob[GeneratorAndDiscriminator]:
     """Trains a model of paragraphs that has learned from pairs, and a discriminator.
 
     build: a copy of the trained model. weight: of the rewards beside the log-probabilities of given paragraphs.
@@ -123,20 +123,20 @@ def adversarial_job(
         recipe=recipe,
         network={"discriminator": weight},
         text={**origin, "ids": pairs.digest(), "validation_tokens": None},
-        build=lambda: JudgedWriter(build()),
+        build=lambda: GeneratorAndDiscriminator(build()),
         matrices=lambda _: [],
-        objective=lambda network, setup: WrittenAndGiven(network, setup, pairs, weight),
+        objective=lambda network, setup: AdversarialObjective(network, setup, pairs, weight),
         step=f"about {recipe.batch} pairs",
-        smaller="batch or width",
+        memory_hint="batch or width",
     )
 
 
-class WrittenAndGiven(CarriesNothing):
+class AdversarialObjective(StatelessObjective):
     """An Objective: given paragraphs, paragraphs that the model writes, and which of both the discriminator sees."""
 
-    def __init__(self, network: JudgedWriter, setup: Setup, pairs: TokenPairs, weight: float) -> None:
+    def __init__(self, network: GeneratorAndDiscriminator, setup: Setup, pairs: TokenPairs, weight: float) -> None:
         self.network, self.reward_weight = network, weight
-        self.given = GivenSource(network.writer, setup, pairs, None)
+        self.given = Seq2SeqObjective(network.writer, setup, pairs, None)
         self.epoch, self.flops_per_token = self.given.epoch, 3 * self.given.flops_per_token
         self.row_tokens, self.validation_tokens = self.given.row_tokens, 0
         self.sentence_end = network.writer.config.sentence_end
@@ -167,8 +167,8 @@ class WrittenAndGiven(CarriesNothing):
     def _write(self, part: Any) -> tuple[Int64[Tensor, "B T"], Bool[Tensor, "B T-1"]]:
         """What the decoder reads and writes, </s> first, and which of the tokens after it are of the paragraph."""
         writer = self.network.writer
-        bound = Bound(writer, writer.read(part.sources, part.source_mask))
-        read = own_guesses(
+        bound = SourceConditionedNetwork(writer, writer.read(part.sources, part.source_mask))
+        read = scheduled_inputs(
             lambda tokens, state: bound(bound.embed(tokens), state),
             bound.output,
             part.inputs,
@@ -178,7 +178,7 @@ class WrittenAndGiven(CarriesNothing):
         written = read[:, 1:] == END
         return read, (written.cumsum(1) - written.long()) == 0
 
-    def validated(self, tokens: int) -> ValidationResult:
+    def validate(self, tokens: int) -> ValidationResult:
         raise NotImplementedError  # there is no validation: the last weights are the result
 
     def unigram_loss(self) -> float:

@@ -19,7 +19,7 @@ import torch
 from chainrule.errors import SettingError
 from chainrule.neural.build import build
 from chainrule.neural.classification.build import build_classifier
-from chainrule.neural.classification.classifier import Classifier, layer_widths
+from chainrule.neural.classification.classifier import FineTunedClassifier, layer_widths
 from chainrule.neural.config import settings_of as network_settings
 from chainrule.neural.config.classifiers import labelling_settings
 from chainrule.neural.quantization import check_trainable
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from chainrule.neural.config.network import LabellingConfig
     from chainrule.neural.network import Network
     from chainrule.text.labelled import LabelledUnit
-    from chainrule.training.config import FineTuningConfig, InitialVectors, LabelTraining, TrainingRun
+    from chainrule.training.config import ClassifierTrainingConfig, FineTuningConfig, InitialVectors, TrainingRun
     from chainrule.training.job import Objective, Setup
     from chainrule.training.objectives.labels import Example, LabelData
 
@@ -65,7 +65,7 @@ class Learner(Generic[N]):
 
 
 def learn_labels(
-    learner: Learner[N], data: LabelData[Any], config: LabelTraining, run: TrainingRun
+    learner: Learner[N], data: LabelData[Any], config: ClassifierTrainingConfig, run: TrainingRun
 ) -> tuple[N, dict[str, Any]]:
     """The network in evaluation mode, on the CPU, with the weights of the best epoch; and its record.
 
@@ -87,10 +87,10 @@ def learn_labels(
         matrices=lambda network: network.matrices(),
         objective=lambda network, setup: learner.objective(network, setup, data),
         step=f"{settled.batch} {learner.inputs}",
-        smaller=f"batch, or cut long {learner.inputs} into parts",
+        memory_hint=f"batch, or cut long {learner.inputs} into parts",
         notes=tuple(note for note in (fitted, learner.note) if note),
         keeps_best=True,
-        calmer="a lower learning_rate",
+        divergence_hint="a lower learning_rate",
     )
     network, record = run_job(job, run)
     validation = record.get("validation")
@@ -107,7 +107,7 @@ def learn_labels(
     }
 
 
-def _fitted_note(settled: LabelTraining, examples: int, inputs: str) -> str:
+def _fitted_note(settled: ClassifierTrainingConfig, examples: int, inputs: str) -> str:
     epochs = "" if settled.epochs is None else f", for at most {settled.epochs} epochs"
     return f"the {inputs} are {examples:,}, so each step reads {settled.batch}{epochs}"
 
@@ -118,7 +118,7 @@ def train_from_scratch(
     unit: str,
     vocabulary_size: int,
     data: LabelData[Any],
-    config: LabelTraining,
+    config: ClassifierTrainingConfig,
     run: TrainingRun,
     *,
     vectors: InitialVectors | None = None,
@@ -169,7 +169,7 @@ def finetune_network(
     examples: Sequence[Example[Any]],
     config: FineTuningConfig,
     run: TrainingRun,
-) -> tuple[Classifier, dict[str, Any]]:
+) -> tuple[FineTunedClassifier, dict[str, Any]]:
     """A classifier in evaluation mode, on the CPU, with its record. The given network does not change.
 
     Raises SettingError if layers cannot be mixed, and what `run_job` raises.
@@ -179,11 +179,11 @@ def finetune_network(
     if config.mixed and len(set(widths)) > 1:
         raise SettingError(f"layers of different widths, {widths}, cannot be mixed; leave mixed=True out")
 
-    def build_classifier() -> Classifier:
+    def build_classifier() -> FineTunedClassifier:
         body = build(network.config, network.vocabulary_size) if config.fresh else copy.deepcopy(network).float()
         body.requires_grad_(not config.frozen)
         mixed = len(widths) if config.mixed else 0
-        return Classifier(body, labels, unit, width=widths[-1], mixed_layers=mixed, dropout=config.dropout)
+        return FineTunedClassifier(body, labels, unit, width=widths[-1], mixed_layers=mixed, dropout=config.dropout)
 
     learner = Learner(
         build=build_classifier,

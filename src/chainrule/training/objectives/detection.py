@@ -11,7 +11,7 @@ import torch
 from chainrule.neural.seq2seq.visual_sources import grid_of
 from chainrule.neural.vision.detector import detection_loss, proposals
 from chainrule.training.batches import SharedBatches
-from chainrule.training.job import CarriesNothing, ValidationResult
+from chainrule.training.job import StatelessObjective, ValidationResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -26,14 +26,14 @@ _PART = 16  # pictures
 _CENTRE = 0.25  # mean distance of a centre anywhere between two places from their middle
 
 
-class Part(NamedTuple):
+class MicroBatch(NamedTuple):
     """Some pictures of a step, and their boxes."""
 
     inputs: list[Any]
     boxes: list[Any]
 
 
-class BoxObjective(CarriesNothing):
+class BoxObjective(StatelessObjective):
     """An Objective: `detection_loss`, in nats and distances, for each true box. `tokens` sums the sizes of pictures."""
 
     def __init__(self, network: BoxDetector, setup: Setup, data: LabelData[Any]) -> None:
@@ -52,7 +52,7 @@ class BoxObjective(CarriesNothing):
     def tokens(self, steps: int) -> int:
         return self.batches.tokens(steps)
 
-    def parts(self, step: int) -> list[Part]:
+    def parts(self, step: int) -> list[MicroBatch]:
         return [
             _part([self.data.training[i] for i in own[first : first + _PART]])
             for own in self.batches.own_parts(step)
@@ -63,12 +63,12 @@ class BoxObjective(CarriesNothing):
         """The boxes of the whole step, over all processes."""
         return max(1, sum(len(self.data.training[i].labels) for i in self.batches.examples(step)))
 
-    def loss(self, number: int, part: Part, forward: Callable[..., Any], done: float) -> Tensor:
+    def loss(self, number: int, part: MicroBatch, forward: Callable[..., Any], done: float) -> Tensor:
         proposed = proposals(forward(part.inputs).float())
         return detection_loss(proposed, part.boxes, self.network.places(*proposed.is_box.shape[1:]))
 
     @torch.no_grad()
-    def validated(self, tokens: int) -> ValidationResult:
+    def validate(self, tokens: int) -> ValidationResult:
         """The loss for each box."""
         examples, processes = self.data.validation, self.setup.processes
         total = torch.zeros(2, dtype=torch.float64)
@@ -99,5 +99,5 @@ class BoxObjective(CarriesNothing):
         return of_places + of_labels + of_sides + 2 * _CENTRE
 
 
-def _part(examples: Sequence[Example[Any]]) -> Part:
-    return Part([example.input for example in examples], [example.labels for example in examples])
+def _part(examples: Sequence[Example[Any]]) -> MicroBatch:
+    return MicroBatch([example.input for example in examples], [example.labels for example in examples])

@@ -16,7 +16,7 @@ import torch.nn.functional as F  # noqa: N812
 
 from chainrule.neural.scoring import batched
 from chainrule.training.batches import SharedBatches
-from chainrule.training.job import CarriesNothing, ValidationResult
+from chainrule.training.job import StatelessObjective, ValidationResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -100,14 +100,14 @@ def split(examples: Sequence[Example[I]], valid_share: float, seed: int, *, boxe
     return LabelData(training, validation)
 
 
-class Part(NamedTuple, Generic[I]):
+class MicroBatch(NamedTuple, Generic[I]):
     """Some inputs of a step."""
 
     inputs: list[I]
     targets: Tensor  # (units of all inputs,), the indices of their labels; or (units, C), their distributions
 
 
-class LabelObjective(CarriesNothing, Generic[I]):
+class LabelObjective(StatelessObjective, Generic[I]):
     """An Objective: -log P(label) of each unit of each input.
 
     `tokens` sums the sizes of inputs. A process reads its share of a step a few inputs at a time, so that large inputs
@@ -130,7 +130,7 @@ class LabelObjective(CarriesNothing, Generic[I]):
     def tokens(self, steps: int) -> int:
         return self.batches.tokens(steps)
 
-    def parts(self, step: int) -> list[Part[I]]:
+    def parts(self, step: int) -> list[MicroBatch[I]]:
         return [
             self._part(examples)
             for own in self.batches.own_parts(step)
@@ -145,7 +145,7 @@ class LabelObjective(CarriesNothing, Generic[I]):
         """The labels of the whole step, over all processes."""
         return max(1, sum(len(self.data.training[i].labels) for i in self.batches.examples(step)))
 
-    def loss(self, number: int, part: Part[I], forward: Callable[..., Any], done: float) -> Tensor:
+    def loss(self, number: int, part: MicroBatch[I], forward: Callable[..., Any], done: float) -> Tensor:
         smoothing = self.setup.training.label_smoothing
         scores = forward(part.inputs).float()
         loss = F.cross_entropy(scores, part.targets, reduction="sum", label_smoothing=smoothing)
@@ -153,7 +153,7 @@ class LabelObjective(CarriesNothing, Generic[I]):
             loss = loss - torch.special.entr(part.targets).sum()
         return loss
 
-    def validated(self, tokens: int) -> ValidationResult:
+    def validate(self, tokens: int) -> ValidationResult:
         """The loss and `accuracy`, the share of labels that are right."""
         examples, processes = self.data.validation, self.setup.processes
         count = max(1, len(examples) * min(tokens, self.validation_tokens) // self.validation_tokens)
@@ -182,9 +182,11 @@ class LabelObjective(CarriesNothing, Generic[I]):
         labels = np.concatenate([example.labels for example in examples])
         return labels.astype(np.float64) if labels.ndim > 1 else np.eye(len(self.network.labels))[labels]
 
-    def _part(self, examples: Sequence[Example[I]]) -> Part[I]:
+    def _part(self, examples: Sequence[Example[I]]) -> MicroBatch[I]:
         labels = torch.from_numpy(np.concatenate([example.labels for example in examples]))
-        return Part([example.input for example in examples], labels.to(self.setup.machine.device, non_blocking=True))
+        return MicroBatch(
+            [example.input for example in examples], labels.to(self.setup.machine.device, non_blocking=True)
+        )
 
     def _order(self, example: Example[I]) -> int:
         """Sorts the largest inputs first."""

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import numpy as np
 import torch
 
-from chainrule.neural.config.bidirectional import Masking, TwoSidedConfig
+from chainrule.neural.config.bidirectional import BidirectionalConfig, Masking
 from chainrule.protocol import BEGIN, END
-from chainrule.training.batches import Windows, blocks
+from chainrule.training.batches import ShuffledWindows, blocks
 from chainrule.training.defaults import row_length
-from chainrule.training.job import CarriesNothing, ValidationResult
+from chainrule.training.job import StatelessObjective, ValidationResult
 from chainrule.training.objectives.stream import counts_of, flops_per_token, stream_job, unigram_loss
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def two_sided_job(
         vocabulary_size,
         config,
         options,
-        lambda network, setup: BothSides(network, setup, stream, validation, begins),
+        lambda network, setup: MaskedObjective(network, setup, stream, validation, begins),
     )
 
 
@@ -61,7 +61,7 @@ def begins_word(options: StreamOptions, vocabulary_size: int) -> Bool[ndarray, "
     return np.ones(vocabulary_size, np.bool_) if options.begins_word is None else options.begins_word
 
 
-class BothSides(CarriesNothing):
+class MaskedObjective(StatelessObjective):
     """An Objective: -log P(token | both sides), of masked tokens; of all tokens if the directions are apart."""
 
     def __init__(
@@ -76,7 +76,7 @@ class BothSides(CarriesNothing):
         setup.processes.check_batch(setup.recipe.batch, setup.training.accumulate)
         self.network, self.setup, self.validation, self.begins = network, setup, validation, begins
         length = row_length(network.config, setup.training)
-        self.batches = Windows(stream, setup.recipe.batch, length, setup.training.seed)
+        self.batches = ShuffledWindows(stream, setup.recipe.batch, length, setup.training.seed)
         self.epoch = stream.size
         self.flops_per_token = flops_per_token(network)
         self.row_tokens: float = length
@@ -98,7 +98,7 @@ class BothSides(CarriesNothing):
         return self._loss(part, forward, self.setup.training.label_smoothing)
 
     @torch.no_grad()
-    def validated(self, tokens: int) -> ValidationResult:
+    def validate(self, tokens: int) -> ValidationResult:
         total = torch.zeros(2, dtype=torch.float64)
         for masked, counts in self.setup.processes.turns(self._masked_validation(tokens)):
             with self.setup.machine.precision():
@@ -115,7 +115,7 @@ class BothSides(CarriesNothing):
     def _loss(self, part: tuple[Tensor, ...], forward: Callable[..., Any], smoothing: float) -> Tensor:
         inputs, targets, predicted = part
         config, output = self.network.config, self.network.output
-        if isinstance(config, TwoSidedConfig) and config.loss == "apart":
+        if isinstance(config, BidirectionalConfig) and config.loss == "apart":
             starts = inputs == END if self.network.memory == "document" else None
             sides = cast("SeparateDirections", self.network.encoder).sides(self.network.embedding(inputs), starts)
             before, after = (

@@ -24,7 +24,7 @@ from chainrule.neural.scoring import padded, rounded_up
 from chainrule.neural.sentence_pairs import MARKERS, pair_tokens, separator
 from chainrule.protocol import END
 from chainrule.training.defaults import row_length
-from chainrule.training.job import CarriesNothing, ValidationResult
+from chainrule.training.job import StatelessObjective, ValidationResult
 from chainrule.training.objectives.masked import begins_word, mask_rows, unigram_loss_of_masked
 from chainrule.training.objectives.stream import flops_per_token, stream_job
 
@@ -150,7 +150,7 @@ _BATCH_TOKENS = 1 << 13
 _FOLLOWS, _DRAWN = 0, 1  # the classes of `NextSentence`
 
 
-class Part(NamedTuple):
+class MicroBatch(NamedTuple):
     """Some pairs of a step, with masks: (B, T) and (B,)."""
 
     inputs: Tensor
@@ -187,11 +187,11 @@ def next_sentence_job(
         vocabulary_size,
         config,
         options,
-        lambda network, setup: PairsAndMasks(network, setup, pairs, held_out, begins),
+        lambda network, setup: NextSentenceObjective(network, setup, pairs, held_out, begins),
     )
 
 
-class PairsAndMasks(CarriesNothing):
+class NextSentenceObjective(StatelessObjective):
     """An Objective: -log P(masked token | a, b) - log P(whether b follows a | a, b)."""
 
     def __init__(
@@ -211,30 +211,30 @@ class PairsAndMasks(CarriesNothing):
         self.flops_per_token = flops_per_token(network)
         self.row_tokens = pairs.stream.size / len(pairs.runs)
         self.validation_tokens = 0 if held_out is None else held_out.stream.size
-        self._last: tuple[int, Part] | None = None
+        self._last: tuple[int, MicroBatch] | None = None
 
     def tokens(self, steps: int) -> int:
         return int(steps * self.batch * self.row_tokens)
 
-    def parts(self, step: int) -> list[Part]:
+    def parts(self, step: int) -> list[MicroBatch]:
         own, device = slice(*self.setup.processes.rows(self.batch)), self.setup.machine.device
         columns = (
             column[own].to(device, non_blocking=True).chunk(self.setup.training.accumulate)
             for column in self._pairs_of_step(step)
         )
-        return [Part(*part) for part in zip(*columns, strict=True)]
+        return [MicroBatch(*part) for part in zip(*columns, strict=True)]
 
     def weight(self, step: int) -> float:
         """The tokens to predict; `loss` weights pairs so that these divide their sum, too."""
         return float(self._pairs_of_step(step).predicted.sum())
 
-    def loss(self, number: int, part: Part, forward: Callable[..., Any], done: float) -> Tensor:
+    def loss(self, number: int, part: MicroBatch, forward: Callable[..., Any], done: float) -> Tensor:
         assert self._last is not None
         losses = self._losses(part, forward, self.setup.training.label_smoothing)
         return losses.tokens + losses.pairs * (self.weight(self._last[0]) / self.batch)
 
     @torch.no_grad()
-    def validated(self, tokens: int) -> ValidationResult:
+    def validate(self, tokens: int) -> ValidationResult:
         """The loss is that of tokens; pairs have figures of their own."""
         assert self.held_out is not None
         held_out, processes = self.held_out, self.setup.processes
@@ -248,7 +248,7 @@ class PairsAndMasks(CarriesNothing):
             part = self._with_masks(held_out, chosen[first : first + rows], (_VALIDATION, block))
             with self.setup.machine.precision():
                 losses = self._losses(
-                    Part(*(column.to(self.setup.machine.device) for column in part)), self.network, 0.0
+                    MicroBatch(*(column.to(self.setup.machine.device) for column in part)), self.network, 0.0
                 )
             sums += torch.tensor([*map(float, losses), float(part.predicted.sum())], dtype=torch.float64)
         processes.add([sums])
@@ -260,7 +260,7 @@ class PairsAndMasks(CarriesNothing):
         assert self.held_out is not None
         return unigram_loss_of_masked(self.pairs.stream, self.held_out.stream, self.network.vocabulary_size)
 
-    def _losses(self, part: Part, forward: Callable[..., Any], smoothing: float) -> Losses:
+    def _losses(self, part: MicroBatch, forward: Callable[..., Any], smoothing: float) -> Losses:
         places = torch.arange(part.inputs.shape[1], device=part.inputs.device)
         hidden, _ = forward(part.inputs, None, places == part.lengths[:, None], part.second)
         predicted = part.predicted
@@ -271,14 +271,14 @@ class PairsAndMasks(CarriesNothing):
             (logits.argmax(1) == part.classes).sum(),
         )
 
-    def _pairs_of_step(self, step: int) -> Part:
+    def _pairs_of_step(self, step: int) -> MicroBatch:
         """All pairs of a step: every process must know how many tokens the whole step predicts."""
         if self._last is None or self._last[0] != step:
             runs = self.pairs.runs_of_step(step, self.batch)
             self._last = step, self._with_masks(self.pairs, runs, (_TRAINING, step))
         return self._last[1]
 
-    def _with_masks(self, pairs: SentencePairs, runs: Sequence[int], purpose: tuple[int, int]) -> Part:
+    def _with_masks(self, pairs: SentencePairs, runs: Sequence[int], purpose: tuple[int, int]) -> MicroBatch:
         rng = np.random.default_rng([self.setup.training.seed, *purpose])
         rows = pairs.rows(runs, rng)
         masked = mask_rows(rows.tokens, self.config, self.begins, rng)
@@ -287,4 +287,4 @@ class PairsAndMasks(CarriesNothing):
         inputs = np.where(separates, separator(self.config), masked.inputs)
         classes = np.where(rows.follows, _FOLLOWS, _DRAWN)
         columns = (inputs, masked.targets, masked.predicted, rows.second, rows.lengths, classes)
-        return Part(*map(torch.from_numpy, columns))
+        return MicroBatch(*map(torch.from_numpy, columns))

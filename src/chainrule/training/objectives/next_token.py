@@ -17,7 +17,7 @@ import torch
 from chainrule.errors import SettingError
 from chainrule.neural.config import RecurrentConfig
 from chainrule.neural.layers.state import Cache, detach
-from chainrule.training.batches import Lanes, Windows
+from chainrule.training.batches import ContiguousBatches, ShuffledWindows
 from chainrule.training.defaults import row_length
 from chainrule.training.objectives.stream import counts_of, flops_per_token, stream_job, unigram_loss, validation_loss
 
@@ -77,7 +77,7 @@ def split_rows(like: Any, tensors: list[Tensor], parts: int) -> list[Any]:
 
 
 @torch.no_grad()
-def own_guesses(network: Forward, output: Output, inputs: Tensor, state: Any, share: float) -> Tensor:
+def scheduled_inputs(network: Forward, output: Output, inputs: Tensor, state: Any, share: float) -> Tensor:
     """The inputs, (B, T), with guesses in place of a random share of the tokens; the first token stays.
 
     A guess is sampled from what the network predicts after all that it has read, earlier guesses included. No gradient
@@ -94,9 +94,9 @@ def own_guesses(network: Forward, output: Output, inputs: Tensor, state: Any, sh
 
 
 @torch.no_grad()
-def own_guesses_at_once(log_probs: Tensor, inputs: Tensor, share: float) -> Tensor:
-    """As `own_guesses`, for networks that read all positions at once: a guess depends on the text before it, not on
-    other guesses (Mihaylova and Martins 2019).
+def scheduled_inputs_at_once(log_probs: Tensor, inputs: Tensor, share: float) -> Tensor:
+    """As `scheduled_inputs`, for networks that read all positions at once: a guess depends on the text before
+    it, not on other guesses (Mihaylova and Martins 2019).
 
     log_probs: (B, T, V), after each input.
     """
@@ -123,7 +123,7 @@ def next_token_job(
     )
 
 
-class Part(NamedTuple):
+class MicroBatch(NamedTuple):
     """Some rows of a step."""
 
     inputs: Tensor  # (B, T)
@@ -147,7 +147,11 @@ class NextToken:
         self.network, self.setup, self.validation = network, setup, validation
         self.validates_on = network.encoder.context is None  # the state is carried, as evaluation does
         self.carries = self.validates_on and not isinstance(network.start(1), Cache)  # a cache takes no gradients
-        self.batches = Lanes(stream, batch, length) if self.carries else Windows(stream, batch, length, training.seed)
+        self.batches = (
+            ContiguousBatches(stream, batch, length)
+            if self.carries
+            else ShuffledWindows(stream, batch, length, training.seed)
+        )
         self.states: list[Any] = [None] * training.accumulate  # for each part of a step, of its rows
         self.epoch = stream.size
         self.flops_per_token = flops_per_token(network)
@@ -157,7 +161,7 @@ class NextToken:
     def tokens(self, steps: int) -> int:
         return steps * self.batches.batch * self.batches.length
 
-    def parts(self, step: int) -> list[Part]:
+    def parts(self, step: int) -> list[MicroBatch]:
         first, last = self.setup.processes.rows(self.batches.batch)
         rows = self.batches.rows(step, first, last)
         chance = np.random.default_rng([self.setup.training.seed, step]).random(self.batches.batch)
@@ -167,12 +171,12 @@ class NextToken:
             .chunk(self.setup.training.accumulate)
             for array in (rows.inputs, rows.targets, chance[first:last] < _RESET_CHANCE)
         )
-        return [Part(*columns) for columns in zip(inputs, targets, resets, strict=True)]
+        return [MicroBatch(*columns) for columns in zip(inputs, targets, resets, strict=True)]
 
     def weight(self, step: int) -> float:
         return self.tokens(1)
 
-    def loss(self, number: int, part: Part, forward: Callable[..., Any], done: float) -> Tensor:
+    def loss(self, number: int, part: MicroBatch, forward: Callable[..., Any], done: float) -> Tensor:
         training, (inputs, targets, resets) = self.setup.training, part
         state = self.states[number]
         if self.carries:
@@ -180,22 +184,22 @@ class NextToken:
             state = fresh if state is None else with_rows_of(state, fresh, resets)
         if training.forcing != "teacher":
             share = 1.0 if training.forcing == "student" else done
-            inputs = own_guesses(self.network, self.network.output, inputs, state, share)
+            inputs = scheduled_inputs(self.network, self.network.output, inputs, state, share)
         hidden, state = forward(inputs, state)
         self.states[number] = in_float32(detach(state)) if self.carries else None
         return self.network.output.loss(hidden, targets, label_smoothing=training.label_smoothing)
 
-    def carried(self) -> list[Tensor]:
+    def state(self) -> list[Tensor]:
         return leaves(join_rows(self.states)) if self.carries and self.states[0] is not None else []
 
-    def carry(self, tensors: list[Tensor]) -> None:
+    def load_state(self, tensors: list[Tensor]) -> None:
         if not tensors:
             return
         first, last = self.setup.processes.rows(self.batches.batch)
         own = [tensor[first:last].to(self.setup.machine.device) for tensor in tensors]
         self.states = split_rows(self.network.start(last - first), own, self.setup.training.accumulate)
 
-    def validated(self, tokens: int) -> ValidationResult:
+    def validate(self, tokens: int) -> ValidationResult:
         assert self.validation is not None
         result = validation_loss(
             self.network,

@@ -15,13 +15,13 @@ from chainrule.errors import SettingError, TextError
 from chainrule.neural.config import settings_of
 from chainrule.neural.layers.cross_attention import WeightLists
 from chainrule.neural.scoring import padded, rounded_up
-from chainrule.neural.seq2seq.model import Bound, batch_sources, source_length
+from chainrule.neural.seq2seq.model import SourceConditionedNetwork, batch_sources, source_length
 from chainrule.neural.seq2seq.network import ConditionalNetwork, build_conditional
 from chainrule.neural.seq2seq.visual_sources import VectorInput
 from chainrule.protocol import END
 from chainrule.training.defaults import conditional_recipe, with_pair_defaults
-from chainrule.training.job import CarriesNothing, TrainingJob, ValidationResult
-from chainrule.training.objectives.next_token import own_guesses, own_guesses_at_once
+from chainrule.training.job import StatelessObjective, TrainingJob, ValidationResult
+from chainrule.training.objectives.next_token import scheduled_inputs, scheduled_inputs_at_once
 from chainrule.training.objectives.stream import set_rows, unigram_loss
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
     from torch import Tensor
 
-    from chainrule.neural.config.seq2seq import ConditionalConfig
+    from chainrule.neural.config.seq2seq import Seq2SeqConfig
     from chainrule.neural.vision.body import PictureBody
     from chainrule.training.config import InitialVectors, TrainingConfig
     from chainrule.training.job import Setup
@@ -90,7 +90,7 @@ class TokenPairs(NamedTuple):
         return digest.hexdigest()[:16]
 
 
-class Part(NamedTuple):
+class MicroBatch(NamedTuple):
     """Some pairs of a step: (B, S) for sources, or what `VectorInput` takes, and (B, T) for targets.
 
     The masks are True where there is a token.
@@ -166,7 +166,7 @@ def pairs_job(
     pairs: TokenPairs,
     validation: TokenPairs | None,
     sizes: tuple[int, int],
-    config: ConditionalConfig,
+    config: Seq2SeqConfig,
     training: TrainingConfig,
     origin: dict[str, Any],
     vectors: SideVectors = NO_VECTORS,
@@ -197,14 +197,14 @@ def pairs_job(
         },
         build=lambda: _build(config, sizes, vectors, tuned),
         matrices=ConditionalNetwork.matrices,
-        objective=lambda network, setup: GivenSource(network, setup, pairs, validation),
+        objective=lambda network, setup: Seq2SeqObjective(network, setup, pairs, validation),
         step=f"about {recipe.batch} pairs",
-        smaller="batch or width",
+        memory_hint="batch or width",
     )
 
 
 def _build(
-    config: ConditionalConfig, sizes: tuple[int, int], vectors: SideVectors, tuned: Callable[[], PictureBody] | None
+    config: Seq2SeqConfig, sizes: tuple[int, int], vectors: SideVectors, tuned: Callable[[], PictureBody] | None
 ) -> ConditionalNetwork:
     """Raises SettingError."""
     network = _with_vectors(build_conditional(config, *sizes), vectors)
@@ -232,7 +232,7 @@ def _with_vectors(network: ConditionalNetwork, vectors: SideVectors) -> Conditio
     return network
 
 
-class GivenSource(CarriesNothing):
+class Seq2SeqObjective(StatelessObjective):
     """An Objective: -log P(token of the target | those before it, the source).
 
     A step holds as many tokens as `batch` pairs of mean length.
@@ -259,14 +259,14 @@ class GivenSource(CarriesNothing):
     def tokens(self, steps: int) -> int:
         return self.buckets.tokens(steps)
 
-    def parts(self, step: int) -> list[Part]:
+    def parts(self, step: int) -> list[MicroBatch]:
         chosen, rank, parts = self.buckets.pairs(step), self.setup.processes.rank, self.setup.training.accumulate
         return [self._part(self.pairs, chosen[rank * parts + part :: self.shares]) for part in range(parts)]
 
     def weight(self, step: int) -> float:
         return self.tokens(step + 1) - self.tokens(step)
 
-    def loss(self, number: int, part: Part, forward: Callable[..., Any], done: float) -> Tensor:
+    def loss(self, number: int, part: MicroBatch, forward: Callable[..., Any], done: float) -> Tensor:
         training, inputs = self.setup.training, part.inputs
         if training.forcing != "teacher":
             inputs = self._own_guesses(part, 1.0 if training.forcing == "student" else done)
@@ -287,21 +287,21 @@ class GivenSource(CarriesNothing):
         )
 
     @torch.no_grad()
-    def _own_guesses(self, part: Part, share: float) -> Tensor:
+    def _own_guesses(self, part: MicroBatch, share: float) -> Tensor:
         """The inputs with guesses in place of some tokens. Recurrent decoders guess step by step, others everywhere at
         once (Mihaylova and Martins 2019).
         """
         if self.network.config.is_recurrent(self.network.config.decoder):
-            bound = Bound(self.network, self.network.read(part.sources, part.source_mask))
+            bound = SourceConditionedNetwork(self.network, self.network.read(part.sources, part.source_mask))
             state = bound.start(len(part.inputs))
-            return own_guesses(
+            return scheduled_inputs(
                 lambda tokens, state: bound(bound.embed(tokens), state), bound.output, part.inputs, state, share
             )
         hidden = self.network(part.sources, part.source_mask, part.inputs)
-        return own_guesses_at_once(self.network.output.log_probs(hidden), part.inputs, share)
+        return scheduled_inputs_at_once(self.network.output.log_probs(hidden), part.inputs, share)
 
     @torch.no_grad()
-    def validated(self, tokens: int) -> ValidationResult:
+    def validate(self, tokens: int) -> ValidationResult:
         assert self.validation is not None
         pairs = self.validation.sample(tokens)
         sources, targets = self._lengths(pairs)
@@ -324,13 +324,13 @@ class GivenSource(CarriesNothing):
         )
         return unigram_loss(np.bincount(training, minlength=self.network.vocabulary_size), validation)
 
-    def _part(self, pairs: TokenPairs, chosen: Int64[ndarray, " pairs"]) -> Part:
+    def _part(self, pairs: TokenPairs, chosen: Int64[ndarray, " pairs"]) -> MicroBatch:
         config, sources = self.network.config, [pairs.sources[i] for i in chosen.tolist()]
         targets = [np.append(pairs.targets[i], END) for i in chosen.tolist()]
         inputs = [np.append([END], target[:-1]) for target in targets]
         longest = _padded_length([source_length(source, config) for source in sources], config.max_source)
         target_length = _padded_length([len(target) for target in targets])
-        return Part(
+        return MicroBatch(
             *(
                 torch.from_numpy(array).to(self.setup.machine.device, non_blocking=True)
                 for array in (
@@ -343,7 +343,7 @@ class GivenSource(CarriesNothing):
         )
 
 
-def attention_penalty(recorded: list[Tensor], part: Part, config: ConditionalConfig) -> Tensor:
+def attention_penalty(recorded: list[Tensor], part: MicroBatch, config: Seq2SeqConfig) -> Tensor:
     """What Xu et al. 2015 add to the loss of recurrent decoders, summed over the pairs of a part.
 
     recorded: the weights of all steps, (B, 1, T, S), perhaps in pieces of time. doubly_stochastic: the squares of what

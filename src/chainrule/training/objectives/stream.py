@@ -18,7 +18,7 @@ import torch
 
 from chainrule.errors import SettingError, TextError
 from chainrule.neural.build import build
-from chainrule.neural.config import TWO_SIDED, MaskedConfig, TransformerConfig
+from chainrule.neural.config import BIDIRECTIONAL, MaskedConfig, TransformerConfig
 from chainrule.neural.config import settings_of as network_settings
 from chainrule.neural.config.network import LayersConfig
 from chainrule.neural.layers.state import detach
@@ -130,7 +130,7 @@ def stream_job(
         matrices=Network.matrices,
         objective=objective,
         step=f"{recipe.batch} rows of {row_length(config, training)} tokens",
-        smaller="batch, row_tokens or width",
+        memory_hint="batch, row_tokens or width",
         notes=tuple(notes),
         blocks=_blocks if isinstance(config, TransformerConfig) else None,
     )
@@ -142,7 +142,7 @@ def _blocks(network: Network) -> list[nn.Module]:
 
 def _notes_on_short_documents(stream: Int32[ndarray, " tokens"], config: NetworkConfig) -> list[str]:
     """A note for users if documents are much shorter than the context."""
-    if config.memory != "document" and isinstance(config, tuple(TWO_SIDED.values())):
+    if config.memory != "document" and isinstance(config, tuple(BIDIRECTIONAL.values())):
         return []  # it does not generate texts
     if isinstance(config, MaskedConfig) and config.next_sentence:
         return []  # documents fill rows together

@@ -17,7 +17,7 @@ from chainrule.structures.linearized import Brackets, check_is_tree, tree_steps
 from chainrule.text.tokenization.tokenizer import documents_of
 from chainrule.training.batches import SharedBatches
 from chainrule.training.defaults import Recipe, refuse_rows, with_budget
-from chainrule.training.job import CarriesNothing, TrainingJob, ValidationResult
+from chainrule.training.job import StatelessObjective, TrainingJob, ValidationResult
 from chainrule.training.objectives.stream import counts_of, coverage_of, set_rows, text_record, unigram_loss
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def tree_job(
         matrices=TreeNetwork.matrices,
         objective=lambda network, setup: TreeObjective(network, setup, stream, examples, validation, kept),
         step=f"{training.batch or _BATCH} trees",
-        smaller="batch or width",
+        memory_hint="batch or width",
         notes=() if vectors is None else (coverage_of(vectors, vocabulary_size),),
     )
 
@@ -93,14 +93,14 @@ def examples_of(stream: Int32[ndarray, " tokens"], brackets: Brackets, name: str
     return examples
 
 
-class Part(NamedTuple):
+class MicroBatch(NamedTuple):
     """Some trees of a step."""
 
     trees: list[TreeSteps]
     targets: Tensor  # (states of all trees,)
 
 
-class TreeObjective(CarriesNothing):
+class TreeObjective(StatelessObjective):
     """An Objective: -log P(token | the nodes above it, and the elder siblings of all these)."""
 
     def __init__(
@@ -126,17 +126,17 @@ class TreeObjective(CarriesNothing):
     def tokens(self, steps: int) -> int:
         return self.batches.tokens(steps)
 
-    def parts(self, step: int) -> list[Part]:
+    def parts(self, step: int) -> list[MicroBatch]:
         return [part for own in self.batches.own_parts(step) for part in self._parts([self.examples[i] for i in own])]
 
     def weight(self, step: int) -> float:
         return sum(len(self.examples[i].targets) for i in self.batches.examples(step))
 
-    def loss(self, number: int, part: Part, forward: Callable[..., Any], done: float) -> Tensor:
+    def loss(self, number: int, part: MicroBatch, forward: Callable[..., Any], done: float) -> Tensor:
         return self._loss(part, forward, self.setup.training.label_smoothing)
 
     @torch.no_grad()
-    def validated(self, tokens: int) -> ValidationResult:
+    def validate(self, tokens: int) -> ValidationResult:
         assert self.validation is not None
         processes = self.setup.processes
         count = max(1, len(self.kept) * min(tokens, self.validation_tokens) // self.validation_tokens)
@@ -155,15 +155,15 @@ class TreeObjective(CarriesNothing):
         assert self.validation is not None
         return unigram_loss(counts_of(self.stream, self.network.vocabulary_size), self.validation.stream)
 
-    def _loss(self, part: Part, forward: Callable[..., Any], smoothing: float) -> Tensor:
+    def _loss(self, part: MicroBatch, forward: Callable[..., Any], smoothing: float) -> Tensor:
         turns = np.concatenate([tree.turns for tree in part.trees])
         return self.network.loss(forward(part.trees), turns, part.targets, label_smoothing=smoothing)
 
-    def _parts(self, examples: Sequence[TreeExample]) -> list[Part]:
+    def _parts(self, examples: Sequence[TreeExample]) -> list[MicroBatch]:
         """The examples, as many at once as fit, the largest first."""
         ordered = sorted(examples, key=lambda example: -len(example.targets))
         return [
-            Part(
+            MicroBatch(
                 [example.steps for example in group],
                 torch.from_numpy(np.concatenate([example.targets for example in group])).to(self.setup.machine.device),
             )
