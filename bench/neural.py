@@ -62,7 +62,7 @@ GPT2_TRAINING = TrainingConfig(
     compile="no",
     validate_every=2000,
 )
-# Settled by trying: docs/decisions.md.
+# Settled by trying: docs/decisions/networks.md.
 DEFAULT_STEPS = 260
 DEFAULT_TRAINING = TrainingConfig(steps=DEFAULT_STEPS, batch=16, validate_every=DEFAULT_STEPS)
 BEST_TRANSFORMER = TransformerConfig(layers=6, width=192, heads=3, context=128)

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[1]
-OUTSIDE = re.compile(r"\]\(\.\./([^)#]+)")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Adds the generated pages, and the files of the project that pages link to."""
     generated = {"commands.md": commands_page(), "names.md": names_page()}
-    for page in (ROOT / "docs").glob("*.md"):
-        for path in OUTSIDE.findall(page.read_text(encoding="utf-8")):
+    for page in (ROOT / "docs").rglob("*.md"):
+        uri = page.relative_to(ROOT / "docs").as_posix()
+        for _, path in links_outside(uri).findall(page.read_text(encoding="utf-8")):
             generated[path] = (ROOT / path).read_text(encoding="utf-8")
     for uri, content in generated.items():
         files.append(File.generated(config, uri, content=content))
@@ -35,7 +35,12 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
     """Links to ../bench/results/x.md lead to the copy within the site, those to headings have the site's hyphens."""
     markdown = re.sub(r"\]\(#[^)]+\)", lambda link: re.sub("-+", "-", link[0]), markdown)
-    return OUTSIDE.sub(r"](\1", markdown) if "/" not in page.file.src_uri else markdown
+    return links_outside(page.file.src_uri).sub(r"](\1\2", markdown)
+
+
+def links_outside(uri: str) -> re.Pattern[str]:
+    """Matches a page's links out of docs/: the way up to docs/, one more `../`, and the path from there."""
+    return re.compile(rf"\]\(((?:\.\./){{{uri.count('/')}}})\.\./([^)#]+)")
 
 
 def commands_page() -> str:

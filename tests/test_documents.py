@@ -26,7 +26,8 @@ GUIDE = {
     for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
     if path.name != "decisions.md"
 }
-LINKED = [*GUIDE, "docs/decisions.md", "CONTRIBUTING.md", "CHANGELOG.md"]
+DECISIONS = [page.relative_to(ROOT).as_posix() for page in sorted((ROOT / "docs/decisions").glob("*.md"))]
+LINKED = [*GUIDE, "docs/decisions.md", *DECISIONS, "CONTRIBUTING.md", "CHANGELOG.md"]
 
 
 # In place of minutes of training and of thousands of examples.
@@ -169,12 +170,29 @@ def test_every_link_leads_to_a_file_and_a_heading(page: str) -> None:
             assert anchor in anchors(linked), target
 
 
-def test_the_table_of_decisions_names_every_section() -> None:
-    text = (ROOT / "docs/decisions.md").read_text(encoding="utf-8")
-    sections = re.findall(r"^## .* \(2026-.*\)$", text, re.MULTILINE)
-    table = text[: text.index("\n## ")]
-    assert len(sections) == len(re.findall(r"^## ", text, re.MULTILINE))
-    assert len(set(re.findall(r"\(#([^)]+)\)", table))) == len(sections)
+def test_the_table_of_decisions_and_the_site_name_every_page_once() -> None:
+    pages = sorted(page.removeprefix("docs/") for page in DECISIONS)
+    assert len(pages) > 10
+    table = (ROOT / "docs/decisions.md").read_text(encoding="utf-8")
+    assert sorted(re.findall(r"\]\((decisions/[^)]+)\)", table)) == pages
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    assert sorted(re.findall(r": (decisions/.+)$", navigation, re.MULTILINE)) == pages
+
+
+@pytest.mark.parametrize("page", DECISIONS)
+def test_a_page_of_decisions_begins_with_what_holds_today(page: str) -> None:
+    """In about ten lines, which name files that exist; then come dated sections, the newest last."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    first, *dated = re.findall(r"^## (.*)$", text, re.MULTILINE)
+    assert first == "What holds today"
+    dates = [match and match[1] for match in (re.search(r"\((\d{4}-\d\d-\d\d)(, later)?\)$", name) for name in dated)]
+    assert dates
+    assert None not in dates
+    assert dates == sorted(dates, key=str)
+    today = text.split("\n## ")[1]
+    assert 7 <= len(re.findall(r"^- ", today, re.MULTILINE)) <= 12
+    for file in re.findall(r"`([a-z_/]+\.py)`", today):
+        assert (ROOT / "src/chainrule" / file).is_file() or (ROOT / file).is_file(), file
 
 
 def anchors(page: Path) -> set[str]:

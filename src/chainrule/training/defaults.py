@@ -1,4 +1,4 @@
-"""The training defaults of each family, as measured (docs/decisions.md)."""
+"""The training defaults of each family, as measured (docs/decisions/networks.md)."""
 
 from __future__ import annotations
 

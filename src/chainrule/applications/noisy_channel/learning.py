@@ -49,7 +49,7 @@ MARKS = "\x04"  # begins what stands before or after a word, to learn from as if
 _FLOOR = 2e-5  # probability of a single edit that occurs in no pair
 _LEAST_USES = 0.3  # expected uses below which a rule of two characters is dropped
 _VISITS = 5.0  # without an error, added for every left side: rules seen once stay unlikely
-_VISITS_OF_PRIOR = 20.0  # added instead, with the errors of a prior; 20 was best or nearly, see docs/decisions.md
+_VISITS_OF_PRIOR = 20.0  # added instead, with the errors of a prior; by trial: docs/decisions/correction.md
 
 
 def marked(text: str) -> str:
