@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from chainrule.base.options import check_settings, setting
+from chainrule.base.options import check_settings, option
 from chainrule.decoding.config import SamplingConfig
 
 Unit = Literal["text", "word", "token"]
@@ -25,15 +25,13 @@ class EmbeddingConfig:
     good:  model.embed_units(["a text"], EmbeddingConfig(unit="token", layer=0))
     """
 
-    unit: Unit = setting("text", "what gets a vector: a text, a word (as split at spaces), or a token")
-    layer: int | None = setting(
-        None, "0: the token embeddings; from 1 on: that layer's output; nothing: the last layer"
-    )
-    pooling: Pooling | None = setting(
+    unit: Unit = option("text", "what gets a vector: a text, a word (as split at spaces), or a token")
+    layer: int | None = option(None, "0: the token embeddings; from 1 on: that layer's output; nothing: the last layer")
+    pooling: Pooling | None = option(
         None,
         "how to combine the vectors of a unit's tokens; nothing: their mean, or as a sentence encoder was trained",
     )
-    precision: VectorPrecision = setting(
+    precision: VectorPrecision = option(
         "float32",
         "in which the network computes; bfloat16 has three digits, and is twice as fast where it is supported",
     )

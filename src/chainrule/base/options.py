@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 
-def setting(
+def option(
     default: Any,
     text: str,
     *,

@@ -17,7 +17,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from chainrule.base.options import check_settings, setting
+from chainrule.base.options import check_settings, option
 from chainrule.errors import SettingError
 from chainrule.training.reports import OnReport, ignore
 
@@ -46,96 +46,96 @@ class TrainingConfig:
     good:  TrainingConfig(steps=2000, optimiser="adamw", schedule="cosine", learning_rate=1e-3)
     """
 
-    steps: int | None = setting(None, "stop after this many steps", least=1)
-    epochs: float | None = setting(None, "stop after this many passes over the text", least=0)
-    tokens: int | None = setting(None, "stop after this many tokens", least=1)
-    minutes: float | None = setting(
+    steps: int | None = option(None, "stop after this many steps", least=1)
+    epochs: float | None = option(None, "stop after this many passes over the text", least=0)
+    tokens: int | None = option(None, "stop after this many tokens", least=1)
+    minutes: float | None = option(
         None,
         "stop after this many minutes, validation and checkpoints included; the measured speed sets the number of "
         "steps; without any budget, 5",
         least=0,
     )
-    batch: int | None = setting(
+    batch: int | None = option(
         None, "rows per step, over all processes; nothing: by the family, fewer in a short run", least=1
     )
-    row_tokens: int | None = setting(
+    row_tokens: int | None = option(
         None,
         "language models: tokens in a row, fewer than the context to save time and memory; nothing: the context",
         least=1,
     )
-    accumulate: int = setting(1, "split each step into this many parts, to save memory", least=1)
-    recompute: bool = setting(
+    accumulate: int = option(1, "split each step into this many parts, to save memory", least=1)
+    recompute: bool = option(
         False,
         "compute the activations of each block of a Transformer again when gradients need them: less memory, about a "
         "third more time",
     )
-    shard: bool = setting(
+    shard: bool = option(
         False,
         "share out the weights, gradients and optimiser of a Transformer among the processes of torchrun (FSDP2), not "
         "only the rows of a step",
     )
-    optimiser: Optimiser | None = setting(
+    optimiser: Optimiser | None = option(
         None,
         "muon: for matrices, and AdamW for the rest; sgd: with momentum; asgd: sgd, averaged once validation stops "
         "improving; nothing: muon, but adamw for recurrent networks in less than 2 minutes",
     )
-    learning_rate: float | None = setting(
+    learning_rate: float | None = option(
         None, "the peak rate of AdamW or SGD; nothing: by the optimiser and the family", least=0
     )
-    matrix_learning_rate: float | None = setting(None, "the peak rate of Muon; nothing: by the family", least=0)
-    schedule: Schedule = setting(
+    matrix_learning_rate: float | None = option(None, "the peak rate of Muon; nothing: by the family", least=0)
+    schedule: Schedule = option(
         "constant",
         "after the warm-up: cosine; linear; constant, then linear; plateau: halved when validation stops improving",
     )
-    warm_up: int | None = setting(
+    warm_up: int | None = option(
         None, "steps in which the rate rises; nothing: by the optimiser, at most a fifth of the run", least=0
     )
-    decay_share: float = setting(
+    decay_share: float = option(
         0.6, "constant: the share of the steps, at the end, in which the rate falls", least=0, below=1.01
     )
-    final_share: float = setting(0.0, "the learning rate at the end, as a share of its peak", least=0, below=1.01)
-    beta1: float = setting(0.9, "AdamW: decay of the mean of gradients", least=0, below=1)
-    beta2: float = setting(0.95, "AdamW: decay of the mean of their squares", least=0, below=1)
-    momentum: float = setting(0.95, "Muon and SGD", least=0, below=1)
-    weight_decay: float = setting(0.0, "decoupled, on matrices only", least=0)
-    clip: float = setting(1.0, "the largest norm of a step's gradient; 0: no limit", least=0)
-    label_smoothing: float = setting(
+    final_share: float = option(0.0, "the learning rate at the end, as a share of its peak", least=0, below=1.01)
+    beta1: float = option(0.9, "AdamW: decay of the mean of gradients", least=0, below=1)
+    beta2: float = option(0.95, "AdamW: decay of the mean of their squares", least=0, below=1)
+    momentum: float = option(0.95, "Muon and SGD", least=0, below=1)
+    weight_decay: float = option(0.0, "decoupled, on matrices only", least=0)
+    clip: float = option(1.0, "the largest norm of a step's gradient; 0: no limit", least=0)
+    label_smoothing: float = option(
         0.0, "share of each target that is spread over the whole vocabulary", least=0, below=1
     )
-    ema: float = setting(
+    ema: float = option(
         0.0,
         "the model is the moving average of the weights with this decay; 0: the weights themselves",
         least=0,
         below=1,
     )
-    forcing: Forcing = setting(
+    forcing: Forcing = option(
         "teacher", "what a recurrent network reads in training: the text; its own guesses; or more and more of them"
     )
-    valid_share: float = setting(
+    valid_share: float = option(
         0.05,
         "the share of the text, at its end, that is held out for validation if no other text is given",
         least=0,
         below=0.51,
     )
-    valid_tokens: int = setting(1 << 20, "validate on at most this many tokens", least=1)
-    valid_sample: int | None = setting(
+    valid_tokens: int = option(1 << 20, "validate on at most this many tokens", least=1)
+    valid_sample: int | None = option(
         None, "tokens in each validation before the last; nothing: as many as take little of the run", least=1
     )
-    validate_every: int | None = setting(None, "steps between validations; nothing: a tenth of the run", least=1)
-    early_stopping: int = setting(0, "stop after this many validations without improvement; 0: never", least=0)
-    patience: int = setting(
+    validate_every: int | None = option(None, "steps between validations; nothing: a tenth of the run", least=1)
+    early_stopping: int = option(0, "stop after this many validations without improvement; 0: never", least=0)
+    patience: int = option(
         2, "plateau and asgd: validations without improvement before the rate is halved, or averaging begins", least=1
     )
-    save_every: int | None = setting(
+    save_every: int | None = option(
         None,
         "steps between checkpoints; nothing: at validations and every minute, in at most a fiftieth of the time",
         least=1,
     )
-    precision: Precision = setting("auto", PRECISION_HELP)
-    compile: Compile = setting("auto", "torch.compile; auto: where it pays back within the budget")
-    device: str = setting("auto", DEVICE_HELP)
-    seed: int = setting(0, "of the random numbers: another seed gives another model", least=0, below=1 << 63)
-    tensorboard: bool = setting(False, "also write TensorBoard's files, next to log.jsonl")
+    precision: Precision = option("auto", PRECISION_HELP)
+    compile: Compile = option("auto", "torch.compile; auto: where it pays back within the budget")
+    device: str = option("auto", DEVICE_HELP)
+    seed: int = option(0, "of the random numbers: another seed gives another model", least=0, below=1 << 63)
+    tensorboard: bool = option(False, "also write TensorBoard's files, next to log.jsonl")
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -170,26 +170,26 @@ class ClassifierTrainingConfig:
     good:  ClassifierTrainingConfig(epochs=5)
     """
 
-    epochs: int | None = setting(
+    epochs: int | None = option(
         None, "at most this many passes over the labelled examples; nothing: 10, up to 30 for few examples", least=1
     )
-    minutes: float | None = setting(None, "stop after this many minutes, in place of epochs", least=0)
-    batch: int | None = setting(None, "examples per step; nothing: 32, down to 8 for few examples", least=1)
-    accumulate: int = setting(1, "split each step into this many parts, to save memory", least=1)
-    learning_rate: float = setting(
+    minutes: float | None = option(None, "stop after this many minutes, in place of epochs", least=0)
+    batch: int | None = option(None, "examples per step; nothing: 32, down to 8 for few examples", least=1)
+    accumulate: int = option(1, "split each step into this many parts, to save memory", least=1)
+    learning_rate: float = option(
         2e-3, "the peak rate of AdamW; it rises for a tenth of the steps, then falls", least=0
     )
-    weight_decay: float = setting(0.01, "decoupled, on all weights that are trained", least=0)
-    valid_share: float = setting(
+    weight_decay: float = option(0.01, "decoupled, on all weights that are trained", least=0)
+    valid_share: float = option(
         0.1, "share of the examples that is held out to choose the best epoch", least=0, below=0.51
     )
-    patience: int = setting(3, "epochs without improvement before training ends", least=1)
-    save_every: int | None = setting(
+    patience: int = option(3, "epochs without improvement before training ends", least=1)
+    save_every: int | None = option(
         None, "steps between checkpoints; nothing: after each epoch and every minute", least=1
     )
-    precision: Precision = setting("auto", PRECISION_HELP)
-    device: str = setting("auto", DEVICE_HELP)
-    seed: int = setting(0, "of the random numbers: another seed gives another classifier", least=0, below=1 << 63)
+    precision: Precision = option("auto", PRECISION_HELP)
+    device: str = option("auto", DEVICE_HELP)
+    seed: int = option(0, "of the random numbers: another seed gives another classifier", least=0, below=1 << 63)
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -248,15 +248,15 @@ class FineTuningConfig(ClassifierTrainingConfig):
     good:  FineTuningConfig(epochs=5, frozen=True)
     """
 
-    learning_rate: float = setting(
+    learning_rate: float = option(
         1e-3, "the peak rate of AdamW; it rises for a tenth of the steps, then falls", least=0
     )
-    dropout: float = setting(0.1, "share of the head's inputs that are set to 0", least=0, below=1)
-    frozen: bool = setting(False, "train only the head; the network stays as it is")
-    mixed: bool = setting(
+    dropout: float = option(0.1, "share of the head's inputs that are set to 0", least=0, below=1)
+    frozen: bool = option(False, "train only the head; the network stays as it is")
+    mixed: bool = option(
         False, "the head reads a mix of all layers, with learned weights (ELMo, Peters 2018), not just the last"
     )
-    fresh: bool = setting(False, "train from scratch, from random weights, for comparison")
+    fresh: bool = option(False, "train from scratch, from random weights, for comparison")
 
     def __post_init__(self) -> None:
         super().__post_init__()

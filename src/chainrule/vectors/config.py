@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from chainrule.base.options import check_settings, setting
+from chainrule.base.options import check_settings, option
 from chainrule.errors import SettingError
 
 Method = Literal["skipgram", "cbow", "glove"]
@@ -25,48 +25,48 @@ class VectorsConfig:
     good:  VectorsConfig(method="cbow", dimensions=300, subwords="3-6")
     """
 
-    method: Method = setting(
+    method: Method = option(
         "skipgram",
         "skipgram: a word predicts those around it; cbow: those around it predict a word (Mikolov 2013); glove: "
         "logarithms of co-occurrences (Pennington 2014)",
     )
-    loss: Loss | None = setting(
+    loss: Loss | None = option(
         None,
         "negative: told from random words, the default; hierarchical: by a Huffman tree; softmax: of all words, exact, "
         "for small vocabularies; glove has its own",
     )
-    dimensions: int = setting(100, "how many numbers a vector has", least=1, below=1 << 16)
-    window: int | None = setting(
+    dimensions: int = option(100, "how many numbers a vector has", least=1, below=1 << 16)
+    window: int | None = option(
         None,
         "words on each side: of up to 5, a random number; with glove 15, as in GloVe's demo",
         least=1,
         below=1 << 12,
     )
-    epochs: int | None = setting(None, "passes over the text: 5; with glove 15, as in GloVe's demo", least=1)
-    rate: float | None = setting(
+    epochs: int | None = option(None, "passes over the text: 5; with glove 15, as in GloVe's demo", least=1)
+    rate: float | None = option(
         None,
         "the learning rate at the start: 0.025, with cbow 0.05; with subwords 0.05, as fastText; with glove 0.05, its "
         "own",
         least=0,
     )
-    negatives: int = setting(5, "random words for each pair, with the loss negative", least=1, below=1 << 10)
-    noise_power: float | None = setting(
+    negatives: int = option(5, "random words for each pair, with the loss negative", least=1, below=1 << 10)
+    noise_power: float | None = option(
         None, "random words are drawn by their counts to this power: 0.75; with subwords 0.5, as fastText", least=0
     )
-    sample: float | None = setting(
+    sample: float | None = option(
         None,
         "occurrences of words with a larger share than this are left out at random: 0.001; with subwords 0.0001, as "
         "fastText; 0: none; glove leaves none out",
         least=0,
         below=1,
     )
-    subwords: str | None = setting(
+    subwords: str | None = option(
         None, "character n-grams of so many characters have vectors too, and a word is their mean: 3-6, as fastText"
     )
-    buckets: int = setting(2_000_000, "n-grams are hashed to so many, as fastText's", least=1, below=1 << 31)
-    x_max: float = setting(100.0, "glove: co-occurrences from this on weigh alike; GloVe's", least=0)
-    power: float = setting(0.75, "glove: rarer ones weigh their share of it to this power; GloVe's", least=0)
-    seed: int = setting(1, "the same seed gives the same vectors, on any number of threads", least=0)
+    buckets: int = option(2_000_000, "n-grams are hashed to so many, as fastText's", least=1, below=1 << 31)
+    x_max: float = option(100.0, "glove: co-occurrences from this on weigh alike; GloVe's", least=0)
+    power: float = option(0.75, "glove: rarer ones weigh their share of it to this power; GloVe's", least=0)
+    seed: int = option(1, "the same seed gives the same vectors, on any number of threads", least=0)
 
     def __post_init__(self) -> None:
         check_settings(self)

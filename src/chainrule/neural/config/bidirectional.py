@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from chainrule.base.options import setting
+from chainrule.base.options import option
 from chainrule.errors import SettingError
 from chainrule.neural.config.language_models import RecurrentConfig
 from chainrule.neural.config.network import (
@@ -30,13 +30,13 @@ _MEMORY = "document: each is read by itself; stream: with its neighbours in the 
 class Masking:
     """What is masked in training; drawn anew at each step."""
 
-    masks: MaskedUnit = setting(
+    masks: MaskedUnit = option(
         "words", "what is masked together: single tokens; whole words; spans of words (Joshi 2020)"
     )
-    masked_share: float = setting(0.3, "share of tokens that are masked and predicted", least=0.001, below=1)
-    random_share: float = setting(0.1, "of these: share that becomes any token, not the mask", least=0, below=1)
-    kept_share: float = setting(0.1, "of these: share that stays as it is", least=0, below=1)
-    memory: Memory = setting("document", _MEMORY)
+    masked_share: float = option(0.3, "share of tokens that are masked and predicted", least=0.001, below=1)
+    random_share: float = option(0.1, "of these: share that becomes any token, not the mask", least=0, below=1)
+    kept_share: float = option(0.1, "of these: share that stays as it is", least=0, below=1)
+    memory: Memory = option("document", _MEMORY)
 
     def check_shares(self) -> None:
         """Raises SettingError."""
@@ -54,7 +54,7 @@ class MaskedConfig(Masking, TransformerConfig):
     Texts are scored by pseudo-log-likelihood (Salazar 2020).
     """
 
-    next_sentence: bool = setting(
+    next_sentence: bool = option(
         False,
         "read pairs of parts of the text, and also learn whether the second follows the first (Devlin 2019): lines are "
         "sentences, and an empty line ends a document",
@@ -124,10 +124,10 @@ class BidirectionalConfig(RecurrentConfig):
     layers, so that nothing needs to be masked.
     """
 
-    loss: Loss = setting(
+    loss: Loss = option(
         "together", "together: both directions predict a token as one; apart: each by itself, as in ELMo"
     )
-    memory: Memory = setting("document", _MEMORY)
+    memory: Memory = option("document", _MEMORY)
 
 
 TextPooling = Literal["mean", "max", "first"]
@@ -137,12 +137,12 @@ TextPooling = Literal["mean", "max", "first"]
 class TextEncoderConfig(TransformerConfig):
     """A Transformer that sees both sides and predicts nothing: it gives vectors of texts (Reimers 2019)."""
 
-    text_pooling: TextPooling = setting(
+    text_pooling: TextPooling = option(
         "mean",
         "how the vectors of all that is read for a text become one, its markers among them; first: that of the first",
     )
-    unit_length: bool = setting(False, "the vectors of texts have length 1")
-    most_tokens: int | None = setting(
+    unit_length: bool = option(False, "the vectors of texts have length 1")
+    most_tokens: int | None = option(
         None,
         "tokens that are read for the vector of a text, its markers among them; nothing: the context",
         least=3,

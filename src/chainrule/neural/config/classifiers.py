@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import ClassVar, Literal
 
-from chainrule.base.options import setting
+from chainrule.base.options import option
 from chainrule.errors import SettingError
 from chainrule.neural.config.network import LAYERS, MAX_LAYERS, MAX_WIDTH, LabellingConfig, WordsConfig
 from chainrule.neural.config.vision import (
@@ -34,7 +34,7 @@ Binarise = Literal["left", "right", "head"]
 class BagLabelling(WordsConfig):
     """A bag of vectors: their mean, then layers (the deep averaging network, Iyyer 2015); none: a linear classifier."""
 
-    layers: int = setting(0, LAYERS, least=0, below=MAX_LAYERS)
+    layers: int = option(0, LAYERS, least=0, below=MAX_LAYERS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,11 +43,11 @@ class RecurrentLabelling(WordsConfig):
 
     cell: ClassVar[Literal["lstm", "gru", "rnn"]]
 
-    layers: int = setting(1, LAYERS, least=1, below=MAX_LAYERS)
-    directions: Directions = setting(
+    layers: int = option(1, LAYERS, least=1, below=MAX_LAYERS)
+    directions: Directions = option(
         "forward", "both: each layer reads from the left and from the right, half of its width each"
     )
-    pooling: Pooling = setting("last", "the vector of a text: the last hidden vector of each direction; mean; max")
+    pooling: Pooling = option("last", "the vector of a text: the last hidden vector of each direction; mean; max")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -80,8 +80,8 @@ class RNNLabelling(RecurrentLabelling):
 class ConvolutionLabelling(WordsConfig):
     """Convolutions of several widths, then the maximum over time (Kim 2014)."""
 
-    width: int = setting(100, "filters of each width", least=1, below=MAX_WIDTH)
-    filters: tuple[int, ...] = setting((3, 4, 5), "tokens that each filter reads", least=1, below=1 << 8)
+    width: int = option(100, "filters of each width", least=1, below=MAX_WIDTH)
+    filters: tuple[int, ...] = option((3, 4, 5), "tokens that each filter reads", least=1, below=1 << 8)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -93,15 +93,15 @@ class ConvolutionLabelling(WordsConfig):
 class TransformerLabelling(WordsConfig):
     """A Transformer encoder, which sees both sides of each token; the vector of a text is the mean."""
 
-    width: int = setting(128, "numbers in a hidden vector, and in that of a token", least=1, below=MAX_WIDTH)
-    embedding_width: int | None = setting(  # type: ignore[assignment]  # a Transformer adds to vectors as they are
+    width: int = option(128, "numbers in a hidden vector, and in that of a token", least=1, below=MAX_WIDTH)
+    embedding_width: int | None = option(  # type: ignore[assignment]  # a Transformer adds to vectors as they are
         None, "numbers in the vector of a token; nothing: as the width", least=1, below=MAX_WIDTH
     )
-    dropout: float = setting(
+    dropout: float = option(
         0.3, "share of numbers dropped of what the first layer and the labels' layer read", least=0, below=1
     )
-    layers: int = setting(2, LAYERS, least=1, below=MAX_LAYERS)
-    heads: int = setting(4, "attention heads of each layer", least=1, below=1 << 10)
+    layers: int = option(2, LAYERS, least=1, below=MAX_LAYERS)
+    heads: int = option(4, "attention heads of each layer", least=1, below=1 << 10)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -115,12 +115,12 @@ class TreeLabelling(WordsConfig):
 
     reads: ClassVar[str] = "tree"
 
-    cell: TreeCell = setting(
+    cell: TreeCell = option(
         "child-sum",
         "child-sum: a Tree-LSTM of any number of children in any order; binary: of two in order; recursive: the simple "
         "network of two in order",
     )
-    binarise: Binarise | None = setting(
+    binarise: Binarise | None = option(
         None,
         "of a tree, how nodes of more than two children are read: left: (a b c) as ((a b) c); right: as (a (b c)); "
         "head: outwards from the node's own word or, without one, from the right-most child that is no punctuation; "
@@ -143,17 +143,17 @@ class GraphLabelling(WordsConfig):
 
     reads: ClassVar[str] = "graph"
 
-    cell: GraphCell = setting(
+    cell: GraphCell = option(
         "gated",
         "of a graph, gated: all nodes read their neighbours at once, step by step; lstm: one node after the other",
     )
-    steps: int | None = setting(
+    steps: int | None = option(
         None, "gated: how far nodes see, by default 5; lstm: layers, by default 2", least=1, below=MAX_LAYERS
     )
-    directions: Directions = setting("both", "of a graph: both: nodes read their edges both ways")
-    edge_types: tuple[str, ...] = setting((), "types of edges, from the training set", is_rare=True)
-    means: tuple[float, ...] = setting((), "of the numbers of nodes, from the training set", is_rare=True)
-    deviations: tuple[float, ...] = setting((), "of the numbers of nodes, from the training set", is_rare=True)
+    directions: Directions = option("both", "of a graph: both: nodes read their edges both ways")
+    edge_types: tuple[str, ...] = option((), "types of edges, from the training set", is_rare=True)
+    means: tuple[float, ...] = option((), "of the numbers of nodes, from the training set", is_rare=True)
+    deviations: tuple[float, ...] = option((), "of the numbers of nodes, from the training set", is_rare=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()

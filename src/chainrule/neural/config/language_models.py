@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from chainrule.base.options import check_settings, setting
+from chainrule.base.options import check_settings, option
 from chainrule.errors import SettingError
 from chainrule.neural.config.network import (
     CONTEXT,
@@ -39,12 +39,12 @@ class BagConfig(LayersConfig):
     The average of the vectors of tokens, and layers on it (Iyyer 2015).
     """
 
-    layers: int = setting(2, LAYERS, least=1, below=MAX_LAYERS)
-    width: int = setting(256, "numbers in a layer", least=1, below=MAX_WIDTH)
-    window: int | None = setting(3, "tokens that are averaged; nothing: all so far", least=1, below=MAX_CONTEXT)
-    activation: Activation = setting("relu", "of the layers")
-    dropout: float = setting(0.0, "share of numbers dropped of what each layer gives", least=0, below=1)
-    context: int = setting(128, CONTEXT, least=1, below=MAX_CONTEXT)
+    layers: int = option(2, LAYERS, least=1, below=MAX_LAYERS)
+    width: int = option(256, "numbers in a layer", least=1, below=MAX_WIDTH)
+    window: int | None = option(3, "tokens that are averaged; nothing: all so far", least=1, below=MAX_CONTEXT)
+    activation: Activation = option("relu", "of the layers")
+    dropout: float = option(0.0, "share of numbers dropped of what each layer gives", least=0, below=1)
+    context: int = option(128, CONTEXT, least=1, below=MAX_CONTEXT)
 
 
 PositionWeights = Literal["matrix", "diagonal", "none"]
@@ -58,14 +58,14 @@ class BilinearConfig(NetworkConfig):
     (Mnih and Hinton 2007).
     """
 
-    width: int = setting(256, "numbers in the vector of a token", least=1, below=MAX_WIDTH)
-    window: int = setting(5, "tokens that a prediction looks back", least=1, below=MAX_CONTEXT)
-    position_weights: PositionWeights = setting(
+    width: int = option(256, "numbers in the vector of a token", least=1, below=MAX_WIDTH)
+    window: int = option(5, "tokens that a prediction looks back", least=1, below=MAX_CONTEXT)
+    position_weights: PositionWeights = option(
         "matrix",
         "of the vectors at each position; diagonal: one weight per element (Mnih and Teh 2012); none: the plain sum, "
         "which is CBOW, and with a window of 1 the skip-gram's softmax(v c) as a language model (Mikolov 2013)",
     )
-    context: int = setting(128, CONTEXT, least=1, below=MAX_CONTEXT)
+    context: int = option(128, CONTEXT, least=1, below=MAX_CONTEXT)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,13 +75,13 @@ class FeedforwardConfig(LayersConfig):
     The vectors of the tokens side by side, and layers on them (Bengio 2003).
     """
 
-    layers: int = setting(1, LAYERS, least=1, below=MAX_LAYERS)
-    width: int = setting(256, "numbers in a layer", least=1, below=MAX_WIDTH)
-    window: int = setting(8, "tokens that a prediction looks back", least=1, below=MAX_CONTEXT)
-    activation: Activation = setting("relu", "of the layers; tanh: Bengio's")
-    direct: bool = setting(False, "the output reads the vectors of tokens, too, past the layers")
-    dropout: float = setting(0.0, "share of numbers dropped of what each layer gives", least=0, below=1)
-    context: int = setting(128, CONTEXT, least=1, below=MAX_CONTEXT)
+    layers: int = option(1, LAYERS, least=1, below=MAX_LAYERS)
+    width: int = option(256, "numbers in a layer", least=1, below=MAX_WIDTH)
+    window: int = option(8, "tokens that a prediction looks back", least=1, below=MAX_CONTEXT)
+    activation: Activation = option("relu", "of the layers; tanh: Bengio's")
+    direct: bool = option(False, "the output reads the vectors of tokens, too, past the layers")
+    dropout: float = option(0.0, "share of numbers dropped of what each layer gives", least=0, below=1)
+    context: int = option(128, CONTEXT, least=1, below=MAX_CONTEXT)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -112,13 +112,13 @@ class ConvolutionConfig(NetworkConfig):
     from layer to layer (van den Oord 2016, Bai 2018).
     """
 
-    layers: int = setting(5, "layers, each added to what goes into it", least=1, below=MAX_LAYERS)
-    width: int = setting(128, "numbers in the vector of a token, and in a layer", least=1, below=MAX_WIDTH)
-    kernel: int = setting(3, "positions that a layer reads", least=1, below=MAX_CONTEXT)
-    dilation: int = setting(2, "each layer's positions are this many times further apart", least=1, below=MAX_CONTEXT)
-    gate: Gate = setting("glu", "glu: h sigmoid(g); gtu: tanh(h) sigmoid(g); none: relu(h)")
-    dropout: float = setting(0.0, "share of numbers dropped of what each layer gives", least=0, below=1)
-    context: int = setting(128, CONTEXT, least=1, below=MAX_CONTEXT)
+    layers: int = option(5, "layers, each added to what goes into it", least=1, below=MAX_LAYERS)
+    width: int = option(128, "numbers in the vector of a token, and in a layer", least=1, below=MAX_WIDTH)
+    kernel: int = option(3, "positions that a layer reads", least=1, below=MAX_CONTEXT)
+    dilation: int = option(2, "each layer's positions are this many times further apart", least=1, below=MAX_CONTEXT)
+    gate: Gate = option("glu", "glu: h sigmoid(g); gtu: tanh(h) sigmoid(g); none: relu(h)")
+    dropout: float = option(0.0, "share of numbers dropped of what each layer gives", least=0, below=1)
+    context: int = option(128, CONTEXT, least=1, below=MAX_CONTEXT)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -151,24 +151,24 @@ class RecurrentConfig(LayersConfig):
     (Merity 2018).
     """
 
-    cell: Cell = setting("lstm", "rnn_tanh, rnn_relu: Elman's; gru; lstm")
-    layers: int = setting(2, LAYERS, least=1, below=MAX_LAYERS)
-    width: int = setting(512, "numbers in the state of a layer", least=1, below=MAX_WIDTH)
-    context: int = setting(128, CONTEXT + ": gradients go no further back", least=1, below=MAX_CONTEXT)
-    intra_attention: int = setting(
+    cell: Cell = option("lstm", "rnn_tanh, rnn_relu: Elman's; gru; lstm")
+    layers: int = option(2, LAYERS, least=1, below=MAX_LAYERS)
+    width: int = option(512, "numbers in the state of a layer", least=1, below=MAX_WIDTH)
+    context: int = option(128, CONTEXT + ": gradients go no further back", least=1, below=MAX_CONTEXT)
+    intra_attention: int = option(
         0,
         "lstm: before each step, attend to this many past states, in place of the last one (Cheng 2016); 0: do not",
         least=0,
         below=MAX_CONTEXT,
         is_later=True,
     )
-    residual: bool = setting(False, "a layer's input is added to its output, if they are equally wide")
-    variational: bool = setting(True, "dropout uses the same mask at every time step")
-    input_dropout: float = setting(0.0, "share of numbers dropped of what goes into the first layer", least=0, below=1)
-    dropout: float = setting(0.0, "share of numbers dropped between layers", least=0, below=1)
-    output_dropout: float = setting(0.0, "share of numbers dropped of what the last layer gives", least=0, below=1)
-    weight_drop: float = setting(0.0, "share of the weights from state to state dropped in a batch", least=0, below=1)
-    forget_bias: float = setting(1.0, "lstm: initial bias of the forget gate", least=-10, below=10)
+    residual: bool = option(False, "a layer's input is added to its output, if they are equally wide")
+    variational: bool = option(True, "dropout uses the same mask at every time step")
+    input_dropout: float = option(0.0, "share of numbers dropped of what goes into the first layer", least=0, below=1)
+    dropout: float = option(0.0, "share of numbers dropped between layers", least=0, below=1)
+    output_dropout: float = option(0.0, "share of numbers dropped of what the last layer gives", least=0, below=1)
+    weight_drop: float = option(0.0, "share of the weights from state to state dropped in a batch", least=0, below=1)
+    forget_bias: float = option(1.0, "lstm: initial bias of the forget gate", least=-10, below=10)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -188,13 +188,11 @@ class TreeConfig:
     probability.
     """
 
-    width: int = setting(200, "numbers in a hidden vector, and in that of a token", least=1, below=MAX_WIDTH)
-    layers: int = setting(1, LAYERS, least=1, below=MAX_LAYERS)
-    dropout: float = setting(
-        0.3, "share of numbers dropped of what each layer, and the output, reads", least=0, below=1
-    )
-    tied: bool = setting(True, "the vectors of tokens are the output's weights, too")
-    brackets: tuple[int, ...] = setting((), "the tokens ( and )", least=3, is_rare=True)
+    width: int = option(200, "numbers in a hidden vector, and in that of a token", least=1, below=MAX_WIDTH)
+    layers: int = option(1, LAYERS, least=1, below=MAX_LAYERS)
+    dropout: float = option(0.3, "share of numbers dropped of what each layer, and the output, reads", least=0, below=1)
+    tied: bool = option(True, "the vectors of tokens are the output's weights, too")
+    brackets: tuple[int, ...] = option((), "the tokens ( and )", least=3, is_rare=True)
 
     def __post_init__(self) -> None:
         check_settings(self)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from chainrule.base.options import check_settings, is_omitted, setting
+from chainrule.base.options import check_settings, is_omitted, option
 from chainrule.errors import SettingError
 
 if TYPE_CHECKING:
@@ -30,42 +30,42 @@ class NetworkConfig:
 
     width: int
     context: int
-    embedding_dropout: float = setting(0.0, "share of tokens whose vectors are dropped in a batch", least=0, below=1)
-    tied: bool = setting(False, "the vectors of tokens are the output's weights, too")
-    memory: Memory = setting(
+    embedding_dropout: float = option(0.0, "share of tokens whose vectors are dropped in a batch", least=0, below=1)
+    tied: bool = option(False, "the vectors of tokens are the output's weights, too")
+    memory: Memory = option(
         "stream",
         "stream: what was read before goes on over the ends of documents, as one running text; "
         "document: each begins anew",
     )
-    output: OutputKind = setting(
+    output: OutputKind = option(
         "full",
         "full: softmax over the whole vocabulary; adaptive: frequent tokens first, rare ones in clusters (Grave 2017); "
         "sampled: trained against sampled tokens; nce: trained by noise contrast. The last two are softmax when "
         "evaluated",
     )
-    cutoffs: tuple[int, ...] = setting(
+    cutoffs: tuple[int, ...] = option(
         (),
         "adaptive: ranks by frequency at which clusters of rarer tokens begin; nothing: chosen by the vocabulary",
         least=1,
     )
-    noise_samples: int = setting(
+    noise_samples: int = option(
         1024, "sampled and nce: tokens that each batch is contrasted with", least=1, below=1 << 24
     )
-    noise_power: float = setting(
+    noise_power: float = option(
         1.0, "sampled and nce: they are drawn by their counts to this power; 0: all alike", least=0, below=2
     )
-    begins_with: BeginToken = setting(
+    begins_with: BeginToken = option(
         "</s>",
         "what is read before a text; </s>: the end of the text before it, as in a stream; <s>: a token of its own",
         is_rare=True,
     )
-    closed_by: int | None = setting(
+    closed_by: int | None = option(
         None, "networks that see both sides: the token that is read after a text; nothing: none", least=3, is_rare=True
     )
-    ends: tuple[int, ...] = setting(
+    ends: tuple[int, ...] = option(
         (), "tokens that end a text, too: their probability counts as that of </s>", least=3, is_rare=True
     )
-    banned: tuple[int, ...] = setting((), "tokens that have no probability, beside <s>", least=0, is_rare=True)
+    banned: tuple[int, ...] = option((), "tokens that have no probability, beside <s>", least=0, is_rare=True)
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -99,10 +99,10 @@ class NetworkConfig:
 class LayersConfig(NetworkConfig):
     """Of layers that need not be as wide as the vectors of tokens."""
 
-    embedding_width: int | None = setting(
+    embedding_width: int | None = option(
         None, "numbers in the vector of a token; nothing: as the width", least=1, below=MAX_WIDTH
     )
-    tied: bool = setting(
+    tied: bool = option(
         False, "the vectors of tokens are the output's weights, too; the last layer gets the width of these vectors"
     )
 
@@ -128,8 +128,8 @@ class LabellingConfig:
 
     reads: ClassVar[str] = "text"
 
-    width: int = setting(150, "numbers in a hidden vector", least=1, below=MAX_WIDTH)
-    dropout: float = setting(
+    width: int = option(150, "numbers in a hidden vector", least=1, below=MAX_WIDTH)
+    dropout: float = option(
         0.5, "share of numbers dropped of what the first layer and the labels' layer read", least=0, below=1
     )
 
@@ -141,7 +141,5 @@ class LabellingConfig:
 class WordsConfig(LabellingConfig):
     """Of networks that read tokens, in a row or at the nodes of a tree or graph."""
 
-    embedding_width: int = setting(100, "numbers in the vector of a token", least=1, below=MAX_WIDTH)
-    token_dropout: float = setting(
-        0.0, "share of the vocabulary whose vectors are dropped in a batch", least=0, below=1
-    )
+    embedding_width: int = option(100, "numbers in the vector of a token", least=1, below=MAX_WIDTH)
+    token_dropout: float = option(0.0, "share of the vocabulary whose vectors are dropped in a batch", least=0, below=1)

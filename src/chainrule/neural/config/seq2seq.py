@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from chainrule.base.options import check_settings, setting
+from chainrule.base.options import check_settings, option
 from chainrule.errors import SettingError
 from chainrule.neural.config.network import MAX_CONTEXT, MAX_LAYERS, MAX_WIDTH, BeginToken
 from chainrule.neural.config.transformer import FeedForward  # noqa: TC001  # its hints are read
@@ -37,57 +37,57 @@ class Seq2SeqConfig:
     attention to the source. Raises SettingError.
     """
 
-    encoder: Reads = setting(
+    encoder: Reads = option(
         "transformer",
         "what reads the source; lstm and gru read it in both directions; none: the decoder attends to the vectors of "
         "tokens by themselves",
     )
-    decoder: Writes = setting(
+    decoder: Writes = option(
         "transformer",
         "what writes the target; hierarchical: an LSTM that gives each sentence a topic, and one that writes its words "
         "(Krause 2017)",
     )
-    encoder_layers: int = setting(3, "layers of the encoder", least=1, below=MAX_LAYERS)
-    decoder_layers: int = setting(3, "layers of the decoder", least=1, below=MAX_LAYERS)
-    width: int = setting(256, "numbers in the vector of a token, and in a layer", least=1, below=MAX_WIDTH)
-    heads: int = setting(4, "transformer: heads of attention", least=1, below=MAX_WIDTH)
-    feed_forward_width: int | None = setting(
+    encoder_layers: int = option(3, "layers of the encoder", least=1, below=MAX_LAYERS)
+    decoder_layers: int = option(3, "layers of the decoder", least=1, below=MAX_LAYERS)
+    width: int = option(256, "numbers in the vector of a token, and in a layer", least=1, below=MAX_WIDTH)
+    heads: int = option(4, "transformer: heads of attention", least=1, below=MAX_WIDTH)
+    feed_forward_width: int | None = option(
         None, "transformer: hidden numbers in a feed-forward layer; nothing: 4 widths", least=1, below=8 * MAX_WIDTH
     )
-    style: Style = setting(
+    style: Style = option(
         "vaswani",
         "transformer: vaswani: LayerNorm and ReLU (Vaswani 2017); modern: RMSNorm, normalised queries and keys, ReLU "
         "squared; t5: RMSNorm with gains, self-attention by unscaled products, ReLU (Raffel 2020)",
     )
-    norm_place: Literal["pre", "post"] = setting(
+    norm_place: Literal["pre", "post"] = option(
         "pre", "transformer: pre: norms stand before each sub-layer, and at the end; post: after each sum"
     )
-    positions: PairPositions = setting(
+    positions: PairPositions = option(
         "sinusoidal",
         "transformer: position encoding; relative: a learned bias for each head and distance (Raffel 2020)",
     )
-    kernel: int = setting(3, "convolution: positions that a layer reads", least=1, below=MAX_CONTEXT)
-    attention: Looks = setting(
+    kernel: int = option(3, "convolution: positions that a layer reads", least=1, below=MAX_CONTEXT)
+    attention: Looks = option(
         "soft",
         "soft: the weighted mean over the source; local: within a window (Luong 2015); hard: one position is drawn "
         "(Xu 2015); none: the decoder gets only the encoder's summary",
     )
-    score: ScoreName = setting(
+    score: ScoreName = option(
         "scaled_dot",
         "how well a state s matches a position h of the source: dot: s h; scaled_dot: s h / root of the width; "
         "general: s W h; additive: v tanh(W s + U h); content: their cosine, sharpened; cosine: as it "
         "is; location: W s, whatever h",
     )
-    center: Literal["fixed", "predicted"] = setting(
+    center: Literal["fixed", "predicted"] = option(
         "fixed", "local: the center of the window: the target's own position, or predicted from the state"
     )
-    window: int = setting(5, "local: positions on each side of the center", least=1, below=MAX_CONTEXT)
-    estimator: Estimator = setting(
+    window: int = option(5, "local: positions on each side of the center", least=1, below=MAX_CONTEXT)
+    estimator: Estimator = option(
         "reinforce",
         "hard: how it learns to choose: reinforce: from drawn positions (Xu 2015); straight_through: as if attention "
         "were soft; exact: from the sum over all positions (Wu 2018), where nothing is fed into the next step",
     )
-    draws: int = setting(
+    draws: int = option(
         1,
         "hard, reinforce, where the next step does not read the choice: positions drawn for each token; several learn "
         "from the logarithm of their mean probability (Mnih 2016)",
@@ -95,86 +95,86 @@ class Seq2SeqConfig:
         below=1 << 10,
         is_later=True,
     )
-    attends: Literal["before", "after"] = setting(
+    attends: Literal["before", "after"] = option(
         "after", "lstm, gru: attend to the source before each step (Bahdanau 2015), or after it (Luong 2015)"
     )
-    input_feeding: bool = setting(
+    input_feeding: bool = option(
         True, "lstm, gru that attend after: the next step also reads the output of the last one (Luong 2015)"
     )
-    shared: Shared = setting(
+    shared: Shared = option(
         "target",
         "all: source, target and output share the vectors of tokens; target: target and output do; inputs: source and "
         "target do",
     )
-    max_source: int = setting(512, "the longest source, in tokens with its </s>", least=2, below=MAX_CONTEXT)
-    long_sources: LongSources = setting(
+    max_source: int = option(512, "the longest source, in tokens with its </s>", least=2, below=MAX_CONTEXT)
+    long_sources: LongSources = option(
         "refuse",
         "longer sources; refuse: training leaves them out, and to write from one is an error; end, front: that side is "
         "cut off; sentences: the most central sentences are read (Nenkova 2005)",
         is_later=True,
     )
-    dropout: float = setting(0.1, "share of numbers dropped: of token vectors and of each layer", least=0, below=1)
-    attention_dropout: float = setting(0.0, "share of attention weights dropped", least=0, below=1)
-    feed_forward: FeedForward | None = setting(
+    dropout: float = option(0.1, "share of numbers dropped: of token vectors and of each layer", least=0, below=1)
+    attention_dropout: float = option(0.0, "share of attention weights dropped", least=0, below=1)
+    feed_forward: FeedForward | None = option(
         None, "transformer: activation of the feed-forward layers; nothing: that of the style", is_rare=True
     )
-    head_width: int | None = setting(
+    head_width: int | None = option(
         None,
         "transformer: numbers in a head; nothing: the width divided among the heads",
         least=1,
         below=MAX_WIDTH,
         is_rare=True,
     )
-    norm_epsilon: float | None = setting(
+    norm_epsilon: float | None = option(
         None,
         "transformer: what norms add to the mean square or variance; nothing: 1e-5 of LayerNorm, 2^-23 of RMSNorm",
         least=0,
         below=1,
         is_rare=True,
     )
-    interleaved_sinusoids: bool = setting(
+    interleaved_sinusoids: bool = option(
         True, "sinusoidal: sines and cosines by turns; off: all sines, then all cosines (Marian)", is_rare=True
     )
-    scaled_embedding: bool = setting(
+    scaled_embedding: bool = option(
         True, "transformer, convolution: vectors of tokens are multiplied by the root of the width", is_rare=True
     )
-    scaled_output: bool = setting(
+    scaled_output: bool = option(
         False, "what the decoder gives is divided by the root of the width before the output (T5)", is_rare=True
     )
-    output_bias: bool = setting(True, "the output has a bias for each token", is_rare=True)
-    begins_with: BeginToken = setting(
+    output_bias: bool = option(True, "the output has a bias for each token", is_rare=True)
+    begins_with: BeginToken = option(
         "</s>", "what the decoder reads before a target: </s>, or <s>, a token of its own", is_rare=True
     )
-    ends: tuple[int, ...] = setting(
+    ends: tuple[int, ...] = option(
         (), "tokens that end a target, too: their probability counts as that of </s>", least=3, is_rare=True
     )
-    banned: tuple[int, ...] = setting((), "tokens that have no probability, beside <s>", least=0, is_rare=True)
-    gate: bool = setting(
+    banned: tuple[int, ...] = option((), "tokens that have no probability, beside <s>", least=0, is_rare=True)
+    gate: bool = option(
         False, "lstm, gru: what attention gives is weighted by a gate, beta (Xu 2015, section 4.2.1)", is_rare=True
     )
-    deep_output: bool = setting(
+    deep_output: bool = option(
         False, "lstm, gru: the output also reads the vector of the last token (Pascanu 2014)", is_rare=True
     )
-    doubly_stochastic: float = setting(
+    doubly_stochastic: float = option(
         0.0,
         "lstm, gru: weight of the sum over positions of (1 - attention over all steps) squared (Xu 2015, equation 14)",
         least=0,
         is_rare=True,
     )
-    soft_share: float = setting(
+    soft_share: float = option(
         0.0,
         "hard, reinforce: share of steps that attend softly in training",
         least=0,
         below=1,
         is_rare=True,
     )
-    entropy: float = setting(
+    entropy: float = option(
         0.0, "hard, reinforce: weight of the entropy of attention, which is maximised", least=0, is_rare=True
     )
-    source_width: int | None = setting(
+    source_width: int | None = option(
         None, "numbers in each vector of a source; nothing: sources are tokens", least=1, below=1 << 20, is_rare=True
     )
-    source_grid: tuple[int, ...] = setting(
+    source_grid: tuple[int, ...] = option(
         (),
         "rows and columns of the vectors of a source; nothing: they are of regions, any number of them, and each ends "
         "with left, top, right and bottom",
@@ -182,18 +182,18 @@ class Seq2SeqConfig:
         below=MAX_CONTEXT,
         is_rare=True,
     )
-    phrase_width: int = setting(
+    phrase_width: int = option(
         0, "of regions: numbers of each vector that are of its phrase", least=0, below=1 << 20, is_rare=True
     )
-    map_dropout: float | None = setting(
+    map_dropout: float | None = option(
         None,
         "of regions with phrases: share of regions for which training hides what the maps hold",
         least=0,
         below=1,
         is_rare=True,
     )
-    sentence_end: int | None = setting(None, "hierarchical: the token that ends a sentence", least=3, is_rare=True)
-    placed: bool = setting(False, "vectors of a source get a learned vector of their place", is_rare=True)
+    sentence_end: int | None = option(None, "hierarchical: the token that ends a sentence", least=3, is_rare=True)
+    placed: bool = option(False, "vectors of a source get a learned vector of their place", is_rare=True)
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -305,51 +305,51 @@ class CaptionConfig(Seq2SeqConfig):
     attends before, gate, deep_output, doubly_stochastic 1. Raises SettingError.
     """
 
-    encoder: Reads = setting("none", "what reads the vectors of a picture's places", is_rare=True)
-    encoder_layers: int = setting(1, "layers of what reads these vectors", least=1, below=MAX_LAYERS, is_rare=True)
-    decoder: Writes = setting(
+    encoder: Reads = option("none", "what reads the vectors of a picture's places", is_rare=True)
+    encoder_layers: int = option(1, "layers of what reads these vectors", least=1, below=MAX_LAYERS, is_rare=True)
+    decoder: Writes = option(
         "lstm",
         "what writes the caption; hierarchical: an LSTM that gives each sentence of a paragraph a topic, and one that "
         "writes its words (Krause 2017)",
     )
-    decoder_layers: int = setting(1, "layers of the decoder", least=1, below=MAX_LAYERS)
-    width: int = setting(256, "numbers in the vector of a token, and in a layer", least=1, below=MAX_WIDTH)
-    attention: Literal["soft", "hard", "none"] = setting(
+    decoder_layers: int = option(1, "layers of the decoder", least=1, below=MAX_LAYERS)
+    width: int = option(256, "numbers in the vector of a token, and in a layer", least=1, below=MAX_WIDTH)
+    attention: Literal["soft", "hard", "none"] = option(
         "soft",
         "soft: the weighted mean over the picture's places; hard: one place is drawn (Xu 2015); none: the decoder gets "
         "only the mean of all places",
     )
-    center: Literal["fixed", "predicted"] = setting("fixed", "for texts only", is_rare=True)
-    window: int = setting(5, "for texts only", least=1, below=MAX_CONTEXT, is_rare=True)
-    score: ScoreName = setting(
+    center: Literal["fixed", "predicted"] = option("fixed", "for texts only", is_rare=True)
+    window: int = option(5, "for texts only", least=1, below=MAX_CONTEXT, is_rare=True)
+    score: ScoreName = option(
         "scaled_dot",
         "how well a state s matches a place h: dot: s h; scaled_dot: s h / root of the width; "
         "general: s W h; additive: v tanh(W s + U h); content: their cosine, sharpened; cosine: as it "
         "is; location: W s, whatever h",
     )
-    estimator: Estimator = setting(
+    estimator: Estimator = option(
         "exact",
         "hard: how it learns to choose: reinforce: from drawn places (Xu 2015); straight_through: as if attention were "
         "soft; exact: from the sum over all places (Wu 2018), where nothing is fed into the next step",
     )
-    input_feeding: bool = setting(
+    input_feeding: bool = option(
         False, "lstm, gru that attend after: the next step also reads the output of the last one (Luong 2015)"
     )
-    gate: bool = setting(False, "lstm, gru: what attention gives is weighted by a gate, beta (Xu 2015, section 4.2.1)")
-    deep_output: bool = setting(False, "lstm, gru: the output also reads the vector of the last token (Pascanu 2014)")
-    doubly_stochastic: float = setting(
+    gate: bool = option(False, "lstm, gru: what attention gives is weighted by a gate, beta (Xu 2015, section 4.2.1)")
+    deep_output: bool = option(False, "lstm, gru: the output also reads the vector of the last token (Pascanu 2014)")
+    doubly_stochastic: float = option(
         0.0,
         "lstm, gru: weight of the sum over places of (1 - attention over all steps) squared (Xu 2015: 1)",
         least=0,
     )
-    soft_share: float = setting(
+    soft_share: float = option(
         0.0, "hard, reinforce: share of training steps that attend softly (Xu 2015: 0.5)", least=0, below=1
     )
-    entropy: float = setting(
+    entropy: float = option(
         0.0, "hard, reinforce: weight of the entropy of attention, which is maximised (Xu 2015: 0.002)", least=0
     )
-    placed: bool = setting(True, "the vectors of places get a learned vector of where they are")
-    map_dropout: float | None = setting(
+    placed: bool = option(True, "the vectors of places get a learned vector of where they are")
+    map_dropout: float | None = option(
         None,
         "regions with phrases: share of regions for which training hides what the maps hold, so that phrases are read; "
         "nothing: 0.7 where something reads regions before the decoder attends to them, else 0",
@@ -357,6 +357,6 @@ class CaptionConfig(Seq2SeqConfig):
         below=1,
         is_later=True,
     )
-    shared: Shared = setting("target", "target: the output shares the vectors of tokens; none: it does not")
-    long_sources: LongSources = setting("refuse", "for texts only", is_rare=True)
-    max_source: int = setting(512, "the places of a picture", least=1, below=MAX_CONTEXT, is_rare=True)
+    shared: Shared = option("target", "target: the output shares the vectors of tokens; none: it does not")
+    long_sources: LongSources = option("refuse", "for texts only", is_rare=True)
+    max_source: int = option(512, "the places of a picture", least=1, below=MAX_CONTEXT, is_rare=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from chainrule.base.options import setting
+from chainrule.base.options import option
 from chainrule.errors import SettingError
 from chainrule.neural.config.network import CONTEXT, MAX_CONTEXT, MAX_LAYERS, MAX_WIDTH, NetworkConfig
 
@@ -31,101 +31,101 @@ class TransformerConfig(NetworkConfig):
     Each choice of the field's history is a setting.
     """
 
-    layers: int = setting(4, "blocks, one on the other", least=1, below=MAX_LAYERS)
-    width: int = setting(256, "numbers in the vector of a token", least=1, below=MAX_WIDTH)
-    heads: int = setting(4, "heads of attention", least=1, below=MAX_WIDTH)
-    context: int = setting(256, CONTEXT + ", and the most that a prediction looks back", least=1, below=MAX_CONTEXT)
-    key_value_heads: int | None = setting(
+    layers: int = option(4, "blocks, one on the other", least=1, below=MAX_LAYERS)
+    width: int = option(256, "numbers in the vector of a token", least=1, below=MAX_WIDTH)
+    heads: int = option(4, "heads of attention", least=1, below=MAX_WIDTH)
+    context: int = option(256, CONTEXT + ", and the most that a prediction looks back", least=1, below=MAX_CONTEXT)
+    key_value_heads: int | None = option(
         None, "heads of keys and values: fewer than heads is grouped, 1 multi-query; nothing: one for each", least=1
     )
-    feed_forward: FeedForward = setting(
+    feed_forward: FeedForward = option(
         "relu_squared", "activation of the feed-forward layers; gelu: by tanh; swiglu, geglu: gated"
     )
-    feed_forward_width: int | None = setting(
+    feed_forward_width: int | None = option(
         None, "hidden numbers in a feed-forward layer; nothing: 4 widths, 8/3 if gated", least=1, below=8 * MAX_WIDTH
     )
-    norm: Norm = setting("rms", "layer: LayerNorm; rms: RMSNorm")
-    norm_place: NormPlace = setting("pre", "pre: before each sub-layer, and at the end; post: after each sum")
-    norm_gain: bool = setting(False, "norms have learned gains (and LayerNorm shifts, where there are biases)")
-    embedding_norm: bool = setting(True, "the vectors of tokens are normalised before the first block")
-    positions: Positions = setting(
+    norm: Norm = option("rms", "layer: LayerNorm; rms: RMSNorm")
+    norm_place: NormPlace = option("pre", "pre: before each sub-layer, and at the end; post: after each sum")
+    norm_gain: bool = option(False, "norms have learned gains (and LayerNorm shifts, where there are biases)")
+    embedding_norm: bool = option(True, "the vectors of tokens are normalised before the first block")
+    positions: Positions = option(
         "rotary", "position encoding; relative: a learned bias for each head and distance (T5)"
     )
-    rotary_base: float = setting(10_000.0, "rotary: the longest wave, in tokens over 2 pi", least=1)
-    score: SelfScore = setting(
+    rotary_base: float = option(10_000.0, "rotary: the longest wave, in tokens over 2 pi", least=1)
+    score: SelfScore = option(
         "scaled_dot",
         "how well a query q matches a key k: dot: q k; scaled_dot: q k / root of the width; general: q W k; "
         "additive: v tanh(W q + U k); content: their cosine, sharpened; cosine: as it is",
     )
-    query_key_norm: bool = setting(True, "queries and keys are normalised in each head")
-    parallel: bool = setting(False, "attention and feed-forward side by side in a block, not one after the other")
-    window: int | None = setting(None, "tokens that each layer sees, itself among them; nothing: all", least=1)
-    biases: bool = setting(False, "linear layers have biases")
-    scaled_embedding: bool = setting(False, "vectors of tokens are multiplied by the root of the width")
-    zero_projections: bool = setting(True, "what leads out of each sub-layer, and the output if not tied, begin at 0")
-    initialisation: Initialisation = setting(
+    query_key_norm: bool = option(True, "queries and keys are normalised in each head")
+    parallel: bool = option(False, "attention and feed-forward side by side in a block, not one after the other")
+    window: int | None = option(None, "tokens that each layer sees, itself among them; nothing: all", least=1)
+    biases: bool = option(False, "linear layers have biases")
+    scaled_embedding: bool = option(False, "vectors of tokens are multiplied by the root of the width")
+    zero_projections: bool = option(True, "what leads out of each sub-layer, and the output if not tied, begin at 0")
+    initialisation: Initialisation = option(
         "fan_in", "fan_in: uniform by the number of inputs; gpt2: normal, 0.02; xavier: uniform by inputs and outputs"
     )
-    dropout: float = setting(0.0, "share of numbers dropped: of token vectors and of each sub-layer", least=0, below=1)
-    attention_dropout: float = setting(0.0, "share of attention weights dropped", least=0, below=1)
-    head_width: int | None = setting(
+    dropout: float = option(0.0, "share of numbers dropped: of token vectors and of each sub-layer", least=0, below=1)
+    attention_dropout: float = option(0.0, "share of attention weights dropped", least=0, below=1)
+    head_width: int | None = option(
         None, "numbers in a head; nothing: the width divided among the heads", least=1, below=MAX_WIDTH, is_rare=True
     )
-    norm_epsilon: float | None = setting(
+    norm_epsilon: float | None = option(
         None,
         "what norms add to the mean square or variance; nothing: 1e-5 of LayerNorm, 2^-23 of RMSNorm",
         least=0,
         below=1,
         is_rare=True,
     )
-    shared_norm: bool = setting(
+    shared_norm: bool = option(
         True, "parallel: attention and feed-forward read one norm; off: each has its own (GPT-NeoX)", is_rare=True
     )
-    without_biases: tuple[BiasedPart, ...] = setting(
+    without_biases: tuple[BiasedPart, ...] = option(
         (),
         "linear layers that have no biases though others have: query_key_value, attention_out, feed_forward",
         is_rare=True,
     )
-    position_offset: int = setting(
+    position_offset: int = option(
         0, "learned positions: the row of the table that the first position has", least=0, below=1024, is_rare=True
     )
-    window_every: int = setting(
+    window_every: int = option(
         1, "of so many blocks the last one has the window, the others attend to all", least=1, is_rare=True
     )
-    input_norm: bool = setting(
+    input_norm: bool = option(
         False, "the sums of token and position vectors are normalised before the first block (BERT)", is_rare=True
     )
-    segments: int = setting(
+    segments: int = option(
         0,
         "rows of a table of segment vectors, the first of which is added to each token (BERT); 0: no table",
         least=0,
         below=MAX_WIDTH,
         is_rare=True,
     )
-    output_transform: bool = setting(
+    output_transform: bool = option(
         False, "a linear layer, the activation and a norm come before the output (BERT)", is_rare=True
     )
-    output_bias: bool = setting(False, "the output has a bias for each token", is_rare=True)
-    rotary_width: int | None = setting(
+    output_bias: bool = option(False, "the output has a bias for each token", is_rare=True)
+    rotary_width: int | None = option(
         None, "rotary: numbers of a head that are rotated, the first ones; nothing: all", least=2, is_rare=True
     )
-    rotary_scaling: RotaryScaling = setting(
+    rotary_scaling: RotaryScaling = option(
         "none",
         "rotary: how angles shrink for longer contexts; linear: all by a factor (Chen 2023); llama3: those of long "
         "waves",
         is_rare=True,
     )
-    rotary_factor: float = setting(1.0, "rotary_scaling: by how much angles shrink", least=1, is_rare=True)
-    rotary_low_factor: float = setting(
+    rotary_factor: float = option(1.0, "rotary_scaling: by how much angles shrink", least=1, is_rare=True)
+    rotary_low_factor: float = option(
         1.0,
         "llama3: waves longer than the trained context divided by this shrink by the whole factor",
         least=0,
         is_rare=True,
     )
-    rotary_high_factor: float = setting(
+    rotary_high_factor: float = option(
         4.0, "llama3: waves shorter than the trained context divided by this do not shrink", least=0, is_rare=True
     )
-    rotary_trained_context: int = setting(
+    rotary_trained_context: int = option(
         8192, "llama3: the context before it was extended", least=1, below=MAX_CONTEXT, is_rare=True
     )
 

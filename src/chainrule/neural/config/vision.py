@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from chainrule.base.options import setting
+from chainrule.base.options import option
 from chainrule.errors import SettingError
 from chainrule.neural.config.network import (
     CONTEXT,
@@ -53,25 +53,25 @@ class PictureLabelling(LabellingConfig):
 
     reads: ClassVar[str] = "picture"
 
-    size: tuple[int, ...] = setting(
+    size: tuple[int, ...] = option(
         (32,), "height and width, in pixels, that pictures are brought to; one number: both", least=1, below=1 << 12
     )
-    fit: Fit = setting(
+    fit: Fit = option(
         "crop",
         "how: crop: scaled to fill that size, then cut; stretch: each side by itself; pad: the whole picture, on black",
     )
-    crop_share: float = setting(
+    crop_share: float = option(
         1.0, "crop: share of what fills that size that is kept, its middle", least=0.1, below=1.01
     )
-    colours: Colours = setting("rgb", "rgb: red, green and blue; grey: their brightness alone")
-    flip: bool = setting(True, "mirror half of the pictures in training; off where left and right differ")
-    shift: float = setting(
+    colours: Colours = option("rgb", "rgb: red, green and blue; grey: their brightness alone")
+    flip: bool = option(True, "mirror half of the pictures in training; off where left and right differ")
+    shift: float = option(
         0.125, "in training, move pictures by up to this share of their size, each way", least=0, below=0.5
     )
-    pixel_means: tuple[float, ...] = setting(
+    pixel_means: tuple[float, ...] = option(
         (123.675, 116.28, 103.53), "subtracted from the bytes of red, green and blue", least=0, below=256, is_rare=True
     )
-    pixel_deviations: tuple[float, ...] = setting(
+    pixel_deviations: tuple[float, ...] = option(
         (58.395, 57.12, 57.375), "what they are divided by after that", least=1e-3, below=256, is_rare=True
     )
 
@@ -101,24 +101,24 @@ class PictureLabelling(LabellingConfig):
 class PlainConvolutionLabelling(PictureLabelling):
     """Of networks of convolutions in a row, then hidden layers: the history until 2014."""
 
-    channels: tuple[int, ...] = setting((), "filters of each convolution", least=1, below=MAX_WIDTH)
-    kernels: tuple[int, ...] = setting(
+    channels: tuple[int, ...] = option((), "filters of each convolution", least=1, below=MAX_WIDTH)
+    kernels: tuple[int, ...] = option(
         (), "height and width of the filters of each convolution; one number: of all", least=1, below=1 << 8
     )
-    pooled: tuple[int, ...] = setting((), "convolutions, counted from 1, whose outputs are pooled", least=1)
-    pooling: MapPooling = setting("max", "what is taken of a window of outputs")
-    window: int = setting(2, "height and width of a window of pooling, which moves by 2", least=2, below=1 << 8)
-    stride: int = setting(1, "pixels that the filters of the first convolution move by", least=1, below=1 << 8)
-    padded: bool = setting(True, "zeros stand around maps, so that convolutions keep their size")
-    activation: Activation = setting("relu", "after each layer but the last")
-    norm: MapNorm = setting(
+    pooled: tuple[int, ...] = option((), "convolutions, counted from 1, whose outputs are pooled", least=1)
+    pooling: MapPooling = option("max", "what is taken of a window of outputs")
+    window: int = option(2, "height and width of a window of pooling, which moves by 2", least=2, below=1 << 8)
+    stride: int = option(1, "pixels that the filters of the first convolution move by", least=1, below=1 << 8)
+    padded: bool = option(True, "zeros stand around maps, so that convolutions keep their size")
+    activation: Activation = option("relu", "after each layer but the last")
+    norm: MapNorm = option(
         "none", "of the outputs of convolutions: batch: batch normalisation; local: among neighbouring filters"
     )
-    hidden: tuple[int, ...] = setting(
+    hidden: tuple[int, ...] = option(
         (512,), "numbers in the hidden vectors between the convolutions and the last one", least=1, below=MAX_WIDTH
     )
-    width: int = setting(512, "numbers in a hidden vector", least=1, below=MAX_WIDTH)
-    dropout: float = setting(
+    width: int = option(512, "numbers in a hidden vector", least=1, below=MAX_WIDTH)
+    dropout: float = option(
         0.5, "share of numbers dropped of what each hidden layer and the labels' layer read", least=0, below=1
     )
 
@@ -147,19 +147,19 @@ class PlainConvolutionLabelling(PictureLabelling):
 class LeNetLabelling(PlainConvolutionLabelling):
     """LeNet-5 (LeCun 1998)."""
 
-    channels: tuple[int, ...] = setting((6, 16), "filters of each convolution", least=1, below=MAX_WIDTH)
-    kernels: tuple[int, ...] = setting(
+    channels: tuple[int, ...] = option((6, 16), "filters of each convolution", least=1, below=MAX_WIDTH)
+    kernels: tuple[int, ...] = option(
         (5,), "height and width of the filters of each convolution; one number: of all", least=1, below=1 << 8
     )
-    pooled: tuple[int, ...] = setting((1, 2), "convolutions, counted from 1, whose outputs are pooled", least=1)
-    pooling: MapPooling = setting("mean", "what is taken of a window of outputs")
-    padded: bool = setting(False, "zeros stand around maps, so that convolutions keep their size")
-    activation: Activation = setting("tanh", "after each layer but the last")
-    hidden: tuple[int, ...] = setting(
+    pooled: tuple[int, ...] = option((1, 2), "convolutions, counted from 1, whose outputs are pooled", least=1)
+    pooling: MapPooling = option("mean", "what is taken of a window of outputs")
+    padded: bool = option(False, "zeros stand around maps, so that convolutions keep their size")
+    activation: Activation = option("tanh", "after each layer but the last")
+    hidden: tuple[int, ...] = option(
         (120,), "numbers in the hidden vectors between the convolutions and the last one", least=1, below=MAX_WIDTH
     )
-    width: int = setting(84, "numbers in a hidden vector", least=1, below=MAX_WIDTH)
-    dropout: float = setting(
+    width: int = option(84, "numbers in a hidden vector", least=1, below=MAX_WIDTH)
+    dropout: float = option(
         0.0, "share of numbers dropped of what each hidden layer and the labels' layer read", least=0, below=1
     )
 
@@ -168,42 +168,42 @@ class LeNetLabelling(PlainConvolutionLabelling):
 class AlexNetLabelling(PlainConvolutionLabelling):
     """AlexNet (Krizhevsky 2012), with its first filters made smaller for small pictures."""
 
-    channels: tuple[int, ...] = setting(
+    channels: tuple[int, ...] = option(
         (64, 192, 384, 256, 256), "filters of each convolution", least=1, below=MAX_WIDTH
     )
-    kernels: tuple[int, ...] = setting(
+    kernels: tuple[int, ...] = option(
         (5, 5, 3, 3, 3),
         "height and width of the filters of each convolution; one number: of all",
         least=1,
         below=1 << 8,
     )
-    pooled: tuple[int, ...] = setting((1, 2, 5), "convolutions, counted from 1, whose outputs are pooled", least=1)
-    window: int = setting(3, "height and width of a window of pooling, which moves by 2", least=2, below=1 << 8)
-    norm: MapNorm = setting(
+    pooled: tuple[int, ...] = option((1, 2, 5), "convolutions, counted from 1, whose outputs are pooled", least=1)
+    window: int = option(3, "height and width of a window of pooling, which moves by 2", least=2, below=1 << 8)
+    norm: MapNorm = option(
         "local", "of the outputs of convolutions: batch: batch normalisation; local: among neighbouring filters"
     )
-    hidden: tuple[int, ...] = setting(
+    hidden: tuple[int, ...] = option(
         (1024,), "numbers in the hidden vectors between the convolutions and the last one", least=1, below=MAX_WIDTH
     )
-    width: int = setting(1024, "numbers in a hidden vector", least=1, below=MAX_WIDTH)
+    width: int = option(1024, "numbers in a hidden vector", least=1, below=MAX_WIDTH)
 
 
 @dataclass(frozen=True, kw_only=True)
 class VGGLabelling(PictureLabelling):
     """VGG (Simonyan 2014): 3x3 convolutions, 11 to 19 layers deep; batch normalisation came later."""
 
-    depth: int = setting(11, "weight layers; of VGG 11, 13, 16 or 19; of ResNets 18, 34, 50, 101 or 152", least=1)
-    channels: tuple[int, ...] = setting(
+    depth: int = option(11, "weight layers; of VGG 11, 13, 16 or 19; of ResNets 18, 34, 50, 101 or 152", least=1)
+    channels: tuple[int, ...] = option(
         (64, 128, 256, 512, 512), "filters of the convolutions of each block", least=1, below=MAX_WIDTH
     )
-    norm: MapNorm = setting(
+    norm: MapNorm = option(
         "batch", "of the outputs of convolutions: batch: batch normalisation; local: among neighbouring filters"
     )
-    hidden: tuple[int, ...] = setting(
+    hidden: tuple[int, ...] = option(
         (512,), "numbers in the hidden vectors between the convolutions and the last one", least=1, below=MAX_WIDTH
     )
-    width: int = setting(512, "numbers in a hidden vector", least=1, below=MAX_WIDTH)
-    dropout: float = setting(
+    width: int = option(512, "numbers in a hidden vector", least=1, below=MAX_WIDTH)
+    dropout: float = option(
         0.5, "share of numbers dropped of what each hidden layer and the labels' layer read", least=0, below=1
     )
 
@@ -223,15 +223,15 @@ class VGGLabelling(PictureLabelling):
 class GoogLeNetLabelling(PictureLabelling):
     """GoogLeNet (Szegedy 2015): inception blocks, filters of several sizes side by side."""
 
-    blocks: tuple[int, ...] = setting((2, 5, 2), "blocks of each group, or of each layer of a ResNet", least=1)
-    stem: Stem = setting("small", "small: a 3x3 convolution; large: 7x7 and pooling, for pictures of 224 pixels")
-    norm: MapNorm = setting(
+    blocks: tuple[int, ...] = option((2, 5, 2), "blocks of each group, or of each layer of a ResNet", least=1)
+    stem: Stem = option("small", "small: a 3x3 convolution; large: 7x7 and pooling, for pictures of 224 pixels")
+    norm: MapNorm = option(
         "batch", "of the outputs of convolutions: batch: batch normalisation; local: among neighbouring filters"
     )
-    width: int = setting(
+    width: int = option(
         64, "filters of the first convolution; those of all others follow in proportion", least=4, below=MAX_WIDTH
     )
-    dropout: float = setting(0.4, "share of numbers dropped of what the labels' layer reads", least=0, below=1)
+    dropout: float = option(0.4, "share of numbers dropped of what the labels' layer reads", least=0, below=1)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -245,19 +245,19 @@ class GoogLeNetLabelling(PictureLabelling):
 class ResNetLabelling(PictureLabelling):
     """A residual network (He 2016), 18 to 152 layers deep."""
 
-    depth: int = setting(18, "weight layers; of VGG 11, 13, 16 or 19; of ResNets 18, 34, 50, 101 or 152", least=1)
-    blocks: tuple[int, ...] = setting(
+    depth: int = option(18, "weight layers; of VGG 11, 13, 16 or 19; of ResNets 18, 34, 50, 101 or 152", least=1)
+    blocks: tuple[int, ...] = option(
         (), "blocks of each group, or of each layer of a ResNet; nothing: by depth", least=1
     )
-    block: Block = setting(
+    block: Block = option(
         "by_depth", "basic: two 3x3 convolutions; bottleneck: 1x1, 3x3, 1x1; by_depth: bottleneck from 50 on"
     )
-    stem: Stem = setting("small", "small: a 3x3 convolution; large: 7x7 and pooling, for pictures of 224 pixels")
-    starts_as_identity: bool = setting(True, "residual blocks give what they read before training")
-    width: int = setting(
+    stem: Stem = option("small", "small: a 3x3 convolution; large: 7x7 and pooling, for pictures of 224 pixels")
+    starts_as_identity: bool = option(True, "residual blocks give what they read before training")
+    width: int = option(
         64, "filters of the first convolution; twice as many in each later layer", least=1, below=MAX_WIDTH
     )
-    dropout: float = setting(0.0, "share of numbers dropped of what the labels' layer reads", least=0, below=1)
+    dropout: float = option(0.0, "share of numbers dropped of what the labels' layer reads", least=0, below=1)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -280,12 +280,12 @@ class ResNetLabelling(PictureLabelling):
 class ViTLabelling(PictureLabelling):
     """A Transformer over patches of a picture, ViT (Dosovitskiy 2021)."""
 
-    patch: int = setting(4, "height and width of a patch, in pixels", least=1, below=1 << 10)
-    layers: int = setting(6, LAYERS, least=1, below=MAX_LAYERS)
-    heads: int = setting(4, "attention heads of each layer", least=1, below=1 << 10)
-    placed: bool = setting(True, "patches have learned vectors of their places")
-    width: int = setting(192, "numbers in a hidden vector", least=1, below=MAX_WIDTH)
-    dropout: float = setting(
+    patch: int = option(4, "height and width of a patch, in pixels", least=1, below=1 << 10)
+    layers: int = option(6, LAYERS, least=1, below=MAX_LAYERS)
+    heads: int = option(4, "attention heads of each layer", least=1, below=1 << 10)
+    placed: bool = option(True, "patches have learned vectors of their places")
+    width: int = option(192, "numbers in a hidden vector", least=1, below=MAX_WIDTH)
+    dropout: float = option(
         0.1, "share of numbers dropped of what the first layer and the labels' layer read", least=0, below=1
     )
 
@@ -301,14 +301,14 @@ class ViTLabelling(PictureLabelling):
 class EfficientNetLabelling(PictureLabelling):
     """EfficientNet-Lite0 (Tan 2019): a filter for each channel, between 1x1 convolutions; for photographs."""
 
-    size: tuple[int, ...] = setting(
+    size: tuple[int, ...] = option(
         (224,), "height and width, in pixels, that pictures are brought to; one number: both", least=1, below=1 << 12
     )
-    stages: int = setting(
+    stages: int = option(
         7, "groups of blocks; small pictures need fewer, since 7 give a map of a 32nd of their size", least=1, below=8
     )
-    width: int = setting(1280, "numbers in the vector that labels are read from", least=1, below=MAX_WIDTH)
-    dropout: float = setting(0.2, "share of numbers dropped of what the labels' layer reads", least=0, below=1)
+    width: int = option(1280, "numbers in the vector that labels are read from", least=1, below=MAX_WIDTH)
+    dropout: float = option(0.2, "share of numbers dropped of what the labels' layer reads", least=0, below=1)
 
 
 def _check_depth(depth: int, known: dict[int, tuple[int, ...]]) -> None:
@@ -332,13 +332,13 @@ class GridConfig(LayersConfig):
     (Graves 2007, Theis 2015, van den Oord 2016).
     """
 
-    columns: int = setting(32, "pixels in a row of a picture", least=2, below=MAX_CONTEXT)
-    cell: GridCell = setting("lstm", GRID_CELLS)
-    layers: int = setting(1, LAYERS, least=1, below=MAX_LAYERS)
-    width: int = setting(128, "numbers in the state of a cell", least=1, below=MAX_WIDTH)
-    context: int = setting(1024, CONTEXT + ": gradients go no further back", least=1, below=MAX_CONTEXT)
-    dropout: float = setting(0.0, "share of numbers dropped of what each layer gives", least=0, below=1)
-    memory: Memory = setting("document", "document: each picture begins anew")
+    columns: int = option(32, "pixels in a row of a picture", least=2, below=MAX_CONTEXT)
+    cell: GridCell = option("lstm", GRID_CELLS)
+    layers: int = option(1, LAYERS, least=1, below=MAX_LAYERS)
+    width: int = option(128, "numbers in the state of a cell", least=1, below=MAX_WIDTH)
+    context: int = option(1024, CONTEXT + ": gradients go no further back", least=1, below=MAX_CONTEXT)
+    dropout: float = option(0.0, "share of numbers dropped of what each layer gives", least=0, below=1)
+    memory: Memory = option("document", "document: each picture begins anew")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -352,14 +352,14 @@ class GridConfig(LayersConfig):
 class GridLabelling(PictureLabelling):
     """A two-dimensional LSTM (Graves 2007), which also labels pixels."""
 
-    cell: GridCell = setting("lstm", GRID_CELLS)
-    layers: int = setting(1, LAYERS, least=1, below=MAX_LAYERS)
-    corners: Corners = setting(
+    cell: GridCell = option("lstm", GRID_CELLS)
+    layers: int = option(1, LAYERS, least=1, below=MAX_LAYERS)
+    corners: Corners = option(
         "four", "where layers begin to read; one: upper left; four: each corner, a quarter of the width each"
     )
-    patch: int = setting(2, "height and width of a patch, in pixels", least=1, below=1 << 10)
-    width: int = setting(96, "numbers in a hidden vector, of all corners together", least=1, below=MAX_WIDTH)
-    dropout: float = setting(0.0, "share of numbers dropped of what the labels' layer reads", least=0, below=1)
+    patch: int = option(2, "height and width of a patch, in pixels", least=1, below=1 << 10)
+    width: int = option(96, "numbers in a hidden vector, of all corners together", least=1, below=MAX_WIDTH)
+    dropout: float = option(0.0, "share of numbers dropped of what the labels' layer reads", least=0, below=1)
 
     def __post_init__(self) -> None:
         super().__post_init__()
