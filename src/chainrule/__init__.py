@@ -84,7 +84,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.api.texts.correct import TunedCorrection as TunedCorrection, tune_correction as tune_correction
     from chainrule.api.opening import verify as verify
     from chainrule.api.vectors.word_vectors import WordVectors as WordVectors
-    from chainrule.applications.correction.corrector import CorrectionConfig as CorrectionConfig
+    from chainrule.applications.correction.config import CorrectionConfig as CorrectionConfig
     from chainrule.applications.correction.config import CorrectionSettings as CorrectionSettings
     from chainrule.applications.config import EmbeddingConfig as EmbeddingConfig
     from chainrule.applications.labelled_pairs import (
@@ -207,7 +207,7 @@ _HOMES = {
     "ConvolutionConfig": "neural.config",
     "CooccurrenceConfig": "vectors.config",
     "Corpus": "text.corpus.corpus",
-    "CorrectionConfig": "applications.correction.corrector",
+    "CorrectionConfig": "applications.correction.config",
     "CorrectionSettings": "applications.correction.config",
     "DetectedText": "api.texts.detect",
     "Detection": "pictures.boxes",

@@ -6,13 +6,14 @@ import itertools
 import json
 import random
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 import chainrule
 from chainrule.api.training.channel import marks_around, read_error_pairs, wrong_words
-from chainrule.applications.correction.corrector import CorrectionConfig, Corrector
+from chainrule.applications.correction.config import CorrectionConfig
 from chainrule.applications.correction.error_models import WordErrorModel
 from chainrule.applications.correction.lattice import Arc, Variant, best_paths
 from chainrule.applications.correction.word_index import DeletionIndex, WordIndex, phonetic_key
@@ -22,6 +23,9 @@ from chainrule.applications.noisy_channel.learning import BEGIN_MARK, END_MARK, 
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.evaluation.texts.corrections import measure_corrections
 from chainrule.text.tokenization.tokenizer import documents_of
+
+if TYPE_CHECKING:
+    from chainrule.applications.correction.corrector import Corrector
 
 SENTENCES = [
     "the dog bit the man and ran away from him",

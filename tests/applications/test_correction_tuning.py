@@ -137,7 +137,7 @@ def test_settings_give_way_to_a_rate_that_is_given(lm: chainrule.Model) -> None:
     [
         (["a"], ["a", "b"], {}, "1 texts and 2 references"),
         ([], [], {}, "expected some"),
-        (["a"], ["a"], {"maximise": "glory"}, "choose one of f0.5, accuracy"),
+        (["a"], ["a"], {"maximise": "glory"}, "maximise is 'glory'; expected f0.5 or accuracy"),
     ],
 )
 def test_what_cannot_be_tuned_is_an_error(lm: chainrule.Model, texts, references, options, message: str) -> None:

@@ -14,7 +14,7 @@ from PIL import Image
 from running import Running, running
 
 import chainrule
-from chainrule.applications.correction.corrector import CorrectionConfig
+from chainrule.applications.correction.config import CorrectionConfig
 from chainrule.neural.config.vision import ResNetLabelling
 
 if TYPE_CHECKING:

@@ -4,14 +4,38 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import sys
 import types
-from dataclasses import MISSING, Field, fields
-from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
+from dataclasses import MISSING, Field, dataclass, fields
+from functools import wraps
+from inspect import Parameter, signature
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Literal,
+    ParamSpec,
+    Protocol,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    overload,
+)
 
 from chainrule.errors import ModelFormatError, SettingError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from _typeshed import DataclassInstance
+
+P = ParamSpec("P")
+Opts = TypeVar("Opts", covariant=True)
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+R = TypeVar("R")
 
 
 def option(
@@ -19,17 +43,104 @@ def option(
     text: str,
     *,
     least: float | None = None,
+    above: float | None = None,
     below: float = math.inf,
+    most: float | None = None,
     is_rare: bool = False,
     is_later: bool = False,
+    flag: str | None = "",
+    reads: Any = None,
+    parse: Callable[[Any], Any] | None = None,
+    served: bool | tuple[Any, ...] = False,
 ) -> Any:
-    """A field with a default, a help text and bounds: least <= value < below.
+    """A field with a default, a help text and bounds: least <= value < below, or above < value <= most.
 
     is_rare: only models trained elsewhere set it: it is no flag, and files leave it out at its default.
     is_later: there are models from before it: files leave it out at its default, too.
+    flag: its name on the command line, where that is not the field's; None: it has none. reads: its type there, where
+    that is not the field's, such as Path. parse: makes the value of what was read there.
+    served: whether requests may set it; or the strings that they may choose from, or their own bounds.
+
+    good:  beam: int = option(4, "How many hypotheses to keep", least=1, most=1024, served=(1, 64))
     """
-    metadata = {"help": text, "least": least, "below": below, "is_rare": is_rare, "is_omitted": is_rare or is_later}
+    bounds = {"least": least, "above": above, "below": below, "most": most}
+    doors = {"flag": flag, "reads": reads, "parse": parse, "served": served}
+    metadata = {"help": text, "is_rare": is_rare, "is_omitted": is_rare or is_later, **bounds, **doors}
     return dataclasses.field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Fields that are `option`s; their types and bounds are checked when they are made. A list becomes a tuple.
+
+    Raises SettingError.
+    """
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            if isinstance(value := getattr(self, field.name), list):
+                object.__setattr__(self, field.name, tuple(value))
+        check_settings(self)
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The options that were named in the call of a function that `takes` them, or else that are not the default."""
+        names = getattr(self, "_named", None)
+        if names is None:
+            names = [field.name for field in fields(self) if getattr(self, field.name) != field.default]
+        return {name: getattr(self, name) for name in names}
+
+
+class _Takes(Protocol[P, Opts]):
+    """A decorator of functions whose last parameter is the options."""
+
+    @overload
+    def __call__(self, function: Callable[[A, Opts], R]) -> Callable[Concatenate[A, P], R]: ...
+    @overload
+    def __call__(self, function: Callable[[A, B, Opts], R]) -> Callable[Concatenate[A, B, P], R]: ...
+    @overload
+    def __call__(self, function: Callable[[A, B, C, Opts], R]) -> Callable[Concatenate[A, B, C, P], R]: ...
+
+
+def takes(options: Callable[P, Opts], *positional: str) -> _Takes[P, Opts]:
+    """A decorator: the keywords of a function are the fields of a class of `Options`, its last parameter.
+
+    positional: fields that may also stand, in this order, after the other arguments, without their names.
+
+    good:  @takes(CorrectOptions)
+           def correct(source: Source, model: Model, options: CorrectOptions) -> Iterator[Corrected]: ...
+           correct(source, model, beam=8)  # mypy checks the keyword
+    """
+
+    def decorate(function: Callable[..., R]) -> Callable[..., R]:
+        *leading, last = signature(function).parameters.values()
+        names = [parameter.name for parameter in leading]
+        of_options = dict(signature(options).parameters)
+        first = [of_options.pop(name).replace(kind=Parameter.POSITIONAL_OR_KEYWORD) for name in positional]
+
+        @wraps(function)
+        def with_options(*arguments: Any, **keywords: Any) -> R:
+            own, more = arguments[: len(names)], arguments[len(names) :]
+            if len(more) > len(positional):
+                most = len(names) + len(positional)
+                raise TypeError(
+                    f"{function.__name__}() takes {most} arguments without names; {len(arguments)} were given"
+                )
+            keywords |= dict(zip(positional, more, strict=False))
+            named = {name: keywords.pop(name) for name in names if name in keywords}
+            for name in keywords:
+                if name not in positional and name not in of_options:
+                    raise TypeError(f"{function.__name__}() has no option {name!r}; it has {', '.join(of_options)}")
+            made: Any = options(**keywords)  # type: ignore[call-arg]  # the class says which
+            object.__setattr__(made, "_named", tuple(keywords))
+            return function(*own, **named, **{last.name: made})
+
+        with_options.__signature__ = signature(function).replace(  # type: ignore[attr-defined]
+            parameters=[*leading, *first, *of_options.values()]
+        )
+        return with_options
+
+    return decorate
 
 
 def is_rare(field: Field[Any]) -> bool:
@@ -43,8 +154,11 @@ def is_omitted(field: Field[Any]) -> bool:
 
 
 def own_fields_first(config: type[DataclassInstance]) -> list[Field[Any]]:
-    """The fields of a configuration: its own, then those that it inherits."""
-    return sorted(fields(config), key=lambda field: field.name not in config.__annotations__)
+    """The fields of a configuration: its own, then those that it inherits, from the nearest class on."""
+    depth = {
+        name: i for i, kind in reversed([*enumerate(config.__mro__)]) for name in vars(kind).get("__annotations__", ())
+    }
+    return sorted(fields(config), key=lambda field: depth[field.name])
 
 
 def help_of(config: type[DataclassInstance]) -> dict[str, str]:
@@ -52,20 +166,50 @@ def help_of(config: type[DataclassInstance]) -> dict[str, str]:
     return {field.name: field.metadata["help"] for field in own_fields_first(config)}
 
 
+def hints_of(config: type[DataclassInstance]) -> dict[str, Any]:
+    """The types of the fields; Any where one is not imported, since it is only for type checkers."""
+    hints: dict[str, Any] = {}
+    for kind in reversed(config.__mro__):
+        names = vars(sys.modules[kind.__module__])
+        for name, hint in vars(kind).get("__annotations__", {}).items():
+            try:
+                hints[name] = eval(hint, dict(names)) if isinstance(hint, str) else hint
+            except NameError:
+                hints[name] = Any
+    return hints
+
+
 def check_settings(config: DataclassInstance) -> None:
     """Raises SettingError if the value of a field has the wrong type or is out of bounds."""
-    hints = get_type_hints(type(config))
+    hints = hints_of(type(config))
     for field in fields(config):
         value = getattr(config, field.name)
         if not _has_type(value, hints[field.name]):
             raise SettingError(f"{field.name} is {value!r}; expected {_describe_type(hints[field.name])}")
-        least, below = field.metadata["least"], field.metadata["below"]
         for item in value if isinstance(value, tuple) else [value]:
-            if least is None or item is None or isinstance(item, bool | str):
-                continue
-            if not least <= item < below:
-                upper = "" if below == math.inf else f" and less than {below:,}"
-                raise SettingError(f"{field.name} is {item}; expected {least} or more{upper}")
+            if isinstance(item, int | float) and not isinstance(item, bool) and not _is_within(item, field.metadata):
+                raise SettingError(f"{field.name} is {item}; expected {_describe_bounds(field.metadata)}")
+
+
+def _is_within(number: float, bounds: Mapping[str, Any]) -> bool:
+    least, above, below, most = (bounds[name] for name in ("least", "above", "below", "most"))
+    if least is None and above is None:
+        return True
+    return (
+        (least is None or least <= number)
+        and (above is None or above < number)
+        and (number < below if most is None else number <= most)
+    )
+
+
+def _describe_bounds(bounds: Mapping[str, Any]) -> str:
+    least, above, below, most = (bounds[name] for name in ("least", "above", "below", "most"))
+    if least is not None and most is not None:
+        return f"{least} to {most:,}"
+    lower = f"{least} or more" if above is None else f"more than {above}"
+    if most is not None:
+        return f"{lower} and at most {most:,}"
+    return lower if below == math.inf else f"{lower} and less than {below:,}"
 
 
 def config_from_json(kind: type[DataclassInstance], settings: object) -> Any:
@@ -95,6 +239,8 @@ def has_default(config: type[DataclassInstance], name: str) -> bool:
 
 def _has_type(value: object, hint: Any) -> bool:
     origin = get_origin(hint)
+    if hint is Any:
+        return True
     if origin is Literal:
         return isinstance(value, str) and value in get_args(hint)
     if origin in (Union, types.UnionType):

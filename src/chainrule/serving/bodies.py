@@ -13,16 +13,22 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from dataclasses import fields
+from math import inf
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, get_origin
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
 
+from chainrule.api.texts.config import CorrectOptions
+from chainrule.base.options import hints_of
 from chainrule.errors import TextError
 from chainrule.pictures.codec import decoded_bytes, pixel_count
 from chainrule.pictures.picture import Picture
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from chainrule.base.options import Options
 
 _TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
 
@@ -212,17 +218,41 @@ class CaptionBody(OwnBody):
     max_tokens: Whole | None = Field(None, ge=1, le=_MOST)
 
 
-class CorrectBody(OwnBody):
+def options_body(options: type[Options]) -> type[OwnBody]:
+    """A body with the fields of `options` that requests may set, within the bounds that `served` has for them."""
+    hints, served = hints_of(options), {}
+    for field in fields(options):
+        allowed, bounds = field.metadata["served"], field.metadata
+        if not allowed:
+            continue
+        if allowed is True or isinstance(allowed[0], str):
+            names = {"least": "ge", "above": "gt", "below": "lt", "most": "le"}
+            limits = {names[name]: bounds[name] for name in names if bounds[name] not in (None, inf)}
+        else:
+            limits = dict(zip(("ge", "le"), allowed, strict=True))
+        kind = Literal[allowed] if isinstance(allowed, tuple) and isinstance(allowed[0], str) else hints[field.name]
+        served[field.name] = (_json_type(kind) | None, Field(None, **limits))
+    return create_model(f"{options.__name__}Body", __base__=OwnBody, **served)  # type: ignore[call-overload]
+
+
+def _json_type(hint: Any) -> Any:
+    """What JSON has for a type of an option."""
+    if get_origin(hint) is tuple:
+        return list[get_args(hint)[0]]  # type: ignore[misc]
+    kinds = {kind for kind in (get_args(hint) or (hint,)) if kind is not type(None)}
+    if kinds == {int}:
+        return Whole
+    return Number if kinds <= {int, float} else hint
+
+
+class CorrectBody(OwnBody if TYPE_CHECKING else options_body(CorrectOptions)):  # type: ignore[misc]
     """The body of /v1/correct: texts with errors. keep: words that are never changed."""
 
     input: Texts
-    channel: Literal["keyboard", "ocr"] | None = None
-    rate: Number | None = Field(None, gt=0, lt=1)
-    at_least: Number | None = Field(None, ge=0, le=1)
-    grammar: Literal["english"] | None = None
-    keep: list[str] | None = None
-    beam: Whole | None = Field(None, ge=1, le=64)
-    candidates: Whole | None = Field(None, ge=1, le=64)
+
+    def options(self) -> dict[str, Any]:
+        """The options that were given."""
+        return self.model_dump(exclude={"model", "input"}, exclude_none=True)
 
 
 BodyType = TypeVar("BodyType", bound=Body)

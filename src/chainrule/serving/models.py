@@ -27,7 +27,6 @@ from chainrule.api.models.language_models import CausalModel
 from chainrule.api.models.model import Model
 from chainrule.api.opening import load, model_class_at
 from chainrule.api.texts.correct import corrector, has_words, word_index
-from chainrule.applications.correction.corrector import CorrectionConfig
 from chainrule.base.files import read_file
 from chainrule.errors import ChainruleError, SettingError
 from chainrule.families.table import FAMILIES
@@ -68,17 +67,11 @@ class Corrections:
 
     def correct(self, texts: Sequence[str], body: CorrectBody) -> list[Corrected]:
         """Raises SettingError."""
-        given = {
-            "beam": body.beam,
-            "candidates": body.candidates,
-            "at_least": body.at_least,
-            "keep": None if body.keep is None else tuple(body.keep),
-        }
-        config = CorrectionConfig(**{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
-        return self._corrector(body.channel or "keyboard", body.rate, body.grammar, config).correct(texts)
+        given = {name: tuple(value) if isinstance(value, list) else value for name, value in body.options().items()}
+        return self._corrector(**given).correct(texts)
 
-    def _new_corrector(self, channel: Any, rate: float | None, grammar: Any, config: CorrectionConfig) -> Corrector:
-        return corrector(self._model, channel, rate=rate, grammar=grammar, lexicon=self._words, config=config)
+    def _new_corrector(self, **options: Any) -> Corrector:
+        return corrector(self._model, lexicon=self._words, **options)
 
     @cached_property
     def _words(self) -> WordIndex:

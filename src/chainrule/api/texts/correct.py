@@ -13,17 +13,18 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from chainrule.api.models.model import check_model
-from chainrule.api.progress_line import ProgressOption, showing, shows_progress
+from chainrule.api.progress_line import ProgressOption, showing
 from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel
+from chainrule.api.texts.config import CorrectOptions, TuneOptions
 from chainrule.api.texts.rescore import scorer_of
 from chainrule.applications.correction.candidates import Grammar
-from chainrule.applications.correction.config import CorrectionSettings, read_settings, write_settings
-from chainrule.applications.correction.corrector import CorrectionConfig, Corrector
+from chainrule.applications.correction.config import CorrectionSettings, write_settings
+from chainrule.applications.correction.corrector import Corrector
 from chainrule.applications.correction.error_models import CharacterErrorModel, WordErrorModel
 from chainrule.applications.correction.word_index import WordIndex
 from chainrule.applications.noisy_channel.character_channel import CONFUSIONS, channel_named
@@ -31,11 +32,12 @@ from chainrule.applications.noisy_channel.files import channel_of, read_grammar
 from chainrule.applications.noisy_channel.inflections import english_inflections, read_inflections
 from chainrule.applications.noisy_channel.lexicon import prior_of
 from chainrule.applications.noisy_channel.word_channel import WordChannel, english_grammar
-from chainrule.base.progress import BlockProgress, Progress, silent
+from chainrule.base.options import takes
+from chainrule.base.progress import BlockProgress
 from chainrule.decoding.config import BeamConfig
 from chainrule.errors import SettingError, TextError
 from chainrule.evaluation.pseudo_likelihood import pseudo_log_likelihoods
-from chainrule.evaluation.texts.corrections import AIMS, UNCHANGED, calibrated, judge_changes
+from chainrule.evaluation.texts.corrections import UNCHANGED, calibrated, judge_changes
 from chainrule.text.corpus.corpus import Corpus, source_of
 from chainrule.text.corpus.plain_text import lines_of
 from chainrule.text.parallel import Pairs
@@ -52,7 +54,8 @@ if TYPE_CHECKING:
     from chainrule.applications.correction.spans import Corrected
     from chainrule.applications.noisy_channel.character_channel import Channel, Confusions
     from chainrule.applications.rescoring.features import TextScorer
-    from chainrule.evaluation.texts.corrections import Aim, CorrectionMeasures, JudgedChanges
+    from chainrule.base.progress import Progress
+    from chainrule.evaluation.texts.corrections import CorrectionMeasures, JudgedChanges
     from chainrule.text.corpus.corpus import Paths, Source
     from chainrule.text.tokenization.tokenizer import Tokenizer
 
@@ -62,86 +65,39 @@ _PIECE_BYTES = 1 << 14
 RATE_OF_CHARACTERS, RATE_OF_WORDS, RATE_OF_GRAMMAR = 0.02, 0.05, 0.03
 
 
-def correct(
-    source: Source | Paths,
-    model: Model,
-    *,
-    channel: Confusions | Channel | PathLike[str] = "keyboard",
-    rate: float | None = None,
-    lexicon: Mapping[str, float] | WordIndex | str | PathLike[str] | None = None,
-    grammar: Literal["english"] | WordChannel | PathLike[str] | None = None,
-    grammar_rate: float | None = None,
-    inflections: str | PathLike[str] | None = None,
-    learned: Seq2SeqModel | str | PathLike[str] | None = None,
-    rescore_by: Model | str | PathLike[str] | None = None,
-    settings: CorrectionSettings | str | PathLike[str] | None = None,
-    config: CorrectionConfig | None = None,
-    progress: ProgressOption = None,
-) -> Iterator[Corrected]:
+@takes(CorrectOptions)
+def correct(source: Source | Paths, model: Model, options: CorrectOptions) -> Iterator[Corrected]:
     """Corrects each document of a text, a line by default, lazily. One of several lines keeps them.
 
-    channel: keyboard or ocr, or one trained by `train_channel`, or its file. rate: for keyboard and ocr the
-    probability of an error at a character (0.02); for a trained one the share of words that are wrong (0.05). lexicon:
-    the right words with their counts, or a file of them, one a line; by default the words of the model's vocabulary.
-    grammar: english, what learners of English confuse, or what `train_grammar` learned, or its file; none by default.
-    grammar_rate: for english, the probability of an error at a word that can go wrong (0.03). inflections: a file with
-    the forms of words, see `read_inflections`; by default from rules of English and the words that are known. learned:
-    a model of pairs of wrong and right texts, or its folder: it proposes, and its log P joins that of the others.
-    rescore_by: a second language model, or its folder, perhaps one that sees both sides: its log P of the beam's best
-    ways through a text joins that of the others. It may have any tokens. settings: what `tune_correction` chose, or its
-    file: rates, where none are given, and what it tuned of `config`.
-    Raises SettingError, TextError, ModelFormatError.
+    The options are those of `CorrectOptions`. Raises SettingError, TextError, ModelFormatError.
 
     good:  [one] = chainrule.correct(chainrule.Lines(["teh dog"]), lm); one.corrected, one.changes[0].prob
     """
-    ready = corrector(
-        model,
-        channel,
-        rate=rate,
-        lexicon=lexicon,
-        grammar=grammar,
-        grammar_rate=grammar_rate,
-        inflections=inflections,
-        learned=learned,
-        rescore_by=rescore_by,
-        settings=settings,
-        config=config,
-    )
-    return _corrected(source_of(source), ready, progress)
+    return _corrected(source_of(source), build_corrector(model, options), options.progress)
 
 
-def corrector(
-    model: Model,
-    channel: Confusions | Channel | PathLike[str] = "keyboard",
-    *,
-    rate: float | None = None,
-    lexicon: Mapping[str, float] | WordIndex | str | PathLike[str] | None = None,
-    grammar: Literal["english"] | WordChannel | PathLike[str] | None = None,
-    grammar_rate: float | None = None,
-    inflections: str | PathLike[str] | None = None,
-    learned: Seq2SeqModel | str | PathLike[str] | None = None,
-    rescore_by: Model | str | PathLike[str] | None = None,
-    settings: CorrectionSettings | str | PathLike[str] | None = None,
-    config: CorrectionConfig | None = None,
-) -> Corrector:
+@takes(CorrectOptions, "channel")
+def corrector(model: Model, options: CorrectOptions) -> Corrector:
     """As `correct`, for strings: `corrector(lm).correct(["teh dog"])`."""
+    return build_corrector(model, options)
+
+
+def build_corrector(model: Model, options: CorrectOptions) -> Corrector:
+    """What corrects as the options say. Raises SettingError, TextError, ModelFormatError."""
     check_model(model)
     if model.is_bidirectional:
         raise SettingError(
             f"a model of family {model.family!r} sees both sides, so it cannot follow a text from left to right; "
             "take one that continues texts, such as an n-gram model, and this one as rescore_by"
         )
-    if settings is not None:
-        tuned = settings if isinstance(settings, CorrectionSettings) else read_settings(Path(settings))
-        rate = tuned.rate if rate is None else rate
-        grammar_rate = tuned.grammar_rate if grammar_rate is None and grammar == "english" else grammar_rate
-        config = tuned.applied_to(config or CorrectionConfig())
-    errors, words = _error_model(channel, rate), word_index(model, lexicon)
+    options = options.resolved()
+    errors, words = _error_model(options.channel, options.rate), word_index(model, options.lexicon)
     proposer = None
-    if grammar is not None:
-        given = english_inflections(words.lowered()) if inflections is None else read_inflections(inflections)
-        proposer = Grammar(_grammar_channel(grammar, grammar_rate), given.among(words.lowered()), words)
-    elif grammar_rate is not None or inflections is not None:
+    if options.grammar is not None:
+        known = words.lowered()
+        forms = english_inflections(known) if options.inflections is None else read_inflections(options.inflections)
+        proposer = Grammar(_grammar_channel(options.grammar, options.grammar_rate), forms.among(known), words)
+    elif options.grammar_rate is not None or options.inflections is not None:
         raise SettingError("a rate of grammar and inflections are for grammar='english' or a learned one; name it, too")
     return Corrector(
         model.language_model,
@@ -149,10 +105,10 @@ def corrector(
         model.speller,
         words,
         errors,
-        config,
+        options.config,
         grammar=proposer,
-        learned=None if learned is None else _learned(learned),
-        rescorer=None if rescore_by is None else _rescorer(rescore_by),
+        learned=None if options.learned is None else _learned(options.learned),
+        rescorer=None if options.rescore_by is None else _rescorer(options.rescore_by),
     )
 
 
@@ -306,58 +262,55 @@ class TunedCorrection(NamedTuple):
     changes: JudgedChanges
 
 
-@shows_progress
+@takes(TuneOptions, "output")
 def tune_correction(
     texts: Sequence[str],
     references: Sequence[str] | Sequence[Sequence[str]],
     model: Model,
-    output: str | PathLike[str] | None = None,
-    *,
-    maximise: Aim = "f0.5",
-    channel: Confusions | Channel | PathLike[str] = "keyboard",
-    rate: float | None = None,
-    lexicon: Mapping[str, float] | str | PathLike[str] | None = None,
-    grammar: Literal["english"] | WordChannel | PathLike[str] | None = None,
-    grammar_rate: float | None = None,
-    inflections: str | PathLike[str] | None = None,
-    learned: Seq2SeqModel | str | PathLike[str] | None = None,
-    rescore_by: Model | str | PathLike[str] | None = None,
-    config: CorrectionConfig | None = None,
-    progress: ProgressOption = None,
+    options: TuneOptions,
 ) -> TunedCorrection:
     """Chooses rates, weights, and the least probability of a change, and calibrates the probabilities.
 
-    texts, references: as in `measure_correction`. output: a JSON file for the settings, which `correct` and `corrector`
-    take. maximise: F0.5 of changes, or accuracy, the share of word errors that are gone. Others as in `correct`: where
-    the search begins. One setting after the other is tried at a few values, each with its best threshold; then the
-    probabilities of changes are fitted to the share that is right. Measure the settings on other texts.
+    texts, references: as in `measure_correction`. The options are those of `TuneOptions`: the search begins where they
+    say. One setting after the other is tried at a few values, each with its best threshold; then the probabilities of
+    changes are fitted to the share that is right. Measure the settings on other texts.
     Raises SettingError, TextError, ModelFormatError, OutputError.
     """
-    if maximise not in AIMS:
-        raise SettingError(f"maximise is {maximise!r}; choose one of {', '.join(AIMS)}")
     several: Any = references if references and not isinstance(references[0], str) else [references]
     if not texts or any(len(one) != len(texts) for one in several):
         raise SettingError(
             f"there are {len(texts):,} texts and {', '.join(f'{len(one):,}' for one in several)} references; "
             "expected some, and a reference for each"
         )
-    reported: Progress = progress if callable(progress) else silent
-    base, options = config or CorrectionConfig(), _loaded(learned, rescore_by)
-    options |= {"lexicon": word_index(model, lexicon), "grammar": grammar, "inflections": inflections}
+    with showing(options.progress) as progress:
+        return _tuned(texts, several, model, options, progress)
+
+
+def _tuned(
+    texts: Sequence[str], several: Sequence[Sequence[str]], model: Model, options: TuneOptions, reported: Progress
+) -> TunedCorrection:
+    base, maximise, channel = options.correction(), options.maximise, options.channel
     is_ready_made = isinstance(channel, str) and channel in CONFUSIONS
-    options["channel"] = channel if is_ready_made else channel_of(channel, RATE_OF_CHARACTERS)
     default_rate = RATE_OF_CHARACTERS if is_ready_made else RATE_OF_WORDS
-    chosen = CorrectionSettings(rate=default_rate if rate is None else rate, weight=base.weight)
-    if grammar == "english":
-        chosen = replace(chosen, grammar_rate=RATE_OF_GRAMMAR if grammar_rate is None else grammar_rate)
-    if learned is not None:
+    fixed: dict[str, Any] = {
+        **_loaded(options.learned, options.rescore_by),
+        "lexicon": word_index(model, options.lexicon),
+        "grammar": options.grammar,
+        "inflections": options.inflections,
+        "channel": channel if is_ready_made else channel_of(channel, RATE_OF_CHARACTERS),
+    }
+    chosen = CorrectionSettings(rate=default_rate if options.rate is None else options.rate, weight=base.weight)
+    if options.grammar == "english":
+        rate = options.grammar_rate
+        chosen = replace(chosen, grammar_rate=RATE_OF_GRAMMAR if rate is None else rate)
+    if options.learned is not None:
         chosen = replace(chosen, learned_weight=base.learned_weight)
-    if rescore_by is not None:
+    if options.rescore_by is not None:
         chosen = replace(chosen, rescore_weight=base.rescore_weight)
 
     def judged(settings: CorrectionSettings) -> JudgedChanges:
         everything = replace(settings, at_least=0.0)
-        ready = corrector(model, settings=everything, config=replace(base, calibration=UNCHANGED), **options)
+        ready = corrector(model, settings=everything, config=replace(base, calibration=UNCHANGED), **fixed)
         pieces = [texts[i : i + _AT_ONCE] for i in range(0, len(texts), _AT_ONCE)]
         return judge_changes([one for piece in pieces for one in ready.correct(piece)], several)
 
@@ -376,9 +329,9 @@ def tune_correction(
     changes = changes._replace(probs=calibrated(changes.probs, *calibration))
     threshold, after = changes.best_threshold(maximise)
     chosen = replace(chosen, at_least=threshold, calibration=calibration)
-    if output is not None:
+    if options.output is not None:
         record = {"texts": len(texts), "maximise": maximise, "before": before, "after": after}
-        write_settings(chosen, Path(output), record)
+        write_settings(chosen, Path(options.output), record)
     return TunedCorrection(chosen, (before, after), changes)
 
 

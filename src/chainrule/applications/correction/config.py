@@ -1,19 +1,64 @@
-"""Settings of correction that were tuned on texts and their references, and their JSON file."""
+"""How texts are corrected: the settings, and those that were tuned on texts and their references, with their JSON file.
+
+Imports nothing heavy: the flags of `chainrule correct` are made from it.
+"""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-from chainrule.applications.correction.corrector import CorrectionConfig
-from chainrule.applications.noisy_channel.files import read_object, write_object
+from chainrule.base.options import Options, option
 from chainrule.errors import ModelFormatError, SettingError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _KIND = "chainrule_correction"
 _EXPECTED = "settings written by chainrule correct --tune"
+
+
+def read_words(path: Path) -> tuple[str, ...]:
+    """The words of a file, between white space. Raises TextError."""
+    from chainrule.text.corpus.plain_text import lines_of
+
+    return tuple(word for line in lines_of(path) for word in line.split())
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorrectionConfig(Options):
+    """How texts are corrected.
+
+    beam: the most paths kept at each position. candidates: the most candidates for each word. at_least: the least
+    probability of a change. weight: of the language model, relative to the channel. learned_weight: of the learned
+    corrector's log P(right | wrong), relative to the channel. rescore_weight: of the second model's log-probability.
+    keep: words that are never changed. calibration: slope and intercept that make the log-odds of changes those of
+    being right, see `tune_correction`.
+    Raises SettingError.
+    """
+
+    beam: int = option(4, "how many hypotheses to keep", least=1, most=1 << 10, served=(1, 64))
+    candidates: int = option(6, "how many candidates to consider for each word", least=1, most=1 << 10, served=(1, 64))
+    at_least: float = option(0.5, "make only changes of at least this probability", least=0, most=1, served=True)
+    weight: float = option(1.0, "of the language model, relative to the channel", least=0, most=100, flag=None)
+    learned_weight: float = option(
+        0.5, "with --corrector: the weight of its log-probability", least=0, most=100, flag="corrector-weight"
+    )
+    rescore_weight: float = option(
+        0.5, "with --rescore-by: the weight of its log-probability", least=0, most=100, flag="rescore-weight"
+    )
+    keep: tuple[str, ...] = option(
+        (),
+        "a file of words that are never changed, one on each line: names, special terms",
+        reads=Path,
+        parse=read_words,
+        served=True,
+    )
+    calibration: tuple[float, float] = option((1.0, 0.0), "slope and intercept of the log-odds of changes", flag=None)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        slope, _ = self.calibration
+        if slope < 0:
+            raise SettingError(f"calibration is {self.calibration}; expected a slope, 0 or more, and an intercept")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,12 +82,16 @@ class CorrectionSettings:
 
 def write_settings(settings: CorrectionSettings, path: Path, record: dict[str, Any]) -> None:
     """Raises OutputError."""
+    from chainrule.applications.noisy_channel.files import write_object
+
     chosen = {name: value for name, value in asdict(settings).items() if value is not None}
     write_object(path, _KIND, {"settings": chosen, "record": record})
 
 
 def read_settings(path: Path) -> CorrectionSettings:
     """Raises ModelFormatError, which names the file."""
+    from chainrule.applications.noisy_channel.files import read_object
+
     values = read_object(path, _KIND, _EXPECTED).get("settings")
     names = {field.name for field in fields(CorrectionSettings)}
     if not isinstance(values, dict) or not values.keys() <= names:

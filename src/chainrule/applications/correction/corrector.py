@@ -7,19 +7,18 @@ Corrects texts: builds a lattice of what may have been meant, and follows the be
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from chainrule.applications.correction.candidates import Proposal, Spelling
+from chainrule.applications.correction.config import CorrectionConfig
 from chainrule.applications.correction.lattice import Arc, Variant, best_paths
 from chainrule.applications.correction.spans import Change, Corrected, apply_changes, chunks_of, in_lines, running_texts
 from chainrule.applications.rescoring.features import IMPOSSIBLE
 from chainrule.base.arguments import as_texts
-from chainrule.errors import SettingError
-from chainrule.evaluation.texts.corrections import UNCHANGED, calibrated
+from chainrule.evaluation.texts.corrections import calibrated
 from chainrule.protocol import UNKNOWN
 from chainrule.text.tokenization.tokenizer import documents_of
 
@@ -78,43 +77,6 @@ def add_rewrites(
 # Texts of fewer known words are taken for ones in another language: half of them, or more than a quarter of few words.
 _LEAST_KNOWN, _LEAST_OF_FEW = 0.5, 0.25
 _FEW_WORDS, _TOO_FEW_WORDS = 8, 4  # below which there are few, and too few to judge
-
-
-@dataclass(frozen=True, kw_only=True)
-class CorrectionConfig:
-    """How texts are corrected.
-
-    beam: the most paths kept at each position. candidates: the most candidates for each word. at_least: the least
-    probability of a change. weight: of the language model, relative to the channel. learned_weight: of the learned
-    corrector's log P(right | wrong), relative to the channel. rescore_weight: of the second model's log-probability.
-    keep: words that are never changed. calibration: slope and intercept that make the log-odds of changes those of
-    being right, see `tune_correction`.
-    Raises SettingError.
-    """
-
-    beam: int = 4
-    candidates: int = 6
-    at_least: float = 0.5
-    weight: float = 1.0
-    learned_weight: float = 0.5
-    rescore_weight: float = 0.5
-    keep: tuple[str, ...] = ()
-    calibration: tuple[float, float] = UNCHANGED
-
-    def __post_init__(self) -> None:
-        for name, least, most in (
-            ("beam", 1, 1 << 10),
-            ("candidates", 1, 1 << 10),
-            ("at_least", 0.0, 1.0),
-            ("weight", 0.0, 100.0),
-            ("learned_weight", 0.0, 100.0),
-            ("rescore_weight", 0.0, 100.0),
-        ):
-            if not least <= (value := getattr(self, name)) <= most:
-                raise SettingError(f"{name} is {value}; expected {least} to {most}")
-        slope, intercept = self.calibration
-        if not (0 <= slope < np.inf and -np.inf < intercept < np.inf):
-            raise SettingError(f"calibration is {self.calibration}; expected a slope, 0 or more, and an intercept")
 
 
 def _of_paragraphs(text: str, paragraphs: list[RunningText], corrected: Iterator[Corrected]) -> Corrected:

@@ -15,11 +15,11 @@ import secrets
 from dataclasses import MISSING, asdict, dataclass, field, fields, make_dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args, get_origin
 
 from cyclopts import CycloptsError, Group, Parameter
 
-from chainrule.base.options import is_rare, own_fields_first
+from chainrule.base.options import hints_of, is_rare, own_fields_first
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -315,25 +315,27 @@ def flags_of(config: type[DataclassInstance], prefix: str = "") -> Any:
 
     prefix: of the flags, without their dashes.
     """
-    hints = get_type_hints(config)
+    hints = hints_of(config)
     flags = []
     for setting in own_fields_first(config):
-        if is_rare(setting):
+        name = setting.metadata["flag"]
+        if is_rare(setting) or name is None:
             continue
         default = None if setting.default is MISSING else setting.default
-        kind = hints[setting.name]
+        kind = setting.metadata["reads"] or hints[setting.name]
         is_several = get_origin(kind) is tuple
         parameter = Parameter(
-            name=f"--{prefix}{setting.name.replace('_', '-')}" if prefix else _FLAGS.get(setting.name),
+            name=f"--{prefix}{name or setting.name.replace('_', '-')}" if prefix or name else _FLAGS.get(setting.name),
             help=_sentence(setting.metadata["help"]),
-            show_default=False if default is None or is_several else partial(_shown, default),
+            show_default=False if default in (None, ()) or is_several else partial(_shown, default),
             consume_multiple=is_several or None,
             negative=() if is_several else None,
         )
         is_whole = int in (kind, *get_args(kind)) and float not in get_args(kind)
         marks = (parameter, WholeNumber) if is_whole else (parameter,)
         optional = kind if is_several else kind | None
-        flags.append((setting.name, Annotated[optional, *marks], field(default=() if is_several else None)))
+        own = field(default=() if is_several else None, metadata=setting.metadata)
+        flags.append((setting.name, Annotated[optional, *marks], own))
     name = config.__name__.removesuffix("Config") + "Flags"
     flag_class = make_dataclass(name, flags, frozen=True, kw_only=True)
     flag_class.__module__ = __name__
@@ -349,7 +351,7 @@ def flags_of_any(configs: Sequence[type[DataclassInstance]], prefix: str = "", w
     every: dict[str, tuple[str, Any, Any]] = {}
     defaults: dict[str, set[Any]] = {}
     for config in configs:
-        hints = get_type_hints(config)
+        hints = hints_of(config)
         for own in own_fields_first(config):
             if own.name in without:
                 continue
@@ -366,9 +368,13 @@ def flags_of_any(configs: Sequence[type[DataclassInstance]], prefix: str = "", w
 
 
 def given_settings(flags: Any) -> dict[str, Any]:
-    """The settings that were given on the command line."""
-    values = {setting.name: getattr(flags, setting.name) for setting in fields(flags)}
-    return {name: value for name, value in values.items() if value not in (None, ())}
+    """The settings that were given on the command line, as values of their fields."""
+    values = {}
+    for setting in fields(flags):
+        if (value := getattr(flags, setting.name)) not in (None, ()):
+            parse = setting.metadata["parse"]
+            values[setting.name] = value if parse is None else parse(value)
+    return values
 
 
 def _sentence(text: str) -> str:

@@ -90,11 +90,10 @@ class TypingOptions:
     def corrector(self, model: Model, keep: Sequence[str] = ()) -> Corrector:
         """keep: words that are never changed. Raises SettingError, TextError, ModelFormatError."""
         from chainrule.api.texts.correct import corrector
-        from chainrule.applications.correction.corrector import CorrectionConfig
 
         channel = self.channel
         errors: Any = "keyboard" if channel is None else channel if channel in ("keyboard", "ocr") else Path(channel)
-        return corrector(model, errors, lexicon=self.lexicon, config=CorrectionConfig(keep=tuple(keep)))
+        return corrector(model, channel=errors, lexicon=self.lexicon, keep=tuple(keep))
 
 
 def complete(

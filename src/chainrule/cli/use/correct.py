@@ -8,16 +8,24 @@ from __future__ import annotations
 import re
 import sys
 from contextlib import contextmanager
-from dataclasses import replace
 from itertools import repeat
 from json import dumps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import CycloptsError, Parameter
 
+from chainrule.api.texts.config import Aim, CorrectOptions
 from chainrule.cli.shared.models import open_model
-from chainrule.cli.shared.options import Json, ModelPath, ModelTokenizerName, Overwrite, TextFile, WholeNumber
+from chainrule.cli.shared.options import (
+    Json,
+    ModelPath,
+    ModelTokenizerName,
+    Overwrite,
+    TextFile,
+    flags_of,
+    given_settings,
+)
 from chainrule.cli.shared.screen import note, progress_bar, writes_utf8
 from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, check_text_target, note_lost_fields, note_repairs
 from chainrule.errors import TextError
@@ -157,7 +165,10 @@ def _changed(lines: Iterable[Corrected]) -> Iterator[tuple[int, Corrected]]:
             yield number, line
 
 
-Aim = Literal["f0.5", "accuracy"]
+if TYPE_CHECKING:
+    CorrectFlags = Any
+else:
+    CorrectFlags = flags_of(CorrectOptions)
 
 
 def correct(
@@ -165,52 +176,7 @@ def correct(
     text: TextFile = "-",
     /,
     *,
-    channel: Annotated[
-        str, Parameter(help="The model of errors: keyboard, ocr, or a file that chainrule train channel wrote.")
-    ] = "keyboard",
-    rate: Annotated[
-        float | None,
-        Parameter(
-            help="The share of wrong characters (by default 0.02) or, with a learned channel, of wrong words (0.05)."
-        ),
-    ] = None,
-    at_least: Annotated[
-        float | None, Parameter(help="Make only changes of at least this probability (by default 0.5).")
-    ] = None,
-    keep: Annotated[
-        Path | None, Parameter(help="A file of words that are never changed, one on each line: names, special terms.")
-    ] = None,
-    lexicon: Annotated[
-        Path | None,
-        Parameter(help="The correct words, one on each line, optionally with counts; by default the model's."),
-    ] = None,
-    grammar: Annotated[
-        str | None,
-        Parameter(help="Correct grammar, too: english, what learners confuse, or a file from train channel --grammar."),
-    ] = None,
-    grammar_rate: Annotated[
-        float | None, Parameter(help="With --grammar english: errors a word that can go wrong (by default 0.03).")
-    ] = None,
-    inflections: Annotated[
-        Path | None,
-        Parameter(help="With --grammar: the forms of a word in each line, or AGID; by default from rules of English."),
-    ] = None,
-    corrector: Annotated[
-        Path | None,
-        Parameter(help="A model that train translation learned from wrong and right texts: it proposes and weighs."),
-    ] = None,
-    corrector_weight: Annotated[
-        float | None, Parameter(help="With --corrector: the weight of its log-probability (by default 0.5).")
-    ] = None,
-    rescore_by: Annotated[
-        Path | None,
-        Parameter(help="A second model, with any tokens, perhaps a masked one: it weighs the beam's best hypotheses."),
-    ] = None,
-    rescore_weight: Annotated[
-        float | None, Parameter(help="With --rescore-by: the weight of its log-probability (by default 0.5).")
-    ] = None,
-    beam: Annotated[int, WholeNumber, Parameter(help="How many hypotheses to keep.")] = 4,
-    candidates: Annotated[int, WholeNumber, Parameter(help="How many candidates to consider for each word.")] = 6,
+    options: CorrectFlags = CorrectFlags(),  # noqa: B008
     references: Annotated[
         tuple[Path, ...],
         Parameter(
@@ -229,9 +195,6 @@ def correct(
     maximise: Annotated[
         Aim, Parameter(help="With --tune: F0.5 of the changes, or accuracy: the share of word errors that are gone.")
     ] = "f0.5",
-    settings: Annotated[
-        Path | None, Parameter(help="A file that --tune wrote. Options that are given count more.")
-    ] = None,
     diff: Annotated[
         bool, Parameter(negative=(), help="Write only the lines that change, with their changes marked.")
     ] = False,
@@ -256,12 +219,10 @@ def correct(
     """
     from chainrule.api.texts.correct import correct as corrected_lines
     from chainrule.api.texts.correct import corrector as ready_corrector
-    from chainrule.applications.correction.config import read_settings
-    from chainrule.applications.correction.corrector import CorrectionConfig
     from chainrule.base.files import check_new_file
-    from chainrule.text.corpus.plain_text import lines_of
     from chainrule.text.corpus.writing import check_format
 
+    given = given_settings(options)
     if sum((diff, interactive, json, bool(references))) > 1:
         raise CycloptsError(msg="Choose one of --diff, --interactive, --json and --references.")
     if interactive and (output is None or text == "-"):
@@ -269,7 +230,7 @@ def correct(
     if (errant or tune is not None) and not references:
         raise CycloptsError(msg=f"{'--errant' if errant else '--tune'} measures against --references; name them.")
     if tune is not None:
-        if settings is not None or errant:
+        if "settings" in given or errant:
             raise CycloptsError(msg="--tune chooses settings; leave out --settings and --errant.")
         check_new_file(tune, overwrite=overwrite, inputs=[text, *map(str, references)])
     if references and output is not None:
@@ -278,33 +239,17 @@ def correct(
     if output is not None:
         check_format(output)
         check_text_target(output, source, overwrite=overwrite)
-    kept = () if keep is None else tuple(word for line in lines_of(keep) for word in line.split())
-    options_by_name = {"at_least": at_least, "learned_weight": corrector_weight, "rescore_weight": rescore_weight}
-    given: dict[str, Any] = {name: value for name, value in options_by_name.items() if value is not None}
-    config = CorrectionConfig(beam=beam, candidates=candidates, keep=kept, **given)
-    tuned = None if settings is None else replace(read_settings(settings), **dict.fromkeys(given))
-    how = Path(channel) if channel not in ("keyboard", "ocr") else channel
     with progress_bar() as progress:
         loaded = open_model(model, tokenizer, None, progress)
-        options: Any = {
-            "channel": how,
-            "rate": rate,
-            "lexicon": lexicon,
-            "grammar": None if grammar is None else "english" if grammar == "english" else Path(grammar),
-            "grammar_rate": grammar_rate,
-            "inflections": inflections,
-            "learned": corrector,
-            "rescore_by": None if rescore_by is None else open_model(rescore_by, None, None, progress),
-            "config": config,
-        }
+        if "rescore_by" in given:
+            given["rescore_by"] = open_model(given["rescore_by"], None, None, progress)
         if tune is not None:
-            _tune(loaded, source, references, tune, maximise, progress, options)
+            _tune(loaded, source, references, progress, output=tune, maximise=maximise, **given)
             return
-        options["settings"] = tuned
         if references:
-            _print_measures(ready_corrector(loaded, **options), source, references, errant=errant)
+            _print_measures(ready_corrector(loaded, **given), source, references, errant=errant)
             return
-        lines = corrected_lines(source, loaded, progress=False if sys.stdout.isatty() else progress, **options)
+        lines = corrected_lines(source, loaded, progress=False if sys.stdout.isatty() else progress, **given)
         with line_writer(output) as write:
             if json:
                 for line in lines:
@@ -360,20 +305,14 @@ def _print_reliability(changes: JudgedChanges) -> None:
 
 
 def _tune(
-    model: Any,
-    source: Corpus,
-    references: tuple[Path, ...],
-    output: Path,
-    maximise: Aim,
-    progress: Progress,
-    options: dict[str, Any],
+    model: Any, source: Corpus, references: tuple[Path, ...], progress: Progress, *, maximise: Aim, **options: Any
 ) -> None:
     from dataclasses import asdict
 
     from chainrule.api.texts.correct import tune_correction
 
     texts, meant = _with_references(source, references)
-    tuned = tune_correction(texts, meant, model, output, maximise=maximise, progress=progress, **options)
+    tuned = tune_correction(texts, meant, model, maximise=maximise, progress=progress, **options)
     for name, value in asdict(tuned.settings).items():
         if value is not None:
             numbers = value if isinstance(value, tuple) else (value,)

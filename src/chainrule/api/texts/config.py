@@ -1,0 +1,132 @@
+"""The options of verbs on texts: keywords in Python, flags on the command line, fields of requests.
+
+Imports nothing heavy, so that help is shown at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from chainrule.applications.correction.config import CorrectionConfig, CorrectionSettings, read_settings
+from chainrule.base.options import option
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from os import PathLike
+
+    from chainrule.api.models.model import Model
+    from chainrule.api.progress_line import ProgressOption
+    from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel
+    from chainrule.applications.correction.word_index import WordIndex
+    from chainrule.applications.noisy_channel.character_channel import Channel, Confusions
+    from chainrule.applications.noisy_channel.word_channel import WordChannel
+
+    AnyPath = str | PathLike[str]
+
+Aim = Literal["f0.5", "accuracy"]
+
+
+def name_or_path(*names: str) -> Callable[[str], str | Path]:
+    """What a flag that takes one of these names, or a file, stands for."""
+    return lambda value: value if value in names else Path(value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorrectorOptions(CorrectionConfig):
+    """What a corrector is made of, besides the language model.
+
+    channel: keyboard or ocr, or one trained by `train_channel`, or its file. rate: for keyboard and ocr the
+    probability of an error at a character (0.02); for a trained one the share of words that are wrong (0.05). lexicon:
+    the right words with their counts, or a file of them, one a line; by default the words of the model's vocabulary.
+    grammar: english, what learners of English confuse, or what `train_grammar` learned, or its file; none by default.
+    grammar_rate: for english, the probability of an error at a word that can go wrong (0.03). inflections: a file with
+    the forms of words, see `read_inflections`; by default from rules of English and the words that are known. learned:
+    a model of pairs of wrong and right texts, or its folder: it proposes, and its log P joins that of the others.
+    rescore_by: a second language model, or its folder, perhaps one that sees both sides: its log P of the beam's best
+    ways through a text joins that of the others. It may have any tokens. config: settings, of which the named ones
+    take the place.
+    """
+
+    channel: Confusions | Channel | PathLike[str] = option(
+        "keyboard",
+        "the model of errors: keyboard, ocr, or a file that chainrule train channel wrote",
+        reads=str,
+        parse=name_or_path("keyboard", "ocr"),
+        served=("keyboard", "ocr"),
+    )
+    rate: float | None = option(
+        None,
+        "the share of wrong characters (by default 0.02) or, with a learned channel, of wrong words (0.05)",
+        above=0,
+        below=1,
+        served=True,
+    )
+    lexicon: Mapping[str, float] | WordIndex | AnyPath | None = option(
+        None, "the correct words, one on each line, optionally with counts; by default the model's", reads=Path
+    )
+    grammar: Literal["english"] | WordChannel | PathLike[str] | None = option(
+        None,
+        "correct grammar, too: english, what learners confuse, or a file from train channel --grammar",
+        reads=str,
+        parse=name_or_path("english"),
+        served=("english",),
+    )
+    grammar_rate: float | None = option(
+        None, "with --grammar english: errors a word that can go wrong (by default 0.03)", above=0, below=1
+    )
+    inflections: AnyPath | None = option(
+        None,
+        "with --grammar: the forms of a word in each line, or AGID; by default from rules of English",
+        reads=Path,
+    )
+    learned: Seq2SeqModel | AnyPath | None = option(
+        None,
+        "a model that train seq2seq learned from wrong and right texts: it proposes and weighs",
+        reads=Path,
+        flag="corrector",
+    )
+    rescore_by: Model | AnyPath | None = option(
+        None,
+        "a second model, with any tokens, perhaps a masked one: it weighs the beam's best hypotheses",
+        reads=Path,
+    )
+    config: CorrectionConfig | None = option(None, "settings, of which the named ones take the place", flag=None)
+    progress: ProgressOption = option(None, "whether progress is shown, or a callback", flag=None)
+
+    def correction(self) -> CorrectionConfig:
+        """`config`, with the settings that were named."""
+        named = {name: value for name, value in self.given.items() if hasattr(CorrectionConfig, name)}
+        return replace(self.config or CorrectionConfig(), **named)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorrectOptions(CorrectorOptions):
+    """As `CorrectorOptions`. settings: what `tune_correction` chose, or its file, for what is not named."""
+
+    settings: CorrectionSettings | AnyPath | None = option(
+        None, "a file that --tune wrote; options that are given count more", reads=Path
+    )
+
+    def resolved(self) -> CorrectOptions:
+        """The same, with the tuned settings in their places. Raises ModelFormatError, SettingError."""
+        if self.settings is None:
+            return replace(self, config=self.correction())
+        tuned = self.settings if isinstance(self.settings, CorrectionSettings) else read_settings(Path(self.settings))
+        named = {name: None for name in self.given if hasattr(tuned, name)}
+        rates: dict[str, Any] = {"rate": tuned.rate if self.rate is None else self.rate}
+        if self.grammar == "english" and self.grammar_rate is None:
+            rates["grammar_rate"] = tuned.grammar_rate
+        config = replace(tuned, **named).applied_to(self.correction())
+        return replace(self, config=config, settings=None, **rates)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuneOptions(CorrectorOptions):
+    """Where the search for settings begins. output: a JSON file for them. maximise: what they shall raise."""
+
+    output: AnyPath | None = option(
+        None, "choose rates, weights and --at-least, and write them to this file", reads=Path
+    )
+    maximise: Aim = option("f0.5", "F0.5 of the changes, or accuracy: the share of word errors that are gone")
