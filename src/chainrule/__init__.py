@@ -102,7 +102,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.comparison.supervised import PairComparison as PairComparison, compare_pairs as compare_pairs
     from chainrule.comparison.smoothings import SmoothingTable as SmoothingTable
     from chainrule.decoding.config import BeamConfig as BeamConfig
-    from chainrule.decoding.limits import Limits as Limits
+    from chainrule.decoding.config import Limits as Limits
     from chainrule.decoding.config import SamplingConfig as SamplingConfig
     from chainrule.errors import (
         ChainruleError as ChainruleError,
@@ -233,7 +233,7 @@ _HOMES = {
     "LabelledGraph": "structures.graph",
     "LabelledTree": "structures.tree",
     "LanguageModel": "protocol",
-    "Limits": "decoding.limits",
+    "Limits": "decoding.config",
     "Lines": "text.corpus.corpus",
     "MaskedConfig": "neural.config",
     "MaskedRecurrentConfig": "neural.config",

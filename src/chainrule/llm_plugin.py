@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 import llm
 from pydantic import Field
 
-from chainrule.decoding.config import SamplingConfig
-from chainrule.decoding.limits import Limits
+from chainrule.decoding.config import Limits, SamplingConfig
 from chainrule.errors import ChainruleError, SettingError
 
 if TYPE_CHECKING:

@@ -263,7 +263,7 @@ def test_the_tree_holds_all_hypotheses_considered() -> None:
         ({"groups": 0}, "groups is 0; expected 1 or more"),
         ({"size": 3, "best": 4}, "a beam of 3 cannot return the 4 best texts; widen it"),
         ({"size": 5, "groups": 2}, "a beam of 5 cannot be divided into 2 groups"),
-        ({"rank_by": "max"}, "rank_by is 'max'; choose total, mean or wu"),
+        ({"rank_by": "max"}, "rank_by is 'max'; expected total, mean or wu"),
         ({"size": 5000}, "beam is 5000; expected at most 4096"),
         ({"alpha": -1}, "alpha is -1; expected 0 or more"),
         ({"alpha": 99999}, "alpha is 99999; expected 0 to 10"),

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chainrule.decoding.limits import GrowingText, first_stop
+from chainrule.decoding.config import first_stop
+from chainrule.decoding.limits import GrowingText
 from chainrule.text.tokenization.tokenizer import Tokenizer
 
 CHARACTERS = st.text(alphabet="ab ,.(é漢🙂", max_size=30)

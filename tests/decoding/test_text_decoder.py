@@ -140,7 +140,7 @@ def test_a_prompt_of_unknown_words_is_kept_and_noted(words: Model) -> None:
         ({"begin": "ka vi", "stop": ["a v"]}, "must begin with 'ka vi', which contains a stop string"),
         ({"begin": "ka vi", "max_tokens": 1}, "begin has 2 tokens"),
         ({"max_tokens": 3, "min_tokens": 4}, "min_tokens is 4, more than max_tokens, 3"),
-        ({"unknown": "shown"}, "unknown is 'shown'; choose banned or spelled"),
+        ({"unknown": "shown"}, "unknown is 'shown'; expected banned or spelled"),
     ],
     ids=str,
 )

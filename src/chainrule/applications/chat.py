@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from chainrule.applications.config import CHAT_SAMPLING
 from chainrule.applications.messages import Message, as_messages, exchanges, split_system
 from chainrule.applications.shared_prefixes import PromptStateCache
-from chainrule.decoding.limits import Limits
+from chainrule.decoding.config import Limits
 from chainrule.errors import SettingError
 
 if TYPE_CHECKING:

@@ -7,8 +7,9 @@ import math
 import sys
 import types
 from dataclasses import MISSING, Field, dataclass, fields
-from functools import wraps
+from functools import cache, wraps
 from inspect import Parameter, signature
+from numbers import Number
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -51,6 +52,8 @@ def option(
     flag: str | None = "",
     reads: Any = None,
     parse: Callable[[Any], Any] | None = None,
+    hyphens: bool = False,
+    shown: bool = True,
     served: bool | tuple[Any, ...] = False,
 ) -> Any:
     """A field with a default, a help text and bounds: least <= value < below, or above < value <= most.
@@ -59,27 +62,32 @@ def option(
     is_later: there are models from before it: files leave it out at its default, too.
     flag: its name on the command line, where that is not the field's; None: it has none. reads: its type there, where
     that is not the field's, such as Path. parse: makes the value of what was read there.
+    hyphens: whether it may begin with one there. shown: whether help shows the default.
     served: whether requests may set it; or the strings that they may choose from, or their own bounds.
 
     good:  beam: int = option(4, "How many hypotheses to keep", least=1, most=1024, served=(1, 64))
     """
     bounds = {"least": least, "above": above, "below": below, "most": most}
-    doors = {"flag": flag, "reads": reads, "parse": parse, "served": served}
+    doors = {"flag": flag, "reads": reads, "parse": parse, "hyphens": hyphens, "shown": shown, "served": served}
     metadata = {"help": text, "is_rare": is_rare, "is_omitted": is_rare or is_later, **bounds, **doors}
     return dataclasses.field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Fields that are `option`s; their types and bounds are checked when they are made. A list becomes a tuple.
+    """Fields that are `option`s; their types and bounds are checked when they are made. A list becomes a tuple, a
+    number of NumPy one of Python.
 
     Raises SettingError.
     """
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            if isinstance(value := getattr(self, field.name), list):
+            value = getattr(self, field.name)
+            if isinstance(value, list):
                 object.__setattr__(self, field.name, tuple(value))
+            elif isinstance(value, Number) and hasattr(value, "item"):  # NumPy's
+                object.__setattr__(self, field.name, value.item())
         check_settings(self)
 
     @property
@@ -166,8 +174,13 @@ def help_of(config: type[DataclassInstance]) -> dict[str, str]:
     return {field.name: field.metadata["help"] for field in own_fields_first(config)}
 
 
-def hints_of(config: type[DataclassInstance]) -> dict[str, Any]:
-    """The types of the fields; Any where one is not imported, since it is only for type checkers."""
+def hints_of(config: Any) -> dict[str, Any]:
+    """The types of the fields of a dataclass; Any where one is not imported, since it is only for type checkers."""
+    return _hints_of(config)
+
+
+@cache
+def _hints_of(config: Any) -> dict[str, Any]:
     hints: dict[str, Any] = {}
     for kind in reversed(config.__mro__):
         names = vars(sys.modules[kind.__module__])
@@ -184,6 +197,10 @@ def check_settings(config: DataclassInstance) -> None:
     hints = hints_of(type(config))
     for field in fields(config):
         value = getattr(config, field.name)
+        if isinstance(value, float) and not math.isfinite(value):
+            bounds = "" if field.metadata["least"] is field.metadata["above"] is None else ", "
+            bounds += _describe_bounds(field.metadata) if bounds else ""
+            raise SettingError(f"{field.name} is {value}; expected a finite number{bounds}")
         if not _has_type(value, hints[field.name]):
             raise SettingError(f"{field.name} is {value!r}; expected {_describe_type(hints[field.name])}")
         for item in value if isinstance(value, tuple) else [value]:
@@ -246,7 +263,10 @@ def _has_type(value: object, hint: Any) -> bool:
     if origin in (Union, types.UnionType):
         return any(_has_type(value, option) for option in get_args(hint))
     if origin is tuple:
-        return isinstance(value, tuple) and all(_has_type(item, get_args(hint)[0]) for item in value)
+        if not isinstance(value, tuple):
+            return False
+        kinds = get_args(hint) if Ellipsis not in get_args(hint) else get_args(hint)[:1] * len(value)
+        return len(value) == len(kinds) and all(map(_has_type, value, kinds))
     if hint is float:
         return type(value) in (int, float) and math.isfinite(float(value))  # type: ignore[arg-type]
     return type(value) is hint

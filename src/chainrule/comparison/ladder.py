@@ -21,7 +21,7 @@ from chainrule.api.run import record_header
 from chainrule.api.tokenizers import tokenized
 from chainrule.api.training.stream import read_validation, train_speller
 from chainrule.base.progress import Progress, silent
-from chainrule.decoding.limits import Limits
+from chainrule.decoding.config import Limits
 from chainrule.errors import EstimationError, SettingError, prefix_errors
 from chainrule.evaluation.comparison import Comparison, Contender
 from chainrule.families.table import FAMILIES, family_of

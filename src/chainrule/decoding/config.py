@@ -1,24 +1,26 @@
-"""Settings of sampling and beam search.
+"""The settings of decoding: sampling, beam search, and limits on texts.
 
-The settings of beam search.
-
-The settings of sampling.
+Imports nothing heavy: the flags of the verbs that generate are made from them.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
+from chainrule.base.options import Options, option
 from chainrule.errors import SettingError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 MAX_SIZE = 4096  # open hypotheses
 MAX_ALPHA = 10
 
 
 @dataclass(frozen=True, kw_only=True)
-class BeamConfig:
+class BeamConfig(Options):
     """How the most probable texts are searched.
 
     size: the number of open hypotheses. best: the number of texts to return.
@@ -34,36 +36,30 @@ class BeamConfig:
     Raises SettingError if a setting is out of range.
     """
 
-    size: int = 5
-    best: int = 1
-    rank_by: Literal["total", "mean", "wu"] = "total"
-    alpha: float = 0.6
-    coverage: float = 0.0
-    groups: int = 1
-    diversity: float = 0.5
-    must_end: bool = False
-    stop: Literal["sure", "likely"] = "sure"
+    size: int = option(
+        5, "search for the likeliest texts, with this many hypotheses at a time", flag="beam", shown=False
+    )
+    best: int = option(1, "how many texts to return", least=1, flag=None)
+    rank_by: Literal["total", "mean", "wu"] = option(
+        "total", "rank texts by log-probability, its mean over the tokens, or the rule of Wu et al. 2016"
+    )
+    alpha: float = option(0.6, "the exponent in the rule of Wu et al", least=0, most=MAX_ALPHA)
+    coverage: float = option(0.0, "of a penalty for source positions that get little attention", least=0, flag=None)
+    groups: int = option(1, "divide the beam into groups that avoid each other's tokens", least=1)
+    diversity: float = option(0.5, "the penalty, in nats, for a token that another group took", least=0)
+    must_end: bool = option(False, "only return texts that end with </s>")
+    stop: Literal["sure", "likely"] = option("sure", "when the search ends", flag=None)
 
     def __post_init__(self) -> None:
-        for name in ("size", "best", "groups"):
-            if getattr(self, name) < 1:
-                setting = "beam" if name == "size" else name
-                raise SettingError(f"{setting} is {getattr(self, name)}; expected 1 or more")
+        super().__post_init__()
+        if self.size < 1:
+            raise SettingError(f"beam is {self.size}; expected 1 or more")
         if self.size > MAX_SIZE:
             raise SettingError(f"beam is {self.size}; expected at most {MAX_SIZE}: wider ones gain nothing")
         if self.best > self.size:
             raise SettingError(f"a beam of {self.size} cannot return the {self.best} best texts; widen it")
         if self.size % self.groups:
             raise SettingError(f"a beam of {self.size} cannot be divided into {self.groups} groups of equal size")
-        if self.rank_by not in ("total", "mean", "wu"):
-            raise SettingError(f"rank_by is {self.rank_by!r}; choose total, mean or wu")
-        if self.stop not in ("sure", "likely"):
-            raise SettingError(f"stop is {self.stop!r}; choose sure or likely")
-        if self.alpha > MAX_ALPHA:
-            raise SettingError(f"alpha is {self.alpha}; expected 0 to {MAX_ALPHA}, about 1 as a rule")
-        for name in ("alpha", "coverage", "diversity"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise SettingError(f"{name} is {getattr(self, name)}; expected 0 or more")
 
     def divisor(self, length: int) -> float:
         """What to divide the log-probability of `length` predicted tokens by, </s> included. Grows with the length."""
@@ -73,7 +69,7 @@ class BeamConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SamplingConfig:
+class SamplingConfig(Options):
     """How tokens are drawn.
 
     temperature: log-probabilities are divided by it; 0 takes the most probable token.
@@ -88,32 +84,36 @@ class SamplingConfig:
     Raises SettingError if a setting is out of range.
     """
 
-    temperature: float = 1.0
-    top_k: int | None = None
-    top_p: float | None = None
-    min_p: float | None = None
-    typical: float | None = None
-    repetition_penalty: float = 1.0
-    presence_penalty: float = 0.0
-    frequency_penalty: float = 0.0
-    logit_bias: tuple[tuple[int, float], ...] = ()
+    temperature: float = option(
+        1.0, "below 1 sharper, above 1 flatter; 0 picks the likeliest token", least=0, served=(0, 1e6)
+    )
+    top_k: int | None = option(None, "sample from this many likeliest tokens", least=1, served=(-1, 2**31 - 1))
+    top_p: float | None = option(
+        None,
+        "sample from the smallest set of likeliest tokens with this total probability",
+        above=0,
+        most=1,
+        served=(0, 1),
+    )
+    min_p: float | None = option(
+        None,
+        "sample from tokens with at least this share of the likeliest one's probability",
+        above=0,
+        most=1,
+        served=(0, 1),
+    )
+    typical: float | None = option(
+        None, "sample from the most typical tokens with this total probability", above=0, most=1
+    )
+    repetition_penalty: float = option(
+        1.0, "multiply the log-probability of tokens that occurred before", least=1, served=(1, 100)
+    )
+    presence_penalty: float = option(0.0, "subtracted for a token that occurred", flag=None, served=(-100, 100))
+    frequency_penalty: float = option(0.0, "subtracted for each occurrence", flag=None, served=(-100, 100))
+    logit_bias: Sequence[tuple[int, float]] = option((), "what is added for a token id", flag=None)
 
     def __post_init__(self) -> None:
-        if not 0 <= self.temperature < math.inf:
-            raise SettingError(
-                f"temperature is {self.temperature}; expected 0 (the most probable token) or more; 1 changes nothing"
-            )
-        if self.top_k is not None and self.top_k < 1:
-            raise SettingError(f"top_k is {self.top_k}; expected 1 or more, or leave it out to keep all")
-        for name in ("top_p", "min_p", "typical"):
-            share = getattr(self, name)
-            if share is not None and not 0 < share <= 1:
-                raise SettingError(f"{name} is {share}; expected more than 0 and at most 1")
-        if not 1 <= self.repetition_penalty < math.inf:
-            raise SettingError(f"repetition_penalty is {self.repetition_penalty}; expected 1 (none) or more")
-        for name in ("presence_penalty", "frequency_penalty"):
-            if not math.isfinite(getattr(self, name)):
-                raise SettingError(f"{name} is {getattr(self, name)}; expected a finite number; 0 changes nothing")
+        super().__post_init__()
         for token, bias in self.logit_bias:
             if not bias < math.inf:
                 raise SettingError(
@@ -135,3 +135,55 @@ class SamplingConfig:
 
 
 GREEDY = SamplingConfig(temperature=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits(Options):
+    """Limits on a generated text.
+
+    max_tokens: the text is cut after this many. min_tokens: it does not end earlier.
+    begin: what the text begins with after the prompt. stop: strings that end it and are not part of it.
+    allowed: the only words that may occur. banned: words that may not occur.
+    no_repeat: no n-gram of this many tokens may occur twice.
+    unknown: <unk> is banned, or replaced by the spelling of a word that the vocabulary lacks; it is never printed.
+
+    Raises SettingError if they contradict each other.
+    """
+
+    max_tokens: int = option(100, "cut a text after this many tokens", least=0)
+    min_tokens: int = option(0, "no text ends before this many tokens", least=0)
+    begin: str = option(
+        "", "what every text begins with after the prompt; included in scores", hyphens=True, shown=False
+    )
+    stop: Sequence[str] = option((), "end a text before any of these strings", reads=tuple[str, ...])
+    allowed: Sequence[str] | None = option(None, "generate only these words", reads=tuple[str, ...], flag="allow")
+    banned: Sequence[str] = option((), "never generate these words", reads=tuple[str, ...], flag="ban")
+    no_repeat: int = option(0, "never repeat an n-gram of this many tokens; 0: allow it", least=0)
+    unknown: Literal["banned", "spelled"] = option(
+        "banned", "never generate unknown words, or spell them out with the model's speller"
+    )
+
+    def __post_init__(self) -> None:
+        for name in ("stop", "allowed", "banned"):
+            if isinstance(getattr(self, name), str):
+                raise SettingError(f"{name} takes several texts; put a single one in a list")
+        super().__post_init__()
+        if "" in self.stop:
+            raise SettingError("a stop string is empty; it would end every text at once")
+        both = set(self.allowed or ()) & set(self.banned)
+        if both:
+            raise SettingError(f"{min(both)!r} is allowed and banned; choose one")
+        if first_stop(self.begin, self.stop) >= 0:
+            raise SettingError(f"texts must begin with {self.begin!r}, which contains a stop string; change one")
+        check_lengths(self.min_tokens, self.max_tokens)
+
+
+def first_stop(text: str, stops: Sequence[str]) -> int:
+    """The index of the first stop string in the text, or -1."""
+    return min((index for stop in stops if (index := text.find(stop)) >= 0), default=-1)
+
+
+def check_lengths(min_tokens: int, max_tokens: int) -> None:
+    """Raises SettingError if a text must be longer than it may be."""
+    if min_tokens > max_tokens:
+        raise SettingError(f"min_tokens is {min_tokens}, more than max_tokens, {max_tokens}; lower it")

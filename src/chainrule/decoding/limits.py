@@ -15,11 +15,12 @@ from __future__ import annotations
 import codecs
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from chainrule.base.arguments import check_tokens
+from chainrule.decoding.config import Limits, SamplingConfig, check_lengths, first_stop
 from chainrule.decoding.next_token import Rules
 from chainrule.errors import SettingError
 from chainrule.protocol import BEGIN, UNKNOWN
@@ -57,8 +58,7 @@ class Constraints:
         for name in ("min_tokens", "max_tokens", "no_repeat"):
             if getattr(self, name) < 0:
                 raise SettingError(f"{name} is {getattr(self, name)}; expected 0 or more")
-        if self.min_tokens > self.max_tokens:
-            raise SettingError(f"min_tokens is {self.min_tokens}, more than max_tokens, {self.max_tokens}; lower it")
+        check_lengths(self.min_tokens, self.max_tokens)
         if len(self.begin) > self.max_tokens:
             raise SettingError(
                 f"begin has {len(self.begin)} tokens, more than max_tokens, {self.max_tokens}; raise max_tokens"
@@ -135,52 +135,9 @@ class GrowingText:
         return text[: len(text) - held]
 
 
-def first_stop(text: str, stops: Sequence[str]) -> int:
-    """The index of the first stop string in the text, or -1."""
-    return min((index for stop in stops if (index := text.find(stop)) >= 0), default=-1)
-
-
 def _overlap(text: str, stop: str) -> int:
     """The length of the longest prefix of `stop` that `text` ends with."""
     return next((size for size in range(min(len(text), len(stop) - 1), 0, -1) if text.endswith(stop[:size])), 0)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Limits:
-    """Limits on a generated text.
-
-    max_tokens: the text is cut after this many. min_tokens: it does not end earlier.
-    begin: what the text begins with after the prompt. stop: strings that end it and are not part of it.
-    allowed: the only words that may occur. banned: words that may not occur.
-    no_repeat: no n-gram of this many tokens may occur twice.
-    unknown: <unk> is banned, or replaced by the spelling of a word that the vocabulary lacks; it is never printed.
-
-    Raises SettingError if they contradict each other.
-    """
-
-    max_tokens: int = 100
-    min_tokens: int = 0
-    begin: str = ""
-    stop: Sequence[str] = ()
-    allowed: Sequence[str] | None = None
-    banned: Sequence[str] = ()
-    no_repeat: int = 0
-    unknown: Literal["banned", "spelled"] = "banned"
-
-    def __post_init__(self) -> None:
-        for name in ("stop", "allowed", "banned"):
-            if isinstance(getattr(self, name), str):
-                raise SettingError(f"{name} takes several texts; put a single one in a list")
-        if self.unknown not in ("banned", "spelled"):
-            raise SettingError(f"unknown is {self.unknown!r}; choose banned or spelled")
-        if "" in self.stop:
-            raise SettingError("a stop string is empty; it would end every text at once")
-        both = set(self.allowed or ()) & set(self.banned)
-        if both:
-            raise SettingError(f"{min(both)!r} is allowed and banned; choose one")
-        if first_stop(self.begin, self.stop) >= 0:
-            raise SettingError(f"texts must begin with {self.begin!r}, which contains a stop string; change one")
-        Constraints(min_tokens=self.min_tokens, max_tokens=self.max_tokens, no_repeat=self.no_repeat)
 
 
 def constraints_for(limits: Limits, tokenizer: Tokenizer, prompt: str) -> Constraints:

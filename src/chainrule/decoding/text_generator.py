@@ -11,8 +11,8 @@ import numpy as np
 
 from chainrule.base.progress import Progress, silent
 from chainrule.decoding.beam import Hypothesis, SearchTree, search, with_greedy
-from chainrule.decoding.config import BeamConfig
-from chainrule.decoding.limits import GrowingText, Limits, constraints_for, first_stop
+from chainrule.decoding.config import BeamConfig, Limits, first_stop
+from chainrule.decoding.limits import GrowingText, constraints_for
 from chainrule.decoding.sampling import Sample, Step, sample, steps, steps_from
 from chainrule.errors import SettingError
 from chainrule.protocol import UNKNOWN

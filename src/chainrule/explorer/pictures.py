@@ -13,8 +13,7 @@ from chainrule.api.models.model import Model, check_kind
 from chainrule.api.seq2seq.caption_model import CaptionModel
 from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel
 from chainrule.api.showing.attend import AttentionMaps, attend, attend_picture
-from chainrule.decoding.config import BeamConfig
-from chainrule.decoding.limits import Limits
+from chainrule.decoding.config import BeamConfig, Limits
 from chainrule.errors import SettingError
 from chainrule.explorer.records import LONGEST, chosen
 from chainrule.report.attention import panel_records

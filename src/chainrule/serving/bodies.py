@@ -21,6 +21,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from chainrule.api.texts.config import CorrectOptions
 from chainrule.base.options import hints_of
+from chainrule.decoding.config import SamplingConfig
 from chainrule.errors import TextError
 from chainrule.pictures.codec import decoded_bytes, pixel_count
 from chainrule.pictures.picture import Picture
@@ -101,23 +102,43 @@ class OwnBody(Body):
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
+def options_body(options: type[Options], base: type[Body] = OwnBody) -> type[Body]:
+    """A body with the fields of `options` that requests may set, within the bounds that `served` has for them."""
+    hints, served = hints_of(options), {}
+    for field in fields(options):
+        allowed, bounds = field.metadata["served"], field.metadata
+        if not allowed:
+            continue
+        if allowed is True or isinstance(allowed[0], str):
+            names = {"least": "ge", "above": "gt", "below": "lt", "most": "le"}
+            limits = {names[name]: bounds[name] for name in names if bounds[name] not in (None, inf)}
+        else:
+            limits = dict(zip(("ge", "le"), allowed, strict=True))
+        kind = Literal[allowed] if isinstance(allowed, tuple) and isinstance(allowed[0], str) else hints[field.name]
+        served[field.name] = (_json_type(kind) | None, Field(None, **limits))
+    return create_model(f"{options.__name__}Body", __base__=base, **served)  # type: ignore[call-overload]
+
+
+def _json_type(hint: Any) -> Any:
+    """What JSON has for a type of an option."""
+    if get_origin(hint) is tuple:
+        return list[get_args(hint)[0]]  # type: ignore[misc]
+    kinds = {kind for kind in (get_args(hint) or (hint,)) if kind is not type(None)}
+    if kinds == {int}:
+        return Whole
+    return Number if kinds <= {int, float} else hint
+
+
 class StreamOptions(BaseModel):
     """Options of streams. include_usage: whether a last chunk has the numbers of tokens."""
 
     include_usage: bool | None = None
 
 
-class SamplingBody(Body):
+class SamplingBody(Body if TYPE_CHECKING else options_body(SamplingConfig, Body)):  # type: ignore[misc]
     """How texts are drawn, and where they end."""
 
-    temperature: Number | None = Field(None, ge=0, le=1e6)
-    top_p: Number | None = Field(None, ge=0, le=1)
-    top_k: Whole | None = Field(None, ge=-1, le=_MOST)
-    min_p: Number | None = Field(None, ge=0, le=1)
-    typical_p: Number | None = Field(None, gt=0, le=1)
-    repetition_penalty: Number | None = Field(None, ge=1, le=100)
-    presence_penalty: Number | None = Field(None, ge=-100, le=100)
-    frequency_penalty: Number | None = Field(None, ge=-100, le=100)
+    typical_p: Number | None = Field(None, gt=0, le=1)  # `typical`, as other servers name it
     logit_bias: dict[str, Number] | None = None
     seed: Whole | None = Field(None, ge=-(2**63), le=2**64 - 1)
     stop: Texts | None = None
@@ -216,33 +237,6 @@ class CaptionBody(OwnBody):
     input: Texts
     beam: Whole | None = Field(None, ge=1, le=64)
     max_tokens: Whole | None = Field(None, ge=1, le=_MOST)
-
-
-def options_body(options: type[Options]) -> type[OwnBody]:
-    """A body with the fields of `options` that requests may set, within the bounds that `served` has for them."""
-    hints, served = hints_of(options), {}
-    for field in fields(options):
-        allowed, bounds = field.metadata["served"], field.metadata
-        if not allowed:
-            continue
-        if allowed is True or isinstance(allowed[0], str):
-            names = {"least": "ge", "above": "gt", "below": "lt", "most": "le"}
-            limits = {names[name]: bounds[name] for name in names if bounds[name] not in (None, inf)}
-        else:
-            limits = dict(zip(("ge", "le"), allowed, strict=True))
-        kind = Literal[allowed] if isinstance(allowed, tuple) and isinstance(allowed[0], str) else hints[field.name]
-        served[field.name] = (_json_type(kind) | None, Field(None, **limits))
-    return create_model(f"{options.__name__}Body", __base__=OwnBody, **served)  # type: ignore[call-overload]
-
-
-def _json_type(hint: Any) -> Any:
-    """What JSON has for a type of an option."""
-    if get_origin(hint) is tuple:
-        return list[get_args(hint)[0]]  # type: ignore[misc]
-    kinds = {kind for kind in (get_args(hint) or (hint,)) if kind is not type(None)}
-    if kinds == {int}:
-        return Whole
-    return Number if kinds <= {int, float} else hint
 
 
 class CorrectBody(OwnBody if TYPE_CHECKING else options_body(CorrectOptions)):  # type: ignore[misc]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from chainrule.applications.completion import LastWordCorrector
     from chainrule.applications.messages import Message
-    from chainrule.decoding.limits import Limits
+    from chainrule.decoding.config import Limits
 
     Json = dict[str, Any]
 

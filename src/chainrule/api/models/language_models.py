@@ -45,8 +45,7 @@ if TYPE_CHECKING:
 
     from chainrule.api.models.model_info import ModelParts
     from chainrule.decoding.beam import SearchTree
-    from chainrule.decoding.config import BeamConfig, SamplingConfig
-    from chainrule.decoding.limits import Limits
+    from chainrule.decoding.config import BeamConfig, Limits, SamplingConfig
     from chainrule.evaluation.measurement import Measurement
     from chainrule.text.corpus.corpus import Paths, Source
     from chainrule.text.tokenization.tokenizer import Tokenizer

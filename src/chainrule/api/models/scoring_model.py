@@ -32,8 +32,8 @@ from chainrule.applications.prompting.choices import (
 from chainrule.base.arguments import as_texts
 from chainrule.base.distributions import top_of
 from chainrule.base.threads import map_in_order
-from chainrule.decoding.config import GREEDY
-from chainrule.decoding.limits import Limits, possible_stops
+from chainrule.decoding.config import GREEDY, Limits
+from chainrule.decoding.limits import possible_stops
 from chainrule.decoding.text_generator import TextDecoder
 from chainrule.errors import SettingError
 from chainrule.evaluation.minimal_pairs import judge, read_pairs

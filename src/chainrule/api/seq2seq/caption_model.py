@@ -19,7 +19,8 @@ from chainrule.api.seq2seq.measurement import PairMeasurement, measure_targets
 from chainrule.api.tokenizers import tokenizer_entry, tokenizer_from
 from chainrule.base.progress import silent
 from chainrule.decoding.beam import search, with_greedy
-from chainrule.decoding.limits import Limits, constraints_for
+from chainrule.decoding.config import Limits
+from chainrule.decoding.limits import constraints_for
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.evaluation.texts.text_scores import measure_captions
 from chainrule.neural.config import settings_of

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from chainrule.decoding.beam import Hypothesis, SearchTree, search, with_greedy
-from chainrule.decoding.config import BeamConfig
-from chainrule.decoding.limits import Limits, constraints_for
+from chainrule.decoding.config import BeamConfig, Limits
+from chainrule.decoding.limits import constraints_for
 from chainrule.decoding.sampling import Sample, sample
 from chainrule.errors import SettingError
 from chainrule.text.parallel import Shortened, shorten

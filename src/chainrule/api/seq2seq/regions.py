@@ -20,8 +20,8 @@ import numpy as np
 
 from chainrule.api.seq2seq.generation import search_sources
 from chainrule.base.progress import Progress, silent
-from chainrule.decoding.config import BeamConfig
-from chainrule.decoding.limits import Limits, constraints_for
+from chainrule.decoding.config import BeamConfig, Limits
+from chainrule.decoding.limits import constraints_for
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.neural.config import settings_of
 from chainrule.neural.config.classifiers import labelling_settings

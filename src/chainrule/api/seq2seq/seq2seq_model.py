@@ -57,8 +57,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.base.progress import Progress
-    from chainrule.decoding.config import BeamConfig
-    from chainrule.decoding.limits import Limits
+    from chainrule.decoding.config import BeamConfig, Limits
     from chainrule.neural.seq2seq.model import ConditionalModel
     from chainrule.storage.hugging_face import Checkpoint
     from chainrule.text.parallel import Pairs

@@ -19,8 +19,8 @@ from chainrule.applications.continuations import (
     document_log_probs,
     pseudo_continuation_log_probs,
 )
-from chainrule.decoding.config import GREEDY, SamplingConfig
-from chainrule.decoding.limits import Limits, possible_stops
+from chainrule.decoding.config import GREEDY, Limits, SamplingConfig
+from chainrule.decoding.limits import possible_stops
 from chainrule.errors import SettingError
 from chainrule.evaluation.likelihood import model_signature, token_signature
 from chainrule.evaluation.measurement import NO_DISTRIBUTION

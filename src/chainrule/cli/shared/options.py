@@ -12,7 +12,7 @@ Each setting is described only once, for the library and all verbs.
 from __future__ import annotations
 
 import secrets
-from dataclasses import MISSING, asdict, dataclass, field, fields, make_dataclass, replace
+from dataclasses import MISSING, dataclass, field, fields, make_dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args, get_origin
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args, get_o
 from cyclopts import CycloptsError, Group, Parameter
 
 from chainrule.base.options import hints_of, is_rare, own_fields_first
+from chainrule.decoding.config import BeamConfig, Limits, SamplingConfig
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
     from cyclopts import Token
 
-    from chainrule.decoding.config import BeamConfig, SamplingConfig
-    from chainrule.decoding.limits import Limits
     from chainrule.text.tokenization.config import TokenizerConfig
     from chainrule.text.tokenization.splitters import Normalisation
 
@@ -164,115 +163,6 @@ def normalisation_steps(normalise: str | None) -> tuple[Normalisation, ...]:
 
 DEFAULT_TOKENIZER = TokenizerOptions()
 
-_LIMITS = Group("Limits", sort_key=1)
-_SAMPLING = Group("Sampling", sort_key=2)
-_BEAM = Group("Beam search", sort_key=3)
-_TEXTS = Parameter(consume_multiple=True, negative=(), show_default=False)
-
-
-@Parameter(name="*", group=_LIMITS)
-@dataclass(frozen=True, kw_only=True)
-class LimitOptions:
-    """What texts may contain, and where they end."""
-
-    max_tokens: Annotated[int, WholeNumber, Parameter(help="Cut a text after this many tokens.")] = 100
-    min_tokens: Annotated[int, WholeNumber, Parameter(help="No text ends before this many tokens.")] = 0
-    begin: Annotated[
-        str,
-        Parameter(help="What every text begins with after the prompt; included in scores.", allow_leading_hyphen=True),
-    ] = ""
-    stop: Annotated[tuple[str, ...], _TEXTS, Parameter(help="End a text before any of these strings.")] = ()
-    allow: Annotated[tuple[str, ...], _TEXTS, Parameter(help="Generate only these words.")] = ()
-    ban: Annotated[tuple[str, ...], _TEXTS, Parameter(help="Never generate these words.")] = ()
-    no_repeat: Annotated[
-        int, WholeNumber, Parameter(help="Never repeat an n-gram of this many tokens; 0: allow it.")
-    ] = 0
-    unknown: Annotated[
-        Literal["banned", "spelled"],
-        Parameter(help="Never generate unknown words, or spell them out with the model's speller."),
-    ] = "banned"
-
-    def limits(self) -> Limits:
-        """Raises SettingError."""
-        from chainrule.decoding.limits import Limits
-
-        return Limits(
-            max_tokens=self.max_tokens,
-            min_tokens=self.min_tokens,
-            begin=self.begin,
-            stop=self.stop,
-            allowed=self.allow or None,
-            banned=self.ban,
-            no_repeat=self.no_repeat,
-            unknown=self.unknown,
-        )
-
-
-@Parameter(name="*", group=_SAMPLING)
-@dataclass(frozen=True, kw_only=True)
-class SamplingOptions:
-    """How tokens are sampled. None: the default of SamplingConfig."""
-
-    temperature: Annotated[
-        float | None, Parameter(help="Below 1 sharper, above 1 flatter; 0 picks the likeliest token. By default 1.")
-    ] = None
-    top_k: Annotated[int | None, WholeNumber, Parameter(help="Sample from this many likeliest tokens.")] = None
-    top_p: Annotated[
-        float | None, Parameter(help="Sample from the smallest set of likeliest tokens with this total probability.")
-    ] = None
-    min_p: Annotated[
-        float | None, Parameter(help="Sample from tokens with at least this share of the likeliest one's probability.")
-    ] = None
-    typical: Annotated[
-        float | None, Parameter(help="Sample from the most typical tokens with this total probability.")
-    ] = None
-    repetition_penalty: Annotated[
-        float | None, Parameter(help="Multiply the log-probability of tokens that occurred before. By default 1.")
-    ] = None
-
-    def config(self) -> SamplingConfig:
-        """Raises SettingError."""
-        from chainrule.decoding.config import SamplingConfig
-
-        return SamplingConfig(**_given(self))
-
-
-@Parameter(name="*", group=_BEAM)
-@dataclass(frozen=True, kw_only=True)
-class BeamOptions:
-    """How beam search works. None: the default of BeamConfig."""
-
-    beam: Annotated[
-        int | None, WholeNumber, Parameter(help="Search for the likeliest texts, with this many hypotheses at a time.")
-    ] = None
-    rank_by: Annotated[
-        Literal["total", "mean", "wu"] | None,
-        Parameter(help="Rank texts by log-probability, its mean over the tokens, or the rule of Wu et al. 2016."),
-    ] = None
-    alpha: Annotated[float | None, Parameter(help="The exponent in the rule of Wu et al. By default 0.6.")] = None
-    groups: Annotated[
-        int | None, WholeNumber, Parameter(help="Divide the beam into groups that avoid each other's tokens.")
-    ] = None
-    diversity: Annotated[
-        float | None, Parameter(help="The penalty, in nats, for a token that another group took. By default 0.5.")
-    ] = None
-    must_end: Annotated[bool | None, Parameter(negative=(), help="Only return texts that end with </s>.")] = None
-
-    def config(self, best: int) -> BeamConfig | None:
-        """None without --beam. Raises SettingError; CycloptsError if another option needs a beam."""
-        from chainrule.decoding.config import BeamConfig
-
-        given = _given(self)
-        if self.beam is None:
-            refuse(given, "needs --beam")
-            return None
-        size = given.pop("beam")
-        if self.rank_by != "wu":
-            refuse({name: value for name, value in given.items() if name == "alpha"}, "needs --rank-by wu")
-        if self.groups is None:
-            refuse({name: value for name, value in given.items() if name == "diversity"}, "needs --groups")
-        return BeamConfig(size=size, best=best, **given)
-
 
 TreeFile = Annotated[
     Path | None,
@@ -292,9 +182,9 @@ def check_tree(tree: Path, *, overwrite: bool) -> None:
         raise CycloptsError(msg=f"--tree {tree}: its name must end in .json, .svg or .html.")
 
 
-def refuse_sampling(options: SamplingOptions, why: str = "has no effect with --beam, which does not sample") -> None:
+def refuse_sampling(flags: SamplingFlags, why: str = "has no effect with --beam, which does not sample") -> None:
     """Raises CycloptsError where an option of sampling was given. why: after its name."""
-    refuse(_given(options), why)
+    refuse(given_settings(flags), why)
 
 
 def refuse(given: Iterable[str], why: str) -> None:
@@ -303,17 +193,13 @@ def refuse(given: Iterable[str], why: str) -> None:
         raise CycloptsError(msg=f"--{name.replace('_', '-')} {why}.")
 
 
-def _given(options: SamplingOptions | BeamOptions) -> dict[str, Any]:
-    return {name: value for name, value in asdict(options).items() if value is not None}
-
-
 _FLAGS = {"output": "--output-layer"}  # fields whose name is that of another flag
 
 
-def flags_of(config: type[DataclassInstance], prefix: str = "") -> Any:
+def flags_of(config: type[DataclassInstance], prefix: str = "", group: Group | None = None) -> Any:
     """A class of flags for cyclopts: the fields of a configuration, each with its help, all omitted by default.
 
-    prefix: of the flags, without their dashes.
+    prefix: of the flags, without their dashes. group: the part of the help that has them.
     """
     hints = hints_of(config)
     flags = []
@@ -321,7 +207,7 @@ def flags_of(config: type[DataclassInstance], prefix: str = "") -> Any:
         name = setting.metadata["flag"]
         if is_rare(setting) or name is None:
             continue
-        default = None if setting.default is MISSING else setting.default
+        default = setting.default if setting.metadata["shown"] and setting.default is not MISSING else None
         kind = setting.metadata["reads"] or hints[setting.name]
         is_several = get_origin(kind) is tuple
         parameter = Parameter(
@@ -330,6 +216,7 @@ def flags_of(config: type[DataclassInstance], prefix: str = "") -> Any:
             show_default=False if default in (None, ()) or is_several else partial(_shown, default),
             consume_multiple=is_several or None,
             negative=() if is_several else None,
+            allow_leading_hyphen=setting.metadata["hyphens"],
         )
         is_whole = int in (kind, *get_args(kind)) and float not in get_args(kind)
         marks = (parameter, WholeNumber) if is_whole else (parameter,)
@@ -339,7 +226,7 @@ def flags_of(config: type[DataclassInstance], prefix: str = "") -> Any:
     name = config.__name__.removesuffix("Config") + "Flags"
     flag_class = make_dataclass(name, flags, frozen=True, kw_only=True)
     flag_class.__module__ = __name__
-    return Parameter(name="*")(flag_class)
+    return (Parameter(name="*") if group is None else Parameter(name="*", group=group))(flag_class)
 
 
 def flags_of_any(configs: Sequence[type[DataclassInstance]], prefix: str = "", without: Sequence[str] = ()) -> Any:
@@ -384,3 +271,30 @@ def _sentence(text: str) -> str:
 
 def _shown(default: Any, _: object) -> str:
     return {True: "yes", False: "no"}[default] if isinstance(default, bool) else str(default)
+
+
+if TYPE_CHECKING:
+
+    class LimitFlags:
+        """All fields are optional, as in the other two."""
+
+    class SamplingFlags: ...
+
+    class BeamFlags: ...
+else:
+    LimitFlags = flags_of(Limits, group=Group("Limits", sort_key=1))
+    SamplingFlags = flags_of(SamplingConfig, group=Group("Sampling", sort_key=2))
+    BeamFlags = flags_of(BeamConfig, group=Group("Beam search", sort_key=3))
+
+
+def beam_config(flags: BeamFlags, best: int) -> BeamConfig | None:
+    """None without --beam. Raises SettingError; CycloptsError if another option needs a beam."""
+    given = given_settings(flags)
+    if "size" not in given:
+        refuse(given, "needs --beam")
+        return None
+    if given.get("rank_by") != "wu":
+        refuse({"alpha"} & given.keys(), "needs --rank-by wu")
+    if "groups" not in given:
+        refuse({"diversity"} & given.keys(), "needs --groups")
+    return BeamConfig(best=best, **given)

@@ -28,7 +28,7 @@ from chainrule.applications.messages import Message
 from chainrule.base.files import read_file
 from chainrule.base.tables import printable_lines
 from chainrule.cli.shared.models import open_model
-from chainrule.cli.shared.options import Json, SamplingOptions, Seed, WholeNumber, draw_seed
+from chainrule.cli.shared.options import Json, SamplingFlags, Seed, WholeNumber, draw_seed, given_settings
 from chainrule.cli.shared.screen import count_of, note, print_json, progress_bar
 from chainrule.cli.shared.server_options import ModelOrName, ServerOptions
 from chainrule.decoding.config import SamplingConfig
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from chainrule.applications.chat import Answering
-    from chainrule.decoding.limits import Limits
+    from chainrule.decoding.config import Limits
     from chainrule.decoding.sampling import Ending
 
 
@@ -60,7 +60,7 @@ def chat(
         Path | None, Parameter(help="Add every message to this file, a line of JSON each. By default, none is kept.")
     ] = None,
     seed: Seed = None,
-    sampling: SamplingOptions = SamplingOptions(),  # noqa: B008
+    sampling: SamplingFlags = SamplingFlags(),  # noqa: B008
     json: Json = False,
 ) -> None:
     """Talk with a model that was taught to, by its chat template.
@@ -76,10 +76,10 @@ def chat(
     A model of pairs that was trained on conversations reads the history as its
     source; where that is too long, from its front on, messages are left out.
     """
-    from chainrule.decoding.limits import Limits
+    from chainrule.decoding.config import Limits
     from chainrule.serving.client import RemoteChat
 
-    given = sampling.config()
+    given = SamplingConfig(**given_settings(sampling))
     config = None if given == SamplingConfig() else given
     limits = Limits(max_tokens=max_tokens, stop=stop)
     client = server.client(model)

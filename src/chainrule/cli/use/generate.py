@@ -18,30 +18,32 @@ from cyclopts import CycloptsError, Parameter
 from chainrule.base.tables import printable, text_table
 from chainrule.cli.shared.models import open_model
 from chainrule.cli.shared.options import (
-    BeamOptions,
+    BeamFlags,
     Json,
-    LimitOptions,
+    LimitFlags,
     ModelMarkerRule,
     ModelPath,
     ModelTokenizerName,
     NetworkPath,
     Overwrite,
-    SamplingOptions,
+    SamplingFlags,
     Seed,
     TreeFile,
     WholeNumber,
+    beam_config,
     check_tree,
     draw_seed,
+    given_settings,
     refuse_sampling,
 )
 from chainrule.cli.shared.screen import finite, note, print_json, progress_bar
+from chainrule.decoding.config import Limits, SamplingConfig
 from chainrule.drawing.pages import show_whitespace
 
 if TYPE_CHECKING:
     from chainrule.api.models.model import Model
     from chainrule.api.models.scoring_model import ScoringModel
     from chainrule.decoding.config import BeamConfig
-    from chainrule.decoding.limits import Limits
     from chainrule.decoding.text_generator import Text
 
 SHOWN = 5  # unknown words of a prompt to name
@@ -59,9 +61,9 @@ def generate(
     stream: Annotated[bool, Parameter(negative=(), help="Print each text as it is sampled.")] = False,
     tree: TreeFile = None,
     overwrite: Overwrite = False,
-    limits: LimitOptions = LimitOptions(),  # noqa: B008
-    sampling: SamplingOptions = SamplingOptions(),  # noqa: B008
-    beam: BeamOptions = BeamOptions(),  # noqa: B008
+    limits: LimitFlags = LimitFlags(),  # noqa: B008
+    sampling: SamplingFlags = SamplingFlags(),  # noqa: B008
+    beam: BeamFlags = BeamFlags(),  # noqa: B008
     tokenizer: ModelTokenizerName = None,
     markers: ModelMarkerRule = None,
     json: Json = False,
@@ -73,10 +75,10 @@ def generate(
     A text ends where the model ends it, at --max-tokens, or before a --stop string.
     <unk> is never printed: see --unknown.
     """
-    search = beam.config(best=number)
+    search, within = beam_config(beam, number), Limits(**given_settings(limits))
     if search is None:
         _check_without_beam(tree, stream=stream, json=json)
-        _sample(model, prompt, number, seed, limits.limits(), sampling, tokenizer, markers, stream=stream, json=json)
+        _sample(model, prompt, number, seed, within, sampling, tokenizer, markers, stream=stream, json=json)
         return
     refuse_sampling(sampling)
     for name, given in (("--seed", seed is not None), ("--stream", stream)):
@@ -84,7 +86,7 @@ def generate(
             raise CycloptsError(msg=f"{name} has no effect with --beam, which does not sample.")
     if tree is not None:
         check_tree(tree, overwrite=overwrite)
-    _search(model, prompt, search, limits.limits(), tree, tokenizer, markers, overwrite=overwrite, json=json)
+    _search(model, prompt, search, within, tree, tokenizer, markers, overwrite=overwrite, json=json)
 
 
 def _check_without_beam(tree: Path | None, *, stream: bool, json: bool) -> None:
@@ -100,7 +102,7 @@ def _sample(
     number: int,
     seed: int | None,
     limits: Limits,
-    sampling: SamplingOptions,
+    sampling: SamplingFlags,
     tokenizer: ModelTokenizerName,
     markers: ModelMarkerRule,
     *,
@@ -109,7 +111,7 @@ def _sample(
 ) -> None:
     from chainrule.api.models.language_models import CausalModel
 
-    config, is_continued = sampling.config(), False
+    config, is_continued = SamplingConfig(**given_settings(sampling)), False
     drawn = draw_seed(seed)
     with progress_bar() as progress:
         model = open_model(path, tokenizer, markers, progress, kind=CausalModel)

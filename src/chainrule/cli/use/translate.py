@@ -18,18 +18,20 @@ from chainrule.base.tables import printable
 from chainrule.cli.shared.options import (
     Json,
     Overwrite,
-    SamplingOptions,
+    SamplingFlags,
     Seed,
     TextFile,
     TreeFile,
     WholeNumber,
     check_tree,
     draw_seed,
+    given_settings,
     refuse,
     refuse_sampling,
 )
 from chainrule.cli.shared.screen import count_of, finite, note, print_json, progress_bar
 from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, check_read_once, note_repairs
+from chainrule.decoding.config import SamplingConfig
 from chainrule.errors import SettingError, TextError
 
 if TYPE_CHECKING:
@@ -192,7 +194,7 @@ def translate(
     ] = None,
     sample: Annotated[bool, Parameter(negative=(), help="Sample texts, instead of searching for likely ones.")] = False,
     seed: Seed = None,
-    sampling: SamplingOptions = SamplingOptions(),  # noqa: B008
+    sampling: SamplingFlags = SamplingFlags(),  # noqa: B008
     search: _SearchOptions = _SearchOptions(),
     tree: TreeFile = None,
     overwrite: Overwrite = False,
@@ -227,7 +229,7 @@ def translate(
         loaded = load_pairs(model, progress=progress)
         loaded.generator.constraints(begin, max_tokens)  # wrong ones are no line's fault
         if sample:
-            config = sampling.config()
+            config = SamplingConfig(**given_settings(sampling))
 
             def generate(lines: list[str], first: int) -> list[list[GeneratedText]]:
                 return loaded.sample(lines, nbest, config, seed=drawn, first=first, begin=begin, max_tokens=max_tokens)
@@ -271,7 +273,7 @@ def translate(
 
 def _check(
     search: _SearchOptions,
-    sampling: SamplingOptions,
+    sampling: SamplingFlags,
     nbest: int,
     max_tokens: int | None,
     *,
