@@ -1,0 +1,110 @@
+"""Options that are declared once: checks, keywords of functions."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pytest
+
+from chainrule.base.options import Options, hints_of, option, own_fields_first, takes
+from chainrule.errors import SettingError
+
+if TYPE_CHECKING:
+    from decimal import Decimal
+
+
+@dataclass(frozen=True, kw_only=True)
+class Search(Options):
+    size: int = option(4, "how many", least=1, most=8)
+    rate: float | None = option(None, "how often", above=0, below=1)
+    weight: float = option(1.0, "how much", least=0)
+    words: tuple[str, ...] = option((), "which")
+    line: tuple[float, float] = option((1.0, 0.0), "slope and intercept")
+    kind: Literal["a", "b"] = option("a", "which kind")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call(Search):
+    model: Decimal | None = option(None, "only type checkers know its type")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"size": 0}, "size is 0; expected 1 to 8"),
+        ({"size": 9}, "size is 9; expected 1 to 8"),
+        ({"size": 2.0}, "size is 2.0; expected a whole number"),
+        ({"size": True}, "size is True; expected a whole number"),
+        ({"rate": 0}, "rate is 0; expected more than 0 and less than 1"),
+        ({"rate": 1.0}, "rate is 1.0; expected more than 0"),
+        ({"weight": -0.5}, "weight is -0.5; expected 0 or more"),
+        ({"weight": math.nan}, "weight is nan; expected a finite number, 0 or more"),
+        ({"weight": math.inf}, "weight is inf; expected a finite number"),
+        ({"words": "ab"}, "words is 'ab'; expected a tuple"),
+        ({"words": (1,)}, "words is"),
+        ({"line": (1.0,)}, "line is"),
+        ({"kind": "c"}, "kind is 'c'; expected a or b"),
+    ],
+    ids=str,
+)
+def test_a_wrong_value_is_named(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(SettingError, match=message):
+        Search(**given)
+
+
+def test_lists_and_numbers_of_numpy_are_taken() -> None:
+    search = Search(size=np.int64(3), rate=np.float32(0.5), words=["x"])  # type: ignore[arg-type]
+    assert search == Search(size=3, rate=0.5, words=("x",))
+    assert type(search.size) is int
+    assert type(search.rate) is float
+
+
+def test_a_type_that_is_not_imported_is_not_checked() -> None:
+    assert hints_of(Call)["model"] is Any
+    assert Call(model=3).model == 3  # type: ignore[arg-type]
+
+
+def test_the_nearest_class_comes_first() -> None:
+    names = [field.name for field in own_fields_first(Call)]
+    assert names == ["model", "size", "rate", "weight", "words", "line", "kind"]
+
+
+@takes(Call, "kind")
+def search(text: str, options: Call) -> tuple[str, Call]:
+    """Searches."""
+    return text, options
+
+
+def test_the_keywords_of_a_function_are_the_fields() -> None:
+    text, options = search("x", size=8)
+    assert (text, options) == ("x", Call(size=8))
+    assert search("x", "b")[1] == search("x", kind="b")[1] == Call(kind="b")
+    assert search(text="x", size=2)[1].size == 2
+    assert search.__doc__ == "Searches."
+
+
+def test_what_was_named_is_known_even_if_it_is_the_default() -> None:
+    assert search("x", size=4)[1].given == {"size": 4}
+    assert search("x")[1].given == {}
+    assert Call(size=8).given == {"size": 8}
+
+
+def test_the_signature_shows_the_fields() -> None:
+    parameters = inspect.signature(search).parameters
+    assert list(parameters)[:2] == ["text", "kind"]
+    assert parameters["kind"].kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
+    assert parameters["size"].kind is inspect.Parameter.KEYWORD_ONLY
+    assert parameters["size"].default == 4
+
+
+def test_wrong_calls_name_the_function() -> None:
+    with pytest.raises(TypeError, match=r"search\(\) has no option 'sizes'; it has size"):
+        search("x", sizes=3)
+    with pytest.raises(TypeError, match=r"search\(\) takes 2 arguments without names"):
+        search("x", "a", 3)
+    with pytest.raises(TypeError, match="missing"):
+        search()
