@@ -200,7 +200,7 @@ def _verb(family: str, config: type[NetworkConfig | TreeConfig]) -> Callable[...
     flags = flags_of(config)
     default = flags()
     summary, _, details = (getdoc(config) or "").partition("\n\n")
-    text = "trees.conllu" if config is TreeConfig else "corpus.txt"
+    text = "trees.conllu" if config.reads == "tree" else "corpus.txt"
     example = f"    $ chainrule train {family} {text} -o {family}/ --minutes 5"
 
     def train_family(
@@ -271,7 +271,7 @@ def _train(
     from chainrule.training.checkpoint import is_first_process, remove_checkpoints
 
     check_read_once(*texts, run.valid)
-    if isinstance(config, TreeConfig):
+    if config.reads == "tree":
         tokenizer = TokenizerOptions(tokenizer="whitespace") if tokenizer == DEFAULT_TOKENIZER else tokenizer
         run = replace(run, reading=replace(run.reading, document=run.reading.document or "tree"))
     source, training = run.mixing.source(texts, run.reading), given_settings(run.training)
