@@ -244,7 +244,7 @@ CONDITIONAL = Family(
     token_bytes=0,
     train=unsupported(
         SettingError,
-        "a conditional model learns from pairs: chainrule train translation, or chainrule.train_pairs",
+        "a conditional model learns from pairs: chainrule train seq2seq, or chainrule.train_pairs",
     ),
     to_state=unsupported(
         SettingError, "a conditional model is not saved together with its source; save the model of pairs itself"

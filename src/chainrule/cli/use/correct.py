@@ -197,7 +197,7 @@ def correct(
     ] = None,
     corrector: Annotated[
         Path | None,
-        Parameter(help="A model that train translation learned from wrong and right texts: it proposes and weighs."),
+        Parameter(help="A model that train seq2seq learned from wrong and right texts: it proposes and weighs."),
     ] = None,
     corrector_weight: Annotated[
         float | None, Parameter(help="With --corrector: the weight of its log-probability (by default 0.5).")

@@ -125,7 +125,7 @@ class MaskedRecurrentConfig(Masking, RecurrentConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class BidirectionalConfig(RecurrentConfig):
-    """A two-sided LSTM or GRU (ELMo, Peters 2018), the directions apart.
+    """A bidirectional LSTM or GRU (ELMo, Peters 2018), the directions apart.
 
     One reads what precedes a token and one what follows it, through all
     layers, so that nothing needs to be masked.
