@@ -33,10 +33,17 @@ from chainrule.storage.model_folder import CARD, open_data_file, open_model, sav
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from chainrule.api.models.language_models import CausalNetwork
+    from chainrule.api.models.classifier_model import ClassifierModel
+    from chainrule.api.models.embedding_model import EmbeddingModel
+    from chainrule.api.models.language_models import CausalModel, CausalNetwork, MaskedModel
     from chainrule.ngram.trie.table import Table
     from chainrule.text.tokenization.config import TokenizerConfig
     from chainrule.text.tokenization.vocabulary import Markers
+
+    # What `load` gives where no kind is named.
+    AnyModel = (
+        CausalModel | CausalNetwork | MaskedModel | EmbeddingModel | ClassifierModel | Seq2SeqModel | CaptionModel
+    )
 
 
 @overload
@@ -80,7 +87,7 @@ def load(
     copy: bool = False,
     allow_pickle: bool = False,
     progress: ProgressOption = None,
-) -> CausalNetwork: ...
+) -> AnyModel: ...
 
 
 @shows_progress
@@ -98,19 +105,21 @@ def load(
 
     What comes back has the verbs of its kind: CausalModel continues texts (CausalNetwork gives vectors, too),
     MaskedModel fills gaps, ClassifierModel labels, EmbeddingModel gives vectors, Seq2SeqModel writes texts from
-    others, CaptionModel from pictures. An editor that reads types alone sees the first; name the kind where it is
-    another.
+    others, CaptionModel from pictures. For a type checker, that is any of these kinds, until the kind is named or
+    isinstance asks for it.
 
-    kind: what the model must be; by default what is there. tokenizer: how text is cut for an ARPA file or a binary,
-    which do not say; by default as the marks in its tokens show. Pieces of a subword tokenizer need the path of its
-    tokenizer.json, or of a model folder that has it. A model folder has its own tokenizer. markers: the rule for
-    literal <s>, </s> and <unk>; by default the model's own, or error. copy: whether to read a model folder's numbers
-    into memory; without it they are the file's pages, which all processes share, but which end the process where
-    somebody cuts the file off in place while they are read. allow_pickle: whether to open a Hugging Face folder whose
-    weights are pickles; say so only where you trust who made it, though torch reads nothing of it but tensors.
+    kind: what the model must be, which is checked; by default what is there. tokenizer: how text is cut for an ARPA
+    file or a binary, which do not say; by default as the marks in its tokens show. Pieces of a subword tokenizer need
+    the path of its tokenizer.json, or of a model folder that has it. A model folder has its own tokenizer. markers:
+    the rule for literal <s>, </s> and <unk>; by default the model's own, or error. copy: whether to read a model
+    folder's numbers into memory; without it they are the file's pages, which all processes share, but which end the
+    process where somebody cuts the file off in place while they are read. allow_pickle: whether to open a Hugging
+    Face folder whose weights are pickles; say so only where you trust who made it, though torch reads nothing of it
+    but tensors.
     Raises ModelFormatError, SettingError.
 
     good:  chainrule.load("lm/").perplexity("heldout.txt")
+    good:  chainrule.load("lm/", chainrule.CausalModel).perplexity("heldout.txt")  # an editor knows what it can do
     good:  chainrule.load("bert/", chainrule.MaskedModel).fill("the [MASK] bit the man")
     good:  chainrule.load("mt/", chainrule.Seq2SeqModel).write(["ein Hund"])
     """

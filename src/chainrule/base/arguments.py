@@ -21,6 +21,12 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
 
+def check_type(name: str, value: object, kind: type) -> None:
+    """Raises TypeError if an argument is not of a class."""
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} is {value!r}; expected a {kind.__name__}")
+
+
 def as_texts(texts: Iterable[str]) -> Sequence[str]:
     """The texts as a list. Raises TypeError if it is a single text, or one of them is not a str."""
     if isinstance(texts, str):

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from chainrule.decoding.config import Limits
 from chainrule.errors import EstimationError, SettingError, prefix_errors
 from chainrule.evaluation.comparison import Comparison, Contender
 from chainrule.families.table import FAMILIES, family_of
-from chainrule.neural.config import NETWORKS, GridConfig, RecurrentConfig
+from chainrule.neural.config import NETWORKS
 from chainrule.ngram.config import NGramConfig
 from chainrule.protocol import END
 from chainrule.training.config import TrainingConfig, TrainingRun
@@ -126,6 +126,11 @@ def _configuration(model: Model) -> str | None:
 NAMES = {1: "unigram", 2: "bigram", 3: "trigram"}
 # The same for all networks, so that they differ only in how they use context; small enough to learn within a minute.
 WIDTH, CONTEXT = 128, 64
+# By family: the networks by name, with settings beside these; other families have one, of their own name.
+_VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
+    "recurrent": {"RNN": {"cell": "rnn_tanh"}, "LSTM": {"cell": "lstm"}},
+    "grid": {},  # it reads pictures
+}
 LARGE_VOCABULARY = 5000  # tokens; above, a full softmax would take most of the time
 LEAST_WEIGHT = 0.01  # of a model that stays in the mixture
 SAMPLES, SAMPLE_TOKENS, SEED = 3, 30, 1
@@ -236,14 +241,8 @@ def networks_for(vocabulary_size: int) -> Iterator[tuple[str, NetworkConfig]]:
     """Every family of networks that reads texts, of one width; the recurrent one with and without gates."""
     output: OutputKind = "adaptive" if vocabulary_size > LARGE_VOCABULARY else "full"
     for family, kind in NETWORKS.items():
-        if kind is GridConfig:
-            continue
-        config = kind(width=WIDTH, context=CONTEXT, output=output)
-        if isinstance(config, RecurrentConfig):
-            yield "RNN", replace(config, cell="rnn_tanh")
-            yield "LSTM", replace(config, cell="lstm")
-        else:
-            yield family, config
+        for name, settings in _VARIANTS.get(family, {family: {}}).items():
+            yield name, kind(width=WIDTH, context=CONTEXT, output=output, **settings)
 
 
 def _train_ngrams(

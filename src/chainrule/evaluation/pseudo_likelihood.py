@@ -1,4 +1,4 @@
-"""Pseudo-log-likelihood of sentences under two-sided models: good for ranking sentences, but not a probability."""
+"""Pseudo-log-likelihood of sentences under bidirectional models: good for ranking sentences, but not a probability."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Pseudo = Literal["original", "word-l2r"]
 
 
 class PseudoScorer(Scorer, Protocol):
-    """A two-sided network. masks: whether it sees a mask in the position that it predicts."""
+    """A bidirectional network. masks: whether it sees a mask in the position that it predicts."""
 
     masks: bool
 

@@ -88,7 +88,7 @@ class TwoSidedModel:
         """
         if not self.masks:
             raise SettingError(
-                "a two-sided network has no mask, so the rest of a word cannot be masked; use score instead"
+                "a bidirectional network has no mask, so the rest of a word cannot be masked; use score instead"
             )
         return self._score(sequences, prefixes, end=False, begins=begins)
 
@@ -107,7 +107,9 @@ class TwoSidedModel:
         check_tokens(as_tokens(sequence), self.vocabulary_size)
         masks = np.flatnonzero(sequence == MASK)
         if not self.masks and len(masks) > 1:
-            raise SettingError(f"there are {len(masks)} masks, but a two-sided network fills in one; use a masked one")
+            raise SettingError(
+                f"there are {len(masks)} masks, but a bidirectional network fills in one; use a masked one"
+            )
         inputs = add_boundaries(sequence, self.network)
         log_probs = np.empty((len(masks), self.vocabulary_size), np.float32)
         for row, mask in zip(log_probs, masks.tolist(), strict=True):

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from chainrule.errors import SettingError
-from chainrule.neural.config import GridConfig, RecurrentConfig
 from chainrule.training.config import BUDGETS, DEFAULT_MINUTES
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ def with_stream_defaults(config: NetworkConfig, training: TrainingConfig) -> Tra
     Recurrent ones are compiled only on request: the compiler does not look into torch's layers, and the code around
     them becomes a third slower. In a short run they use AdamW, since Muon would take most of a step.
     """
-    if not isinstance(config, (RecurrentConfig, GridConfig)):
+    if not config.is_recurrent:
         return with_defaults(training)
     minutes = with_budget(training).minutes
     if training.optimiser is None and minutes is not None and minutes < _SHORT_MINUTES:
@@ -76,7 +75,7 @@ def recipe_for(config: NetworkConfig, training: TrainingConfig) -> Recipe:
 
     training: with defaults.
     """
-    is_recurrent = isinstance(config, (RecurrentConfig, GridConfig))
+    is_recurrent = config.is_recurrent
     tokens = _RECURRENT_STEP_TOKENS if is_recurrent else _STEP_TOKENS
     if training.optimiser == "muon":
         rate, warm_up = (2e-3, 100) if is_recurrent else (1e-2, 20)

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Generic
 import torch
 
 from chainrule.errors import EstimationError, SettingError
-from chainrule.neural.config import BIDIRECTIONAL, MaskedConfig
 from chainrule.storage.model_folder import check_target
 from chainrule.training.checkpoint import FOLDER, Checkpoints, check_same, open_checkpoint
 from chainrule.training.config import TrainingRun, settings_of
@@ -161,9 +160,10 @@ def train_network(
 ) -> tuple[Network, dict[str, Any]]:
     """Trains a network of any family on a stream; returns and raises as `run_job`, and raises TextError."""
     options, run = options or StreamOptions(), run or TrainingRun()
-    if isinstance(config, MaskedConfig) and config.next_sentence:
-        return run_job(next_sentence_job(stream, vocabulary_size, config, options), run)
-    make_job = two_sided_job if isinstance(config, tuple(BIDIRECTIONAL.values())) else next_token_job
+    if config.predicts_next_sentence:
+        make_job = next_sentence_job
+    else:
+        make_job = two_sided_job if config.is_bidirectional else next_token_job
     return run_job(make_job(stream, vocabulary_size, config, options), run)
 
 

@@ -31,7 +31,6 @@ from chainrule.text.corpus.reading import document_in
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator
 
     from chainrule.base.progress import Progress
     from chainrule.families.family import Quantization, Task
@@ -139,15 +138,6 @@ class Model:
 
     def _repr_html_(self) -> str:
         return info_of_model(self.parts)._repr_html_()
-
-    if not TYPE_CHECKING:  # for type checkers, a model has the verbs of its kind alone
-
-        def __getattr__(self, name: str) -> Any:
-            """Raises WrongModelError for a verb of another kind of models."""
-            wanted = sorted({kind.capability for kind in _kinds(Model) if name in vars(kind)})
-            if not wanted or hasattr(type(self), name):
-                return object.__getattribute__(self, name)  # raises what it raised before
-            raise WrongModelError(_describe_wrong_kind(self.family, ", or one that ".join(wanted)))
 
     @property
     def engine(self) -> Any:
@@ -277,13 +267,6 @@ def check_kind(model: Model, kind: type[Kind]) -> Kind:
     if not isinstance(model, kind):
         raise WrongModelError(_describe_wrong_kind(model.family, kind.capability))
     return model
-
-
-def _kinds(kind: type[Model]) -> Iterator[type[Model]]:
-    """All kinds of models below one."""
-    for below in kind.__subclasses__():
-        yield below
-        yield from _kinds(below)
 
 
 def _describe_wrong_kind(family: str, wanted: str) -> str:

@@ -7,8 +7,8 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from chainrule.api.models.model import Model
-from chainrule.api.opening import load
 from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel
+from chainrule.api.texts.lm_eval_answers import open_answering
 from chainrule.errors import SettingError
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def harness(
     from chainrule.api.texts.lm_eval_model import ChainruleLM
 
     if not isinstance(model, Model | Seq2SeqModel):
-        model = load(os.fspath(model), tokenizer=tokenizer, markers=markers)
+        model = open_answering(os.fspath(model), tokenizer=tokenizer, markers=markers)
     elif (tokenizer, markers) != (None, None):
         raise SettingError("tokenizer and markers are for a path; a model that is open has its own")
     return ChainruleLM(model, ends=ends, seed=seed)

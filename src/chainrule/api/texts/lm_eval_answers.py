@@ -11,7 +11,9 @@ import numpy as np
 from chainrule import __version__
 from chainrule.api.models.language_models import CausalModel
 from chainrule.api.models.model import Model, check_kind
+from chainrule.api.opening import load
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.api.seq2seq.caption_model import CaptionModel
 from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel
 from chainrule.applications.continuations import (
     Pair,
@@ -21,15 +23,18 @@ from chainrule.applications.continuations import (
 )
 from chainrule.decoding.config import GREEDY, Limits, SamplingConfig
 from chainrule.decoding.limits import possible_stops
-from chainrule.errors import SettingError
+from chainrule.errors import SettingError, WrongModelError
 from chainrule.evaluation.likelihood import model_signature, token_signature
 from chainrule.evaluation.measurement import NO_DISTRIBUTION
 from chainrule.families.table import FAMILIES
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterator, Sequence
 
     from chainrule.evaluation.likelihood import StreamScoring
+    from chainrule.text.tokenization.config import TokenizerConfig
+    from chainrule.text.tokenization.vocabulary import Markers
 
 MAX_TOKENS = 256  # of a generated text where the task does not say, as the harness has it
 _LENGTHS = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")  # the first that is there counts
@@ -49,6 +54,16 @@ class Request(NamedTuple):
 
     context: str
     settings: dict[str, Any]
+
+
+def open_answering(
+    path: str | os.PathLike[str], *, tokenizer: TokenizerConfig | str | None = None, markers: Markers | None = None
+) -> Model | Seq2SeqModel:
+    """Opens a model whose answers are wanted. Raises WrongModelError if it captions pictures; what `load` raises."""
+    model = load(path, tokenizer=tokenizer, markers=markers)
+    if isinstance(model, CaptionModel):
+        raise WrongModelError(f"{path}: captions pictures; this takes a model that continues texts")
+    return model
 
 
 class Answers:

@@ -20,11 +20,11 @@ from chainrule.api.run import RunOptions, record_header, training_run
 from chainrule.api.tokenizers import tokenized
 from chainrule.api.training.stream import vectors_of_tokens, with_words_of
 from chainrule.applications.classifier_inputs import BOX_UNIT, RATING_UNIT, digest_of_inputs, kind_of
+from chainrule.base.arguments import check_type
 from chainrule.errors import SettingError
 from chainrule.evaluation.ratings import ratings_of, scale_of, shares_of
 from chainrule.families.table import FAMILIES
-from chainrule.neural.config.classifiers import LABELLING, labelling_name
-from chainrule.neural.config.network import LabellingConfig
+from chainrule.neural.config.classifiers import labelling_config, labelling_name
 from chainrule.pictures.boxes import box_rows
 from chainrule.text.corpus.corpus import Lines
 from chainrule.text.labelled import Labelled, LabelledUnit, classes_of, label_indices
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from chainrule.applications.classifier_inputs import InputKind
     from chainrule.applications.labelled_pairs import LabelledPair
     from chainrule.base.progress import Progress
+    from chainrule.neural.config.network import LabellingConfig
     from chainrule.neural.config.vision import PictureLabelling
     from chainrule.text.tokenization.config import TokenizerConfig
     from chainrule.text.tokenization.vocabulary import Markers
@@ -80,9 +81,8 @@ def train_classifier(
 
     progress = callback(progress)
     began = time.perf_counter()
-    network, training = _configuration(network), training or ClassifierTrainingConfig()
-    if not isinstance(training, ClassifierTrainingConfig):
-        raise TypeError(f"training is {training!r}; expected a ClassifierTrainingConfig")
+    network, training = labelling_config(network), training or ClassifierTrainingConfig()
+    check_type("training", training, ClassifierTrainingConfig)
     kind = kind_of(network.reads, unit)
     unit = kind.unit(unit)
     run = training_run(run, options, progress)
@@ -129,17 +129,6 @@ def train_classifier(
         **learnt,
     }
     return ClassifierModel("classifier", classifier, learner, record)
-
-
-def _configuration(network: LabellingConfig | str) -> LabellingConfig:
-    """Raises SettingError, TypeError."""
-    if isinstance(network, str):
-        if network not in LABELLING:
-            raise SettingError(f"there is no network called {network!r} that labels; known are {', '.join(LABELLING)}")
-        return LABELLING[network]()
-    if not isinstance(network, LabellingConfig):
-        raise TypeError(f"network is {network!r}; expected one of {', '.join(LABELLING)}, or its configuration")
-    return network
 
 
 def _tokenizer(
@@ -192,8 +181,7 @@ def finetune(
     progress = callback(progress)
     began = time.perf_counter()
     check_model(model)
-    if not isinstance(config, FineTuningConfig | None):
-        raise TypeError(f"config is {config!r}; expected a FineTuningConfig")
+    check_type("config", config or FineTuningConfig(), FineTuningConfig)
     if not FAMILIES[model.family].embeds:
         raise SettingError(f"a model of family {model.family!r} has no encoder for a head; give a network")
     kind = kind_of("text", unit)

@@ -18,7 +18,7 @@ import numpy as np
 from chainrule.api.vectors.word_vectors import load_vectors
 from chainrule.base.scratch import parts_released
 from chainrule.errors import SettingError, TextError
-from chainrule.ngram.config import NGramConfig
+from chainrule.families.table import FAMILIES, family_of
 from chainrule.protocol import BEGIN, END, UNKNOWN
 from chainrule.text.tokenization.splitters import JOINER, SEPARATORS
 from chainrule.text.tokenization.vocabulary import Vocabulary
@@ -148,7 +148,7 @@ def speller_of_counts(
     """
     from chainrule.ngram.speller import ENOUGH, Speller, rare_spellings, unseen_types
 
-    has_whole_mass = counts[UNKNOWN] > 0 or (isinstance(config, NGramConfig) and config.unknown_has_whole_mass)
+    has_whole_mass = counts[UNKNOWN] > 0 or FAMILIES[family_of(config)].unknown_mass(config)
     counts = counts.astype(np.int64)  # a copy
     counts[[UNKNOWN, BEGIN, END]] = 0
     spellings = left_out[:: max(1, len(left_out) // (2 * ENOUGH))]

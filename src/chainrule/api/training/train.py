@@ -40,6 +40,7 @@ from chainrule.base.memory import Owned, as_bytes
 from chainrule.base.options import config_from_json
 from chainrule.base.threads import start_in_thread
 from chainrule.errors import SettingError
+from chainrule.families.family import Counting
 from chainrule.families.table import FAMILIES, family_of
 from chainrule.neural.config import BIDIRECTIONAL, NETWORKS
 from chainrule.ngram.config import DiskPlan, NGramConfig, check_limitable, check_tunable, ignore_plan
@@ -276,9 +277,8 @@ def _read(request: _Request, markers: Markers, folder: Path | None, progress: Pr
     from chainrule.ngram.counting.count import check_text_fits
 
     token_bytes = request.family.token_bytes
-    counts_in_memory = not isinstance(request.config, NGramConfig) or request.config.needs_whole_counts
     on_disk = request.memory is not None or may_exceed_memory(request.source, token_bytes)
-    on_disk = on_disk and not counts_in_memory and request.tune is None
+    on_disk = on_disk and request.family.counts_on_disk(request.config) and request.tune is None
     with ids_file(folder) if request.family.trains_in_steps or on_disk else nullcontext() as file:
         return tokenized(
             request.source,
@@ -303,14 +303,10 @@ def _learn_counts(
     request: _Request, text: _Text, run: TrainingRun, progress: Progress
 ) -> tuple[LanguageModel[Any], dict[str, Any]]:
     """Estimates a model from counts; returns it with its record."""
-    size = text.tokenizer.vocabulary_size
-    if not isinstance(request.config, NGramConfig):
-        return request.family.train(text.stream, size, request.config, progress)
-    from chainrule.ngram.training import train_ngram
-
     heldout = None if request.tune is None else encoded_stream(text.tokenizer, request.tune, progress)
-    given = text.stream, size, request.config, progress, heldout
-    model, learned = train_ngram(*given, memory=request.memory, on_plan=request.on_plan)
+    counting = Counting(heldout, request.memory, request.on_plan)
+    size = text.tokenizer.vocabulary_size
+    model, learned = request.family.train(text.stream, size, request.config, progress, counting=counting)
     return model, learned if request.tune is None else {**learned, "tuned_on": request.tune.record["data"]}
 
 

@@ -127,7 +127,7 @@ def embed(
         $ chainrule embed masked/ heldout.txt -o vectors.npy
 
     A network that reads from left to right embeds a token given the text up
-    to it; a two-sided network, given the whole text.
+    to it; a bidirectional network, given the whole text.
 
     The rows of a .npy file are in the order of the texts, or of their words
     or tokens, which JSON lines name. An empty text has a vector of zeros.

@@ -110,7 +110,7 @@ class PairsOptions:
     pairs: Annotated[
         str | None,
         _FILE,
-        Parameter(help="Both in one file, as `train translation --pairs` reads it: tabs, JSON lines, conversations."),
+        Parameter(help="Both in one file, as `train seq2seq --pairs` reads it: tabs, JSON lines, conversations."),
     ] = None
     beam: Annotated[
         int | None, WholeNumber, Parameter(help="How many hypotheses to keep for each source; by default 5.")

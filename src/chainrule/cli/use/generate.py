@@ -241,8 +241,9 @@ def fill(
 
         $ chainrule fill masked/ "the [MASK] bit the man"
 
-    For the families masked, masked-recurrent and two-sided; two-sided takes one
-    gap at a time. Columns: probability, token; an empty line after each gap.
+    For networks of train masked, masked-recurrent and bidirectional; the last
+    fills one gap at a time. Columns: probability, token; an empty line after
+    each gap.
     """
     from chainrule.api.models.language_models import MaskedModel
     from chainrule.text.tokenization.tokenizer import MASK

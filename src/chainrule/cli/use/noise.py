@@ -35,7 +35,7 @@ def noise(
         ),
     ] = None,
     pairs: Annotated[
-        bool, Parameter(negative=(), help="Write the corrupted text, a tab, and the right one, for train translation.")
+        bool, Parameter(negative=(), help="Write the corrupted text, a tab, and the right one, for train seq2seq.")
     ] = False,
     inflections: Annotated[
         Path | None,
@@ -63,7 +63,7 @@ def noise(
         $ chainrule noise heldout.txt --model lm/ -o nbest.jsonl
 
     Each line becomes a line with errors, or with --pairs a pair that
-    chainrule train translation learns from. With --model, it becomes an n-best
+    chainrule train seq2seq learns from. With --model, it becomes an n-best
     list for chainrule rescore: candidate corrections, likeliest first, each
     with two scores: log P(observed | text) of the channel, and the sum of the
     log-probabilities of its words without context. The second is marked as a

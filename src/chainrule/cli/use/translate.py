@@ -176,7 +176,7 @@ class _SearchOptions:
 
 
 def translate(
-    model: Annotated[Path, Parameter(help="A model folder that train translation wrote, or a Marian or T5 of others.")],
+    model: Annotated[Path, Parameter(help="A model folder that train seq2seq wrote, or a Marian or T5 of others.")],
     text: TextFile = "-",
     /,
     *,

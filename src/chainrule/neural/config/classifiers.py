@@ -184,6 +184,17 @@ LABELLING: dict[str, type[LabellingConfig]] = {
 }
 
 
+def labelling_config(network: LabellingConfig | str) -> LabellingConfig:
+    """The configuration, or the default one of a network's name. Raises SettingError, TypeError."""
+    if isinstance(network, str):
+        if network not in LABELLING:
+            raise SettingError(f"there is no network called {network!r} that labels; known are {', '.join(LABELLING)}")
+        return LABELLING[network]()
+    if not isinstance(network, LabellingConfig):
+        raise TypeError(f"network is {network!r}; expected one of {', '.join(LABELLING)}, or its configuration")
+    return network
+
+
 def labelling_name(config: LabellingConfig) -> str:
     """The name of a configuration's network. Raises SettingError."""
     for name, kind in LABELLING.items():

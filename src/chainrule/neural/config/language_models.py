@@ -16,7 +16,7 @@ The settings of language models of trees; free of torch.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from chainrule.base.options import check_settings, option
 from chainrule.errors import SettingError
@@ -151,6 +151,9 @@ class RecurrentConfig(LayersConfig):
     (Merity 2018).
     """
 
+    is_recurrent: ClassVar[bool] = True
+    takes_forcing: ClassVar[bool] = True
+
     cell: Cell = option("lstm", "rnn_tanh, rnn_relu: Elman's; gru; lstm")
     layers: int = option(2, LAYERS, least=1, below=MAX_LAYERS)
     width: int = option(512, "numbers in the state of a layer", least=1, below=MAX_WIDTH)
@@ -187,6 +190,8 @@ class TreeConfig:
     brackets, as in ( saw She -HEAD- ( man the -HEAD- ) ), and only trees have a
     probability.
     """
+
+    reads: ClassVar[str] = "tree"
 
     width: int = option(200, "numbers in a hidden vector, and in that of a token", least=1, below=MAX_WIDTH)
     layers: int = option(1, LAYERS, least=1, below=MAX_LAYERS)

@@ -196,6 +196,14 @@ class TransformerConfig(NetworkConfig):
         return self.positions not in ("learned", "sinusoidal")
 
     @property
+    def blocks(self) -> int:
+        return self.layers
+
+    @property
+    def attention_flops(self) -> float:
+        return 6.0 * self.layers * self.width * min(self.context, 2 * (self.window or self.context))
+
+    @property
     def is_gated(self) -> bool:
         return self.feed_forward in ("swiglu", "geglu")
 

@@ -332,6 +332,8 @@ class GridConfig(LayersConfig):
     (Graves 2007, Theis 2015, van den Oord 2016).
     """
 
+    is_recurrent: ClassVar[bool] = True
+
     columns: int = option(32, "pixels in a row of a picture", least=2, below=MAX_CONTEXT)
     cell: GridCell = option("lstm", GRID_CELLS)
     layers: int = option(1, LAYERS, least=1, below=MAX_LAYERS)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
     from torch import Tensor
 
-    from chainrule.neural.config import MaskedConfig
+    from chainrule.neural.config import MaskedConfig, NetworkConfig
     from chainrule.neural.network import Network
     from chainrule.neural.sentence_pairs import NextSentence
     from chainrule.training.job import Setup, StreamOptions, TrainingJob
@@ -172,7 +172,7 @@ class Losses(NamedTuple):
 def next_sentence_job(
     stream: Int32[ndarray, " tokens"],
     vocabulary_size: int,
-    config: MaskedConfig,
+    config: NetworkConfig,
     options: StreamOptions,
 ) -> TrainingJob[Network]:
     """Trains a masked network on pairs. Raises TextError, SettingError."""

@@ -15,7 +15,6 @@ import numpy as np
 import torch
 
 from chainrule.errors import SettingError
-from chainrule.neural.config import RecurrentConfig
 from chainrule.neural.layers.state import Cache, detach
 from chainrule.training.batches import ContiguousBatches, ShuffledWindows
 from chainrule.training.defaults import row_length
@@ -112,7 +111,7 @@ def next_token_job(
     stream: Int32[ndarray, " tokens"], vocabulary_size: int, config: NetworkConfig, options: StreamOptions
 ) -> TrainingJob[Network]:
     """Trains a language model on a stream. Raises TextError, SettingError."""
-    if options.training.forcing != "teacher" and not isinstance(config, RecurrentConfig):
+    if options.training.forcing != "teacher" and not config.takes_forcing:
         raise SettingError(f"forcing is {options.training.forcing}, which is for recurrent networks; choose teacher")
     return stream_job(
         stream,
