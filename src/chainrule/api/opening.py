@@ -1,12 +1,6 @@
-"""load, info, verify, shards: whatever is in a folder.
+"""Opens or describes what is in a folder or a file: `load`, `info`, `verify` (checksums), `open_shards`.
 
-Opens a model of any kind.
-
-What is known of a model that is there, or of one in a folder or a file.
-
-Verifies the checksums of model folders.
-
-Opens some shards of a model, for a process that serves them.
+`open_shards` opens some shards of an n-gram model, for a process that serves them.
 """
 
 from __future__ import annotations

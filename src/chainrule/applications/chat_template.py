@@ -1,18 +1,14 @@
-"""Messages, Jinja templates, and conversations as ids.
-
-Chat templates: the Jinja in which Hugging Face's models say how a conversation is written, run in a sandbox.
+"""Chat templates: messages to text by a model's Jinja template, run in a sandbox; conversations to token ids.
 
 A template may loop, compare and join strings; it reaches no file, no attribute of Python and no code. Its environment
 is that of transformers, so that every conversation is written as there. Loops over `range` and repeated strings are
 limited, since both could take all time and memory.
 
-Conversations as token ids, in which no message can forge a role or an end.
-
-Special tokens are control tokens only where the template writes them. Where a message spells one, a mark is put after
-its first character before the template runs; afterwards the text is cut at the marks, and its parts are encoded one by
-one, so that the spelling stays text. A template could still join parts of messages to a special token. So the
-conversation is rendered a second time, with a mark after every character with which a special token begins; if the two
-differ in their special tokens, the second is taken.
+No message can forge a role or an end. Special tokens are control tokens only where the template writes them. Where a
+message spells one, a mark is put after its first character before the template runs; afterwards the text is cut at the
+marks, and its parts are encoded one by one, so that the spelling stays text. A template could still join parts of
+messages to a special token. So the conversation is rendered a second time, with a mark after every character with which
+a special token begins; if the two differ in their special tokens, the second is taken.
 """
 
 from __future__ import annotations

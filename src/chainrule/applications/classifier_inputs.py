@@ -1,12 +1,7 @@
-"""What classifiers read: one line for each kind.
-
-Finds boxes in pictures with a detector, and measures how well.
-
-Labelled graphs: what a network of them must know of the training set, what it reads, and what is predicted.
-
-What networks label: one line of INPUTS for each kind of input, with how it is read, encoded and shown.
+"""The inputs of classifiers: INPUTS has a line for each kind, with how it is read, encoded, shown and measured.
 
 Nothing here knows networks: a classifier says which kind it reads (`reads`), and what of it is labelled (`unit`).
+Also what a network over graphs must know of its training set, and how well a detector finds boxes in pictures.
 """
 
 from __future__ import annotations

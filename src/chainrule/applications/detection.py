@@ -1,13 +1,12 @@
-"""Ranks of tokens, and DetectGPT.
+"""Was a text written by a model? Ranks of its tokens (GLTR), and DetectGPT.
 
-DetectGPT (Mitchell et al. 2023): is a text likelier than the texts around it?
+The rank of a token is how many tokens the model found likelier in its place, plus one (Gehrmann 2019). Machines write
+the likeliest tokens more often than people do.
 
-What a model wrote lies near a peak of its own log-probability; what a person wrote does not. The texts around one are
-made by a masked model, which fills some of its tokens anew. The measure is equation 1 of the paper, normalised as in
-its section 4: (log p(x) - mean log p(x')) / the standard deviation of log p(x'), where log p is a mean over tokens.
-
-The rank of each token of a text: how many tokens the model found likelier in its place, plus one (GLTR, Gehrmann
-2019). Machines write the likeliest tokens more often than people do.
+DetectGPT (Mitchell et al. 2023): is a text likelier than the texts around it? What a model wrote lies near a peak of
+its own log-probability; what a person wrote does not. The texts around one are made by a masked model, which fills some
+of its tokens anew. The measure is equation 1 of the paper, normalised as in its section 4: (log p(x) - mean log p(x'))
+/ the standard deviation of log p(x'), where log p is a mean over tokens.
 """
 
 from __future__ import annotations

@@ -1,20 +1,15 @@
-"""Prefixes read once: trees, caches, positions.
+"""Scores texts that share prefixes, each prefix read once; keeps states after prompts for requests that begin alike.
 
-Scoring many continuations of few prefixes: each distinct prefix is read once, and what all begin with, once for all.
+    shared_log_probs   texts with common prefixes form a tree, which is scored level by level
+    SharedPrefixes     many continuations of few prefixes: each distinct prefix is read once, and what all begin with,
+                       once for all. A `Measurable` like the model inside, with the same scores up to rounding
+    PromptStateCache   the state after the last prompt, so that a prompt which continues it costs only what is new
+    PromptCache        states after recent prompts, so that requests that begin alike read them once
+    position_tops      the likeliest tokens at each position of given texts
 
-A `Measurable` like the model inside, with the same scores up to rounding. It reads the continuations token by token,
-so it is worth it where they are short and the prefixes long.
-
-Log-probabilities of texts, with common prefixes read once: the texts form a tree, which is scored level by level.
-
-In lists of 50 hypotheses, distinct prefixes are a third of the tokens. That makes networks 2.3 to 4 times as fast, but
-not n-grams, for which a whole distribution costs more than the few probabilities that are needed.
-
-The state after the last prompt, so that a prompt which continues it costs only what is new.
-
-States after prompts that were read lately, so that requests that begin alike read them once.
-
-The likeliest tokens at each position of given texts.
+In n-best lists of 50 hypotheses, distinct prefixes are a third of the tokens. That makes networks 2.3 to 4 times as
+fast, but not n-grams, for which a whole distribution costs more than the few probabilities that are needed.
+SharedPrefixes reads continuations token by token, so it pays where they are short and the prefixes long.
 """
 
 from __future__ import annotations

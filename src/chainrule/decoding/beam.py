@@ -1,13 +1,9 @@
-"""Beam search and its tree.
-
-Beam search for the most probable texts.
+"""Beam search for the most probable texts, and its tree.
 
 All prefixes go through the model in one batch. In each step, the open hypotheses of a prefix are extended by all tokens
 and the `size` best extensions stay open. A </s> among the `size` best finishes its hypothesis, and so does reaching
 max_tokens; finished hypotheses of both kinds compete with each other. Ties go to the better parent, then to the lower
-token id.
-
-The tree of a beam search, and the way of greedy search through it.
+token id. The tree may also show the path of greedy search (`with_greedy`).
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""Settings of sampling and beam search.
-
-The settings of beam search.
-
-The settings of sampling.
-"""
+"""The settings of sampling (SamplingConfig) and of beam search (BeamConfig)."""
 
 from __future__ import annotations
 

@@ -1,15 +1,10 @@
-"""One step: candidates, warpers, choice.
-
-Candidates for the next token: a model's distribution under the rules of a step, row by row.
-
-Warpers: pure functions that sharpen, flatten or truncate distributions before a token is drawn.
-
-They work on rows of log-weights, which need not be normalised. Truncated tokens get -inf; every row keeps its best.
-
-One step of sampling: a token for each row, drawn from the model's distribution as modified by the settings.
+"""One step of sampling: a token for each row, drawn from the model's distribution as modified by the settings.
 
 In this order: bans, penalties and biases, temperature, top-k, typical, top-p, min-p, draw. Temperature 0 takes
 the most probable token instead. Whole distributions are computed only if a setting needs them.
+
+Warpers are pure functions that sharpen, flatten or truncate distributions. They work on rows of log-weights, which need
+not be normalised. Truncated tokens get -inf; every row keeps its best.
 """
 
 from __future__ import annotations

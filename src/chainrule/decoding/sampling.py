@@ -1,10 +1,6 @@
-"""Texts drawn together in a batch.
-
-A batch of texts that grow together, a token each at a time; texts join and leave it between steps.
+"""Sampling: texts of a batch grow, a token each at a time, until they end; texts join and leave between steps.
 
 Each text has settings and a random stream of its own, so that it does not depend on the others.
-
-Sampling: texts grow, one token after another, until they end; each has a random stream of its own.
 """
 
 from __future__ import annotations

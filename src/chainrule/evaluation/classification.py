@@ -1,9 +1,4 @@
-"""Accuracy, F1, calibration, ROC.
-
-How well labels are predicted: accuracy, F1, confusion matrix, and calibration of the probabilities.
-
-How well a number separates two classes: the ROC curve and the area under it.
-"""
+"""How well labels are predicted: accuracy, F1, confusion matrix, calibration; and, of a score for two classes, ROC."""
 
 from __future__ import annotations
 

@@ -1,14 +1,8 @@
-"""Models in one table, with plots.
-
-The plots of a comparison: learning curves, and bits per byte by position and by frequency.
-
-A table of several models measured on one text.
+"""Several models measured on one text: their table, and plots of learning curves and of bits per byte.
 
 Figures share a column only if they are comparable: bits per byte need the same text, perplexities per token the same
 tokens, too. So each normalised text has columns of its own, and perplexity per token is shown only if all models
-tokenize the text alike.
-
-A model in a comparison.
+tokenize the text alike. Bits per byte are plotted by position and by frequency.
 """
 
 from __future__ import annotations

@@ -1,16 +1,11 @@
-"""Perplexity, bits per byte, their breakdown and checks.
-
-The figures of a text under a model: perplexity, bits per byte, and how they are shown.
+"""The figures of a text under a model: perplexity, bits per byte, their breakdown; do distributions sum to one?
 
 Bits per byte are about the text itself: they include the spelling of unknown tokens (see `token_scores.py`), and can be
 compared across vocabularies and tokenizers. Perplexity per token is over the model's vocabulary, as the literature
 reports it: an unknown token counts as <unk>, without its spelling.
 
-Bits per byte broken down by a property of tokens: their position in the document, or frequency in training.
-
-Values are grouped into ranges that double: 0, 1, 2-3, 4-7, and so on.
-
-Sums of whole distributions. If they are not one, the model is not a distribution, and has no perplexity.
+A breakdown is by a property of tokens, their position in the document or their frequency in training, in ranges that
+double: 0, 1, 2-3, 4-7, and so on. A model whose distributions do not sum to one has no perplexity.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Log-probabilities of tokens and documents, with spelling.
-
-The log-probability of each token of a text, with the spelling of unknown ones: over all texts, they sum to one.
+"""The log-probability of each token or document of a text, with the spelling of unknown tokens: they sum to one.
 
 For a model, P(<unk>) is the probability of one unseen type, as in KenLM, or of all unseen types together, if it saw
 <unk> in training. The speller knows the number U of unseen types (1 in the second case). Then
@@ -8,9 +6,7 @@ For a model, P(<unk>) is the probability of one unseen type, as in KenLM, or of 
     P'(w | h) = P(w | h) / Z(h),    P'(s | h) = U P(<unk> | h) / Z(h) P(s | unknown),    Z(h) = 1 + (U - 1) P(<unk> | h)
 
 is a distribution over all known tokens w and the spellings s of unknown ones. Perplexity is reported without this, as
-in the literature.
-
-The log-probability of each document of a text, in whole arrays: no Python object for each document.
+in the literature. Scores of documents are whole arrays: there is no Python object for each document.
 """
 
 from __future__ import annotations

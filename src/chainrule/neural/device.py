@@ -1,10 +1,7 @@
-"""What a device can do, found out by trying; its threads.
-
-What a device supports and gains in bfloat16: found out here alone, by trying, never by the processor's name.
+"""What a device can do in bfloat16, measured by trying it, never by the processor's name; and torch's threads.
 
 A network in bfloat16 computes its matrix products in it; layers that the device cannot run in bfloat16 use float32.
-
-Gives torch as many threads as `chainrule.base.threads` allows, or leaves torch its own number.
+torch gets as many threads as `chainrule.base.threads` allows, or keeps its own number.
 """
 
 from __future__ import annotations

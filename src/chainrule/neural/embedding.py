@@ -1,10 +1,6 @@
-"""Vectors of tokens and of texts.
-
-The vectors of tokens in their context, from any layer of a network.
+"""Vectors of tokens in context, from any layer of a network; TextEncoder, which gives vectors and does nothing else.
 
 Texts of similar length are read in one batch, to waste little on padding.
-
-Networks that give vectors of texts and of their tokens, but neither score texts nor fill in gaps.
 """
 
 from __future__ import annotations

@@ -1,11 +1,7 @@
-"""Attention maps, gates and cells of a network at work.
+"""Attention maps of a network, and the gates, cells and hidden values of recurrent layers, token by token.
 
-Attention maps: the weights of every attention layer of a network, for one text, or for a source and its target.
-
-The layers record them while they read the text.
-
-The gates, cells and hidden values of recurrent layers, token by token, computed by the cells of the textbooks.
-
+Attention maps are the weights of every attention layer for one text, or for a source and its target; the layers record
+them while they read. Gates are computed by the textbook cells of `neural/layers/cells.py`.
 Legend: T time, E width of the input, D width of a layer.
 """
 

@@ -1,14 +1,10 @@
-"""A network as a LanguageModel, with what its layers would predict.
-
-What each layer of a network would predict: its hidden state, read by the network's own output.
-
-The logit lens (nostalgebraist 2020): a Transformer's layers each add to one residual stream, so that the final norm and
-output can read it after any of them.
-
-A neural network as a `LanguageModel`.
+"""NeuralModel: a neural network as a `LanguageModel`; and what each of its layers would predict (the logit lens).
 
 The input of a text begins with </s>, as between the documents of a stream. The setting `memory` decides what the
 network remembers after the end of a document: a stream's memory continues, a document's begins anew.
+
+The logit lens (nostalgebraist 2020) reads each layer's hidden state by the network's own final norm and output: a
+Transformer's layers all add to one residual stream, so that any of them can be read so.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""Embedding, encoder and output as one module; the boundaries of documents.
+"""A neural language model as a module: softmax(U f(w_1 .. w_i-1)), with an embedding before the context encoder f.
 
-A neural language model as a module: softmax(U f(w_1 .. w_i-1)), with an embedding before the context encoder f.
-
-Its input begins with </s>, so that a text begins as every document of a stream does. Legend: B batch, T time, D width.
-
-The input of a network for a single text: </s> before it and, if the network reads what follows a text, after it.
+Its input begins with </s>, so that a text begins as every document of a stream does; a network that also reads what
+follows a text gets </s> after it, too (`add_boundaries`).
+Legend: B batch, T time, D width.
 """
 
 from __future__ import annotations

@@ -1,17 +1,11 @@
-"""State and from_state of networks, packed or not; pickled weights.
+"""Takes neural models apart for a model folder, into settings and named arrays, and builds models from them.
 
-The engine of a network: a language model, one that sees both sides, or a text encoder, as its settings say.
+Names, shapes and types of arrays are checked against the settings before any is used. The names are those of attributes
+of modules: renaming an attribute that holds weights would break every saved model. `engine_of` chooses the model of a
+network by its settings: causal, bidirectional, or text encoder. `compact` puts matrices in eight bits, where possible.
 
-Takes neural models apart for a model folder, into settings and named arrays, and puts them together again.
-
-Nothing is unpickled. Names, shapes and types of arrays are checked against the settings before any is used. The names
-are those of attributes of modules: renaming an attribute that holds weights would break every saved model.
-
-Engines of networks with their matrices in eight bits, where there are any that may be, and back.
-
-Weights in a pickle, as torch.save writes them; for files whose maker is trusted, since a pickle can run code.
-
-torch reads tensors only, and nothing that names a function of any other module.
+No model folder is unpickled. Only `open_pickle` reads a pickle, as torch.save writes weights: torch reads tensors, and
+refuses to call functions of other modules. It is for files whose maker is trusted, since a pickle can run code.
 """
 
 from __future__ import annotations

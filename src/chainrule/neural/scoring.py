@@ -1,16 +1,11 @@
-"""Scores of known texts by a network, in parallel pieces.
+"""Scores known texts by a network, many at a time: cuts them into pieces that are scored in parallel.
 
-Cuts known texts into pieces that are scored in parallel, each token with the context it has when read step by step.
-
-A row is a text: its inputs are </s> and all its tokens but the last, its targets are its tokens. If a state fills after
-`context` inputs, pieces are the windows that stepping reads, which begin at multiples of the stride. If a state never
-fills, but a prediction depends on the last `reach` inputs only, a piece begins that much earlier than its first score.
-Otherwise a piece is the whole row, unless `warm_up` inputs are taken to be enough.
-
-Scores of known texts by a network, many texts at a time.
-
-The input of a text begins with </s>. What a network remembers after the end of a document, the caller decides by where
-it cuts rows.
+Each token is scored with the context it has when read step by step. A row is a text: its inputs are </s> and all its
+tokens but the last, its targets are its tokens. The caller decides by where it cuts rows what a network remembers after
+the end of a document. If a state fills after `context` inputs, pieces are the windows that stepping reads, which begin
+at multiples of the stride. If a state never fills, but a prediction depends on the last `reach` inputs only, a piece
+begins that much earlier than its first score. Otherwise a piece is the whole row, unless `warm_up` inputs are taken to
+be enough.
 """
 
 from __future__ import annotations

@@ -1,16 +1,11 @@
-"""The network over trees, its LanguageModel, its state.
+"""The network that predicts trees from the root down, as a LanguageModel of their texts, and its state on disk.
 
-A network over trees as a `LanguageModel` of their texts. It gives only trees a probability: see `tree_text`.
-
-A network that predicts trees from the root down: an LSTM whose states go on not from left to right, but in the tree.
-
-A child's word is read after those of its elder siblings, as in any LSTM. An opening bracket begins the children of a
+An LSTM whose states go on not from left to right, but in the tree. Only trees have a probability: see `tree_text`. A
+child's word is read after those of its elder siblings, as in any LSTM. An opening bracket begins the children of a
 node; the closing one goes on from the state before the opening one, and reads the node's head. So each state knows the
 nodes above, and the elder siblings of all these. All states whose predecessors are known are computed at once, those
 of all trees of a batch: one gather and one product a level.
 Legend: N states of a batch, n of a level, D width, L layers, V vocabulary.
-
-Takes language models of trees apart for a model folder, and puts them together again, as `saving` does.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The settings of an n-gram model; free of Numba, so that the command line can show them at once.
+"""The settings of an n-gram model, and what counting on disk will take.
 
-What counting on disk will take, said before it begins; free of Numba, as the settings are.
+Does not import Numba, so that the command line can show the settings at once.
 """
 
 from __future__ import annotations

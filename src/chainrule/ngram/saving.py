@@ -1,12 +1,7 @@
-"""State and from_state of n-gram models, whole or in shards.
+"""An n-gram model, whole or in shards, as settings and arrays for a model folder, and back.
 
-Cuts an n-gram table into shards by ranges of first words, and puts them together as a model again.
-
-An n-gram model as settings and arrays, for a model folder, and back.
-
-Puts a shard together from estimated n-grams that begin with consecutive ranges of words.
-
-Look-ups in one shard: of n-grams, each with its context, given as rows of words.
+A shard holds the n-grams that begin with a range of words. Tables are cut into shards and put together again, shards
+are built from estimated n-grams, and n-grams are looked up in one shard, given with their contexts as rows of words.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Trains a model on ids or counts; as lmplz does, too.
+"""Trains an n-gram model on a stream of token ids, or on counts; returns it with a record of the estimation.
 
-Trains an n-gram model on a stream of token ids, or on counts; returns it with a record of the estimation.
-
-Estimation as KenLM's lmplz does it: like `training.py`, but it can prune unigrams, too.
+`lmplz_table` estimates as KenLM's lmplz does: it can also prune unigrams.
 """
 
 from __future__ import annotations

@@ -1,13 +1,10 @@
-"""Labelled texts, and the labels of units.
-
-The labels of the units of an input: a tuple of names, or, for many units, positions in a list of names.
-
-Labelled texts: one label for each text, or for each of its words.
+"""Labelled texts: one label for each text, or for each of its words.
 
 JSON lines    {"text": "a text", "label": "news"}       {"words": ["a", "text"], "labels": ["DET", "NOUN"]}
 TSV           text, tab, label                          word, tab, label; an empty line after each text
 
 In JSON, a label may be a whole number. If the label on the first line of TSV is "label", the line is a header.
+The labels of an input's units are a tuple of names, or, for many units, positions in a list of names (UnitLabels).
 """
 
 from __future__ import annotations

@@ -1,15 +1,11 @@
-"""Pairs of source and target texts, conversations as pairs, long sources shortened.
+"""Pairs of source and target texts, conversations as such pairs, and sources shortened to what a model reads.
 
-Conversations as pairs: the turns before an answer are its source.
+Pairs come from two parallel files, two columns separated by a tab, or records with two fields. Knows no tokens, and
+nothing of languages. Long sources are cut at one side, or reduced to their most central sentences.
 
-A conversation is an object with `messages`, each with `role` (system, user or assistant) and `content`, as
-`chainrule chat` saves them. A source has all turns in one line, each after its role: `user: Hello assistant: Hi`.
-
-Pairs of source and target texts: two parallel files, two columns separated by a tab, or records with two fields.
-
-Knows no tokens, and nothing of languages.
-
-Sources that are longer than a model reads: cut at one side, or reduced to their most central sentences.
+In a conversation, the turns before an answer are its source. A conversation is an object with `messages`, each with
+`role` (system, user or assistant) and `content`, as `chainrule chat` saves them. A source has all turns in one line,
+each after its role: `user: Hello assistant: Hi`.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
-"""Batches as functions of the step: streams, and inputs by length.
+"""Which examples each training step reads: windows of a stream of ids, or batches of inputs of similar size.
 
-The order in which training reads a text: a pure function of the step, so that checkpoints need not store it.
-
-A text is one stream of ids with </s> after each document. The input for token i is token i - 1, and </s> for the
-first. Ids may be memory-mapped: only what a step needs is read.
-
-The examples of each step, in batches of inputs of similar size, and their division among processes and parts.
+The order is a pure function of the step, so that checkpoints need not store it. A stream has </s> after each document;
+the input for token i is token i - 1, and </s> for the first. Ids may be memory-mapped: only what a step needs is read.
+Batches are divided among processes and into parts.
 """
 
 from __future__ import annotations

@@ -1,19 +1,13 @@
-"""Checkpoints, the folder of a run, whether it may resume.
-
-Checkpoints: all that a run needs to continue, and its best weights so far.
+"""Checkpoints: all that a run needs to continue, and its best weights so far; and whether a run may resume from one.
 
     checkpoint.json              settings, progress, and which files belong to this checkpoint
     last-<digest>.safetensors    weights, optimiser, average, carried state, random state
     best-<digest>.safetensors    the weights that validated best
 
-Processes that share out the weights write folders in place of these files: last-<name>/, best-<name>/, a file for each.
+Processes that shard the weights write folders in place of these files: last-<name>/, best-<name>/, a file for each.
 
 Replacing checkpoint.json is the one commit point: after a kill at any moment, this checkpoint is whole or the previous
-one. Nothing is ever unpickled.
-
-The folder of a run, for code that does not train. Does not import torch.
-
-Checks that a run may resume from a checkpoint: settings and texts must be the same.
+one. Nothing is ever unpickled. A run may resume only with the same settings and texts.
 """
 
 from __future__ import annotations

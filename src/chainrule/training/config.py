@@ -1,14 +1,6 @@
-"""Settings of runs, of labels and of fine-tuning; no torch.
+"""Settings of training runs, of classifiers and of fine-tuning, and what training takes besides; does not import torch.
 
-The settings of a training run. Does not import torch, so that help and completion are quick.
-
-How networks learn labels. Free of torch, so that help and completion are quick.
-
-How a pre-trained network is fine-tuned. Free of torch, so that help and completion are quick.
-
-What training takes besides its settings: how the run goes, and what belongs to a stream. Does not import torch.
-
-How settings differ.
+Free of torch, so that help and completion are quick. `differences` says how two settings differ.
 """
 
 from __future__ import annotations

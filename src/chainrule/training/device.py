@@ -1,13 +1,8 @@
-"""Device, precision, compilation, recomputation.
+"""What a run computes with: device, precision, threads, torch.compile (or the plain network), activation checkpointing.
 
-What a run computes with: device, precision, threads, and whether to compile.
-
-torch.compile, with the plain network to fall back on.
-
-Activation checkpointing: the backward pass computes a block's activations again, so that they need no memory.
-
-Chen et al., Training deep nets with sublinear memory cost (2016). Only the inputs of blocks stay in memory; a step
-takes about a third more operations. Dropout draws the same numbers again, so results do not change.
+With activation checkpointing, only the inputs of blocks stay in memory, and the backward pass computes their
+activations again: about a third more operations. Dropout draws the same numbers again, so results do not change (Chen
+et al., Training deep nets with sublinear memory cost, 2016).
 """
 
 from __future__ import annotations

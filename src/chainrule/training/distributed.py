@@ -1,18 +1,14 @@
-"""Processes, sharding, tensors of shards.
+"""Training in several processes, started by torchrun: sharding by FSDP2, and checkpoints, whole or in shards.
 
-One process or several, started by torchrun: each takes its share of the rows of every step.
+Each process takes its share of the rows of every step. Sharded (ZeRO's third stage), it also keeps only its share of
+the rows of every parameter, gradient and optimiser state. Before a block of layers runs, its weights are gathered;
+after it ran, they are dropped again; its gradients go to the shares as sums over all processes. Sources: Rajbhandari et
+al., ZeRO: memory optimizations toward training trillion parameter models (2020); Zhao et al., PyTorch FSDP (2023).
 
-Weights, gradients and optimiser states shared out among processes: torch's FSDP2, after ZeRO's third stage.
-
-Each process keeps the rows of every parameter that are its share. Before a block of layers runs, its weights are
-gathered; after it ran, they are dropped again; its gradients go to the shares as sums over all processes. Sources:
-Rajbhandari et al., ZeRO: memory optimizations toward training trillion parameter models (2020); Zhao et al., PyTorch
-FSDP (2023). This module imports torch.distributed.tensor, which takes a second or two, so import it only to shard.
-
-The tensors of a checkpoint: one file that the first process writes, or a file from each process that shards.
-
-Both are safetensors, so nothing is ever unpickled. Files of shards are written and read by
-torch.distributed.checkpoint, whose reader finds the rows that a process needs, however many processes wrote them.
+A checkpoint's tensors are one file that the first process writes, or a file from each process that shards. Both are
+safetensors, so nothing is ever unpickled. Files of shards are written and read by torch.distributed.checkpoint, whose
+reader finds the rows that a process needs, however many processes wrote them. torch.distributed.tensor takes a second
+or two to import, so import it only to shard.
 """
 
 from __future__ import annotations

@@ -1,14 +1,7 @@
-"""What the loop trains: job and Objective.
+"""What the training loop trains: a TrainingJob builds a network, and its Objective gives the rows and losses of steps.
 
-What the training loop trains: how to build a network, and its objective.
-
-What the training loop needs of an objective: the rows of a step, their loss, and the validation loss.
-
-The simplest implementation is next_token.py: the next token of a stream.
-
-A text to validate on.
-
-What training on a stream of tokens takes.
+The simplest objective is `objectives/next_token.py`. Also the text to validate on, and the options of training on a
+stream of tokens.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""A whole run, new or resumed, with its record and batch size.
+"""A whole run, new or resumed: from a job to a trained network, with checkpoints in a folder and a record of the run.
 
-Chooses the batch size of a short run: a trial before the first step measures what a row takes on this machine.
-
-The end of a run: the last validation, and the record that is kept with the model.
-
-A whole run: from a job to a trained network, with checkpoints in a folder; new or resumed.
+`choose_batch` chooses the batch size of a short run: a trial before the first step measures how long a row takes on
+this machine. The last validation and the record, which is kept with the model, end a run.
 """
 
 from __future__ import annotations

@@ -1,12 +1,7 @@
-"""When a run validates, saves and ends.
+"""When a run validates, saves and ends: from its settings, and from the measured speed of steps and of validation.
 
-How a run is planned: the rows of a step, and how often and on how much text it validates.
-
-Nothing here reads the clock: durations are arguments.
-
-The measured speed of steps and of validation.
-
-When a run validates and when it ends: the steps that fit its minutes, by the speed measured so far.
+`layout` plans the rows of a step, and how often and on how much text to validate. Nothing here reads the clock:
+durations are arguments.
 """
 
 from __future__ import annotations

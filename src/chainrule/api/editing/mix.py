@@ -1,9 +1,4 @@
-"""mix and merge.
-
-Mixes models of any families into one.
-
-Merges n-gram models into one that stores their interpolation.
-"""
+"""Mixes models of any families into one (`mix`); merges n-gram models into one that interpolates them (`merge`)."""
 
 from __future__ import annotations
 

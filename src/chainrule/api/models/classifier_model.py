@@ -1,7 +1,4 @@
-"""Models that label texts, words, trees and other inputs.
-
-A page that shows inputs with the labels that a classifier gives them.
-"""
+"""ClassifierModel: labels texts, words, trees and other inputs; draws a page of inputs with their predicted labels."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Models that give vectors of texts, of their words and of their vocabulary.
-
-Vectors of texts, of their parts and of a vocabulary, for the methods of `Model` that give them.
-"""
+"""EmbeddingModel: gives vectors of texts, of parts of texts, and of the tokens of its vocabulary."""
 
 from __future__ import annotations
 

@@ -1,12 +1,6 @@
-"""Causal and masked models: generate, chat, beams, gaps.
+"""Language models as users hold them: CausalModel continues texts and chats, MaskedModel fills gaps.
 
-The tree of a beam search, as numbers, a drawing or a page.
-
-Chat with a model: its template, or one that is given, and its tokenizer.
-
-Models that predict the next token, and so measure, complete and write texts: n-grams, mixtures and networks.
-
-Networks that see both sides of a gap and fill it.
+`BeamTree` is the tree of a beam search, as numbers, a drawing or a page.
 """
 
 from __future__ import annotations

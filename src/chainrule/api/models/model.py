@@ -1,16 +1,13 @@
-"""Model: what all kinds share, and saving.
+"""Model: a model with its tokenizer, its speller and the record of its training; what all kinds share, and saving.
 
-Saves models: as folders, which `load_model.py` opens, for transformers, or as ARPA files.
+What a model can do depends on its kind, which has a module of its own: a CausalModel continues texts, a MaskedModel
+fills gaps, a ClassifierModel labels, an EmbeddingModel gives vectors. Models are saved as folders, which
+`load_model.py` opens, as checkpoints of Hugging Face, or as ARPA files.
 
-What users hold: a model with its tokenizer, its speller, and the record of its training.
-
-`Model` is what all of them have. What a model can do is its kind, in a module of its own: a CausalModel continues
-texts, a MaskedModel fills gaps, a ClassifierModel labels, an EmbeddingModel gives vectors.
-
-model = chainrule.train("corpus.txt", chainrule.NGramConfig(order=5))
-model.score(["a sentence", "another one"])
-model.save("lm/")
-chainrule.load("lm/").perplexity("heldout.txt")
+    model = chainrule.train("corpus.txt", chainrule.NGramConfig(order=5))
+    model.score(["a sentence", "another one"])
+    model.save("lm/")
+    chainrule.load("lm/").perplexity("heldout.txt")
 """
 
 from __future__ import annotations

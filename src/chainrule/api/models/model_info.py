@@ -1,6 +1,6 @@
-"""What is known of a model: what it is, how large, how it came about, and what its figures may be compared with.
+"""ModelInfo: what is known of a model: its family, size and origin, and what its figures may be compared with.
 
-What a model is made of, for the functions that `Model` calls and that do not know it.
+`ModelParts` is what a model is made of, for functions that `Model` calls and that do not import it.
 """
 
 from __future__ import annotations

@@ -1,12 +1,6 @@
-"""Scores, choices, minimal pairs, prompts.
+"""ScoringModel: scores texts, predicts next tokens, fills masks, judges minimal pairs (BLiMP), and answers prompts.
 
-A model with its tokenizer, as what answers prompts.
-
-Minimal pairs, BLiMP's: which sentence of each a model finds likelier.
-
-What a model says of texts at hand: their scores, the likeliest next tokens, what fills their gaps.
-
-Models that score texts, and choose among them: those that continue texts, and those that fill gaps.
+The base of causal and masked models.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""Texts generated from sources.
+"""Scores and generates texts from sources with a seq2seq model, by beam search or sampling.
 
-Scores and searches with a conditional model, for many sources: those of similar length together.
-
-Texts that a model of pairs generates from sources: the likeliest ones, or samples.
-
-The token that ends a sentence, for decoders that write sentence by sentence.
+Sources of similar length are read together. `sentence_slices` and `with_sentence_end` serve decoders that write
+sentence by sentence.
 """
 
 from __future__ import annotations

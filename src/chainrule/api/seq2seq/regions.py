@@ -1,14 +1,9 @@
-"""Regions of pictures, and saving them.
+"""From a picture to the vectors of its regions, each with a phrase, that a caption decoder attends to; and saving that.
 
-From a picture to the vectors of its regions, each with a phrase: what a decoder attends to.
-
-Regions are boxes that are given, or that a detector proposes; the first region is always the whole picture.
+Regions are boxes that the caller gives or that a detector proposes; the first region is always the whole picture. In a
+model folder, the arrays of the detector, or of the classifier whose maps are read, have the prefix `regions.detector.`,
+those of the phrase model `regions.phrases.`.
 Legend: R regions, F numbers of a place, W of a phrase.
-
-Takes the readers of regions apart for a model folder, and puts them together again, as `saving` does with networks.
-
-The arrays of the detector, or of the classifier whose maps are read, have the prefix `regions.detector.`, those of the
-model of phrases `regions.phrases.`.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
-"""Models of texts given texts; chat by pairs.
+"""Seq2SeqModel: generates a text from a text, with the tokenizers of both sides; `PairChat` chats with one.
 
-A model of pairs that answers: the history of a conversation is its source.
+    model = chainrule.train_pairs(chainrule.Pairs(["ein Hund"], ["a dog"]))
+    model.write(["ein Hund"])
+    model.save("mt/")
 
-Models of one text given another: a conditional model, the tokenizers of both sides, and the training record.
-
-model = chainrule.train_pairs(chainrule.Pairs(["ein Hund"], ["a dog"]))
-model.write(["ein Hund"])
-model.save("mt/")
+In a chat, the history of the conversation is the source.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""Attention over texts and pictures.
-
-Where models that caption pictures attend while they write, drawn on the picture.
-
-Attention maps of a network, as numbers, a page or a picture.
-"""
+"""Attention maps of a network over a text, a pair of texts or a picture: as numbers, a page or a drawing."""
 
 from __future__ import annotations
 

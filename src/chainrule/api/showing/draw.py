@@ -1,10 +1,7 @@
-"""Diagrams of networks.
+"""Draws networks: their layers with shapes, their position encodings, or several models by their size.
 
-Diagrams of networks, from their configurations and the shapes of their parameters; each function draws a kind.
-
+Diagrams follow from configurations and the shapes of parameters; each function draws one kind.
 Legend: V vocabulary, D width, H heads, B rows, T time.
-
-Draws what a model is: its layers with their shapes, its position encoding, or several models by their size.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""Networks over pictures and texts, from the inside.
-
-A recurrent network from the inside: what its gates, cells and hidden units do at each token of a text.
-
-A network from the inside: filters, maps and receptive fields of one that reads pictures; gates of recurrent ones.
-"""
+"""Shows a network from the inside: filters, maps and receptive fields over pictures; gates and cells over texts."""
 
 from __future__ import annotations
 

@@ -1,10 +1,7 @@
-"""correct, corrector, tuning.
+"""Corrects texts by a language model and an error channel, measures corrections, and tunes the settings of a corrector.
 
-Corrects texts, by a language model and an error channel.
-
-Chooses how texts are corrected, on texts whose corrections are known.
-
-A model of pairs of wrong and right texts, as a corrector: what it writes, and what it thinks of texts.
+`tune_correction` chooses the settings on texts whose corrections are known; `PairCorrector` corrects by a seq2seq model
+that was trained on wrong and right texts.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""detect, measured, and its pages.
+"""Scores each token of texts by its rank under a model, and measures how well that tells who wrote them; draws pages.
 
-How likely a model finds each token of texts, and how well that tells who wrote them.
-
-Pages about who wrote a text: tokens coloured by their ranks, and a quiz for people. They need no other file.
+`ranks_page` colours tokens by their ranks, `quiz_page` lets people guess. Pages need no other file.
 """
 
 from __future__ import annotations

@@ -1,15 +1,9 @@
-"""filter: scores, thresholds.
-
-Scores documents by cross-entropy, to filter a corpus: the likeliest, or those more like one text than another.
+"""Filters a corpus by a model: scores its documents, and keeps those with the lowest scores.
 
 A document's score is its cross-entropy in bits per token, with </s> and the spelling of unknown tokens; or, with two
 models, the difference of their cross-entropies, per token of the first (Moore and Lewis, Intelligent selection of
 language model training data, 2010). It is low for documents like the first model's training text and unlike the
-second's.
-
-Selects the lowest of more scores than fit into memory: scores are kept in a file, and the threshold is exact.
-
-Filters a corpus: keeps the documents that a model finds likeliest.
+second's. Scores are kept in a file, since there may be more of them than fit into memory; the threshold is exact.
 """
 
 from __future__ import annotations

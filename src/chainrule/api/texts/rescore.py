@@ -1,8 +1,6 @@
-"""rescore, also by seq2seq models.
+"""Rescores n-best lists: chooses each list's best hypothesis by its own scores and those of other models.
 
-A model of pairs as a scorer of hypotheses, given the sources of their lists.
-
-Rescores n-best lists: chooses the best hypothesis of each, by its own scores and those of language models.
+Other models are language models, or seq2seq models given the sources of the lists.
 """
 
 from __future__ import annotations

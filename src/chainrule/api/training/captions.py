@@ -1,10 +1,7 @@
-"""Captions, phrases, adversarial phase.
+"""Trains models that caption pictures: the captioner, its phrase model for regions, and an adversarial phase.
 
-Trains what writes a phrase for a region of a picture, before a model of captions that attends to regions.
-
-The second phase of a model of paragraphs: a discriminator judges what it writes (Liang et al. 2017).
-
-Trains a model that captions pictures.
+The phrase model comes before a captioner that attends to regions. In the adversarial phase, a discriminator judges the
+paragraphs that the model writes (Liang et al. 2017).
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""train_classifier and finetune.
-
-From labelled inputs of any kind to a classifier, without a language model first.
-
-Fine-tunes a pre-trained network on labelled texts; the result is a classifier.
-"""
+"""Trains classifiers: from scratch on labelled inputs of any kind, or by fine-tuning a pre-trained network on texts."""
 
 from __future__ import annotations
 

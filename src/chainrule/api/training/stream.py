@@ -1,10 +1,7 @@
-"""Validation text, speller, initial vectors.
+"""What a training on one stream of text needs besides the text: validation text, speller, initial token vectors.
 
-The validation text of a network's training.
-
-Trains the speller of a model on the rarest words of its training text.
-
-What a network's vectors of tokens begin as: word vectors of our own folders, or of any file that we read.
+The speller learns from the rarest words of the training text. Vectors come from our own folders, or from any file of
+word vectors that we read.
 """
 
 from __future__ import annotations

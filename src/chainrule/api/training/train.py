@@ -1,9 +1,4 @@
-"""train and adapt.
-
-Trains a model on a text: tokenizer, language model and speller, with a record of the training.
-
-Trains a network further, on other text.
-"""
+"""Trains a model on a text: tokenizer, language model, speller and record (`train`); or trains it further (`adapt`)."""
 
 from __future__ import annotations
 

@@ -1,11 +1,4 @@
-"""Co-occurrences, counted, read, kept.
-
-Co-occurrences of words as users hold them: a matrix, a file, and what GloVe learns from.
-
-Words of a text as ids, for word vectors.
-
-Counts how often words occur near one another in a text.
-"""
+"""Counts how often words occur near one another in a text; keeps the counts, from which GloVe learns, in a file."""
 
 from __future__ import annotations
 

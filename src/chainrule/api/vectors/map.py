@@ -1,11 +1,4 @@
-"""A map of words: projection and page.
-
-A map of words: a page of HTML that needs nothing else, to search and to zoom in.
-
-Vectors in two dimensions, to be looked at.
-
-Draws a map of word vectors in two dimensions, as a page.
-"""
+"""Draws word vectors in two dimensions, as a page of HTML to search and zoom, which needs no other file."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""Word vectors as users hold them, and opening them.
+"""WordVectors: neighbours, analogies, odd one out, likely contexts, saving; and opening folders and files of vectors.
 
-Word vectors as users hold them: neighbours, analogies, the odd one out, likely contexts, and saving.
-
-Opens word vectors: model folders, and files of word2vec, GloVe and fastText.
+Opens our model folders, and files of word2vec, GloVe and fastText.
 """
 
 from __future__ import annotations

@@ -1,16 +1,12 @@
-"""What may have been meant: spelling, marks, grammar.
+"""Proposals for the chunks of a text: other words by spelling, other marks, and corrections of grammar.
 
-What may have been meant by the marks around a word: other marks, or none, by a channel that knows of marks.
-
-A scan shows signs where there is nothing, and a comma for a full stop: errors of the same channel as those of letters.
-
-What may have been meant by the chunks of a text: other words, one word for two that a space broke, two for one.
-
-What may have been meant by the chunks of a text beyond spelling: other words and forms, words that were lost or put
-in, punctuation, capital letters.
+    Spelling  other words, one word for two that a space broke, two words for one
+    Marks     other marks of punctuation around a word, or none, by a channel of errors in marks: a scan shows signs
+              where there is nothing, and a comma for a full stop
+    Grammar   other words and forms, words that were lost or put in, punctuation, capital letters
 
 A word that was lost is proposed together with the chunk that it stood before, and one that was put in together with
-the chunk after it: so a beam compares ways through the same chunks.
+the chunk after it: so a beam compares paths through the same chunks.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Corrects texts along the best path; proposals of a seq2seq model.
+"""Corrects texts: builds a lattice of proposals for what may have been meant, and follows the best path through it.
 
-A corrector that was learned from pairs of texts, in the lattice: what it writes joins the proposals.
-
-Corrects texts: builds a lattice of what may have been meant, and follows the best path through it.
+What a LearnedCorrector, a seq2seq model trained on pairs of texts, writes joins the proposals.
 """
 
 from __future__ import annotations

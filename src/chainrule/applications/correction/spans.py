@@ -1,13 +1,8 @@
-"""Running text, chunks, changes.
+"""The parts of a text that a corrector works on, chunks of running text, and the changes that it makes to them.
 
-Changes of texts, and texts with their changes.
-
-Texts of several lines as running text: lines are put together, and changes are given back where they stand.
-
-A hyphen at the end of a line joins the word that it cuts: `mo-` and `tion` are read as `motion`, and come back as two
-lines. Empty lines part paragraphs, which are read one by one.
-
-Splits a text at white space into chunks, each with its words, and marks those that a corrector leaves alone.
+Lines are put together to running text, and changes are given back where they stand. A hyphen at the end of a line joins
+the word that it cuts: `mo-` and `tion` are read as `motion`, and come back as two lines. Empty lines part paragraphs,
+which are read one by one. A chunk is what white space separates; some are marked to be left alone.
 """
 
 from __future__ import annotations

@@ -1,12 +1,9 @@
-"""Words near a word, by deletions and phonetic keys.
+"""The words that a word may have meant, the likeliest first: close in letters, or in consonants.
 
-Finds the words within an edit distance of a text, without a scan of the vocabulary, by an index of deletions.
-
-Two texts within distance d share a variant: what is left of each after deleting at most d characters. So the index
-holds the variants of the words, and a query looks up its own (Garbe's SymSpell, 2012). Only the first characters make
-variants, which keeps the index small; matches are exact, since the distance confirms each.
-
-The words that a word may have meant, the likeliest first: close in letters, or in consonants.
+Words within an edit distance are found without a scan of the vocabulary, by an index of deletions. Two texts within
+distance d share a variant: what is left of each after deleting at most d characters. So the index holds the variants of
+the words, and a query looks up its own (Garbe's SymSpell, 2012). Only the first characters make variants, which keeps
+the index small; matches are exact, since the distance confirms each.
 """
 
 from __future__ import annotations

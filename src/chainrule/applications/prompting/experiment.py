@@ -1,8 +1,7 @@
-"""How often a prompted model is right, with calibration.
+"""A prompting experiment: a template, choices or free answers, calibration, and how often the model is right.
 
-Calibration: answers corrected by what the model would say whatever the example.
-
-Scores are log-probabilities of choices, normalised or not; each way gives log-probabilities that sum to one.
+Knows no kind of model: it asks an `Answerer`. Calibration corrects answers by what the model would say whatever the
+example. Scores are log-probabilities of choices, normalised or not; each way gives log-probabilities that sum to one:
 
     none          p(c | x)
     content-free  p(c | x) / mean of p(c | x') over inputs x' without content (Zhao et al. 2021, section 5)
@@ -10,12 +9,6 @@ Scores are log-probabilities of choices, normalised or not; each way gives log-p
     batch         p(c | x) / mean of p(c | x') over all examples x' (Zhou et al. 2023)
 
 where p is P made to sum to one over the choices.
-
-Free answers: whether a text that the model wrote agrees with the expected one.
-
-A prompting experiment: a template, choices or free answers, and how often the model is right.
-
-Knows no kind of model: it asks an `Answerer`.
 """
 
 from __future__ import annotations

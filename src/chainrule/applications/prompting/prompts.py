@@ -1,11 +1,7 @@
-"""Templates and few-shot prompts.
+"""Prompts: templates, such as "{text} Overall, the movie was", with solved examples (few-shot) before the question.
 
-Templates: plain text with the names of fields in braces, such as "{text} Overall, the movie was".
-
-Only names may stand in braces: no attributes, indices or formats, so that a template can run nothing. {{ and }} are
-literal braces.
-
-Few-shot prompts: solved examples before the question.
+Only names of fields may stand in braces: no attributes, indices or formats, so that a template can run nothing. {{ and
+}} are literal braces.
 """
 
 from __future__ import annotations

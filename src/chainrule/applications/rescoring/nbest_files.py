@@ -1,10 +1,7 @@
-"""Reads and writes lists, with references.
+"""Reads n-best lists in any format, with references and sources; writes them with new scores, and best hypotheses.
 
-Reads n-best lists in any format, recognised by file names and first lines, one list at a time.
-
-Writes n-best lists with their new scores, and best hypotheses, to files that appear only when complete.
-
-The references and the sources of lists: in a text, line by line or keyed by the lists' ids, or in the lists.
+Formats are recognised by file names and first lines, and read one list at a time. Written files appear only when
+complete. References and sources are in a text, line by line or keyed by the lists' ids, or in the lists.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""prune, mix.
-
-chainrule prune MODEL -o SMALL: makes an n-gram model smaller.
-
-chainrule mix MODELS -o MIX: mixes several models into one.
-"""
+"""The verbs prune (makes an n-gram model smaller) and mix (mixes several models into one)."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""embed.
-
-The vectors of what a classifier labels, for chainrule embed.
-
-chainrule embed MODEL [TEXT]: vectors of texts, words or tokens, as a NumPy file or JSON lines.
-"""
+"""The verb embed: vectors of texts, words, tokens, or a classifier's inputs, as a NumPy file or JSON lines."""
 
 from __future__ import annotations
 

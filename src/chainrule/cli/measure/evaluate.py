@@ -1,13 +1,4 @@
-"""evaluate, of every kind.
-
-What `chainrule evaluate` does with models that caption pictures.
-
-What `chainrule evaluate` and `chainrule compare` do with models of pairs.
-
-What `chainrule evaluate` does with word vectors.
-
-chainrule evaluate MODEL TEXTS: perplexity and bits per byte, or accuracy on labels or minimal pairs.
-"""
+"""The verb evaluate: perplexity and bits per byte, or accuracy; also of seq2seq models, captioners and word vectors."""
 
 from __future__ import annotations
 

@@ -1,12 +1,7 @@
-"""Flags derived from options, and arguments that verbs share.
+"""Options and arguments that verbs share, and flags derived from configurations.
 
-Arguments that several verbs share, with their help.
-
-The options for generating texts, in groups as the help shows them.
-
-Flags from configurations: each field of a configuration is a flag, with the field's own help.
-
-Each setting is described only once, for the library and all verbs.
+Each field of a configuration is a flag, with the field's own help, so that each setting is described only once, for the
+library and all verbs. The options for generating texts are in groups, as the help shows them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Output of all verbs: progress and notes on standard error, results on standard output.
-
-Options that name the file of a plot.
-"""
+"""Output of all verbs: progress and notes on standard error, results on standard output; options for plot files."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""Asking a server in place of a model.
+"""Options of verbs that can ask a server in place of a model on this machine.
 
-The key of a server, in a file: on the command line, others could read it.
-
-The options of verbs that can ask a server in place of a model on this machine.
+The server's key is read from a file: on the command line, others could read it.
 """
 
 from __future__ import annotations

@@ -1,11 +1,4 @@
-"""train caption, paragraph.
-
-What train caption and train paragraph share: their options, and a run from reading pictures to the summary.
-
-chainrule train caption: trains a model that captions pictures.
-
-chainrule train paragraph: trains a model that writes paragraphs about pictures.
-"""
+"""The verbs train caption and train paragraph, and their common run, from reading pictures to the summary."""
 
 from __future__ import annotations
 

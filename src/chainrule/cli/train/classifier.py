@@ -1,7 +1,4 @@
-"""chainrule train classifier DATA -o CLASSIFIER: trains a network that labels texts, trees and others, from scratch.
-
-chainrule finetune MODEL --data LABELLED -o CLASSIFIER: trains a classification head on a network.
-"""
+"""The verbs train classifier (texts, trees and others, from scratch) and finetune (a head on a trained network)."""
 
 from __future__ import annotations
 

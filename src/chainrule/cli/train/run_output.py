@@ -1,8 +1,7 @@
-"""Progress, resumed and finished runs.
+"""What a training run shows: progress while it trains, whether it resumes, and what a finished run was.
 
---resume of a training run: whether it goes on; one that has ended is checked to be the same run, and reported.
-
-Output during training: a line that is overwritten, at a terminal, and lines that stay.
+At a terminal, one line is overwritten; other lines stay. With --resume, a run that has ended is checked to be the same
+run, and reported.
 """
 
 from __future__ import annotations

@@ -1,14 +1,7 @@
-"""chat at a terminal or line by line.
+"""The verb chat: talks with a model by its chat template, at a terminal (prompt_toolkit) or line by line.
 
-chainrule chat MODEL: talks with a model by its chat template, at a terminal or line by line.
-
-One conversation of `chainrule chat`: its history, its settings, and the commands that change them.
-
-The prompt of `chainrule chat` at a terminal: prompt_toolkit's.
-
-A separate file, so that no other verb waits for that library.
-
-The log of a conversation: a file that every message is added to as it is said.
+A ChatSession holds the history, the settings, and the commands that change them. The log is a file to which every
+message is added as it is said. Since this module imports prompt_toolkit, no other verb may import it: it would wait.
 """
 
 from __future__ import annotations

@@ -1,14 +1,7 @@
-"""complete and lsp.
+"""The verbs complete (as you type, at a prompt or line by line) and lsp (in editors, by the Language Server Protocol).
 
-The options of verbs that complete and correct what is being typed.
-
-chainrule complete MODEL: completes text at a prompt as you type, or line by line.
-
-chainrule lsp MODEL: completion and correction in editors, by the Language Server Protocol.
-
-The prompt of `chainrule complete` at a terminal: prompt_toolkit's, with a menu below the cursor.
-
-A separate file, so that no other verb waits for that library.
+At a terminal, prompt_toolkit shows a menu below the cursor. Since this module imports it, no other verb may import
+this module: it would wait.
 """
 
 from __future__ import annotations

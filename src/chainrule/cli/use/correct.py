@@ -1,7 +1,4 @@
-"""chainrule correct MODEL [TEXTS]: corrects texts, word by word in their context.
-
-The output of `chainrule correct`: texts as they should be, differences, and questions about each change.
-"""
+"""The verb correct: corrects texts word by word in context, and prints corrected texts, differences or questions."""
 
 from __future__ import annotations
 

@@ -1,10 +1,6 @@
-"""generate, next, fill.
+"""The verbs generate (samples texts, or searches for the likeliest), next (the next-token distribution) and fill.
 
-chainrule generate MODEL PROMPT: samples texts, or searches for the likeliest ones.
-
-chainrule next MODEL PROMPT: the next-token distribution.
-
-chainrule fill MODEL "the [MASK] bit the man": the likeliest tokens for a gap, given both sides.
+`fill` predicts tokens for a gap, "the [MASK] bit the man", given both sides.
 """
 
 from __future__ import annotations

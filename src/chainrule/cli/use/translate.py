@@ -1,7 +1,4 @@
-"""chainrule translate MODEL [TEXT]: generates a text for each line.
-
-The output of `chainrule translate`: texts with their scores and alignments, and how close they are to references.
-"""
+"""The verb translate: generates a text for each line, with scores and alignments; compares texts with references."""
 
 from __future__ import annotations
 

@@ -1,25 +1,16 @@
-"""How good corrections are: errors, edits, calibrated changes.
+"""How good corrections are: errors before and after, F0.5 of edits (ERRANT), GLEU, and calibrated probabilities.
 
-The share of edits that are right, and of right edits that are made, by ERRANT (Bryant, Felice and Briscoe 2017).
+Also measured: the share of errors that are fixed, and of right words that are broken. Words are aligned with a
+reference's by a shortest edit script, of the text before and after alike. With several references, each counts alike.
+Intervals are bootstrapped over texts.
 
-The package errant cuts a correction into edits; an edit is right if an annotator has the same one: the same tokens
-become the same others. Of a text's annotators, the one counts with whom F0.5 is highest. The package is optional, and
-imported on first use.
+The package errant, optional and imported on first use, cuts a correction into edits (Bryant, Felice and Briscoe 2017).
+An edit is right if an annotator has the same one: the same tokens become the same others. Of a text's annotators, the
+one counts with whom F0.5 is highest.
 
-How good corrections are: errors before and after, the share of errors that are fixed and of right words that are
-broken, GLEU, and F0.5 of edits.
-
-Words are aligned with a reference's by a shortest edit script, of the text before and after alike. With several
-references, each counts alike. Intervals are bootstrapped over texts.
-
-Makes the probabilities of changes the shares of them that are right, by slope and intercept of their log-odds.
-
-Platt, Probabilistic outputs for support vector machines, 1999.
-
-Whether changes of texts are as often right as they are probable, and from which probability on making them pays.
-
-A change is right if the text with it alone has fewer word errors than without. With several references, each counts
-alike.
+A change is right if the text with it alone has fewer word errors than without. Its probability is calibrated by slope
+and intercept of its log-odds (Platt, Probabilistic outputs for support vector machines, 1999); `judge_changes` also
+finds the probability from which on making changes pays.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""Builds classifiers; their state.
-
-Builds the networks that label, from their configurations: one line for each in the table.
-
-Takes classifiers apart for a model folder, and puts them together again, as `saving` does with networks.
-"""
+"""Builds classifiers from their configurations, by a table with a line for each; takes them apart for saving."""
 
 from __future__ import annotations
 

@@ -1,14 +1,10 @@
-"""Heads on trained networks, and classifiers from scratch.
+"""Classifiers: a head on a trained language model (FineTunedClassifier), or on a body of its own (ScratchClassifier).
 
-A classifier: a head on a network that labels texts, their words, or pairs of sentences.
-
-The vector of a unit (a text or a word) is the mean over its tokens, normalised; the head is linear. A text that is
-longer than the network's context, or than 2,048 tokens, is read in parts; of a pair, the longer sentence is cut.
-Legend: B batch, T time, U units of all texts, D width, C labels.
-
-A classifier from scratch: a body gives each unit of an input a vector, and a linear head labels it.
-
-A body is all that knows what inputs are. Legend: U units of all inputs, D width, C labels.
+A fine-tuned classifier labels texts, their words, or pairs of sentences. The vector of a unit (a text or a word) is the
+mean over its tokens, normalised; the head is linear. A text that is longer than the network's context, or than 2,048
+tokens, is read in parts; of a pair, the longer sentence is cut. In a classifier from scratch, a `Body` gives each unit
+of an input a vector, and only the body knows what inputs are.
+Legend: B batch, T time, U units of all inputs, D width, C labels.
 """
 
 from __future__ import annotations

@@ -1,15 +1,10 @@
-"""Bodies that read graphs.
-
-Networks over graphs: the gated graph network (Li et al. 2016) and the Graph LSTM (Liang et al. 2016).
+"""Networks that label graphs or their nodes: the gated graph network (Li et al. 2016), Graph LSTM (Liang et al. 2016).
 
 A batch of graphs is one graph of parts that are not connected. Links say which node reads which other; their kinds are
-the types of edges, and of edges read against their direction types of their own. Each kind has its own matrices, and
-all links of a kind are one product.
-Legend: N nodes of a batch, L links, K kinds, D width.
-
-The body of networks that label graphs or their nodes: vectors of nodes, layers over links, one vector a unit.
-
-Legend: N nodes of a batch, E numbers of what a node begins as, F of those that it holds, D width, U units, G graphs.
+the types of edges, and separate types for edges read against their direction. Each kind has its own matrices, and all
+links of a kind are one product.
+Legend: N nodes of a batch, L links, K kinds, D width, E features of a node before the layers, F features given with a
+node, U units, G graphs.
 """
 
 from __future__ import annotations

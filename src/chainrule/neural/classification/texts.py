@@ -1,16 +1,8 @@
-"""Bodies that read texts, words and pairs.
+"""Networks that label texts, their words, or pairs: token vectors, layers, and one vector for each unit.
 
-The body of networks that label texts or their words: vectors of tokens, layers, one vector a unit.
-
-Legend: B batch, T time, E width of the vectors of tokens, D width, U units of all texts.
-
-The layers of networks that label texts: none, recurrent ones, convolutions, a Transformer.
-
-Legend: B batch, T time, E width of the vectors of tokens, D width.
-
-The body of networks that label pairs: one body reads both sides, and a layer compares their vectors.
-
-Legend: P pairs, D width of the vectors of sides, C of what compares them.
+Layers are none, recurrent ones, convolutions or a Transformer. For pairs, one body reads both sides, and a layer
+compares their vectors.
+Legend: B batch, T time, E width of token vectors, D width, U units of all texts, P pairs, C width of the comparison.
 """
 
 from __future__ import annotations

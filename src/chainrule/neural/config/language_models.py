@@ -1,17 +1,4 @@
-"""Causal networks but the Transformer.
-
-Of bags of tokens.
-
-Of log-bilinear models.
-
-Of feed-forward networks.
-
-Of convolutional networks.
-
-Of recurrent networks.
-
-The settings of language models of trees; free of torch.
-"""
+"""Settings of causal networks other than Transformers: bag, bilinear, feed-forward, convolution, recurrent, tree."""
 
 from __future__ import annotations
 

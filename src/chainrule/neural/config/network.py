@@ -1,7 +1,4 @@
-"""What every network is set by, whatever its encoder.
-
-What the settings of all networks that label have in common.
-"""
+"""Settings that all networks share, whatever their encoder, and those that all networks that label share."""
 
 from __future__ import annotations
 

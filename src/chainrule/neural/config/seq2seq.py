@@ -1,9 +1,4 @@
-"""Networks given a source text or picture.
-
-Of models of one sequence given another.
-
-Of models that caption pictures.
-"""
+"""Settings of networks that generate a text from another text (Seq2SeqConfig) or from a picture (CaptionConfig)."""
 
 from __future__ import annotations
 

@@ -1,12 +1,9 @@
-"""Stacked recurrent layers, with attention to their own past if asked.
+"""Recurrent encoders: stacked layers by torch's fast kernels, and LSTMs that attend to their own past states.
 
-An LSTM that attends to its own past states before each step: LSTMN (Cheng, Dong and Lapata 2016, section 3).
-
+The stacked layers have the dropouts of AWD-LSTM (Merity et al. 2018); `chainrule.neural.layers.cells` spells out what
+each cell computes. An LSTM that attends to its past states before each step is LSTMN (Cheng, Dong and Lapata 2016,
+section 3).
 Legend: B batch, T time, E width of the input, D width of the layer, S past states that are kept.
-
-Stacked recurrent layers, by torch's fast kernels, with the dropouts of AWD-LSTM (Merity et al. 2018).
-
-`chainrule.neural.layers.cells` spells out what each cell computes. Legend: B batch, T time, D width.
 """
 
 from __future__ import annotations

@@ -1,10 +1,6 @@
-"""Self-attention, fused or not, and its score functions.
+"""Attention: which keys each query attends to, and the weighted mean of their values; and its score functions.
 
-Attention: which keys each query attends to, and the weighted mean of their values, by torch's fused kernel.
-
-Legend: B batch, H heads, K heads of keys and values (a divisor of H), T queries, S keys, d width of a head.
-
-Score functions of attention, each by its name: how well a query s matches a key h.
+torch's fused kernel computes it where it can. Score functions say how well a query s matches a key h:
 
     dot           s . h                        Luong et al. 2015, section 3.1
     scaled_dot    s . h / sqrt(d)              Vaswani et al. 2017, equation 1
@@ -16,8 +12,8 @@ Score functions of attention, each by its name: how well a query s matches a key
 
 Each score is a function of `query(s)` and `key(h)`, so that what depends on the keys alone is computed once. The first
 five are dot products of the two, which the fused kernel computes.
-
-Legend: B rows, H heads, T queries, S keys, d width of a head, e width of prepared queries and keys.
+Legend: B batch, H heads, K heads of keys and values (a divisor of H), T queries, S keys, d width of a head, e width of
+prepared queries and keys.
 """
 
 from __future__ import annotations

@@ -1,9 +1,6 @@
-"""Embedding, norms, feed-forward layers, dropout, initialisation.
+"""Layers that encoders share: embedding, norms, feed-forward layers, dropout, and the initialisation of weights.
 
-Dropout (Srivastava et al. 2014) that needs few random bits.
-
-Layers that encoders share: embedding, norms, feed-forward layers, and the initialisation of weights.
-
+Dropout (Srivastava et al. 2014) here needs few random bits.
 Legend: B batch, T time, D width.
 """
 

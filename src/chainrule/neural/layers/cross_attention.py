@@ -1,15 +1,9 @@
-"""Attention of a decoder to a source encoded once.
-
-Sources that were encoded once, and the rows of a decoder that attend to them.
+"""Attention of a decoder to a source that was encoded once: to all its vectors (soft), a window (local), or one (hard).
 
 Many rows may attend to one source: the hypotheses of a beam, or samples. Nothing of the source is copied for them: they
-become more queries of its row. Legend: M sources, S their tokens, B rows of the decoder, G rows of a source at most,
-H heads, T time, d width of a head.
-
-Attention of a decoder to its source: a mean of all its vectors (soft), of those in a window (local), or one (hard).
-
-Legend: B rows of the decoder, M sources, G rows of a source at most, H heads, T queries, S tokens of a source, D width,
-C choices.
+become more queries of its row.
+Legend: B rows of the decoder, M sources, G rows of a source at most, H heads, T time or queries, S tokens of a source,
+D width, d width of a head, C choices.
 """
 
 from __future__ import annotations

@@ -1,13 +1,8 @@
-"""Softmax, whole, sampled or in clusters, and its loss.
+"""From hidden states to tokens: softmax over the vocabulary or in clusters, sampled losses, and cross-entropy.
 
-Cross-entropy for large vocabularies, without ever holding the logits of all positions at once.
-
-Logits, loss and, in training, gradients are computed for one block of positions before the next block begins, so
-nothing is computed twice. Legend: R positions, D width, V vocabulary.
-
-From hidden states to tokens: softmax over the vocabulary or in clusters, and losses over sampled tokens.
-
-<s> never has a probability. Legend: *shape positions of any shape, R positions, D width, V vocabulary.
+The cross-entropy never holds the logits of all positions at once: logits, loss and, in training, gradients are computed
+for one block of positions before the next block begins, so nothing is computed twice. <s> never has a probability.
+Legend: *shape positions of any shape, R positions, D width, V vocabulary.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Position encodings of Transformers: learned and sinusoidal vectors, rotations, and biases by distance.
 
 Positions count from 0 in each row (or document). `TransformerConfig.is_translation_invariant` says which encodings
-depend on distances alone. Legend: B batch, T time or queries, S keys, D width, H heads, d width of a head.
-
-The vectors that tell a Transformer where a token stands, for drawing.
+depend on distances alone. `position_vectors` gives them for drawing.
+Legend: B batch, T time or queries, S keys, D width, H heads, d width of a head.
 """
 
 from __future__ import annotations

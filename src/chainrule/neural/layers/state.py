@@ -1,14 +1,13 @@
-"""States of encoders, and the cache of keys and values.
+"""States of encoders after the rows that they have read, and the cache of keys and values of Transformers.
 
-The state of a Transformer: the keys, values and inputs of the columns that it has read, a row for each sequence.
+A state is a tree of tensors, batch first. A leaf may also be a `Memory`, which can select rows without copying
+everything it holds, as a cache does.
 
-All rows end at the same column, but each begins at its own, so that a step writes one column of every row. Columns are
-only ever appended: states share one store until two of them append (the second one copies first), and a state ignores
-what the store holds past its last column. Legend: B rows, K heads of keys, T new columns, S columns, d width of a head.
-
-The state of an encoder after the rows that it has read: a tree of tensors, batch first.
-
-A leaf may also be a `Memory`, which can select rows without copying everything it holds, as a cache does.
+A cache holds the keys, values and inputs of the columns read so far, a row for each sequence. All rows end at the same
+column, but each begins at its own, so that a step writes one column of every row. Columns are only ever appended:
+states share one store until two of them append (the second one copies first), and a state ignores what the store holds
+past its last column.
+Legend: B rows, K heads of keys, T new columns, S columns, d width of a head.
 """
 
 from __future__ import annotations

@@ -1,9 +1,6 @@
-"""A seq2seq network and its sources as a LanguageModel.
+"""A seq2seq network as a model: given its sources, it is a `LanguageModel` like any other.
 
-Sources of a conditional model as one array: tokens with </s> and padding, or vectors, with padding if of regions.
-
-Conditional networks as models: given its sources, one is a `LanguageModel` like any other.
-
+A batch of sources is one array: tokens with </s> and padding, or vectors, with padding if they are of regions.
 Legend: B rows, M sources, S tokens of a source, T time, D width.
 """
 

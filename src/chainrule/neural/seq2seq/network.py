@@ -1,12 +1,9 @@
-"""Source encoder and decoder as one network; hard attention.
+"""The network for P(target | source): a source encoder, and a decoder that attends to it.
 
-The softmax after hard attention: a token is predicted from one of several choices, each with a probability.
-
-Legend: *shape positions of any shape, C choices, D width, V vocabulary.
-
-Networks for P(target | source): a reader, and a decoder, which is a context encoder that attends to the source.
-
-Legend: M sources, S their tokens, B rows of the decoder, T time, D width.
+A decoder is a context encoder. After hard attention, a token is predicted from one of several choices, each with a
+probability.
+Legend: M sources, S their tokens, B rows of the decoder, T time, D width, *shape positions of any shape, C choices,
+V vocabulary.
 """
 
 from __future__ import annotations

@@ -1,13 +1,9 @@
-"""Recurrent decoders, of texts and of paragraphs.
+"""Recurrent decoders of texts and of paragraphs, which attend to a source.
 
-Recurrent decoders, which attend to the source after each step (Luong 2015), before it (Bahdanau 2015), or never.
-
-Legend: B rows, T time, D width, C choices of hard attention.
-
-A decoder of paragraphs: a sentence network gives each sentence a topic, from which a word network writes it.
-
-Krause et al. 2017, A Hierarchical Approach for Generating Descriptive Image Paragraphs, section 4.3. After a sentence,
-the word network writes the end or the next sentence, so that there is no stop probability apart from that of </s>.
+A RecurrentDecoder attends after each step (Luong 2015), before it (Bahdanau 2015), or never. In a HierarchicalDecoder,
+a sentence network gives each sentence of a paragraph a topic, from which a word network writes it: Krause et al. 2017,
+A Hierarchical Approach for Generating Descriptive Image Paragraphs, section 4.3. Unlike there, no stop probability is
+apart from that of </s>: after a sentence, the word network writes the end or the next sentence.
 Legend: B rows, T time, D width, C choices of hard attention.
 """
 

@@ -1,14 +1,9 @@
 """Sources that are vectors: positions or regions of a picture.
 
-The vectors of regions of a picture: what its maps hold within boxes, their phrases, and where these boxes are.
-
-A source of regions has a vector for each: numbers of the maps; perhaps those of its phrase; and left, top, right and
-bottom as shares of the picture.
-Legend: N boxes, F numbers of a place, W of a phrase, S vectors of a source, k cells on each side of a box.
-
-Sources that are no text: a set of vectors, such as those of the places of a picture.
-
-Legend: M sources, S vectors of a source, F numbers in each, H height and W width in pixels, C colours, D width.
+A region has a vector of: features of the picture's maps within its box; perhaps those of its phrase; and left, top,
+right and bottom as shares of the picture.
+Legend: M sources, S vectors of a source, F numbers in each vector or place, W of a phrase, N boxes, k cells on each
+side of a box, H height and W width in pixels, C colours, D width.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""LeNet, AlexNet, VGG, EfficientNet-Lite.
+"""LeNet (LeCun 1998), AlexNet (Krizhevsky 2012), VGG (Simonyan and Zisserman 2015) and EfficientNet-Lite0.
 
-Networks of convolutions in a row: LeNet (LeCun 1998), AlexNet (Krizhevsky 2012), VGG (Simonyan and Zisserman 2015).
-
+EfficientNet-Lite0 is that of Tan and Le 2019 without squeeze-and-excitation, with ReLU6; it pads as TensorFlow does.
 Legend: B pictures, C channels, H height, W width.
-
-EfficientNet-Lite0 (Tan and Le 2019, without squeeze-and-excitation, with ReLU6), as TensorFlow pads.
 """
 
 from __future__ import annotations

@@ -1,13 +1,9 @@
-"""Filters, feature maps, receptive fields.
+"""Inside a network over pictures: its filters, its feature maps, what excites a unit most, and receptive fields.
 
-What goes on inside a network that reads pictures: its filters, its maps, and what excites a unit most.
-
+The receptive field of a unit is the pixels that it depends on, by the geometry of the layers below it: an interval of
+places, rows or columns, is followed from a layer's output to its input; where branches join, it is the union of what
+they read.
 Legend: N pictures, D channels (units) of a layer's maps, h and w their height and width, C colours, k size of a filter.
-
-The receptive field of a unit: the pixels that it depends on, by the geometry of the layers below it.
-
-An interval of places, rows or columns, is followed from a layer's output to its input; where branches join, it is the
-union of what they read.
 """
 
 from __future__ import annotations

@@ -1,16 +1,11 @@
-"""Counts n-grams in memory, and checks that it suffices.
+"""Counts the n-grams of all orders in memory, into a trie; checks before whether the memory suffices.
 
-Large arrays whose memory can be released to the system in parts, before the whole array is.
-
-Counts the n-grams of all orders into a trie, laid out as `ngram/trie/table.py` describes.
-
-A node's children are sorted by word, and the nodes of a level by (context, last word). So the sorted occurrences of one
-order are already grouped by the contexts of the next order; only the words after each context remain to be sorted.
-There is no hashing, and one random access for each token and order.
+The trie is laid out as `ngram/trie/table.py` describes. A node's children are sorted by word, and the nodes of a level
+by (context, last word). So the sorted occurrences of one order are already grouped by the contexts of the next order;
+only the words after each context remain to be sorted. There is no hashing, and one random access for each token and
+order. A ReleasableArray gives parts of its memory back to the system before the whole array ends.
 
 Every document in the stream ends with </s>. The first token of each document follows <s>: </s> is never a context.
-
-Checks before counting whether the available memory suffices for a text.
 """
 
 from __future__ import annotations

@@ -1,14 +1,9 @@
-"""Counts texts larger than memory: runs on disk, merged.
+"""Counts texts larger than memory: in runs, each of which fits, that are written to disk and merged.
 
-Merges the counts of several texts into those of all of them together, level by level, from arrays of any size.
-
-The n-grams of a level are sorted in every text, by context and last word, and so are those of all texts together. So a
-level is merged from front to end, in chunks of contexts, and each text's n-grams are found in the result by going along
-it. The suffix of an n-gram is looked up among those of its own text, which fit into memory.
-
-Counts texts larger than memory: in runs, each of which fits, that are written to disk and merged.
-
-A run is the counts of some whole documents, so that no n-gram is cut.
+A run is the counts of some whole documents, so that no n-gram is cut. Runs are merged level by level, from arrays of
+any size. The n-grams of a level are sorted in every text, by context and last word, and so are those of all texts
+together. So a level is merged from front to end, in chunks of contexts, and each text's n-grams are found in the result
+by going along it. The suffix of an n-gram is looked up among those of its own text, which fit into memory.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
-"""Reads and writes files of counts.
+"""Reads and writes text files of counts, in the format of SRILM and Google: words, a tab, the count.
 
-Reads count files into `Counts`: parses lines on all processors, then sorts each order and adds up equal n-grams.
-
-A file may hold n-grams of several orders, unsorted; the counts of several files are added up. Files are not trusted:
-every error is a TextError that names the line.
-
-Writes counts to a text file in the format of SRILM and Google: words separated by spaces, a tab, the count.
+Words are separated by spaces. A file may hold n-grams of several orders, unsorted; the counts of several files are
+added up. Lines are parsed on all processors, then each order is sorted. Files are not trusted: every error is a
+TextError that names the line.
 """
 
 from __future__ import annotations

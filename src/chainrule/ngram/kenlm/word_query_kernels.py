@@ -1,4 +1,4 @@
-"""Compiled queries of one word at a time, for callers that keep their own states.
+"""Compiled queries of one word at a time, for callers that keep their own states; and scoring with a hashed model.
 
 Passing an array costs more than looking a word up, so models and states are passed by their addresses:
 
@@ -8,8 +8,7 @@ Passing an array costs more than looking a word up, so models and states are pas
 
 States may hold anything: every node is checked against its bound before it is used as an index. Word ids must be below
 the vocabulary size. Unlike in `query_kernels.py`, </s> does not end a document, and <s> has log-probability 0.
-
-Compiled scoring with a hashed model; its states are those of `word_query_kernels.py`, one in each row.
+A hashed model scores with the same states, one in each row.
 """
 
 from __future__ import annotations

@@ -1,15 +1,8 @@
-"""The models of fast and compact tables.
+"""The language models of n-gram tables, fast and compact.
 
-What the models of both layouts share: states are trie nodes; kernels of the fast layout give distributions.
-
-The language model of an n-gram table.
-
-Its state is an array of trie nodes, a row for each sequence.
-
-The language model of a compact table.
-
-Its state is that of `NGramModel`: trie nodes, a row for each sequence. Scoring queries the compact trie directly; for
-whole distributions, the contexts of a few rows are unpacked into a small fast table for the kernels of the fast layout.
+A state is an array of trie nodes, a row for each sequence, in both layouts. A compact model scores by the compact trie
+itself; for whole distributions, the contexts of a few rows are unpacked into a small fast table for the kernels of the
+fast layout.
 """
 
 from __future__ import annotations

@@ -1,14 +1,13 @@
-"""Subword tokenization with the library `tokenizers`, as a splitter: text to pieces, and back.
-
-A cache for subword tokenization: splits a text into chunks and tokenizes each distinct chunk once.
-
-A chunk is roughly a word with the space before it. The library needs 0.4 s for a megabyte, but many megabytes have few
-distinct chunks, and our own hash table finds those seen before.
+"""Subword tokenization with the library `tokenizers`, as a splitter: text to pieces, and back; with a cache.
 
 Only the library's segmentation is used, not its ids: pieces get theirs from our vocabulary, so that <unk>, <s>, </s>
 are 0, 1, 2 as everywhere, and an ARPA file over the same pieces may number them in any order. A file's special tokens
 are left out: its unknown token becomes <unk>, and documents begin and end with our <s> and </s>, whatever its
 post-processor would add. Special tokens in a text are treated as text.
+
+The cache splits a text into chunks, each roughly a word with the space before it, and tokenizes each distinct chunk
+once. The library needs 0.4 s for a megabyte, but many megabytes have few distinct chunks, and our own hash table finds
+those seen before.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Text to token ids, and back; texts with masks.
+"""The tokenizer: text to token ids, and back. It is a splitter with a vocabulary.
 
-The tokenizer: text to token ids, and back. It is a splitter with a vocabulary.
-
-Texts with masks: each stands for one token to be predicted.
+In texts with masks, each mask stands for one token to be predicted.
 """
 
 from __future__ import annotations

@@ -1,15 +1,10 @@
-"""A generator of paragraphs and its discriminator.
+"""Adversarial training of a model that writes paragraphs: a discriminator judges them, and each learns from the other.
 
-Tells paragraphs that were given from those that a model wrote: sentence by sentence, and how they follow each other.
-
-Liang et al. 2017, Recurrent Topic-Transition GAN for Visual Paragraph Generation, section 3.2: one discriminator reads
-the words of a sentence, another the vectors of the sentences so far.
+Liang et al. 2017, Recurrent Topic-Transition GAN for Visual Paragraph Generation. One discriminator reads the words of
+a sentence, another the vectors of the sentences so far (section 3.2). The reward of a sentence is the probability that
+the discriminators give it of being a given one; the model learns from what it wrote by REINFORCE (Williams 1992),
+besides the given paragraphs.
 Legend: B paragraphs, T tokens, N sentences, L tokens of a sentence, D width, V vocabulary.
-
-A second phase of training: a model of paragraphs writes, a discriminator judges, and each learns from the other.
-
-Liang et al. 2017: the reward of a sentence is how likely the discriminator finds it given, by its words and after the
-sentences before it; the model learns from what it wrote by REINFORCE (Williams 1992), beside the given paragraphs.
 """
 
 from __future__ import annotations

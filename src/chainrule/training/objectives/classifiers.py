@@ -1,11 +1,4 @@
-"""Runs that learn labels: from scratch or by fine-tuning.
-
-The run of a network that learns labels, whatever its inputs: new, or on a network that was trained before.
-
-Training a classifier from scratch.
-
-Fine-tuning: a pre-trained network gets a head and learns labels.
-"""
+"""Runs that learn labels: of a new network (`train_from_scratch`), or a head on a trained one (`finetune_network`)."""
 
 from __future__ import annotations
 

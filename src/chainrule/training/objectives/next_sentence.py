@@ -1,14 +1,9 @@
-"""BERT's objective and its pairs.
-
-Pairs of parts of a text, half of which follow each other (Devlin et al. 2019, appendix A.2): the rows of each step.
-
-A line is a sentence, and an empty line ends a document. Lines that follow each other in a document and fill a row are a
-run. A run is cut in two between lines; of about half of the rows, the second part is drawn from another run.
-
-The objective of BERT: masked tokens of pairs, and whether the second part of a pair follows the first.
+"""BERT's objective: masked tokens of pairs of parts, and whether the second part of a pair follows the first.
 
 The loss of a step is the mean over the tokens to predict, plus the mean over its pairs (Devlin et al. 2019, appendix
-A.2).
+A.2). In the text, a line is a sentence, and an empty line ends a document. Lines that follow each other in a document
+and fill a row are a run, which is cut in two between lines; in about half of the rows, the second part is drawn from
+another run.
 """
 
 from __future__ import annotations

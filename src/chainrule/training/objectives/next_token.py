@@ -1,10 +1,7 @@
-"""The next token, with carried states and scheduled sampling.
+"""The objective of a language model, the next token of a stream; with carried states and scheduled sampling.
 
-Carried states as flat lists of tensors, batch first: for checkpoints, and for steps split into parts.
-
-Scheduled sampling: networks that read their own guesses (Williams and Zipser 1989; Bengio 2015).
-
-The objective of a language model: the next token of a stream.
+Carried states are flat lists of tensors, batch first: for checkpoints, and for steps split into parts. With scheduled
+sampling, a network reads some of its own predictions (Williams and Zipser 1989; Bengio 2015).
 """
 
 from __future__ import annotations
