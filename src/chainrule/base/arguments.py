@@ -1,9 +1,4 @@
-"""Checks of arguments, token ids and prefixes.
-
-Checks of the arguments that several methods take.
-
-Checks of token ids and prefixes, shared by all models.
-"""
+"""Checks of arguments that several methods take, and of the token ids and prefixes that all models take."""
 
 from __future__ import annotations
 

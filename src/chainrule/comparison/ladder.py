@@ -1,9 +1,4 @@
-"""All families trained on one text; saved models.
-
-Existing models, measured on one text, in one table.
-
-The ladder: every model trained on the same text with the same tokens, and measured on the same held-out text.
-"""
+"""Models measured on one held-out text, in one table: all families trained on the same tokens, or saved models."""
 
 from __future__ import annotations
 

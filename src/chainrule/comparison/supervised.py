@@ -1,8 +1,6 @@
-"""Classifiers and seq2seq models in tables.
+"""Networks trained from scratch on the same labelled examples or the same pairs of texts, each in one table.
 
-Networks that label, trained from scratch on the same examples, in one table; and three ways to use word vectors.
-
-Models of pairs, measured on the same pairs, in one table.
+Labelled examples also compare three ways to use word vectors.
 """
 
 from __future__ import annotations

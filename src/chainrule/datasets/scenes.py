@@ -1,8 +1,7 @@
-"""Shapes and scenes, with captions.
+"""Pictures of a circle, a square or a triangle, and scenes of one to three of these, with captions.
 
-Pictures of a circle, a square or a triangle, of any size and colour, anywhere on a ground of another colour.
-
-Scenes of one to three shapes side by side, with a caption, a paragraph, and a phrase for the box of each.
+A shape has any size and colour, and is anywhere on a ground of another colour. A scene has a caption, a paragraph, and
+a phrase for the box of each shape.
 """
 
 from __future__ import annotations

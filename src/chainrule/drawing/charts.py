@@ -1,11 +1,4 @@
-"""Bars, heat maps and rows of pictures as figures.
-
-Horizontal bars on a logarithmic axis, the longest at the top, as a matplotlib figure.
-
-A matrix as a heat map, with a line plot below it, as one matplotlib figure.
-
-Rows of small pictures with a name below each, as a figure of matplotlib's.
-"""
+"""Figures of matplotlib's: horizontal bars on a logarithmic axis, a heat map with a line below, rows of pictures."""
 
 from __future__ import annotations
 

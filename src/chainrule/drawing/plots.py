@@ -1,10 +1,8 @@
 """Line plots as matplotlib figures and as files: SVG for pages, in light and dark mode; PDF and PNG for papers.
 
-Matplotlib is imported only when something is drawn; pyplot, which keeps state, is never imported.
-
-Prepares matplotlib's SVG for pages: colours by class, so that dark mode can change them, and real text.
-
-Its `style` attributes become presentation attributes, which style sheets override; unused identifiers are removed.
+Matplotlib is imported only when something is drawn; pyplot, which keeps state, is never imported. SVG for pages has
+real text, and colours by class, so that dark mode can change them: `style` attributes become presentation attributes,
+which style sheets override; unused identifiers are removed.
 """
 
 from __future__ import annotations

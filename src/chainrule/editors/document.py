@@ -1,11 +1,7 @@
-r"""Open documents, and items of the protocol.
-
-A text that an editor has open: its lines, its positions, and the parts of it that a model reads.
+r"""A text that an editor has open: its lines, positions and paragraphs; completions and corrections in the protocol.
 
 Knows nothing of models. Lines end as the Language Server Protocol says: at \n, \r\n or \r, and nowhere else.
 A change costs as much as the lines that it touches, not as the whole text.
-
-Completions and corrections as the Language Server Protocol writes them.
 """
 
 from __future__ import annotations

@@ -1,11 +1,7 @@
-"""The language server and its corrections.
-
-Corrections of the paragraphs of open documents: each is corrected once, and found again by its text.
-
-The language server: what editors ask of a model, by the Language Server Protocol.
+"""The language server: what editors ask of a model, by the Language Server Protocol.
 
 The model works on one thread, in the order of the requests; while it does, the editor's messages are still read.
-Nothing is read but what the editor has open.
+Nothing is read but what the editor has open. Each paragraph is corrected once; its corrections are kept by its text.
 """
 
 from __future__ import annotations

@@ -1,19 +1,15 @@
-"""agreement, shots.
+"""The experiments agreement (a verb agrees across more and more words) and shots (learning from examples in a prompt).
 
-Agreement: a verb that agrees with its subject, across more and more words.
+Agreement: the words between say nothing. A model is right where it finds the right word likelier than the others that
+could stand there.
 
     the flights [from this city near that town ...] were late         number
     in France   [near this river from that town ...] I spoke French   country and language
 
-The words between say nothing. A model is right where it finds the right word likelier than the others that could stand
-there.
-
-Shots: learning from the examples in a prompt, with no change of any weight.
-
-Every document has a code of its own, drawn at random: each of four letters stands for one of four others. It is
-written out pair by pair, a X c Y a X ..., so that a letter's code can be known only from the pairs before it. A model
-that has learned to look them up gets better with every example that it is shown (Brown et al. 2020; Olsson et
-al. 2022).
+Shots: no weight changes. Every document has a code of its own, drawn at random: each of four letters stands for one of
+four others. It is written out pair by pair, a X c Y a X ..., so that a letter's code can be known only from the pairs
+before it. A model that has learned to look them up gets better with every example that it is shown (Brown et al. 2020;
+Olsson et al. 2022).
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""Runs experiments by name, for given minutes.
-
-An experiment with as many training steps as fit some minutes, by the measured speed.
-
-Runs experiments by name.
-"""
+"""Runs experiments by name; in given minutes, with as many training steps as fit by the measured speed."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""Small models and tasks for experiments.
+"""Trains small models for experiments: any family on made-up tokens, and seq2seq models that write letters backwards.
 
-Trains small models of any family on a stream of made-up tokens.
-
-The task of writing a sequence of letters backwards, for models of pairs: every output looks at one input.
+When a sequence is written backwards, every output depends on one input.
 """
 
 from __future__ import annotations

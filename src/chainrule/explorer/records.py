@@ -1,12 +1,11 @@
-"""Next words, surprisal and back-off chains as records.
+"""What the explorer shows of a model and a text, as records: next tokens, surprisals, back-off chains.
 
-What a view looks into: a model of single texts, or one of texts given a source or a picture.
+    next_words      the next token after a text: probabilities, what settings cut, where each probability comes from
+    surprisals      of a text, unit by unit, with the sums that `score` and `evaluate` give
+    backoff_chain   why an n-gram model gives a token its probability: contexts from the longest to none, with
+                    back-offs and counts
 
-The surprisal of a text, unit by unit, with the sums that `score` and `evaluate` give.
-
-Why an n-gram model gives a token its probability: contexts from the longest to none, with back-offs and counts.
-
-The next token after a text: probabilities, what settings cut, and where each probability comes from.
+The model is one of single texts, or one of texts given a source or a picture.
 """
 
 from __future__ import annotations

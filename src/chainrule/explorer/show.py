@@ -1,9 +1,4 @@
-"""The page, and the same without a server.
-
-What a model makes of a text, in a notebook or as a page: the explorer's records, without its server.
-
-The files of the explorer's page. They are served as they lie in the folder `static`.
-"""
+"""The explorer without its server: its records in a notebook or as a page; and the page's files."""
 
 from __future__ import annotations
 

@@ -1,14 +1,8 @@
-"""Tables in both directions: settings, tensors, rules, changes.
-
-An architecture of others in terms of our networks: tables of its settings and tensors, read in both directions.
+"""An architecture of others in terms of our networks: tables of its settings and tensors, read in both directions.
 
 A row of a table is all that is known of one field of config.json, or of one tensor. `Architecture` holds the tables;
-each has a file of its own in `architectures`.
-
-Rules that several architectures share: several fields of config.json that together are one of our settings.
-
-Conversions between tensors of others and arrays of ours, each in both directions.
-
+each has a file of its own in `architectures`. Several fields of config.json that together are one of our settings have
+a Rule; tensors are converted to arrays and back.
 Legend: H heads, K heads of keys and values, d numbers in a head, D width.
 """
 

@@ -1,12 +1,7 @@
-"""Checkpoints of one text or two as models of ours; chat prompts.
+"""A checkpoint of others as the parts of a model of ours, of single texts or pairs: settings, arrays, tokenizers, chat.
 
-A checkpoint of others as the parts of a model of ours: settings and arrays, by the tables of its architecture.
-
-How the text of each side of a model of pairs is cut, and which of its token ids is which of ours.
-
-A checkpoint of others as the parts of a model of pairs: settings, arrays, and the tokenizers of both sides.
-
-What a checkpoint says of chat: its template, the names of its special tokens, and the ids of conversations.
+Settings and arrays come by the tables of its architecture. For pairs, each side has its tokenizer, and its token ids
+become ours. What it says of chat is its template, the names of its special tokens, and the ids of conversations.
 """
 
 from __future__ import annotations

@@ -1,11 +1,7 @@
-"""Settings and tensors by the table of an architecture.
-
-config.json read as settings of ours, and written from them, by an architecture's table.
+"""Settings and tensors of others' checkpoints as ours, and settings written back, by the tables of an architecture.
 
 What a config.json asks for and is not supported is refused by name; nothing is passed over but what a table says
 changes no number.
-
-The tensors of a checkpoint as the arrays of a network of ours, by the table of its architecture.
 """
 
 from __future__ import annotations

@@ -1,15 +1,12 @@
-"""Boxes in pictures, and files of them.
-
-Boxes in pictures: their overlap, which of several say the same, and where they are in a scaled picture.
+"""Boxes in pictures: their overlap, which of several to keep, where they are in a scaled picture; and files of them.
 
 A box is left, top, right, bottom in pixels, from the left upper corner of the picture: that of all of a picture is
-0, 0, width, height. Legend: N, M boxes.
-
-Pictures with boxes: JSON lines of a path, and the boxes of what it shows.
+0, 0, width, height. Files are JSON lines of a path and the boxes of what the picture shows:
 
 {"image": "1.jpg", "boxes": [{"box": [10, 20, 60, 90], "label": "dog"}]}   left, top, right, bottom, in pixels
 
 A path counts from the folder of the file. A picture without anything in it has no boxes: [].
+Legend: N, M boxes.
 """
 
 from __future__ import annotations

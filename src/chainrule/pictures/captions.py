@@ -2,7 +2,7 @@
 
 {"image": "1.jpg", "captions": ["a dog runs", "the dog is running"]}   a path counts from the folder of this file
 
-Lines may also have boxes, as those of `read_boxes` have; their labels, or phrases, say what is in them.
+Lines may also have boxes, as those of `boxes.py` have; their labels, or phrases, say what is in them.
 """
 
 from __future__ import annotations

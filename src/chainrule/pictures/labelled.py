@@ -1,16 +1,12 @@
-"""Pictures with labels, of the whole or of each pixel.
-
-Pictures on disk: folders of class folders, JSON lines (.jsonl) of paths and labels, and single files.
+"""Pictures on disk with labels, of the whole picture or of each pixel.
 
 Folders       animals/cat/1.jpg  animals/dog/2.png       the label is the folder below the one that is given
 JSON lines    {"picture": "cat/1.jpg", "label": "cat"}   a path counts from the folder of this file
+Pixels        {"picture": "1.png", "labels": "1-labels.png", "names": ["sky", "sea"]}   JSON lines, too
 
-Pictures whose pixels are labelled: a picture, and a second one of the same size whose values stand for labels.
-
-JSON lines    {"picture": "1.png", "labels": "1-labels.png", "names": ["sky", "sea"]}
-
-The picture of labels is a PNG in grey or with a palette; its values, 0 and up, are positions in names. Paths count from
-the folder of the file. Legend: H height, W width, in pixels.
+The picture of labels is a PNG in grey or with a palette, of the same size; its values, 0 and up, are positions in
+names.
+Legend: H height, W width, in pixels.
 """
 
 from __future__ import annotations

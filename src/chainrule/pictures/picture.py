@@ -1,8 +1,7 @@
-"""A picture in memory, a labelled one, and how a picture is brought to the size that a network reads.
+"""A picture in memory, with a label or without; scaling it to the size that a network reads; pictures as lines of text.
 
+Lines of text are for language models of pixels: the grey of each pixel as a whole number, row by row.
 Legend: H height, W width, in pixels; C channels: 3 for red, green, blue, or 1 for grey.
-
-Pictures as lines of text, for language models of pixels: the grey of each pixel as a whole number, row by row.
 """
 
 from __future__ import annotations

@@ -1,14 +1,9 @@
-"""Attention maps of texts and over pictures, as pages and drawings.
+"""Attention maps of a text, as a page or an SVG; attention over a picture, as a page or a figure.
 
-Attention maps, as a self-contained HTML page and as an SVG.
-
-Each map has a row for each query and a column for each key; darker cells have more weight. Small maps also show the
-weights as numbers. Tokens are always escaped.
-
-Attention over time on a picture, a panel a token: as a self-contained page, or as a figure.
-
-Upsampled and smoothed as in figure 2 of Xu et al. 2015; places without attention are dark. Legend: H height, W width of
-the drawn picture, T tokens.
+A map of a text has a row for each query and a column for each key; darker cells have more weight. Small maps also show
+the weights as numbers. Tokens are always escaped. Over a picture, there is a panel for each token, upsampled and
+smoothed as in figure 2 of Xu et al. 2015; places without attention are dark. Pages need no other file.
+Legend: H height, W width of the drawn picture, T tokens.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""The tree of a beam search: JSON, drawing, page.
-
-The boxes of a beam's tree: which tokens each has, and where it stands.
-
-The tree of a beam search: as JSON for programs, as an SVG, and as a page with its steps for people.
-"""
+"""The tree of a beam search: as JSON for programs, as an SVG, and as a page with its steps for people."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""Pages of networks from the inside.
+"""Pages that show a network from the inside, over pictures or over a text; they open without a network connection.
 
-A page that shows a network that reads pictures from the inside; it opens without a network connection.
-
-A page of what a recurrent network computes at each token: heat maps of its gates, single units along the text.
+Over a text, a recurrent network's gates are heat maps, and single units are drawn along the text.
 """
 
 from __future__ import annotations

@@ -1,13 +1,7 @@
-"""Pages of pictures, graphs and trees with their labels.
+"""Pages of pictures, graphs and trees with the labels that a network gives them, without other files; trees as SVG.
 
-Graphs with the labels that a network gives them, as a page of HTML that needs nothing else.
-
-Pictures with the labels that a network gives to their pixels, as a page of HTML that needs nothing else.
-
-A tree with what a network makes of it, as an SVG and as a self-contained page.
-
-Each node has its word, a label with its probability, and its input gate; the line to its parent is the wider, the more
-of its memory the parent keeps (the forget gate).
+Each node of a tree has its word, a label with its probability, and its input gate; the line to its parent is the wider,
+the more of its memory the parent keeps (the forget gate).
 """
 
 from __future__ import annotations

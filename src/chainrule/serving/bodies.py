@@ -1,11 +1,8 @@
-"""Request bodies and errors.
+"""The bodies of requests, and errors as clients of OpenAI's interface read them.
 
-Errors as clients of OpenAI's interface read them.
-
-The bodies of requests. null means "not given". Fields that nobody here knows are kept apart and reported where
-clients of other servers send them, and refused on routes that are ours alone.
-
-Pictures in requests: base64 data of PNG or JPEG files. No path and no address is ever opened.
+null means "not given". Fields that nobody here knows are kept apart and reported where clients of other servers send
+them, and refused on routes that are ours alone. Pictures are base64 data of PNG or JPEG files: no path and no address
+is ever opened.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""What every request passes before a route sees it: host, origin, key, size, and how many are answered at once.
+"""What every request passes before a route sees it: host, origin, key, size, and the limit of concurrent requests.
 
-What a server writes to standard error: warnings, errors and, if asked for, a line for each request.
-
-A plain ASGI layer, so that it covers every route, and nothing of a refused body is read.
+A plain ASGI layer, so that it covers every route, and nothing of a refused body is read. Also what a server writes to
+standard error: warnings, errors and, if asked for, a line for each request.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Counts and times, of all processes.
+"""Counts and times of a server, as Prometheus reads them.
 
-Counts and times of a server, as Prometheus reads them.
-
-What the processes of a server report of themselves, so that each can answer for all.
+Each process reports its own, so that any of them can answer for all.
 """
 
 from __future__ import annotations

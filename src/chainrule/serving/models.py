@@ -1,11 +1,7 @@
-"""Models by name, opened and closed; correctors.
+"""The models of a server by name, each with its scheduler; and their correctors, by settings.
 
-Corrections of texts: correctors by their settings, and what they change as records.
-
-A model that is served: what requests need of it, and the scheduler that works with it.
-
-The models of a server by name: opened when first asked for, opened again when their files change, closed when the
-memory is short.
+A model is opened when first asked for, opened again when its files change, and closed when memory is short. What a
+corrector changes is given as records.
 """
 
 from __future__ import annotations

@@ -1,10 +1,6 @@
-"""serve: one process or several.
-
-Runs a server as several processes, its workers, which all accept connections from one socket.
+"""`serve`: runs a server until it is stopped, as one process or as several workers that share a socket.
 
 The parent opens no model: it starts workers, replaces those that end, and stops them.
-
-`serve`: runs a server until it is stopped.
 """
 
 from __future__ import annotations

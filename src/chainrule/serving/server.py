@@ -1,9 +1,4 @@
-"""Sockets, signals, one process.
-
-Runs the application with uvicorn: sockets, slow senders, signals.
-
-Runs one process of a server.
-"""
+"""Runs one process of a server, with uvicorn: sockets, slow senders, signals."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What the server does, without HTTP: methods take the bodies of requests and give plain records.
-
-What scored texts cost, as records.
-"""
+"""What the server does, without HTTP: methods take the bodies of requests and give plain records."""
 
 from __future__ import annotations
 

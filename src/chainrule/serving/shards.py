@@ -1,12 +1,9 @@
-"""Shards served and asked.
+"""Looks up n-grams in some shards of a model over TCP: server and client.
 
-Answers look-ups of n-grams in some shards of a model, over TCP, for `ShardClient`.
-
-The server begins with a line of JSON that says which shards it has. A request is the number of rows in four bytes, then
-the rows, int32, order words each (see `look_up_rows`). The answer is as many pairs of float32 after four bytes with
-their number; or, after the number ERROR, the length of a message in four bytes, and the message. All little-endian.
-
-Scores n-grams by the shards of a model that other processes serve: `chainrule shard-serve`.
+The server, `chainrule shard-serve`, begins with a line of JSON that says which shards it has. A request is the number
+of rows in four bytes, then the rows, int32, order words each (see `look_up_rows`). The answer is as many pairs of
+float32 after four bytes with their number; or, after the number ERROR, the length of a message in four bytes, and the
+message. All little-endian.
 """
 
 from __future__ import annotations

@@ -1,25 +1,22 @@
-"""Estimates in ranges of words, and shards.
+"""Estimates an n-gram model in shards on Spark's workers: the driver holds the vocabulary, and no n-grams.
 
-What workers do to estimate probabilities: a task has the n-grams that begin with a range of words.
-
-An n-gram and its context begin with the same word, so that totals and back-offs stay within a range. Its suffix begins
-with its second word, in another range. So two things are sent between ranges:
+A task has the n-grams that begin with a range of words. An n-gram and its context begin with the same word, so totals
+and back-offs stay within a range. Its suffix begins with its second word, in another range. So two things are sent
+between ranges:
 
     suffixes        each range tells the others how many of its n-grams end in each of theirs: the counts of Kneser-Ney,
                     and the list of probabilities that it will need
     probabilities   order by order, in the order of these lists, so that they are numbers alone
 
-Nothing of this depends on which task does it, or how often: a range's rows are sorted before they are used.
+The steps, of which all but the second are shuffles:
 
-Estimates a model in shards on Spark's workers: the driver holds the vocabulary, and no n-grams.
-
-    suffixes     ranges of first words tell each other how many of their n-grams end in which of theirs
+    suffixes     as above
     discounts    the driver adds up counts of counts, and estimates the unigrams
     orders       one after the other: each range estimates its n-grams, and sends their probabilities to the ranges
                  whose longer n-grams end in them
     shards       ranges are cut and joined where a model in shards is cut; their arrays come to the driver's disk
 
-All but the second are shuffles; `range_estimates.py` has their tasks.
+Nothing of this depends on which task does it, or how often: a range's rows are sorted before they are used.
 """
 
 from __future__ import annotations

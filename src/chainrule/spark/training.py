@@ -1,14 +1,8 @@
-"""Counts and trains on Spark; learns words.
+"""Learns the words of a text, counts and trains n-gram models on Spark; results are those of the local engine.
 
-The words of a text on Spark, and their counts: a pass over it, whose rows are put together on the driver one by one.
-
-Ids are those of the local model: in the order in which tokens first occur in the files. The rows of a data frame have
-no order, so that their tokens are ordered by their bytes.
-
-Counts and trains n-gram models on Spark.
-
-    words      a pass over the text: the tokens of each piece of a file, in order, so that ids are those of the local
-               model
+    words      a pass over the text: the tokens of each piece of a file, in order, put together on the driver one by
+               one, so that ids are those of the local model: in the order in which tokens first occur in the files.
+               The rows of a data frame have no order, so their tokens are ordered by their bytes
     counting   another pass: workers count runs of the text with the local engine, cut counts into ranges of first
                words, and send each range to one task, which merges the runs: one shuffle of counts, not of tokens
     driver     joins the ranges, one after the other, into the counts that the local engine has, and estimates as it

@@ -1,9 +1,4 @@
-"""Trees and graphs as the arrays that a network reads.
-
-Trees as a network reads them: token ids, and the arrays that say how nodes are wired.
-
-Graphs as a network reads them: token ids or numbers of nodes, and edges as arrays.
-"""
+"""Trees and graphs as the arrays that a network reads: token ids or numbers of nodes, and how nodes are linked."""
 
 from __future__ import annotations
 

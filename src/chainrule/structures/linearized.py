@@ -1,13 +1,11 @@
-"""Trees as token sequences, and files of trees as such a text.
-
-Trees as texts of tokens, from the root down, and where such a text stands: what may come next, what is open.
+"""Trees as texts of tokens, from the root down; where such a text stands; and files of trees as such a text.
 
 ( saw She -HEAD- ( man the -HEAD- ) )     a node with children: its head, then them; -HEAD- is where its word stands
 ( NP ( DT the ) ( NN man ) )              of constituents, the head is the label; a word without children has no bracket
 
 Every token depends on what is above it and left of it in the tree, so this is the order of a top-down language model.
-
-Files of trees as a text, a tree a document: what a language model of trees is trained and measured on.
+A ParserState says what may come next, and what is open. In a Treebank, a tree is a document: language models of trees
+are trained and measured on it.
 """
 
 from __future__ import annotations

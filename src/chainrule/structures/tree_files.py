@@ -1,21 +1,15 @@
-r"""Files of trees: brackets, CoNLL-U, JSON lines.
+r"""Files of trees: brackets, CoNLL-U (.conllu), and JSON lines (.jsonl), perhaps compressed; bad ones are reported.
 
-Trees in brackets, as in the Penn Treebank and the Stanford Sentiment Treebank.
+Brackets are those of the Penn Treebank and the Stanford Sentiment Treebank. A tree may go on over lines. A chain of
+single nodes becomes one, with the upper label. -LRB- and \/ become ( and /.
 
 (3 (2 A) (4 (3 lovely) (2 film)))        a label and a word, or a label and the nodes below it
 (S (NP She) (VP (V sleeps)) .)           a word may stand without a label of its own
 ( (S ...))                               a node without a label around a tree is taken off
 
-A tree may go on over lines. A chain of single nodes becomes one, with the upper label. -LRB- and \/ become ( and /.
-
-Dependency trees in CoNLL-U: a word a line in ten columns, an empty line after each sentence.
-
-Of the columns, ID, FORM, UPOS and HEAD are read; the label of a node is its UPOS, and that of a tree a comment
-`# label = ...`, where there is one. Lines of several words in one token (8-9) and of empty nodes (8.1) are no nodes.
-
-From what a file holds, one structure after another, to a list; bad ones are reported.
-
-Files of trees: brackets, CoNLL-U (.conllu), and JSON lines (.jsonl), each perhaps compressed.
+CoNLL-U has a word a line in ten columns, an empty line after each sentence. Of the columns, ID, FORM, UPOS and HEAD are
+read; the label of a node is its UPOS, and that of a tree a comment `# label = ...`, where there is one. Lines of
+several words in one token (8-9) and of empty nodes (8.1) are no nodes.
 
 JSON lines    {"words": ["MAX", "2", "9"], "parents": [-1, 0, 0], "label": "9"}    or "labels", one for each node
 

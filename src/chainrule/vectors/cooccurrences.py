@@ -1,10 +1,8 @@
-"""Co-occurrences of words: how often each stands near each other one, counted in parts where memory is short.
+"""Co-occurrences of words: how often each stands near each other one, counted from a text or read from a file.
 
-The sums do not depend on threads or parts, since they are of whole numbers.
-
-Reads co-occurrences that were counted before: lines of word, context and count, or the file of GloVe's cooccur.
-
-Pairs may come in any order; counts of the same pair are added up. Files are not trusted: every error is a TextError.
+They are counted in parts where memory is short. The sums do not depend on threads or parts, since they are of whole
+numbers. Files are lines of word, context and count, or those of GloVe's cooccur. Pairs may come in any order; counts of
+the same pair are added up. Files are not trusted: every error is a TextError.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""Subwords, and the files of fastText.
+"""Words as sets of their characters' n-grams (subwords, Bojanowski 2017), and fastText's .bin files of their vectors.
 
-Words as sets of their characters' n-grams (Bojanowski 2017), numbered as in fastText's files.
-
-fastText's .bin files, of vectors with subwords: arguments, dictionary, the input matrix, the output matrix.
-
-Little-endian throughout. The input matrix has a row a word, then a row a bucket of n-grams.
+N-grams are numbered as in these files, which have arguments, dictionary, the input matrix and the output matrix,
+little-endian throughout. The input matrix has a row a word, then a row a bucket of n-grams.
 """
 
 from __future__ import annotations

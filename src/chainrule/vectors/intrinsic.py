@@ -1,8 +1,7 @@
-"""Similarity and analogies, measured.
+"""Measures word vectors by word similarity, as people rate it, and by analogies.
 
-How well the cosine of two words agrees with how alike people find them.
-
-A set is a file of lines with two words and a rating, tabs or spaces between, as RG-65, WS-353, MEN and SimVerb come.
+Similarity: how well the cosine of two words agrees with how alike people find them. A set is a file of lines with two
+words and a rating, tabs or spaces between, as RG-65, WS-353, MEN and SimVerb come.
 
 Analogies: man is to king as woman is to what? The word whose direction fits best, by two rules.
 

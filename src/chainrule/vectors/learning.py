@@ -1,16 +1,12 @@
-"""What all learners share: steps, cells, the text, aligned matrices.
+"""What all learners of word vectors share: steps, matrices, the text as a stream of ids, and blocks of words.
 
-Matrices whose rows kernels read in whole lanes.
+What a step learns from is a function of its number and the seed. Rows of matrices are aligned, so that kernels read
+them in whole lanes.
 
-How vectors are learned, a step at a time; what a step learns from is a function of its number and the seed.
-
-Blocks of words and blocks of contexts; a cell is the pairs of one of each.
-
-In a round, cell (i, i + round) is worked on for every i: no block stands in two of them, so that no two share a row.
-The number of blocks comes from the vocabulary alone, and a cell's pairs have one order: so the result is the same on
-any number of threads (Gemulla 2011 for matrices; Lerer 2019 draws negatives inside the block).
-
-What is trained on: a text as a stream of ids, and what its words are.
+A cell is the pairs of a block of words and a block of contexts. In a round, cell (i, i + round) is worked on for every
+i: no block stands in two of them, so that no two share a row. The number of blocks comes from the vocabulary alone, and
+a cell's pairs have one order: so the result is the same on any number of threads (Gemulla 2011 for matrices; Lerer 2019
+draws negatives inside the block).
 """
 
 from __future__ import annotations

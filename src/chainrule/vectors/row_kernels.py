@@ -1,12 +1,8 @@
-"""Compiled rows, noise tables and hashed n-grams of characters.
-
-What is done with rows of numbers, in whole lanes: products, sums, and one step of a logistic regression.
+"""Compiled products, sums and logistic steps over rows of vectors; noise tables; n-grams of characters as buckets.
 
 Rows are float32, and their width is a multiple of LANES; the numbers past a vector's own are 0 and stay so.
-
-Tables to draw rows from, each with its probability, in constant time (Walker 1977, made as Vose 1991).
-
-The n-grams of words' characters, as fastText hashes them to buckets.
+Noise tables draw rows, each with its probability, in constant time (Walker 1977, made as Vose 1991). N-grams of words'
+characters are hashed to buckets as fastText does.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Skip-gram and CBOW: two learners, negative sampling and Huffman trees.
+"""Skip-gram and CBOW: two learners, the noise distribution of negative sampling, and Huffman trees.
 
-What words are told from in negative sampling: random ones, drawn by how frequent they are.
+    PairLearner     skip-gram with negative sampling, of whole words: pairs in cells, from which any number of threads
+                    learn alike
+    WindowLearner   CBOW, subwords, and losses through a Huffman tree or over all words: one word after the other, on
+                    one thread
 
-Skip-gram with negative sampling, of whole words: pairs in cells, which any number of threads learn from alike.
-
-A Huffman tree of words: the path from its root to a word, for hierarchical softmax (Morin and Bengio 2005).
-
-CBOW, subwords, and the losses that go through a tree or all words: one word after the other, on one thread.
+The noise distribution draws random words by their frequency. The path from a Huffman tree's root to a word is for
+hierarchical softmax (Morin and Bengio 2005).
 """
 
 from __future__ import annotations

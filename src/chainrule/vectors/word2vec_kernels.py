@@ -1,13 +1,12 @@
-"""Pairs of a word and one of its context: drawn from a text, sorted into cells, and learned from by negative sampling.
+"""Compiled learning of skip-gram and CBOW: from pairs in cells by negative sampling, and over running windows.
 
-Words are rows of matrices, numbered from 0 by falling frequency. In a stream of ids, a word's id is its
-row plus FIRST_ORDINARY.
-A cell holds the pairs of a block of words and a block of contexts; cells in which no block stands twice share no row of
-any matrix, so it makes no difference in which order, or how much at once, they are learned from.
+Words are rows of matrices, numbered from 0 by falling frequency. In a stream of ids, a word's id is its row plus
+FIRST_ORDINARY. Pairs of a word and one of its context are drawn from a text and sorted into cells. A cell holds the
+pairs of a block of words and a block of contexts; cells in which no block stands twice share no row of any matrix, so
+it makes no difference in which order, or how many at once, they are learned from.
 
-Skip-gram and CBOW over running windows, with subwords or without, and with any loss: one word after the other.
-
-What has a vector is a unit: a word, or an n-gram of its characters. A word's input is the mean of its units'.
+Windows work with subwords or without, and with any loss: one word after the other. What has a vector is a unit: a word,
+or an n-gram of its characters. A word's input is the mean of its units'.
 """
 
 from __future__ import annotations

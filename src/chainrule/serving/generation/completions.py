@@ -1,10 +1,7 @@
-"""/v1/completions and /v1/chat/completions.
+"""Answers of /v1/completions (texts after prompts, with log-probabilities) and of /v1/chat/completions, as they grow.
 
-What completions and answers to conversations share: how they begin, how their texts grow, and what they cost.
-
-/v1/completions: texts after prompts, with log-probabilities of both.
-
-/v1/chat/completions: answers to conversations, by the model's chat template.
+Conversations are written by the model's chat template. Both answers share their head, their growing texts, and the
+tokens that they cost.
 """
 
 from __future__ import annotations

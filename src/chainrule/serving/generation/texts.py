@@ -1,9 +1,4 @@
-"""Texts as they are generated for requests.
-
-A text as it is generated for a request: its tokens, log-probabilities and pieces.
-
-Texts for requests: how they are drawn, and the work that a scheduler does for them.
-"""
+"""Texts as they are generated for requests: their tokens, log-probabilities and pieces, and a scheduler's work."""
 
 from __future__ import annotations
 

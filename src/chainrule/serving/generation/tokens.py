@@ -1,14 +1,9 @@
 """Tokens and their log-probabilities as JSON.
 
-Records as JSON: ASCII only, since U+2028 and the like break readers of lines; parts of a record may be JSON already.
-
-orjson writes numbers many times faster than `json`, and the same ones: the shortest that read back equal.
-
-How tokens are written in answers: no two of them alike, and none a text that is no UTF-8.
-
-The four arrays of log-probabilities in an answer of completions, as JSON.
-
-They are most of what a server writes, so a kernel writes those of all texts of an answer together.
+Records are ASCII only, since U+2028 and the like break readers of lines; parts of a record may be JSON already. orjson
+writes numbers many times faster than `json`, and the same ones: the shortest that read back equal. No two tokens are
+written alike, and each as valid UTF-8. The four arrays of log-probabilities in an answer of completions are most of
+what a server writes, so a kernel writes those of all texts of an answer together.
 """
 
 from __future__ import annotations

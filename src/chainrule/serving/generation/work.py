@@ -1,8 +1,6 @@
-"""Requests that wait, and their work.
+"""What a scheduler does for requests: texts that grow, prompts to score, functions to call; and the requests that wait.
 
-What a scheduler does for requests: texts that grow, prompts to score, and functions to call.
-
-What a request holds while a scheduler works for it: how much is open, and a way to be woken.
+A PendingRequest counts the work of a request that is still open, and wakes the request when there is news.
 """
 
 from __future__ import annotations
