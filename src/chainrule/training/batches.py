@@ -109,7 +109,7 @@ class MicroBatch(NamedTuple):
 
 
 def blocks(stream: Int32[ndarray, " tokens"], length: int, rows: int, tokens: int) -> Iterator[MicroBatch]:
-    """A text in independent blocks; the last one is the remainder.
+    """A text in independent blocks of equal length; the last one is the remainder.
 
     tokens: if the text has more, only some blocks are read: evenly spaced, at least one.
     """
@@ -192,10 +192,10 @@ class SortedBatches:
 
 
 class SharedBatches(SortedBatches):
-    """The same, divided among the processes of a run, and for each into the parts of a step."""
+    """SortedBatches, divided among the processes of a run, and for each process into the parts of a step."""
 
     def __init__(self, sizes: Int64[ndarray, " examples"], setup: Setup, inputs: str) -> None:
-        """inputs: what they are, in the plural. Raises SettingError if a step cannot be divided."""
+        """inputs: what inputs are called, in the plural, for messages. Raises SettingError if a step cannot be divided."""
         self._first, self._accumulate = setup.processes.rank * setup.training.accumulate, setup.training.accumulate
         self._shares = setup.processes.number * setup.training.accumulate
         if min(setup.recipe.batch, sizes.size) < self._shares:

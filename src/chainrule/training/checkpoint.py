@@ -53,7 +53,7 @@ class DataFile(_Strict):
 
 
 class DataFolder(_Strict):
-    """A folder of files, each with the shares of one process."""
+    """A folder of files, each with one process's shares of the arrays."""
 
     name: str
     files: list[DataFile]
@@ -146,7 +146,8 @@ class Checkpoints:
         last: dict[str, ndarray] | DataFolder,
         best: dict[str, ndarray] | DataFolder | None,
     ) -> None:
-        """best: None if there is none, or if the saved one is still the best. Raises OutputError.
+        """Saves a checkpoint. best: the best weights; None if there are none, or if the saved ones are still the best.
+        Raises OutputError.
 
         last, best: arrays, or the folder of them that `write_shards` wrote.
         """
@@ -185,7 +186,10 @@ class Checkpoints:
         self._sweep()
 
     def write_shards(self, kind: str, tensors: dict[str, Tensor], processes: Processes) -> DataFolder:
-        """Writes the shares of all processes, for `save` in the first. All must call it. Raises OutputError."""
+        """Writes the shares of all processes, for `save` in the first process.
+
+        All processes must call it. Raises OutputError.
+        """
         from chainrule.training.distributed import write_shards  # imports torch
 
         name = f"{kind}-{int(processes.broadcast(float(secrets.randbits(32)))):08x}"

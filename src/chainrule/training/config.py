@@ -192,7 +192,7 @@ class ClassifierTrainingConfig:
             raise SettingError("epochs and minutes are both given; choose one of them")
 
     def fitted_to(self, examples: int) -> Self:
-        """With defaults for this many examples: a small set gets more epochs, and steps of fewer examples."""
+        """The settings with defaults for this many examples: a small set gets more epochs, and steps of fewer examples."""
         epochs = self.epochs
         if epochs is None and self.minutes is None:
             epochs = _epochs_of(examples)
@@ -287,7 +287,7 @@ class InitialVectors:
 
 
 def vectors_name(file: str, *, fixed: bool) -> str:
-    """The name in records."""
+    """The name of vectors in records."""
     return f"{file}, fixed" if fixed else file
 
 
@@ -310,7 +310,7 @@ def _shown(value: object) -> str:
 
 
 def _as_json(value: object) -> object:
-    """Tuples as the lists that they are in a record."""
+    """The settings with tuples as lists, as JSON has them in a record."""
     if isinstance(value, dict):
         return {key: _as_json(own) for key, own in value.items()}
     return [_as_json(own) for own in value] if isinstance(value, tuple | list) else value

@@ -66,15 +66,16 @@ def row_length(config: NetworkConfig, training: TrainingConfig) -> int:
 
 
 def refuse_rows(training: TrainingConfig) -> None:
-    """Raises SettingError if rows of a text are cut to a length, where what is learned from is no running text."""
+    """Raises SettingError if a length of rows is set, but the training data is no running text."""
     if training.row_tokens is not None:
         raise SettingError("row_tokens is for networks that learn from running text; leave it out")
 
 
 def recipe_for(config: NetworkConfig, training: TrainingConfig) -> Recipe:
-    """The same tokens per step whatever the context; more for recurrent networks, on whose large matrices Muon is slow.
+    """A recipe with the same tokens per step whatever the context; more for recurrent networks, on whose large matrices
+    Muon is slow.
 
-    training: with defaults.
+    training: the settings, with defaults filled in.
     """
     is_recurrent = isinstance(config, (RecurrentConfig, GridConfig))
     tokens = _RECURRENT_STEP_TOKENS if is_recurrent else _STEP_TOKENS

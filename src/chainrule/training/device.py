@@ -122,7 +122,10 @@ def peak_speed(machine: Machine) -> float:
 
 @contextmanager
 def explain_out_of_memory(message: Callable[[str], str]) -> Iterator[None]:
-    """Turns running out of memory into a SettingError. message: gets "the GPU" or "the processor"."""
+    """Turns running out of memory into a SettingError.
+
+    message: a function from "the GPU" or "the processor" to the message.
+    """
     try:
         yield
     except torch.OutOfMemoryError as error:
@@ -147,9 +150,9 @@ def memory_in_use(device: torch.device) -> int | None:
 
 
 def compile_or_fall_back(network: nn.Module, on_failure: Callable[[str], None]) -> Callable[..., Any]:
-    """The network, compiled when it is first called; from the first failure on, the plain network.
+    """The network, compiled when it is first called; after a failure of the compiler, the plain network.
 
-    on_failure: called once, with the reason.
+    on_failure: a callback, called once, with the reason.
     """
     compiled: Callable[..., Any] | None = torch.compile(network)
 

@@ -42,7 +42,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Processes:
-    """The number of processes, and which one this is. sharding: how they share out the weights; None: all have all."""
+    """The number of processes, and which one this is.
+
+    sharding: how they share out the weights; None if each has all weights.
+    """
 
     rank: int = 0
     number: int = 1
@@ -140,7 +143,7 @@ def leave_processes() -> None:
 
 @dataclass(frozen=True)
 class Sharding:
-    """The processes that share out a network, of which this is the one of `rank`."""
+    """The processes that share out a network; this process is the one of number `rank`."""
 
     mesh: DeviceMesh
     rank: int
@@ -148,11 +151,17 @@ class Sharding:
 
     @classmethod
     def among(cls, rank: int, number: int, device: torch.device) -> Sharding:
-        """The mesh is named: without one, FSDP2 takes a GPU where there is one, whatever the device of the run."""
+        """The sharding among these processes.
+
+        It names the mesh: without one, FSDP2 takes a GPU where there is one, whatever the device of the run.
+        """
         return cls(init_device_mesh(device.type, (number,)), rank, number)
 
     def shard(self, network: nn.Module, blocks: Iterable[nn.Module]) -> None:
-        """Keeps this process's share of a network, on the device. blocks: whose weights are gathered together."""
+        """Keeps this process's share of a network, on the device.
+
+        blocks: the layers whose weights are each gathered together.
+        """
         for module in (*blocks, network):
             fully_shard(module, mesh=self.mesh)
             sharded = cast("FSDPModule", module)
@@ -176,7 +185,7 @@ class Sharding:
 
     @staticmethod
     def like(whole: Tensor, sharded: Tensor) -> Tensor:
-        """A tensor that every process has as a whole, shared out as another one is."""
+        """This process's share of a tensor that every process has as a whole, shared out as another tensor is."""
         if not isinstance(sharded, DTensor):
             return whole
         device = sharded.device_mesh.device_type
@@ -230,8 +239,8 @@ class SavedTensors(Protocol):
         """All of every tensor. Raises ModelFormatError."""
 
     def shares(self, sharding: Sharding, sharded_as: Callable[[str], Tensor | None]) -> dict[str, Tensor]:
-        """This process's shares. sharded_as: the parameter of the same shape that a tensor is shared out as; None: it
-        is not. All processes must call it. Raises ModelFormatError.
+        """This process's shares. sharded_as: the parameter of the same shape that a tensor is shared out like; None
+        where it is not shared out. All processes must call it. Raises ModelFormatError.
         """
 
 
@@ -278,7 +287,9 @@ class TensorShards:
         return self._read(template, is_alone=False)
 
     def _read(self, template: Callable[[str, Tensor], Tensor], *, is_alone: bool) -> dict[str, Tensor]:
-        """template: makes the tensor to read into of a name and an empty tensor of its whole shape, in no memory."""
+        """template: a function that makes the tensor to read into, from a name and an empty tensor of the whole shape
+        that takes no memory.
+        """
         from torch.distributed.checkpoint.api import CheckpointException
         from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
         from torch.distributed.checkpoint.metadata import TensorStorageMetadata
@@ -324,7 +335,7 @@ def write_shards(folder: Path, tensors: dict[str, Tensor]) -> None:
 
 
 def _reason(error: BaseException) -> str:
-    """What went wrong, in one line; of several processes, in the first."""
+    """The reason of an error, in one line; if several processes failed, that of the first."""
     failures = getattr(error, "failures", None)
     if failures:
         rank, (first, _) = next(iter(failures.items()))

@@ -178,7 +178,7 @@ class Optimisers:
         return [group for optimiser in self._optimisers for group in optimiser.param_groups]
 
     def tensors(self) -> dict[str, Tensor]:
-        """All that a step depends on besides the weights, by name."""
+        """The tensors that a step depends on besides the weights, by name."""
         tensors = {}
         for i, optimiser in enumerate(self._optimisers):
             for number, state in optimiser.state_dict()["state"].items():

@@ -121,7 +121,7 @@ def validate_finally(trainer: Trainer, timetable: Timetable) -> dict[str, Any] |
 
 
 def run_record(trainer: Trainer, elapsed: float, validation: dict[str, Any] | None) -> dict[str, Any]:
-    """What is recorded of a run. elapsed: seconds of the whole run."""
+    """The record of a run. elapsed: seconds of the whole run."""
     network, setup = trainer.network, trainer.setup
     record: dict[str, Any] = {
         "parameters": sum(parameter.numel() for parameter in network.parameters()),
@@ -449,7 +449,7 @@ class _RunningJob(Generic[N]):
         return self._plain().cpu(), record
 
     def _plain(self) -> N:
-        """The network as others know it: whole, and without what was changed for training."""
+        """The network as callers know it: whole, and without the changes for training."""
         if self.processes.sharding is not None:
             weights = {
                 name: self.processes.sharding.whole(weight).cpu() for name, weight in self.network.state_dict().items()

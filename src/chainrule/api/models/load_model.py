@@ -55,7 +55,7 @@ def build_model(
 
 
 def kind_of(family: str) -> type[Model]:
-    """What the models of a family can do."""
+    """The class that models of a family have."""
     match FAMILIES[family].job:
         case "continue":
             return CausalNetwork if FAMILIES[family].embeds else CausalModel

@@ -120,7 +120,7 @@ class Model:
         *,
         mapped: MappedFile | None = None,
     ) -> None:
-        """engine: what the family trains, usually a LanguageModel. speller: by default learned from the vocabulary.
+        """engine: what the family trains, usually a LanguageModel. speller: by default one learned from the vocabulary.
 
         mapped: the file that the arrays are mapped from.
         """
@@ -211,8 +211,9 @@ class Model:
 
     @shows_progress
     def compact(self, progress: ProgressOption = None) -> Self:
-        """The same model, quantised: an n-gram model in a fifth of the room, its probabilities 256 values an order; a
-        Transformer in little more than a quarter, its matrices in int8 with a scale for every 32 weights.
+        """The same model, quantised: an n-gram model takes a fifth of the memory, with 256 values for the probabilities
+        of each order; a Transformer takes little more than a quarter, with matrices in int8 and a scale for every 32
+        weights.
 
         Raises SettingError where it has no compact form, ModelFormatError where it is damaged, EstimationError where
         there is not enough memory.
@@ -277,7 +278,7 @@ def check_kind(model: Model, kind: type[Kind]) -> Kind:
 
 
 def _kinds(kind: type[Model]) -> Iterator[type[Model]]:
-    """All kinds of models below one."""
+    """All subclasses of a kind of models, however deep."""
     for below in kind.__subclasses__():
         yield below
         yield from _kinds(below)

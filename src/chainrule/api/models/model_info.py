@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelInfo:
-    """What is known of a model. `record` is how it came about, as its config.json has it.
+    """What is known of a model. `record` says how it was made, as its config.json does.
 
-    parameters: of a network. ngrams: by order, of an n-gram model. bytes: of its data files; None where it is in no
-    file. signature: what its figures are of, as `Measurement.signature` has it of the model's side; None where it is
-    no distribution over texts by itself.
+    parameters: the number of a network's parameters. ngrams: the number of an n-gram model's n-grams, by order. bytes:
+    the size of its data files; None where it is in no file. signature: what its figures may be compared with, the
+    model's part of `Measurement.signature`; None where it is no distribution over texts by itself.
     """
 
     family: str
@@ -39,7 +39,7 @@ class ModelInfo:
     record: dict[str, Any]
 
     def rows(self) -> list[tuple[str, str]]:
-        """For people: names and values, as the model card has them."""
+        """Names and values as on the model card, to be read by people."""
         return model_rows(
             self.family, self.tokenizer, self.vocabulary_size, self.record, size=self.bytes, signature=self.signature
         )
@@ -55,7 +55,10 @@ class ModelInfo:
         return html_table(f"{self.family} model", [], self.rows())
 
     def to_dict(self) -> dict[str, Any]:
-        """The figures by name, without the record: a row for pandas. ngrams: of all orders together."""
+        """The figures by name, without the record: a row for pandas.
+
+        ngrams: the number of n-grams of all orders together.
+        """
         return {
             "family": self.family,
             "tokenizer": self.tokenizer,
@@ -140,7 +143,7 @@ def info_of_vectors(vectors: WordVectors) -> ModelInfo:
 
 
 def size_of(record: dict[str, Any]) -> str:
-    """For a line about a model, after a comma: how much training set."""
+    """The size of a model, for a line about it, after a comma: the number of values that training set."""
     parameters, ngrams = _parameters(record), _ngrams(record)
     if ngrams is not None:
         return f", {sum(ngrams):,} n-grams"

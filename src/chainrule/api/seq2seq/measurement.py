@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 class PairMeasurement:
     """Likelihood of the targets given their sources, and scores of the texts that the model writes.
 
-    tokens: of the targets, </s> included. unknown: those of them that count as <unk>; bits per byte are NaN if there
-    are any, since the model does not spell them. documents: the cost of each target, in nats, and its bytes.
+    tokens: the number of tokens of the targets, </s> included. unknown: how many of them count as <unk>; bits per byte
+    are NaN if there are any, since the model does not spell them. documents: the cost of each target, in nats, and its
+    number of bytes.
     """
 
     tokens: int
@@ -93,7 +94,8 @@ class PairMeasurement:
 def measure_pairs(
     targets: Sequence[str], log_probs: Float64[ndarray, " pairs"], texts: Sequence[str], tokenizer: Tokenizer
 ) -> PairMeasurement:
-    """Measures what a model of pairs gave. log_probs: of the targets, in nats. texts: written from their sources.
+    """Measures the output of a seq2seq model. log_probs: of the targets, in nats. texts: those that the model wrote
+    from the sources.
 
     tokenizer: of the targets. Raises SettingError if sacrebleu is not installed.
     """

@@ -37,11 +37,11 @@ EncoderLike = PictureLabelling | ClassifierModel | str | os.PathLike[str]
 
 @dataclass(frozen=True)
 class PictureEncoder:
-    """What gives the vectors of a picture's places.
+    """Gives the vectors of a picture's places.
 
-    config: None where only vectors are known. body: with its weights; None where it is to be trained from the start.
-    vectors: those of all pictures, (N, rows, columns, F). detector: what proposes boxes, if the encoder is of one that
-    does. name: for the record.
+    config: the network's settings; None where only vectors are known. body: the network with its weights; None where it
+    is to be trained from the start. vectors: those of all pictures, (N, rows, columns, F). detector: the network that
+    proposes boxes, if the encoder belongs to one. name: for the record.
     """
 
     name: str

@@ -67,11 +67,11 @@ class Region(NamedTuple):
 
 @dataclass(frozen=True)
 class RegionReader:
-    """What reads regions.
+    """Gives the vectors of a picture's regions.
 
-    encoder, body: the network whose maps they are of, and its settings. detector: what proposes boxes; None where they
-    are given. phrases: writes a phrase for each box, from the vectors of its cells; None: there are none. tokenizer: of
-    phrases.
+    encoder, body: the settings and the network whose maps the vectors are of. detector: the network that proposes
+    boxes; None where boxes are given. phrases: the network that writes a phrase for each box, from the vectors of its
+    cells; None for no phrases. tokenizer: that of the phrases.
     """
 
     encoder: PictureLabelling
@@ -81,17 +81,17 @@ class RegionReader:
     phrases: ConditionalModel | None = None
 
     def width(self, body_width: int) -> int:
-        """The numbers of a vector. body_width: of the maps'."""
+        """How many numbers a region's vector has. body_width: how many the maps have at each place."""
         return body_width + self.phrase_width + 4
 
     @property
     def phrase_width(self) -> int:
-        """The numbers that are of a phrase."""
+        """How many numbers of a region's vector are those of its phrase."""
         return 0 if self.phrases is None else self.phrases.network.config.width
 
     @property
     def phrase_parameters(self) -> int:
-        """The weights of what writes phrases."""
+        """The number of weights of the network that writes phrases."""
         return 0 if self.phrases is None else sum(weight.numel() for weight in self.phrases.network.parameters())
 
     def sources(self, pictures: Sequence[Any], progress: Progress = silent) -> list[Float32[ndarray, "R F+W+4"]]:

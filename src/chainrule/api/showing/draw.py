@@ -35,7 +35,7 @@ STEPS = 4  # time steps that an unrolled network is drawn with
 
 
 def network_diagram(name: str, config: Any, shapes: Shapes) -> Diagram:
-    """The diagram of a network. name: of the model. shapes: of its parameters by their names."""
+    """The diagram of a network. name: the model's name. shapes: the shapes of its parameters, by parameter name."""
     total = sum(math.prod(shape) for shape in shapes.values())
     kind = "Encoder and decoder" if isinstance(config, Seq2SeqConfig) else type(config).__name__.removesuffix("Config")
     diagram = Diagram(name, f"{kind}, {total:,} parameters")
@@ -252,7 +252,7 @@ def _pairs(diagram: Diagram, config: Seq2SeqConfig, shapes: Shapes) -> None:
 
 
 def _parts(diagram: Diagram, shapes: Shapes) -> None:
-    """Of any other network: its modules in their order, with their shapes."""
+    """The diagram of any other network: its modules in their order, with their shapes."""
     below: Box | None = None
     for name, shape in shapes.items():
         if len(shape) < 2:  # biases are counted with their matrices
@@ -271,7 +271,7 @@ def _above(diagram: Diagram, below: Box, text: str, note: str, *, gap: float = G
 
 
 def _sum(diagram: Diagram, entry: Box, below: Box) -> Box:
-    """A plus above a sub-layer, to which its input comes past it."""
+    """A plus above a sub-layer, which its input also reaches by a line around the sub-layer."""
     plus = diagram.circle(below.middle, below.top - GAP, "+")
     diagram.up(below, plus)
     _residual(diagram, entry, plus, below.left - 14)
@@ -288,7 +288,7 @@ def _norm(norm: str) -> str:
 
 
 def _inside(part: str, recurrent: str) -> str:
-    """What a layer of the encoder or the decoder consists of. recurrent: what to say of a recurrent one."""
+    """The parts of a layer of the encoder or the decoder. recurrent: the words for a recurrent one."""
     return {"transformer": "self-attention, feed-forward", "convolution": ""}.get(part, recurrent)
 
 

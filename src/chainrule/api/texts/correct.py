@@ -75,18 +75,18 @@ def correct(
     config: CorrectionConfig | None = None,
     progress: ProgressOption = None,
 ) -> Iterator[Corrected]:
-    """Corrects each document of a text, a line by default, lazily. One of several lines keeps them.
+    """Corrects each document of a text, by default each line, lazily. A document of several lines keeps its lines.
 
-    channel: keyboard or ocr, or one trained by `train_channel`, or its file. rate: for keyboard and ocr the
-    probability of an error at a character (0.02); for a trained one the share of words that are wrong (0.05). lexicon:
-    the right words with their counts, or a file of them, one a line; by default the words of the model's vocabulary.
-    grammar: english, what learners of English confuse, or what `train_grammar` learned, or its file; none by default.
+    channel: keyboard or ocr, or one trained by `train_channel`, or its file. rate: for keyboard and ocr the probability
+    of an error at a character (0.02); for a trained one the share of words that are wrong (0.05). lexicon: the right
+    words with their counts, or a file of them, one a line; by default the words of the model's vocabulary. grammar:
+    english, what learners of English confuse, or what `train_grammar` learned, or its file; none by default.
     grammar_rate: for english, the probability of an error at a word that can go wrong (0.03). inflections: a file with
     the forms of words, see `read_inflections`; by default from rules of English and the words that are known. learned:
-    a model of pairs of wrong and right texts, or its folder: it proposes, and its log P joins that of the others.
-    rescore_by: a second language model, or its folder, perhaps one that sees both sides: its log P of the beam's best
-    ways through a text joins that of the others. It may have any tokens. settings: what `tune_correction` chose, or its
-    file: rates, where none are given, and what it tuned of `config`.
+    a seq2seq model of wrong and right texts, or its folder: it proposes corrections, and its log P is added to that of
+    the others. rescore_by: a second language model, or its folder, perhaps a bidirectional one: its log P of the beam's
+    best paths through a text is added. It may have any tokens. settings: what `tune_correction` chose, or its file:
+    rates, where none are given, and the fields of `config` that it tuned.
     Raises SettingError, TextError, ModelFormatError.
 
     good:  [one] = chainrule.correct(chainrule.Lines(["teh dog"]), lm); one.corrected, one.changes[0].prob
@@ -249,7 +249,7 @@ def _error_model(channel: Confusions | Channel | PathLike[str], rate: float | No
 
 
 def word_index(model: Model, lexicon: Mapping[str, float] | WordIndex | str | PathLike[str] | None = None) -> WordIndex:
-    """The correct words: of a lexicon or, without one, of the model's vocabulary. As a lexicon, it is used as it is.
+    """The correct words: those of a lexicon or, without one, of the model's vocabulary. A Lexicon is used unchanged.
 
     Raises SettingError, TextError.
     """
@@ -295,8 +295,11 @@ _HIGHEST_RATE = 0.5
 
 
 class TunedCorrection(NamedTuple):
-    """The chosen settings. figures: the figure to be raised, before and after. changes: with the settings, all that
-    the best paths have, whatever their probability."""
+    """The chosen settings.
+
+    figures: the maximised figure, before and after. changes: all changes on the best paths under these settings,
+    whatever their probability.
+    """
 
     settings: CorrectionSettings
     figures: tuple[float, float]
@@ -408,7 +411,7 @@ _BEAM = BeamConfig(size=4, best=4, rank_by="mean", stop="likely")
 
 
 class PairCorrector:
-    """P(right text | wrong text). It says nothing of texts longer than the model reads."""
+    """P(right text | wrong text). It proposes nothing for texts that are longer than the model reads."""
 
     def __init__(self, model: Seq2SeqModel) -> None:
         # A literal </s> or <unk> is left alone.
@@ -417,7 +420,7 @@ class PairCorrector:
         self._longest = model.model.network.config.max_source
 
     def propose(self, texts: Sequence[str]) -> list[list[str]]:
-        """For each text, what may have been meant by it."""
+        """For each text, texts that may have been meant by it."""
         read = self._readable(texts)
         written = self._model.write([texts[i] for i in read], _BEAM)
         proposed: list[list[str]] = [[] for _ in texts]

@@ -128,7 +128,7 @@ class Threshold:
     ties: int
 
     def passes(self, scores: Float32[ndarray, " scores"]) -> Bool[ndarray, " scores"]:
-        """Which of the next scores pass. To be called on all scores in order: ties are counted across calls."""
+        """Which of the next scores pass. Call it on all scores in order: ties are counted across calls."""
         passing = scores < np.float32(self.value)
         equal = np.flatnonzero(scores == np.float32(self.value))[: self.ties]
         passing[equal] = True
@@ -176,7 +176,7 @@ class ScoreFile:
         return Threshold(value, count - before - before_key)
 
     def _bucket(self, rank: int, shift: int, upper: int | None) -> tuple[int, int]:
-        """The half key at `shift` of the score at this rank, and how many scores have a lower one.
+        """The half of a key, at bit `shift`, of the score at this rank; and how many scores have a lower one.
 
         upper: count only scores whose upper half key is this one.
         """

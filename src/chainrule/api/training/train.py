@@ -185,8 +185,8 @@ def train(
 class _Request:
     """What to train, on what text.
 
-    network: one to train further, from the folder `start`. source_checkpoint: how the Hugging Face folder of it
-    was described.
+    network: the network to train further, from the folder `start`. source_checkpoint: the record of the Hugging Face
+    folder that it came from.
     """
 
     source: Source

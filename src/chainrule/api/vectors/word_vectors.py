@@ -64,7 +64,7 @@ class WordVectors:
         record: dict[str, Any],
         ngrams: Ngrams | None = None,
     ) -> None:
-        """arrays: vectors, and perhaps contexts, counts, centres, ngrams, buckets. Raises ModelFormatError."""
+        """arrays: by name: vectors, and perhaps contexts, counts, centres, ngrams, buckets. Raises ModelFormatError."""
         words = len(tokenizer.vocabulary) - FIRST_ORDINARY
         vectors = arrays["vectors"]
         for name, array in arrays.items():

@@ -231,7 +231,7 @@ def mix(
 
 
 def _note_unknown(tuned_on: dict[str, Any]) -> None:
-    """Prints a note if the shared vocabulary lacks so much of a text that another would be better."""
+    """Prints a note if the shared vocabulary lacks so many tokens of a text that another would be better."""
     share = tuned_on["unknown_tokens"] / tuned_on["tokens"]
     if share > _FEW_UNKNOWN:
         note(

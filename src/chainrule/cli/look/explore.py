@@ -56,7 +56,7 @@ def explore(
 
 
 def explorer_of(models: Sequence[str]) -> Explorer | None:
-    """How saved models, if there are any, are looked into: at first, the surprisal of the first two."""
+    """The explorer of saved models, if there are any; it opens with the surprisal of the first two."""
     if not models:
         return None
     names = [Path(os.path.abspath(model)).name for model in models]

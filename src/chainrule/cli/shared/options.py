@@ -288,7 +288,7 @@ def check_tree(tree: Path, *, overwrite: bool) -> None:
 
 
 def refuse_sampling(options: SamplingOptions, why: str = "has no effect with --beam, which does not sample") -> None:
-    """Raises CycloptsError where an option of sampling was given. why: after its name."""
+    """Raises CycloptsError where an option of sampling was given. why: the message after the option's name."""
     refuse(_given(options), why)
 
 
@@ -336,7 +336,7 @@ def flags_of(config: type[DataclassInstance], prefix: str = "") -> Any:
 
 
 def flags_of_any(configs: Sequence[type[DataclassInstance]], prefix: str = "", without: Sequence[str] = ()) -> Any:
-    """As `flags_of`, of several configurations of which one will be chosen: the fields of all, each once.
+    """As `flags_of`, for several configurations of which one will be chosen: the fields of all, each once.
 
     without: fields that are no flags.
     A default is shown where it is the same in all that have the field; a choice is one of the values of all.

@@ -47,7 +47,7 @@ def on_one_line(text: str) -> str:
 
 
 def count_of(number: int, noun: str) -> str:
-    """1 step, 2,000 steps."""
+    """A number with its noun: 1 step, 2,000 steps."""
     return f"{number:,} {noun}{'s' * (number != 1)}"
 
 

@@ -21,7 +21,7 @@ _LARGEST = 1 << 16  # bytes of a file
 
 
 def key_in(file: Path, *, shortest: int = 1) -> str:
-    """shortest: characters that a key must have. Raises TextError, CycloptsError."""
+    """The key in a file. shortest: the fewest characters that it may have. Raises TextError, CycloptsError."""
     try:
         key = read_file(file, _LARGEST, pipes=True).decode().strip()
     except UnicodeDecodeError as error:

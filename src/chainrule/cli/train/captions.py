@@ -78,10 +78,10 @@ _UNSAID = {"regions": "grid", "phrases": False, "discriminator": 0.0}  # what a 
 
 @dataclass(frozen=True, kw_only=True)
 class CaptionerRun:
-    """What is trained on what, and where it goes.
+    """What is trained, on what data, and where the model goes.
 
-    size: of the pictures that the encoder reads; None: its own. training: the settings that were given. tuned,
-    features, regions, phrases, discriminator: as `train_captions` takes them.
+    size: height and width of the pictures that the encoder reads; None for its own. training: the settings that were
+    given. tuned, features, regions, phrases, discriminator: as for `train_captions`.
     """
 
     pictures: str

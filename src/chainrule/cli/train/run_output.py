@@ -48,9 +48,9 @@ def report_finished_run(
 ) -> None:
     """Prints that the run of the model in a folder has ended.
 
-    network: the settings of the network now; None: `other_changes` compares them. training: the training settings that
-    were given. other_changes: returns, in words, what else differs from the model's record. Raises SettingError if the
-    model was trained with other settings, ModelFormatError if there is no model.
+    network: the settings of the network now; None if `other_changes` compares them. training: the training settings
+    that were given. other_changes: a function that returns, in words, what else differs from the model's record. Raises
+    SettingError if the model was trained with other settings, ModelFormatError if there is no model.
     """
     from chainrule.storage.config_json import read_config
     from chainrule.training.checkpoint import is_first_process
@@ -107,7 +107,7 @@ class TrainingScreen:
     """A callback for training reports; prints them to standard error."""
 
     def __init__(self, before_first: Callable[[], None]) -> None:
-        """before_first: called before the first line."""
+        """before_first: a callback, called before the first line."""
         self._before_first: Callable[[], None] | None = before_first
         self._is_terminal = sys.stderr.isatty()
         self._width = 0  # of the line that may be overwritten

@@ -156,7 +156,7 @@ HELP = """\
 
 
 class ChatSession:
-    """A conversation. reports: what is to be known beside the answers, until `take_reports`."""
+    """A conversation. reports: notes on the answers, kept until `take_reports`."""
 
     def __init__(
         self,
@@ -167,7 +167,7 @@ class ChatSession:
         seed: int | None,
         log: Callable[[Message], None] | None = None,
     ) -> None:
-        """sampling, seed: None leaves them to the model. log: is called with every message."""
+        """sampling, seed: None leaves them to the model. log: a callback that gets every message."""
         self.model, self.system, self.sampling, self.limits, self.seed = model, system, sampling, limits, seed
         self._drawing = CHAT_SAMPLING if sampling is None else sampling
         self._log = log
@@ -190,7 +190,7 @@ class ChatSession:
         }
 
     def respond(self, line: str) -> Iterator[str]:
-        """The answer to a line, piece by piece; a command has none. Raises SettingError, OutputError.
+        """The answer to a line, piece by piece; none if the line is a command. Raises SettingError, OutputError.
 
         An answer that is interrupted stays in the history as far as it came.
         """
@@ -214,7 +214,7 @@ class ChatSession:
         return reports
 
     def _answer(self, messages: list[Message]) -> Iterator[str]:
-        """Answers the last message, and takes all of them as the history."""
+        """Answers the last message; all messages become the history."""
         answer = self.model.answer(
             self._with_system(messages), self.sampling, self.limits, seed=self.seed, number=self.answers
         )

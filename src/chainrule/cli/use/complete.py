@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class TypingOptions:
-    """What corrects what is being typed."""
+    """Options for correcting text as it is typed."""
 
     correct: Annotated[
         bool | None,
@@ -238,7 +238,7 @@ def _run(server: LanguageServer) -> None:
 
 
 def _words_in(file: Path | None) -> list[str]:
-    """The words of a file; none if it is still to be written. Raises TextError."""
+    """The words of a file; none if the file does not exist yet. Raises TextError."""
     from chainrule.text.corpus.plain_text import lines_of
 
     if file is None or not file.exists():

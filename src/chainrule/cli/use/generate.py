@@ -171,7 +171,7 @@ def _print(text: Text, *, json: bool, scored: bool = False) -> None:
 
 
 def _why_no_continuation(model: Model) -> str:
-    """What to say where the model ended the text right after the prompt."""
+    """The note for a text that the model ended right after the prompt."""
     document = model.record.get("reading", {}).get("document", "file")
     has_records = any(
         kind in name for name in model.record.get("data", {}) for kind in (".jsonl", ".ndjson", ".parquet")

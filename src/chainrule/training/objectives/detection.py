@@ -82,7 +82,9 @@ class BoxObjective(StatelessObjective):
         return ValidationResult(nats / max(1, boxes), max(1, int(boxes)), {"examples": len(examples)})
 
     def unigram_loss(self) -> float:
-        """That of a network which sees nothing, but knows how frequent boxes and labels are, and the median box."""
+        """The loss of a predictor that does not see the picture: it knows how frequent boxes and labels are, and the
+        median box.
+        """
         training, validation = (
             np.concatenate([example.labels for example in examples])
             for examples in (self.data.training, self.data.validation)

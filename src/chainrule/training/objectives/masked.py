@@ -34,7 +34,7 @@ _BATCH_TOKENS = 1 << 13
 
 
 class Masked(NamedTuple):
-    """Rows as the network reads them, their tokens, and the positions to predict."""
+    """Rows as the network reads them (masked), their original tokens, and the positions to predict."""
 
     inputs: Int64[ndarray, "B T"]
     targets: Int64[ndarray, "B T"]
@@ -57,7 +57,7 @@ def two_sided_job(
 
 
 def begins_word(options: StreamOptions, vocabulary_size: int) -> Bool[ndarray, " vocab"]:
-    """Whether a token begins a word; without such knowledge, each does."""
+    """Whether each token begins a word; if that is not known, all do."""
     return np.ones(vocabulary_size, np.bool_) if options.begins_word is None else options.begins_word
 
 

@@ -157,7 +157,7 @@ class MicroBatch(NamedTuple):
 
 
 class Losses(NamedTuple):
-    """Sums over a part, in nats; and the pairs that were classified rightly."""
+    """Sums over a part, in nats; and how many pairs were classified correctly."""
 
     tokens: Tensor
     pairs: Tensor

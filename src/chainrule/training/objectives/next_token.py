@@ -131,8 +131,8 @@ class MicroBatch(NamedTuple):
 class NextToken:
     """An Objective: -log P(token | those before it). If the state has a fixed size, rows continue from step to step.
 
-    Now and then a row starts from a fresh state, as every text does that is scored: a recurrent network that has not
-    seen one for long would predict badly from it.
+    Now and then a row starts from a fresh state, as every scored text does: a recurrent network that has not started
+    from one for long would predict badly from it.
     """
 
     def __init__(

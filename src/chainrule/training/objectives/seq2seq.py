@@ -114,7 +114,9 @@ class Buckets:
     def __init__(
         self, sources: Int64[ndarray, " pairs"], targets: Int64[ndarray, " pairs"], tokens: int, least: int, seed: int
     ) -> None:
-        """sources, targets: lengths. tokens: in a bucket, both sides, with padding. least: the fewest pairs in one."""
+        """sources, targets: the lengths of both sides, in tokens. tokens: the tokens in a bucket, of both sides, with
+        padding. least: the fewest pairs in a bucket.
+        """
         padded_sources, padded_targets = (
             np.array([rounded_up(length) for length in side.tolist()]) for side in (sources, targets)
         )
@@ -174,8 +176,8 @@ def pairs_job(
 ) -> TrainingJob[ConditionalNetwork]:
     """Trains a conditional model on pairs. Raises TextError, SettingError.
 
-    sizes: of the vocabularies of sources and targets. vectors: to initialise the embeddings with; if both sides share
-    one, those of the targets win. tuned: makes an encoder of pictures that is trained with the rest.
+    sizes: those of the vocabularies of sources and targets. vectors: those to initialise the embeddings with; if both
+    sides share one embedding, those of the targets. tuned: makes an encoder of pictures that is trained with the rest.
     """
     if not pairs.targets:
         raise TextError("there are no pairs to learn from; at least one is needed")

@@ -160,7 +160,7 @@ class TreeObjective(StatelessObjective):
         return self.network.loss(forward(part.trees), turns, part.targets, label_smoothing=smoothing)
 
     def _parts(self, examples: Sequence[TreeExample]) -> list[MicroBatch]:
-        """The examples, as many at once as fit, the largest first."""
+        """The examples in parts, each as large as fits into memory, the largest examples first."""
         ordered = sorted(examples, key=lambda example: -len(example.targets))
         return [
             MicroBatch(
