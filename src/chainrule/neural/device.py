@@ -75,7 +75,7 @@ def layers_in_float32(network: nn.Module, device: torch.device) -> list[str]:
 
 
 def bfloat16_notes(network: nn.Module, device: torch.device) -> list[str]:
-    """What users should know before a network runs in bfloat16 on a device, a sentence each."""
+    """Notes for users before a network runs in bfloat16 on a device, a sentence each."""
     notes = []
     if device.type == "cpu" and bfloat16_gain(device) < 0.5:
         ratio = 1 / bfloat16_gain(device)

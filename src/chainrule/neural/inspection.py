@@ -110,8 +110,8 @@ def _numbered(sides: Sides, maps: list[Tensor]) -> list[LayerWeights]:
 class LayerGates(NamedTuple):
     """What one layer computes at each token.
 
-    values: by name. Of an LSTM f, i, o (gates), g (the candidate), c (the cell) and h (hidden); of a GRU r, z (gates),
-    n (the candidate) and h; of a simple network h.
+    values: by name. An LSTM has f, i, o (gates), g (the candidate), c (the cell) and h (hidden); a GRU r, z (gates), n
+    (the candidate) and h; a simple network h.
     """
 
     name: str
@@ -167,7 +167,7 @@ def _of_layers(own: RecurrentLayers, x: Float[Tensor, "T E"]) -> list[LayerGates
 
 
 def gates(layer: nn.RNNBase | IntraAttentionLSTM, x: Float[Tensor, "T E"]) -> Values:
-    """All that a layer of torch computes from zeros on, by name as in `LayerGates`."""
+    """All values that a recurrent layer of torch computes from a zero state on, by name as in `LayerGates`."""
     if isinstance(layer, IntraAttentionLSTM):
         recorded: list[dict[str, Tensor]] = []
         layer(x[None], layer.start(1), gates_out=recorded)

@@ -55,13 +55,13 @@ def stride(context: int) -> int:
 
 
 def window_start(inputs: int, context: int) -> int:
-    """Where the window begins in which the last of `inputs` inputs is read."""
+    """The beginning of the window in which the last of `inputs` inputs is read."""
     beyond = inputs - context
     return 0 if beyond <= 0 else -(-beyond // stride(context)) * stride(context)
 
 
 def pieces_of(lengths: Sequence[int], encoder: Encoder, *, warm_up: int | None = None) -> list[Piece]:
-    """Pieces that score each input of each row. lengths: of the rows, in inputs.
+    """Pieces that score each input of each row. lengths: the lengths of the rows, in inputs.
 
     The pieces of a bidirectional encoder overlap and are equally long; where two score the same input, the later piece
     of the row counts, since it has the most context on both sides.
@@ -244,7 +244,7 @@ def _log_probs_of(
 
 
 def _hidden_parts(network: Network, tokens: Int64[Tensor, "B T"]) -> Iterator[tuple[slice, Float[Tensor, "B part D"]]]:
-    """The hidden states after tokens that begin texts, a part of the positions after the other."""
+    """The hidden states after tokens that begin texts, a part of the positions at a time."""
     encoder = network.encoder
     carries = encoder.context is None and encoder.reach is None
     state: encoder_states.State = None

@@ -195,7 +195,7 @@ class SharedBatches(SortedBatches):
     """SortedBatches, divided among the processes of a run, and for each process into the parts of a step."""
 
     def __init__(self, sizes: Int64[ndarray, " examples"], setup: Setup, inputs: str) -> None:
-        """inputs: what inputs are called, in the plural, for messages. Raises SettingError if a step cannot be divided."""
+        """inputs: their name, in the plural, for messages. Raises SettingError if a step cannot be divided."""
         self._first, self._accumulate = setup.processes.rank * setup.training.accumulate, setup.training.accumulate
         self._shares = setup.processes.number * setup.training.accumulate
         if min(setup.recipe.batch, sizes.size) < self._shares:

@@ -192,7 +192,7 @@ class ClassifierTrainingConfig:
             raise SettingError("epochs and minutes are both given; choose one of them")
 
     def fitted_to(self, examples: int) -> Self:
-        """The settings with defaults for this many examples: a small set gets more epochs, and steps of fewer examples."""
+        """The settings with defaults for this many examples: a small set gets more epochs, and smaller steps."""
         epochs = self.epochs
         if epochs is None and self.minutes is None:
             epochs = _epochs_of(examples)

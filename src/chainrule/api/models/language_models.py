@@ -99,7 +99,7 @@ def check_tree_file(path: Path, *, overwrite: bool) -> None:
 
 
 class TextEncoder:
-    """A `PromptEncoder` without control tokens, for models that were not trained to chat: a conversation is plain text."""
+    """A `PromptEncoder` without control tokens, for models not trained to chat: a conversation is plain text."""
 
     special: Sequence[str] = ()
     added: Sequence[str] = ()

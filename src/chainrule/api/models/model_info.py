@@ -143,7 +143,7 @@ def info_of_vectors(vectors: WordVectors) -> ModelInfo:
 
 
 def size_of(record: dict[str, Any]) -> str:
-    """The size of a model, for a line about it, after a comma: the number of values that training set."""
+    """The number of n-grams or parameters, with a comma before it, for a line about a model."""
     parameters, ngrams = _parameters(record), _ngrams(record)
     if ngrams is not None:
         return f", {sum(ngrams):,} n-grams"

@@ -301,7 +301,9 @@ def _check_single(sources: Sequence[str]) -> None:
 
 
 def _parts(block: Block) -> Iterator[tuple[int, list[str]]]:
-    """The documents in parts, each of which is sorted by length; with the index of the first in the block."""
+    """The documents in parts, as many as are searched together; each part with the index of its first document in the
+    block.
+    """
     documents = block.documents()
     for first in range(0, len(documents), _AT_ONCE):
         yield first, documents[first : first + _AT_ONCE]

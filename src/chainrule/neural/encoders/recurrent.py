@@ -60,7 +60,7 @@ class IntraAttentionLSTM(nn.Module):
             nn.init.uniform_(weight, -1 / math.sqrt(width), 1 / math.sqrt(width))
 
     def start(self, rows: int) -> IntraAttentionState:
-        """The summary, the kept hidden states and cells, and how many of them there are: nothing, as zeros."""
+        """The initial state, zeros: the summary, the kept hidden states and cells, and how many of them there are."""
         zeros = self.score.new_zeros
         kept = self.span * self.width
         return zeros(rows, self.width), zeros(rows, kept), zeros(rows, kept), zeros(rows, 1)
@@ -107,7 +107,7 @@ class IntraAttentionLSTM(nn.Module):
 
 
 class Recurrent(nn.Module):
-    """RNN, GRU or LSTM. A state holds that of each layer: (h,), or (h, c) for an LSTM, (B, D) each.
+    """RNN, GRU or LSTM. A state holds the state of each layer: (h,), or (h, c) for an LSTM, (B, D) each.
 
     With intra_attention, layers are `IntraAttentionLSTM`s, and have their states.
     """
@@ -239,7 +239,7 @@ class _Runs:
     are read as one batch, without padding. torch's packed sequences take seven times as long on processors, since they
     copy the whole batch at every time step.
 
-    rows, restarts: of each run, its row, and whether it forgets what the row has read. last: the last run of each row.
+    rows: the row of each run. restarts: whether a run forgets what the row has read. last: the last run of each row.
     pieces: the longest first.
     """
 
@@ -276,7 +276,7 @@ class _Runs:
 
 
 def _placed(weights: Float[Tensor, "B S"], t: int, length: int) -> Float[Tensor, "B length"]:
-    """The weights of kept states, the latest last, at the positions of their tokens, before position t."""
+    """The weights of kept states (the latest last), put at the positions of their tokens, before position t."""
     number = min(t, weights.shape[1])
     own = weights[:, weights.shape[1] - number :]
     return torch.nn.functional.pad(own, (t - number, length - t))

@@ -43,7 +43,7 @@ def can_pack(weight: Tensor) -> bool:
 
 
 def packed_shape(weight: Float[Tensor, "N K"]) -> tuple[int, int] | None:
-    """What a matrix is in memory when it is packed; None where it cannot be."""
+    """The shape that a matrix has when it is packed; None where it cannot be packed."""
     rows, width = weight.shape
     return (rows, width + width // SCALED * _SCALE_BYTES) if can_pack(weight) else None
 
@@ -98,8 +98,8 @@ def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 def _widening(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """By weights that are widened some rows at a time, so that the wide ones stay in the processor's cache: reading
-    fewer bytes saves what widening costs.
+    """A product with weights that are widened some rows at a time, so that the wide ones stay in the processor's cache:
+    reading fewer bytes saves the time that widening costs.
     """
     step = max(1, _WIDENED // weight.shape[1])
     found = x.new_empty(*x.shape[:-1], len(weight))

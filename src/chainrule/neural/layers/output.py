@@ -40,7 +40,7 @@ def cross_entropy(
     """The sum over all positions of -log softmax(W h + b)[target], in nats.
 
     bias: -inf for tokens without a probability. smoothing: the share of each target that is spread evenly over all
-    tokens that have a probability (Szegedy et al. 2016, section 7). weights: of the positions; None: all 1.
+    tokens that have a probability (Szegedy et al. 2016, section 7). weights: (R,), of the positions; None if all are 1.
     """
     if smoothing:
         sharp = cross_entropy(hidden, weight, bias, targets, weights=weights)
@@ -58,7 +58,7 @@ def cross_entropy(
 
 
 def blocks(positions: Tensor, vocabulary_size: int, *, near: bool = False) -> Iterator[slice]:
-    """Slices of positions whose logits are held at once; near: that go through the softmax at once."""
+    """Slices of positions whose logits are held at once; with near, of those that go through the softmax at once."""
     held = HELD_ON_DEVICE if positions.device.type != "cpu" else NEAR if near else HELD
     size = max(1, held // vocabulary_size)
     for begin in range(0, len(positions), size):
@@ -149,20 +149,22 @@ class Output(Protocol):
     ) -> Float32[Tensor, ""]:
         """The training loss, summed over all positions; for a softmax, -log P(target) in nats.
 
-        weights: of the positions; None: all 1. Raises SettingError if this output cannot smooth labels.
+        weights: (R,), of the positions; None if all are 1. Raises SettingError if this output cannot smooth labels.
         """
 
     def log_probs(self, hidden: Float[Tensor, "*shape D"]) -> Float32[Tensor, "*shape V"]:
-        """The whole distribution, whatever the training loss is."""
+        """The log-probabilities of the whole vocabulary, (*shape, V), whatever the training loss is."""
 
     def log_probs_of(
         self, hidden: Float[Tensor, "*shape D"], targets: Int64[Tensor, "*shape *tokens"]
     ) -> Float32[Tensor, "*shape *tokens"]:
-        """The same for one token at each position, or for several (a last dimension), without holding the rest."""
+        """The log-probabilities of one token at each position, or of several (a last dimension), without holding all
+        others.
+        """
 
 
 class NoOutput(nn.Module):
-    """Of a network that predicts nothing: it gives vectors."""
+    """The output of a network that predicts nothing, but gives vectors."""
 
     def loss(
         self,
@@ -202,7 +204,7 @@ class FullSoftmax(nn.Module):
         transform: nn.Module | None = None,
     ) -> None:
         """weight: (V, D), the output's own or the embedding's. ends: tokens whose probability is added to that of </s>.
-        banned: tokens without a probability, besides <s>. transform: of hidden states, before they are multiplied.
+        banned: tokens without a probability, besides <s>. transform: applied to hidden states before the product.
         Raises SettingError if the vocabulary has no such tokens.
         """
         super().__init__()
@@ -280,7 +282,9 @@ class SampledSoftmax(nn.Module):
         counts: Float[Tensor, " V"],
         power: float,
     ) -> None:
-        """counts: of each token in the training text, to which 1 is added. power: of the counts, to sample by."""
+        """counts: how often each token occurs in the training text; 1 is added. power: the exponent of the counts in
+        the noise distribution.
+        """
         super().__init__()
         self.full, self.kind, self.samples = full, kind, samples
         noise = (counts.double() + 1) ** power

@@ -46,7 +46,7 @@ class Cache:
     """The state of a Transformer after some columns.
 
     first: (B,), the column where each row begins; below 0 if its first columns were dropped. least: the lowest of
-    `first`. even: whether all rows begin at the same column. begin: the first column that the last one attends to.
+    `first`. even: whether all rows begin at the same column. begin: the first column that the last column attends to.
     """
 
     rows: int
@@ -223,7 +223,7 @@ def _buffers(mine: _Store, other: _Store) -> list[tuple[Tensor, Tensor]]:
 
 
 class Memory(Protocol):
-    """A leaf of a state that is more than one tensor. Its methods leave it unchanged."""
+    """A leaf of a state that is more than one tensor. Its methods do not change it."""
 
     def select(self, rows: Int64[Tensor, " new_rows"]) -> Self:
         """Copies, repeats or drops rows."""

@@ -46,7 +46,7 @@ class SourceBatch(NamedTuple):
 def batch_sources(
     sources: Sequence[Shaped[ndarray, "*shape"]], config: Seq2SeqConfig, *, length: int | None = None
 ) -> SourceBatch:
-    """length: to pad to; by default that of the longest source, if of tokens with its </s>."""
+    """length: the length to pad to; by default that of the longest source, for tokens with its </s>."""
     if config.reads_regions:
         lengths = np.array([len(source) for source in sources])
         length = int(lengths.max()) if length is None else length
@@ -63,7 +63,7 @@ def batch_sources(
 
 
 def source_length(source: Shaped[ndarray, "*shape"], config: Seq2SeqConfig) -> int:
-    """The positions of a source that the decoder attends to."""
+    """The number of positions of a source that the decoder attends to."""
     if config.reads_regions:
         return len(source)
     return config.max_source if config.reads_vectors else len(source) + 1
@@ -199,7 +199,7 @@ class SourceConditionedModel:
 
     @property
     def is_exact(self) -> bool:
-        """False where hard attention goes on from the likeliest position, instead of summing over all."""
+        """False where hard attention continues with the likeliest position, instead of summing over all."""
         config = self.bound.config
         return config.attention != "hard" or not config.feeds
 

@@ -108,9 +108,10 @@ class RecurrentDecoder(nn.Module):
     def read_steps(
         self, x: Float[Tensor, "B T D"], layers: State, first: Int64[Tensor, " B"], source: Source
     ) -> tuple[Float[Tensor, "B T *C D"], Float[Tensor, "B T D"], State]:
-        """What is predicted from, the states of the last cells, and those of all layers after the last step.
+        """The hidden states to predict from, the states of the last cells, and those of all layers after the last step.
 
-        Where no step depends on the context vectors of the step before. first: the position of each row's first step.
+        Only for decoders whose steps do not depend on the context vectors of the step before. first: the position of
+        each row's first step.
         """
         cells, after = self.cells(x, layers)
         positions = first[:, None] + torch.arange(x.shape[1], device=x.device)
@@ -162,7 +163,9 @@ def _restart(state: _State, start: _State, restarts: Bool[Tensor, " B"]) -> _Sta
 
 
 class _ParagraphState(NamedTuple):
-    """sentences: of the sentence network. topic: of the current sentence, (B, D). words: of the word network."""
+    """sentences: the state of the sentence network. topic: that of the current sentence, (B, D). words: the state of
+    the word network.
+    """
 
     sentences: tuple[LayerState, ...]
     topic: Tensor

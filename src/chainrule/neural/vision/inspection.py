@@ -102,10 +102,10 @@ class Interval(NamedTuple):
 
 
 class ReceptiveFields:
-    """Of the layers of a network that reads pictures of one size."""
+    """The receptive fields of the layers of a network that reads pictures of one size."""
 
     def __init__(self, layers: Sequence[nn.Module], channels: int, size: tuple[int, int]) -> None:
-        """layers: in order, in evaluation. size: of the pictures, height and width."""
+        """layers: in order, in evaluation mode. size: height and width of the pictures."""
         self.layers, self.size = list(layers), size
         self._sizes: dict[nn.Module, tuple[int, int]] = {}  # what each module reads
         modules = [module for layer in self.layers for module in layer.modules()]
@@ -118,7 +118,10 @@ class ReceptiveFields:
             hook.remove()
 
     def of(self, layer: int, row: int, column: int) -> Box:
-        """What a unit reads at this place of the maps of a layer, within the picture. layer: counted from 0."""
+        """The pixels that a unit reads at this place of a layer's maps, within the picture.
+
+        layer: its index, from 0.
+        """
         spans = [Interval(row, row), Interval(column, column)]
         for module in reversed(self.layers[: layer + 1]):
             spans = [self._read_by(module, span, axis) for axis, span in enumerate(spans)]
