@@ -44,7 +44,7 @@ class ChatTemplate:
     """How a conversation is written."""
 
     def __init__(self, source: str, variables: Mapping[str, str], location: str, now: Callable[[], datetime]) -> None:
-        """variables: what the template may use, such as bos_token. location: the model, for messages.
+        """variables: names that the template may use, such as bos_token. location: the model's path, for messages.
 
         now: the time, for templates that write the date. Raises ModelFormatError if the source is no template.
         """
@@ -84,7 +84,7 @@ class ChatTemplate:
 
 
 class _RefusedError(TemplateError):
-    """What a template says about messages that it cannot write."""
+    """A template's message about a conversation that it refuses to write."""
 
 
 class _Sandbox(ImmutableSandboxedEnvironment):
@@ -131,12 +131,12 @@ def _tojson(
     separators: tuple[str, str] | None = None,
     sort_keys: bool = False,
 ) -> str:
-    """As transformers has it: Jinja's own escapes what HTML must not contain."""
+    """The filter tojson as in transformers: Jinja's own escapes what HTML must not contain."""
     return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
 
 class PromptEncoder(Protocol):
-    """Token ids of rendered conversations. special: texts that are control tokens. added: others that are one token."""
+    """Encodes rendered conversations. special: the texts of control tokens. added: other texts that are one token."""
 
     special: Sequence[str]
     added: Sequence[str]
@@ -199,6 +199,6 @@ def _any_of(texts: Sequence[str]) -> re.Pattern[str]:
 
 
 def _unused_character(texts: Sequence[str]) -> str:
-    """A character that no text has, of those that Unicode leaves to private use."""
+    """A private-use character of Unicode that occurs in none of the texts."""
     used = set().union(*texts)
     return next(character for character in map(chr, range(0xE000, 0xF900)) if character not in used)

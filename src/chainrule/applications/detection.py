@@ -137,7 +137,11 @@ def rank_texts(
     *,
     likelier: int = _LIKELIER,
 ) -> list[RankedText]:
-    """likelier: how many tokens to name. Raises TextError for a text without tokens; MarkerError."""
+    """Ranks the tokens of texts.
+
+    likelier: how many of the likeliest tokens to name in each place. Raises TextError for a text without tokens;
+    MarkerError.
+    """
     encoded = tokenizer.encode_texts(texts)
     sequences, pieces = documents_of(encoded.ids), _pieces(tokenizer, texts)
     for number, sequence in enumerate(sequences, 1):
@@ -190,7 +194,9 @@ def _rank_batch(
 
 
 def _pieces(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[str]]:
-    """The text of each token with the white space before it; of a character cut in two, all is its first token's."""
+    """The text of each token with the white space before it; a character that is split among tokens belongs to the
+    first.
+    """
     encoded = tokenizer.encode_texts(texts)
     aligned = tokenizer.align(encoded)
     is_border = np.append((aligned.text & 0xC0) != 0x80, True)  # where a character begins

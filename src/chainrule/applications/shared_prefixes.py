@@ -68,7 +68,7 @@ class SharedPrefixes:
     def _step(
         self, sequences: Sequence[Tokens], prefixes: Sequence[Tokens] | None, *, end: bool, unknown: bool
     ) -> list[Float32[ndarray, " T"]]:
-        """unknown: the log-probabilities of <unk> at each position, in place of those of the tokens."""
+        """unknown: whether to score <unk> at each position, in place of the token."""
         check_prefixes(len(sequences), prefixes)
         tail = np.full(int(end), END, np.int32)
         targets = [np.concatenate([as_tokens(sequence), tail]) for sequence in sequences]
@@ -100,7 +100,7 @@ class SharedPrefixes:
                 yield batch, reader.read(rest, state) if size else state
 
     def _common_beginning(self, prefixes: list[bytes]) -> bytes:
-        """What all prefixes begin with, if it is worth reading apart, and all can be read at once."""
+        """The common beginning of all prefixes, if it is long enough to be read separately, and can be read at once."""
         longest = max(map(len, prefixes), default=0) // _BYTES
         fits = self._context is None or longest + 1 < self._context
         if not self._reads_prompts or len(prefixes) < 2 or not fits:
@@ -143,7 +143,10 @@ class SharedPrefixes:
 
 
 def _batches(prefixes: list[bytes], size: int | None = None) -> Iterator[list[bytes]]:
-    """Prefixes of similar length, about as many tokens each time. size: bytes of each to be read; None: all."""
+    """Batches of prefixes of similar length, with about as many tokens each.
+
+    size: how many of each prefix's bytes to read; None for all.
+    """
     batch: list[bytes] = []
     shortest = 0
     for prefix in sorted(prefixes, key=len):
@@ -198,7 +201,8 @@ class PromptStateCache:
     def __init__(self, model: PromptReader[Any], *, begins_texts: bool, context: int | None = None) -> None:
         """begins_texts: whether a prompt begins a text, after <s>; if not, it is read exactly as it is.
 
-        context: the most tokens that the model reads at once; of a longer prompt, as many as `start` takes are read.
+        context: the most tokens that the model reads at once; of a longer prompt, the last ones are read, as by
+        `start`.
         """
         self._model, self._begins_texts = model, begins_texts
         self._context = context if begins_texts else None
@@ -228,7 +232,7 @@ _MOST_STATES = 32
 
 
 class PromptCache:
-    """The last states, by what was read. States must stay usable after `advance`, as those of networks do."""
+    """Recent states, by the tokens read. States must stay usable after `advance`, as those of networks do."""
 
     def __init__(self) -> None:
         self._states: OrderedDict[tuple[bool, bytes], tuple[Tokens, Any]] = OrderedDict()
@@ -244,7 +248,7 @@ class PromptCache:
         return best
 
     def add(self, tokens: Tokens, state: Any, *, is_exact: bool) -> None:
-        """Keeps the state after tokens, and drops the ones that were used least lately."""
+        """Keeps the state after tokens, and drops the least recently used ones."""
         if not 0 < len(tokens) <= _MOST_TOKENS:
             return
         self._states[is_exact, tokens.tobytes()] = (tokens, state)

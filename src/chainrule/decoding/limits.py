@@ -145,7 +145,7 @@ class Limits:
     """Limits on a generated text.
 
     max_tokens: the text is cut after this many. min_tokens: it does not end earlier.
-    begin: what the text begins with after the prompt. stop: strings that end it and are not part of it.
+    begin: words that the text begins with after the prompt. stop: strings that end the text and are not part of it.
     allowed: the only words that may occur. banned: words that may not occur.
     no_repeat: no n-gram of this many tokens may occur twice.
     unknown: <unk> is banned, or replaced by the spelling of a word that the vocabulary lacks; it is never printed.

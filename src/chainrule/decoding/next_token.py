@@ -41,7 +41,8 @@ class Rules(NamedTuple):
     """The rules of one step, for rows that share them.
 
     banned: tokens that may not come next. allowed: the only tokens that may, besides </s>. no_repeat: the length of
-    n-grams that may not occur twice; 0 for no such rule. config: of its settings, penalties and biases.
+    n-grams that may not occur twice; 0 for no such rule. config: the sampling settings, of which penalties and biases
+    apply here.
     """
 
     banned: tuple[int, ...] = ()
@@ -91,7 +92,7 @@ def all_candidates(model: LanguageModel[Any], state: Any, rules: Rules, historie
 
 
 def _max_lowered(rules: Rules, histories: Sequence[History]) -> int:
-    """The largest number of tokens whose weight is lowered in a row, beside banned ones."""
+    """The largest number of tokens in a row whose weight is lowered, not counting banned ones."""
     depends_on_text = rules.no_repeat or rules.config.repetition_penalty != 1 or rules.config.counts_tokens
     of_text = max((len(set(history.tokens)) for history in histories), default=0) if depends_on_text else 0
     return of_text + len(rules.config.logit_bias)
@@ -203,7 +204,7 @@ def needs_rows(rules: Rules) -> bool:
 
 
 def _is_as_the_model(rules: Rules) -> bool:
-    """Whether nothing but cuts and bans changes the distribution."""
+    """Whether only truncation and bans change the distribution."""
     config = rules.config
     is_penalised = config.repetition_penalty != 1 or config.counts_tokens or config.logit_bias
     return config.temperature == 1 and not is_penalised and not rules.no_repeat

@@ -99,7 +99,7 @@ def _spread(
 def word_end_corrections(
     model: LanguageModel[Any], tokenizer: Tokenizer, ids: Int64[ndarray, " T"], of_tokens: Int64[ndarray, " T"]
 ) -> Float64[ndarray, " words"]:
-    """What to add to the log-probability of each word's tokens, in nats; they sum to zero.
+    """Corrections to add to the log-probability of each word's tokens, in nats; they sum to zero.
 
     ids: the tokens of a text, its </s> last. of_tokens: the word of each, as in `Words`.
     """

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Measurable(Scorer, Protocol):
-    """What measuring needs of a language model."""
+    """The methods of a language model that measuring needs."""
 
     def unknown_log_probs(
         self,
@@ -72,8 +72,8 @@ def score_tokens(
 ) -> TokenLogProbs:
     """The log-probabilities of the tokens of encoded documents, each scored by itself.
 
-    given: for each document, how many of its first tokens are conditioned on, at no cost; by default none.
-    end: whether </s> is predicted after each document; if not, it costs nothing.
+    given: for each document, how many of its first tokens are context only, and not scored; by default none. end:
+    whether </s> is predicted and scored after each document.
     """
     sequences = documents_of(encoded.ids)
     firsts = [0] * len(sequences) if given is None else given
@@ -101,7 +101,7 @@ def score_stream_tokens(
 ) -> TokenLogProbs:
     """The log-probabilities of the tokens of a stream.
 
-    closed: the log-probabilities of its tokens. log_share: those of <unk> at their positions.
+    closed: the model's log-probabilities of its tokens. log_share: those of <unk> at their positions.
     """
     closed, log_share = closed.astype(np.float64), log_share.astype(np.float64)
     unknown = encoded.ids == UNKNOWN

@@ -260,7 +260,8 @@ def _is_between(value: object, low: float, high: float) -> bool:
 class DiskPlan:
     """How a text is counted on disk.
 
-    run_tokens: about as many at a time. memory: bytes that may be held. bytes: of temporary files in `folder`.
+    run_tokens: about how many tokens are counted at a time. memory: how many bytes may be held. bytes: the size of the
+    temporary files in `folder`.
     """
 
     tokens: int

@@ -47,7 +47,7 @@ _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[\w.~!$&'()*+,;=%-]*)(:\d{0,5})?", re.A
 
 
 class Guard:
-    """Wraps an application. key: None lets everybody in. hosts: names that the Host header may have; None: any."""
+    """Wraps an application. key: None lets everybody in. hosts: names that the Host header may have; None for any."""
 
     def __init__(
         self, app: App, *, key: str | None, hosts: set[str] | None, limits: ServerLimits, metrics: Metrics
@@ -153,7 +153,7 @@ class _Limited:
 
 
 def stopping() -> ApiError:
-    """What requests are answered while the server stops."""
+    """The error that requests get while the server stops."""
     return ApiError(503, "the server is stopping", code="stopping", retry_after=5)
 
 

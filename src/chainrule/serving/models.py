@@ -98,7 +98,7 @@ VERBS = {
 
 
 class ServedModel:
-    """A model with its name. fingerprint: of its files; equal ones give equal texts for equal seeds."""
+    """A model with its name. fingerprint: that of its files; with equal fingerprints, equal seeds give equal texts."""
 
     def __init__(
         self,
@@ -126,7 +126,7 @@ class ServedModel:
 
     @property
     def family(self) -> str:
-        """The model's family; of those that write texts from something else, from what."""
+        """The model's family; for models that write texts from sources, the kind of source."""
         model = self.any_model
         return model.family if isinstance(model, Model) else "pictures" if hasattr(model, "caption") else "pairs"
 
@@ -189,7 +189,9 @@ def wrong_model(name: str, verb: str) -> ApiError:
 
 
 class ModelVersion(NamedTuple):
-    """The file that changes when a model does: a model itself, or what a folder's writer writes last; as it was."""
+    """The state of the file that changes when a model does: the model file, or the last file that is written in a
+    folder.
+    """
 
     file: str
     stamp: tuple[int, ...]
@@ -247,10 +249,11 @@ class ModelTable:
         memory: int | None = None,
         on_event: Callable[[str, str], None] = lambda event, name: None,
     ) -> None:
-        """paths: names and models. memory: bytes that the files of all open models may have; None: any number.
+        """paths: the models' paths by name. memory: the most bytes that the files of all open models may have; None for
+        any number.
 
-        on_event: a callback for what happened (opened, closed, cannot be opened: why, BROKEN) to which model;
-        the last on another thread.
+        on_event: a callback that gets an event (opened, closed, cannot be opened: why, BROKEN) and the model's name;
+        BROKEN comes on another thread.
         Raises SettingError if two models have one name.
         """
         self._entries: dict[str, _Entry] = {}
@@ -272,7 +275,7 @@ class ModelTable:
         return next(iter(self._entries))
 
     def open_models(self) -> Iterator[ServedModel]:
-        """All that are open, and those that still answer requests of before."""
+        """All open models, also replaced ones that still answer earlier requests."""
         yield from (entry.served for entry in self._entries.values() if entry.served is not None)
         self._retired = [served for served in self._retired if not served.scheduler.is_idle]
         yield from self._retired
@@ -280,7 +283,8 @@ class ModelTable:
     async def get(self, name: str | None, verb: str | None = None) -> ServedModel:
         """A model by its name; the first one without a name. Raises ApiError.
 
-        verb: of `VERBS`, a method that it must have: one whose configuration shows that it has not is never opened.
+        verb: a method, one of `VERBS`, that it must have; a model whose configuration shows that it has not is never
+        opened.
         """
         entry = self._entries.get(self.default if name is None else name)
         if entry is None:
@@ -302,13 +306,13 @@ class ModelTable:
             return entry.served
 
     def close(self) -> None:
-        """Lets every model finish its work, and no more."""
+        """Lets every model finish its work, and accepts no more."""
         for served in self.open_models():
             served.scheduler.close()
 
     @staticmethod
     def _is_current(entry: _Entry) -> bool:
-        """Whether the files are those that were opened, or are gone: then the open model goes on."""
+        """Whether the files are those that were opened, or are gone, in which case the open model is still used."""
         return entry.commit_point is not None and entry.commit_point.is_current
 
     async def _open(self, name: str, entry: _Entry) -> None:
@@ -341,7 +345,7 @@ class ModelTable:
             self.on_event("closed", name)
 
     def _make_room(self, name: str, size: int) -> None:
-        """Closes idle models that were used least lately, until another one fits. Raises ApiError if it does not."""
+        """Closes the least recently used idle models, until another one fits. Raises ApiError if it does not."""
         if self._memory is None:
             return
         others = [

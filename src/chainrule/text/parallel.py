@@ -41,7 +41,7 @@ ROLES = ("system", "user", "assistant")
 
 
 def source_of_turns(turns: Iterable[tuple[str, str]]) -> str:
-    """Roles and texts in one line: what a model of pairs reads of a conversation."""
+    """Roles and texts in one line: the source that a seq2seq model reads for a conversation."""
     return " ".join(f"{role}: {on_one_line(text)}" for role, text in turns)
 
 
@@ -228,8 +228,8 @@ def shorten(
 ) -> Shortened:
     """The sources with at most `most` tokens each.
 
-    texts, rows: the same sources as texts and as ids. how: end or front, which is cut off; sentences, of which the most
-    central are kept; or refuse, to leave sources as they are. encode: texts -> ids.
+    texts, rows: the same sources as texts and as ids. how: "end" or "front", the side that is cut off; "sentences", to
+    keep the most central ones; or "refuse", to leave sources unchanged. encode: a function from texts to ids.
     """
     is_long = [how != "refuse" and len(row) > most for row in rows]
     if not any(is_long):

@@ -49,7 +49,10 @@ if TYPE_CHECKING:
 
 
 class Noise(NamedTuple):
-    """Rows in blocks, and for each block the tables of Walker's alias method. starts: where each block begins."""
+    """The noise distribution: rows in blocks, and for each block the tables of Walker's alias method.
+
+    starts: where each block begins.
+    """
 
     starts: Int64[ndarray, " blocks+1"]
     members: Int32[ndarray, " rows"]
@@ -58,7 +61,7 @@ class Noise(NamedTuple):
 
 
 def noise_of(weights: Float64[ndarray, " rows"], block_of: Int32[ndarray, " rows"], blocks: int) -> Noise:
-    """weights: how likely each row is, but for a factor."""
+    """weights: the probability of each row, up to a factor."""
     starts = np.concatenate([[0], np.cumsum(np.bincount(block_of, minlength=blocks))]).astype(np.int64)
     members = np.argsort(block_of.astype(np.int16), kind="stable").astype(np.int32)  # by radix
     shares, aliases = np.empty(members.size, np.uint64), np.empty(members.size, np.int32)
@@ -74,7 +77,7 @@ _PAIRS = 1 << 22  # of a part, at most
 
 
 class PairLearner:
-    """Skip-gram with negative sampling, of whole words: pairs in cells, on threads."""
+    """Learns skip-gram with negative sampling, for whole words: from pairs in cells, on threads."""
 
     def __init__(self, text: TrainingText, config: VectorsConfig, matrices: Matrices) -> None:
         self._text, self._config, self.matrices = text, config, matrices
@@ -141,10 +144,10 @@ class PairLearner:
 
 
 class Paths(NamedTuple):
-    """The inner nodes on the way to each word, from the root, and which of its two ways it goes at each: 1 or 0.
+    """The inner nodes on the path to each word, from the root, and which branch it takes at each: 1 or 0.
 
-    P(word | hidden) is the product of sigmoid(hidden node) where it goes 1, and of 1 - that where it goes 0. starts:
-    where each word's begin. There are as many inner nodes as words, less one.
+    P(word | hidden) is the product of sigmoid(hidden node) for branches 1, and of 1 - sigmoid(hidden node) for branches
+    0. starts: where each word's path begins. There is one inner node less than there are words.
     """
 
     starts: Int64[ndarray, " words+1"]
@@ -184,7 +187,10 @@ _LOSSES = {"negative": NEGATIVE, "hierarchical": HIERARCHICAL, "softmax": SOFTMA
 
 
 class WindowLearner:
-    """As the module says. units: what each word's input is the mean of."""
+    """Learns CBOW, subwords and other losses over running windows.
+
+    units: each word's input is the mean of its units'.
+    """
 
     def __init__(self, text: TrainingText, config: VectorsConfig, matrices: Matrices, units: Units) -> None:
         self._text, self._config, self.matrices, self._units = text, config, matrices, units

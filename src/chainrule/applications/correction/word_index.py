@@ -109,7 +109,8 @@ class CandidateWord(NamedTuple):
 
 
 class WordIndex:
-    """Words in lower case, each with its likeliest spelling in the vocabulary and the probability of all spellings.
+    """An index of words in lower case, each with its likeliest spelling in the vocabulary and the probability of all
+    spellings.
 
     of_a_letter: those of one letter, without rare ones.
     """
@@ -143,11 +144,11 @@ class WordIndex:
         return self._known
 
     def written(self, word: str) -> str:
-        """A known word as the vocabulary writes it: london -> London."""
+        """A known word with the capitals of the vocabulary: london -> London."""
         return self._written[self._known[word.lower()]]
 
     def most_frequent_form(self, word: str) -> str:
-        """A known word as the vocabulary has it most often: i -> I."""
+        """A known word in its most frequent form in the vocabulary: i -> I."""
         return self._usual[self._known[word.lower()]]
 
     def truecase(self, text: str, *, capitals: bool = False) -> str:

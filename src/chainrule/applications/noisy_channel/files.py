@@ -66,7 +66,7 @@ def read_channel(path: Path) -> Channel:
 def channel_of(channel: Confusions | Channel | PathLike[str], rate: float) -> Channel:
     """A channel by the name of a ready-made one, or from its file, or itself.
 
-    rate: of errors at a character, of a ready-made one. Raises SettingError, ModelFormatError.
+    rate: for a ready-made channel, the probability of an error at a character. Raises SettingError, ModelFormatError.
     """
     if isinstance(channel, Channel):
         return channel

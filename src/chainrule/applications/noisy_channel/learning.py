@@ -51,7 +51,7 @@ def marked(text: str) -> str:
 
 
 def marks_as_word(marks: str) -> str:
-    """What stands before or after a word, as a word of its own."""
+    """The marks before or after a word, as a word of their own."""
     return MARKS + marks
 
 
@@ -67,8 +67,8 @@ def learn_channel(
     """A channel for marked words, from pairs (wrong, right). weights: of the pairs, such as their counts.
 
     Pairs may be of marks (`marks_as_word`), right ones among them, so that the probabilities of their errors are those
-    of all marks, not of wrong ones. Pairs may differ in a space. prior: a channel of words in lower case; what few
-    pairs say is smoothed towards it.
+    of all marks, not of wrong ones. Pairs may differ in a space. prior: a channel of words in lower case, towards which
+    estimates from few pairs are smoothed.
 
     Raises SettingError if there is no pair, or none with an error, or rounds < 1.
     """

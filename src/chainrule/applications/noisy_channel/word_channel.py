@@ -235,7 +235,7 @@ def english_grammar(rate: float) -> WordChannel:
 
 
 def _shares() -> Iterator[tuple[str, str, float]]:
-    """Meant, written, share of what goes wrong."""
+    """Triples of the meant word, the written word, and its share of the errors at the meant one."""
     for (meant, written), share in _REPLACED.items():
         yield meant, written, share
     for word, share in _LOST.items():

@@ -63,7 +63,7 @@ def lines_of(name: str, progress: Progress, task: str = "reading") -> Iterator[L
 
 
 def finite_score(value: object, line: Line, what: str) -> float:
-    """A finite number. what: its name, for the message. Raises TextError."""
+    """A finite number from a text. what: the number's name, for the message. Raises TextError."""
     try:
         number = float(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else None
     except (ValueError, OverflowError):

@@ -85,7 +85,7 @@ class Bleu:
         return str(metric.get_signature())
 
     def statistics(self, texts: Sequence[str], references: Sequence[str]) -> Int64[ndarray, "texts 10"]:
-        """Those of `sentence_statistics`, of each text and its reference."""
+        """The `sentence_statistics` of each text and its reference."""
         return sentence_statistics(self._metric, texts, [[reference] for reference in references])
 
     def value(self, sums: Float64[ndarray, "*several 10"]) -> Float64[ndarray, "*several"]:

@@ -71,7 +71,8 @@ def caption_rouge_l(words: list[str], references: Sequence[list[str]]) -> float:
 
 
 def longest_common_subsequence(first: Sequence[Hashable], second: Sequence[Hashable]) -> int:
-    """Its length, by a row of bits (Hyyro, Bit-Parallel LCS-length Computation Revisited, 2004).
+    """The length of the longest common subsequence, by a row of bits (Hyyro, Bit-Parallel LCS-length Computation
+    Revisited, 2004).
 
     Bit i of the row is 0 where the length grows at item i of the first sequence.
     """
@@ -221,6 +222,6 @@ def rouge_words(text: str) -> list[str]:
 def caption_words(text: str) -> list[str]:
     """Words in lower case without punctuation; clitics are words of their own: don't is do n't, man's is man 's.
 
-    After the tokenizer of the Penn Treebank that scores of captions are usual with, but not a copy of it.
+    Modelled on the Penn Treebank tokenizer, which scores of captions usually use, but not a copy of it.
     """
     return _CAPTION_WORD.findall(_CLITIC.sub(" ", text.lower().replace("\u2019", "'")))

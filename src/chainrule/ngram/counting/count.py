@@ -95,7 +95,9 @@ class _Occurrences:
 
     @property
     def arrays(self) -> tuple[Int[ndarray, " tokens"], Int32[ndarray, " tokens"], Int[ndarray, "tokens columns"]]:
-        """Positions; the words there; by position, the longest n-gram so far that ends there, and the next word."""
+        """The arrays: positions; the words there; and by position, the longest n-gram so far that ends there, and the
+        next word.
+        """
         tokens = self.positions.array.size
         return self.positions.array, self.following.array, self.ends.array[: tokens * self.columns].reshape(tokens, -1)
 
@@ -367,7 +369,7 @@ class ExpectedNgrams(NamedTuple):
     exponents: list[float]
 
     def at(self, tokens: int) -> list[int]:
-        """The n-grams of each order of so many tokens."""
+        """The expected number of n-grams of each order, for this many tokens."""
         growth = tokens / self.tokens
         higher = zip(self.sizes[1:], self.exponents[1:], strict=True)
         return [self.sizes[0], *(int(size * growth**exponent) for size, exponent in higher)]

@@ -51,7 +51,10 @@ def merge_counts(runs: Sequence[Counts], memory: int, progress: Progress = silen
 
 
 class _Chunk(NamedTuple):
-    """The merged n-grams after some contexts. places: by run, the place of each of its n-grams among them."""
+    """The merged n-grams after some contexts.
+
+    places: for each run, the position of each of its n-grams among the merged ones.
+    """
 
     words: Int32[ndarray, " ngrams"]
     counts: Int[ndarray, " ngrams"]
@@ -171,7 +174,7 @@ class _Merge:
         return _Chunk(words, counts, suffixes, children, found)
 
     def _lists(self, size: int) -> list[Int[ndarray, " ngrams"]]:
-        """Room for keys, counts and suffixes."""
+        """Empty arrays for keys, counts and suffixes."""
         return [np.empty(size, kind) for kind in (np.int64, self.count_type, self.index)]
 
     def _add_nodes(

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float32, Float64, Int, Int32
     from numpy import ndarray
 
-    # Of a table and the suffixes of its n-grams, log P(h) of every context by node; see `history_weights.py`.
+    # A function from a table and the suffixes of its n-grams to log P(h) of every context, by node.
     Histories = Callable[[Table, Int[ndarray, " nodes"]], Float32[ndarray, " inner"]]
 
 TASK = "pruning"
@@ -117,7 +117,7 @@ def check_ngrams(ngrams: int, table: Table) -> None:
 def score_ngrams(table: Table, histories: Histories, progress: Progress = silent) -> ScoredTable:
     """Scores every n-gram by its relative entropy.
 
-    histories: gives the probabilities of contexts. Raises ModelFormatError where the table is damaged.
+    histories: a function that gives the probabilities of contexts. Raises ModelFormatError where the table is damaged.
     """
     progress(TASK, 0, None)
     table, suffixes = with_suffixes(table)

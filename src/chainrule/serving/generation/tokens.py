@@ -49,9 +49,10 @@ def json_text(text: str) -> bytes:
 def json_numbers(
     numbers: Float64[ndarray, " N"], spare: int
 ) -> tuple[UInt8[ndarray, " bytes"], Int64[ndarray, " N+1"]]:
-    """The JSON of numbers, a byte between two of them; where each begins, and one byte after the last ends.
+    """The JSON of numbers, with a byte between two of them; and where each begins, with one byte after the end of the
+    last.
 
-    spare: bytes after all of them.
+    spare: how many bytes to leave after all of them.
     """
     data = orjson.dumps(np.ascontiguousarray(numbers), option=orjson.OPT_SERIALIZE_NUMPY)
     array = byte_array(data + bytes(spare))
@@ -61,7 +62,7 @@ def json_numbers(
 
 
 def json_fragment(data: bytes) -> Any:
-    """What is JSON already, as a value for `json_bytes`."""
+    """Text that is JSON already, as a value for `json_bytes`."""
     return orjson.Fragment(data)
 
 
@@ -113,8 +114,8 @@ _FIELD_BEGINS = np.array([*accumulate(map(len, _FIELDS), initial=0)])
 
 
 class TokenRows(NamedTuple):
-    """Tokens, a row each. log_probs: in nats. tops: log-probabilities and ids of the k likeliest in the place of each;
-    None where k is 0.
+    """Tokens, a row for each. log_probs: in nats. tops: log-probabilities and ids of the k likeliest tokens in the
+    place of each; None where k is 0.
 
     offsets: where the tokens begin, in characters. unknown: how many of the first log-probabilities are null.
     """

@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 
 class TokenSink(Protocol):
-    """What gets the tokens of a row, on the scheduler's thread."""
+    """Receives the tokens of a row, on the scheduler's thread."""
 
     def add(self, token: int, log_prob: float, top: Top | None) -> bool:
-        """Adds a token; whether somebody waits for it already."""
+        """Adds a token; returns whether somebody waits for it already."""
 
 
 @dataclass(eq=False)
 class Generation:
     """Texts that grow from one prompt.
 
-    prompt: ids. is_exact: whether they are read exactly as they are, as a chat template writes them; if not, they begin
-    a text. rows, sinks: one for each text.
+    prompt: its ids. is_exact: whether they are read exactly as they are, as a chat template writes them; if not, they
+    begin a text. rows, sinks: one for each text.
     """
 
     ticket: PendingRequest
@@ -83,7 +83,7 @@ class Call:
 
 
 class PendingRequest:
-    """Made and awaited on the event loop; the scheduler's thread counts down and wakes it.
+    """A request, made and awaited on the event loop; the scheduler's thread counts its open parts down and wakes it.
 
     error: why the request failed. is_cancelled: whether nobody waits for it any more.
     """
@@ -101,7 +101,7 @@ class PendingRequest:
         return self.error is not None or self.open_parts <= 0
 
     async def wait(self) -> None:
-        """Waits until something is new, or all is done. Raises the request's error."""
+        """Waits until there is something new, or all is done. Raises the request's error."""
         if not self.is_done:
             await self._event.wait()
             self._event.clear()
@@ -120,7 +120,7 @@ class PendingRequest:
 
 
 def wake_all(tickets: Iterable[PendingRequest]) -> None:
-    """Wakes tickets from another thread; those of a loop together."""
+    """Wakes requests from another thread; those of one event loop together."""
     by_loop: dict[asyncio.AbstractEventLoop, list[PendingRequest]] = {}
     for ticket in tickets:
         by_loop.setdefault(ticket.loop, []).append(ticket)

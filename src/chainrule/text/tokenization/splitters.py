@@ -120,7 +120,7 @@ class Splitter(Protocol):
 
     @property
     def loses(self) -> Sequence[str]:
-        """What the normalised text does not preserve, for signatures."""
+        """The properties of a text that its normalised form does not preserve, for signatures."""
 
     @property
     def alphabet(self) -> Sequence[bytes]:
@@ -132,7 +132,7 @@ class Splitter(Protocol):
 
     @property
     def definition(self) -> bytes | None:
-        """What a model folder keeps to restore it; None if its name is enough."""
+        """The definition that a model folder keeps to restore it; None if its name is enough."""
 
     def rewrite(self, text: UInt8[ndarray, " bytes"], document_end: int = LINE_FEED) -> UInt8[ndarray, " bytes"]:
         """Tokens with one space between and a newline after each document.
@@ -145,7 +145,7 @@ class Splitter(Protocol):
 
 
 class Whitespace:
-    """KenLM's tokens: whatever stands between NUL, tab, newline, carriage return and space, as bytes."""
+    """KenLM's tokens: runs of bytes between NUL, tab, newline, carriage return and space."""
 
     name = "whitespace"
     loses = ("spaces",)

@@ -46,7 +46,7 @@ REMEMBERED = 1 << 20  # chunks; the cache is cleared when it has more
 class Chunks:
     """The pieces of each chunk seen so far.
 
-    cut: texts -> their pieces, separated by spaces, with a newline after each text.
+    cut: a function from texts to their pieces, separated by spaces, with a newline after each text.
     """
 
     def __init__(self, cut: Callable[[list[bytes]], Iterable[UInt8[ndarray, " bytes"]]]) -> None:
@@ -350,7 +350,7 @@ def _is_sound_map(data: bytes) -> bool:
 
 
 def _with_defaults(tokenizer: Any, model: dict[str, Any]) -> dict[str, Any]:
-    """What the library understood of a tokenizer.json, with all defaults filled in, but without pieces and merges.
+    """A tokenizer.json as the library understood it, with all defaults filled in, but without pieces and merges.
 
     Written by the library from the parts alone: its own text of the whole takes 0.1 s and 35 MB for 49,152 pieces.
     """
