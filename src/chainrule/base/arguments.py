@@ -45,6 +45,6 @@ def check_tokens(tokens: Int32[ndarray, " T"], vocabulary_size: int) -> None:
 
 
 def as_tokens(sequence: Sequence[int] | Int32[ndarray, " T"]) -> Int32[ndarray, " T"]:
-    """A sequence of ids as an array, of integers even if it is empty."""
+    """A sequence of ids as an array of integers, even if it is empty."""
     array = np.asarray(sequence)
     return array if array.size else array.astype(np.int32)

@@ -25,8 +25,8 @@ def setting(
 ) -> Any:
     """A field with a default, a help text and bounds: least <= value < below.
 
-    is_rare: only models trained elsewhere set it: it is no flag, and files leave it out at its default.
-    is_later: there are models from before it: files leave it out at its default, too.
+    is_rare: whether only models trained elsewhere set it: then it is no flag, and files leave it out at its default.
+    is_later: whether there are models older than the field: then files leave it out at its default, too.
     """
     metadata = {"help": text, "least": least, "below": below, "is_rare": is_rare, "is_omitted": is_rare or is_later}
     return dataclasses.field(default=default, metadata=metadata)

@@ -32,7 +32,7 @@ _mappings: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
 
 
 def scratch_folder() -> str:
-    """Where the files are: TMPDIR, or the system's folder for temporary files. Raises SettingError."""
+    """The folder for temporary files: TMPDIR, or the system's. Raises SettingError."""
     named = os.environ.get("TMPDIR")
     if named and not (os.path.isdir(named) and os.access(named, os.W_OK | os.X_OK)):  # tempfile takes another instead
         raise SettingError(f"TMPDIR is {named}, where no file can be written; name another folder")

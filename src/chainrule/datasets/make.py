@@ -27,7 +27,7 @@ _PAIRS_OF_A_SET = 50
 
 
 class File(NamedTuple):
-    """name: within the folder. examples: how many it holds."""
+    """A file of a data set. name: within the folder. examples: how many it holds."""
 
     name: str
     content: bytes
@@ -93,7 +93,7 @@ def _pictures(chance: Random, examples: int) -> list[File]:
 
 
 def _captions(chance: Random, examples: int) -> list[File]:
-    """Scenes, and two files of lines about those of a part: with a caption, and with a paragraph."""
+    """Scenes, and for each part two files with a line for each scene: with captions, and with paragraphs."""
     files = []
     for part, scenes in _parts(lambda: scene(chance), examples):
         images = [f"{part}/{i}.png" for i in range(1, len(scenes) + 1)]
@@ -163,7 +163,9 @@ def _content(lines: Iterable[str]) -> bytes:
 
 
 class Dataset(NamedTuple):
-    """make: its files, with a generator and a number of training examples. examples: the usual number; None: fixed."""
+    """make: a function of a generator and a number of training examples that makes its files. examples: the usual
+    number; None where it is fixed.
+    """
 
     make: Callable[[Random, int], list[File]]
     examples: int | None

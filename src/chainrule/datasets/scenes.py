@@ -57,7 +57,10 @@ _EMPTY = 3  # of so many places, one is empty
 
 
 class Shape(NamedTuple):
-    """A shape. place: of `PLACES`. x, y: its centre, within the place. half: half of its width."""
+    """A shape.
+
+    place: one of `PLACES`. x, y: its centre within the place, in pixels. half: half of its width, in pixels.
+    """
 
     place: int
     size: str

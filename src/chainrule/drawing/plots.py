@@ -74,7 +74,7 @@ class Line:
 class Plot:
     """A line plot, also as a table for those who cannot see it.
 
-    name: of its file. explained: a sentence or two below it. levels: horizontal lines, by their names.
+    name: that of its file. explained: a sentence or two below it. levels: horizontal lines, by their names.
     """
 
     name: str
@@ -252,7 +252,7 @@ def _set_ticks(axes: Axes, axis: Axis, drawn: DrawnAxis) -> None:
 
 
 def _needed_width(names: Sequence[str]) -> float:
-    """The width of as many names as the widest of them, as a share of what there is."""
+    """The width that all names would need if each were as wide as the widest, as a share of the available width."""
     widest = max(cell_len(line) for name in names for line in name.split("\n"))
     return len(names) * (_LETTER * widest + 0.1) / (WIDTH - 0.8)
 

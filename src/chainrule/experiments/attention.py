@@ -64,9 +64,9 @@ def attention(
     tested: int = 100,
     steps: int = 300,
 ) -> Findings:
-    """The share of right letters of each kind of attention, after so many steps. Raises SettingError.
+    """The share of right letters for each kind of attention, after this many steps. Raises SettingError.
 
-    trained_to: the length of the longest source, and of those tested.
+    trained_to: the length of the longest training source, and of all test sources.
     """
     rng = np.random.default_rng(seed)
     training = draw_sources(rng, rng.integers(1, trained_to + 1, sources).tolist())
@@ -102,7 +102,7 @@ def bottleneck(
 ) -> Findings:
     """The share of right letters by the length of the source, with and without attention. Raises SettingError.
 
-    trained_to: the length of the longest training source. tested: sources of each length.
+    trained_to: the length of the longest training source. tested: how many sources to test for each length.
     """
     rng = np.random.default_rng(seed)
     training = draw_sources(rng, rng.integers(1, trained_to + 1, sources).tolist())
@@ -241,7 +241,10 @@ def _mean(weights: Iterable[float]) -> float:
 
 
 def habits(weights: Float[ndarray, "T T"]) -> HeadStatistics:
-    """Of one head, for one text that ends before its verb. The first query, which has no choice, does not count."""
+    """The statistics of one head, for one text that ends before its verb.
+
+    The first query, which has no choice, does not count.
+    """
     positions = np.arange(len(weights))
     later = weights[1:]
     distances = positions[1:, None] - positions[None, :]

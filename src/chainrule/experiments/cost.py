@@ -66,8 +66,8 @@ def cost(
 ) -> Findings:
     """Seconds for a layer by length, for one text at a time, and how they grow with length and width.
 
-    length, width: what stays fixed while the other varies. seconds: the least time of a measurement; the fastest of its
-    repetitions counts.
+    length, width: the value of each while the other varies. seconds: the least time of a measurement; the fastest of
+    its repetitions counts.
     """
     torch.manual_seed(seed)
     lines, says = [], []

@@ -103,7 +103,7 @@ def gradients(
 
 
 def build_network(config: NetworkConfig, radius: float | None) -> Network:
-    """An untrained network. radius: the spectral radius to scale recurrent matrices to; None: unscaled."""
+    """An untrained network. radius: the spectral radius to scale recurrent matrices to; None not to scale them."""
     network = build(config, _VOCABULARY)
     if radius is not None:
         for name, weight in network.encoder.named_parameters():

@@ -53,14 +53,16 @@ LONGEST = 20_000  # characters of a text; what is left out, the records say
 
 
 def describe(model: object) -> Json:
-    """What a model needs for the views: given, None, source or picture; whether it fills gaps; whether it can chat."""
+    """What the views must know of a model: whether it needs a source or picture; whether it fills gaps; whether it can
+    chat.
+    """
     given = "source" if isinstance(model, Seq2SeqModel) else "picture" if isinstance(model, CaptionModel) else None
     fills = isinstance(model, Model) and model.is_bidirectional
     return {"given": given, "fills": fills, "chats": _can_chat(model)}
 
 
 def text_model(model: object, given: str | None, picture: Picture | None) -> Model:
-    """The model of single texts: of pairs, given a source; of captions, given a picture.
+    """A model of single texts: a seq2seq model is given a source for this, a captioner a picture.
 
     Raises SettingError, TextError, MarkerError.
     """
@@ -216,7 +218,7 @@ _GUESSES = 5  # tokens named of each layer
 
 
 def next_words(model: Model, text: str, top: int = 20, sampling: SamplingConfig | None = None) -> Json:
-    """The likeliest next tokens after a text, or those that fill its gaps, for a model that sees both sides.
+    """The likeliest next tokens after a text, or, for a bidirectional model, the tokens that fill its gaps.
 
     Of each token: its probability, as `CausalModel.next` gives it; `drawn`, the probability after the settings, 0 where
     they cut it; and `added`, the text that it appends, null for a token that is never generated. Log-probabilities are
@@ -322,7 +324,7 @@ def _components(model: CausalModel, state: Any, best: Tokens) -> Json:
 
 
 def _layers(model: CausalModel, ids: Tokens, best: Tokens) -> Json:
-    """For a network of several layers: what each would predict, and the probability that it gives the best tokens."""
+    """For a network of several layers: the token that each would predict, and its probabilities of the best tokens."""
     if not isinstance(model, CausalNetwork):
         return {}
     from chainrule.neural.language_model import NeuralModel

@@ -38,7 +38,7 @@ _EXPECTED = f"{', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}"
 
 
 class PicturePath(NamedTuple):
-    """Where a picture is, its label if it has one, and where that is said, for messages."""
+    """The path of a picture, its label if it has one, and the place that says so, for messages."""
 
     path: str
     label: str | None
@@ -53,9 +53,9 @@ def read_pictures(
 ) -> list[LabelledPicture]:
     """The labelled pictures of a folder of class folders, or of a file of JSON lines.
 
-    frame: the size that they are kept at; by default their own. on_bad: called with a TextError that names the file of
-    each picture that cannot be read, or has no label, which is left out. Raises TextError where there is no picture;
-    EstimationError where they do not fit into memory.
+    frame: the size to scale pictures to; by default they keep their own. on_bad: a callback that gets a TextError that
+    names the file of each picture that cannot be read, or has no label, which is left out. Raises TextError where there
+    is no picture; EstimationError where they do not fit into memory.
 
     good:  chainrule.read_pictures("animals/")
     """
@@ -206,8 +206,8 @@ def read_pixel_labels(
 ) -> list[LabelledPicture]:
     """Pictures with a label for each of their pixels, row by row, from a file of JSON lines.
 
-    frame: the size that all must have, and their colours. on_bad: called with a TextError for each picture that cannot
-    be read or whose labels do not suit it, which is left out. Raises TextError where there is no picture.
+    frame: the size that all must have, and their colours. on_bad: a callback that gets a TextError for each picture
+    that cannot be read or whose labels do not suit it, which is left out. Raises TextError where there is no picture.
 
     good:  chainrule.read_pixel_labels("scenes.jsonl")
     """
@@ -262,7 +262,7 @@ def _read_example(folder: str, place: str, record: dict[str, Any], frame: Frame 
 
 
 def check_framed(picture: Picture, frame: Frame) -> None:
-    """Raises TextError where a picture would be scaled, and its labels not."""
+    """Raises TextError where a picture would be scaled, since its labels would not be."""
     height, width = picture.pixels.shape[:2]
     if (height, width) != (frame.height, frame.width):
         raise TextError(

@@ -82,7 +82,7 @@ if TYPE_CHECKING:
 
 
 class RangeSummary(NamedTuple):
-    """What the driver needs to know about a range. tallies: by order from 2, how many adjusted counts are 0, 1, ..."""
+    """The figures of a range that the driver needs. tallies: by order from 2, how many adjusted counts are 0, 1, ..."""
 
     counts: Int64[ndarray, " words"]
     adjusted: Int64[ndarray, " words"]
@@ -168,7 +168,8 @@ def estimate_order(
 ) -> Iterator[RecordBatch]:
     """Messages of each range: estimates of the n-grams of one order, and their probabilities to those that need them.
 
-    batches: of this level, of `adjust_counts` and of the order below. unigrams: their probabilities, for bigrams.
+    batches: those of this level, of `adjust_counts` and of the order below. unigrams: the probabilities of unigrams,
+    for bigrams.
     """
     set_threads(1)
 
@@ -215,7 +216,7 @@ def build_shards(
 ) -> Iterator[RecordBatch]:
     """Rows of CHUNKS: the arrays of each shard's table. batches: of `cut_estimates`.
 
-    log_probs, log_backoffs: of all unigrams.
+    log_probs, log_backoffs: those of all unigrams, in nats.
     """
     set_threads(1)
 
@@ -309,7 +310,7 @@ def estimate_shards(
     """The model of counted runs, whose shards lie on this machine's disk, and the record of its estimation.
 
     runs: rows of PARTS, of ranges of words with these bounds. config: of a smoothing that `check_by_level` accepts, and
-    of order 2 or more. name: of the text, for messages. Raises TextError, EstimationError.
+    of order 2 or more. name: that of the text, for messages. Raises TextError, EstimationError.
     """
     steps = config.order + 1
     with ExitStack() as stack:
@@ -393,7 +394,7 @@ def _summary(adjusted: DataFrame, config: NGramConfig, bounds: Sequence[int], na
 
 
 def _log_backoffs(bigrams: DataFrame, bounds: Sequence[int]) -> Float32[ndarray, " V"]:
-    """Of all unigrams; 0 where nothing follows."""
+    """The log-backoffs of all unigrams; 0 where nothing follows."""
     log_backoffs = np.zeros(bounds[-1], np.float32)
     for message in _collected(bigrams.where("kind = 'backoffs'")):
         (log_backoffs[bounds[message.part] : bounds[message.part + 1]],) = unpack(message.data)

@@ -78,7 +78,7 @@ _PARTITION_BYTES = 1 << 23  # on average
 
 
 class Chunk(NamedTuple):
-    """A row of CHUNKS: the bytes from `start` on of `size` bytes, which are called so in this part."""
+    """A row of CHUNKS: the bytes from `start` on, of `size` bytes in all, that have this name in this part."""
 
     part: int
     name: str

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class BlockType(NamedTuple):
-    """weights, bytes: how many in a block. decode: None for types that are not quantised, whose type is `dtype`."""
+    """weights, bytes: how many a block has. decode: None for types that are not quantised; `dtype` is theirs."""
 
     name: str
     weights: int
@@ -49,7 +49,7 @@ class BlockType(NamedTuple):
 
 
 def _half(blocks: Blocks, begin: int) -> Float32[ndarray, "blocks 1"]:
-    """A float16 of each block."""
+    """One float16 from each block, at an offset."""
     return np.ascontiguousarray(blocks[:, begin : begin + 2]).view("<f2").astype(np.float32)
 
 

@@ -195,7 +195,7 @@ def open_model(folder: Path) -> FolderContents:
 
 
 def _commit_of(folder: Path) -> tuple[int, int] | None:
-    """Which replacement of the configuration stands: an equal one may come back after another."""
+    """What identifies the current replacement of the configuration: an equal one may come back after another."""
     try:
         status = (folder / CONFIG).stat()
     except OSError:
