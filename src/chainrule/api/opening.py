@@ -95,12 +95,12 @@ def load(
     others, CaptionModel from pictures. An editor that reads types alone sees the first; name the kind where it is
     another.
 
-    kind: what the model must be; by default what is there. tokenizer: how text is cut for an ARPA file or a binary,
-    which do not say; by default as the marks in its tokens show. Pieces of a subword tokenizer need the path of its
-    tokenizer.json, or of a model folder that has it. A model folder has its own tokenizer. markers: the rule for
-    literal <s>, </s> and <unk>; by default the model's own, or error. copy: whether to read a model folder's numbers
-    into memory; without it they are mapped from the file, so that all processes share them, but a process ends if
-    somebody truncates the file while it is mapped. allow_pickle: whether to open a Hugging Face folder whose weights
+    kind: the class that the model must have; by default any. tokenizer: the tokenizer of an ARPA file or a binary,
+    which do not name one; by default it follows from the marks in the tokens. Pieces of a subword tokenizer need the
+    path of its tokenizer.json, or of a model folder that has it. A model folder has its own tokenizer. markers: the
+    rule for literal <s>, </s> and <unk>; by default the model's own, or error. copy: whether to read a model folder's
+    numbers into memory; without it they are mapped from the file, so that all processes share them, but a process ends
+    if somebody truncates the file while it is mapped. allow_pickle: whether to open a Hugging Face folder whose weights
     are pickles; allow it only where you trust who made the folder, although torch reads nothing but tensors from it.
     Raises ModelFormatError, SettingError.
 

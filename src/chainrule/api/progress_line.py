@@ -33,7 +33,7 @@ ProgressOption = Progress | bool | None
 _PATIENCE = 2.0  # seconds without a word
 _CHANGES = 0.1  # seconds between two changes of a line
 _LINES = 30.0  # seconds between two lines of a log
-_ESTIMATED_FROM = 0.02  # the share of the work after which the time left is told
+_ESTIMATED_FROM = 0.02  # the share of the work after which the time left is shown
 _screen = threading.Lock()  # held by the one line that is shown
 
 

@@ -43,7 +43,7 @@ class ChatPrompt(NamedTuple):
 class Answer:
     """An answer as it is generated: iterate over it for its pieces.
 
-    text: the pieces so far. ending: why it ended; None while it goes on. dropped: as in `ChatPrompt`.
+    text: the pieces so far. ending: why it ended; None while it continues. dropped: as in `ChatPrompt`.
     """
 
     def __init__(self, pieces: Iterator[Piece], dropped: int) -> None:

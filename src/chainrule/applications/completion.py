@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from chainrule.protocol import LanguageModel
     from chainrule.text.tokenization.tokenizer import Tokenizer
 
-SURE = math.log(0.5)  # a phrase goes on while its next word is at least this likely
+SURE = math.log(0.5)  # a phrase continues while its next word is at least this likely
 LONGEST = 24  # tokens that a completion grows by
 MARKERS = (UNKNOWN, BEGIN, END)
 

@@ -38,7 +38,7 @@ _READ_TOGETHER = 1 << 11  # tokens of prefixes: whose states are kept for all th
 _ENOUGH, _PADDED = (
     640,
     1.2,
-)  # with so many tokens, a batch ends before one that is so many times as long as its shortest
+)  # a batch with this many tokens ends before a prefix that is this many times as long as its shortest
 _WORTH_SHARING = 16  # tokens that all prefixes begin with, such as the solved examples of a few-shot prompt
 
 

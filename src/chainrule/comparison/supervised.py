@@ -159,7 +159,7 @@ class PairRow:
 
 @dataclass(frozen=True, repr=False)
 class PairComparison:
-    """Models of pairs on the same pairs, in the order given; `str` is a table."""
+    """Seq2seq models on the same pairs, in the order given; `str` is a table."""
 
     rows: tuple[PairRow, ...]
 
@@ -213,7 +213,7 @@ def compare_pairs(
     max_tokens: int | None = None,
     progress: ProgressOption = None,
 ) -> PairComparison:
-    """Measures models of pairs on the same pairs, in one table, with paired tests of BLEU against the best.
+    """Measures seq2seq models on the same pairs, in one table, with paired tests of BLEU against the best.
 
     models: by the names that the table shows; or models and paths, with the paths as names. beam, max_tokens: as for
     `Seq2SeqModel.write`. Raises SettingError, also if there is no model or sacrebleu is not installed;

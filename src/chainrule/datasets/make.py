@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 FEWEST, MOST = 20, 20_000
-_HELD_OUT = 10  # of so many examples, one is for validation and one for testing, in addition
+_HELD_OUT = 10  # for this many examples to train on, one more for validation and one for testing
 _PAIRS_OF_A_SET = 50
 
 

@@ -53,7 +53,7 @@ PLACES = ("on the left", "in the middle", "on the right")
 COLOURS = {"red": (220, 30, 30), "green": (20, 150, 60), "blue": (40, 70, 220), "yellow": (230, 190, 30)}
 SIZES = {"small": (4, 6), "large": (10, 12)}  # half of the width of a shape: least and most
 GROUND = 240
-_EMPTY = 3  # of so many places, one is empty
+_EMPTY = 3  # one in this many places is empty
 
 
 class Shape(NamedTuple):

@@ -123,7 +123,7 @@ _DEMONSTRATIVES = (("this", "these"), ("that", "those"))
 
 
 class MinimalPair(NamedTuple):
-    """good, bad: the sentences. set: what they differ in."""
+    """good, bad: the sentences. set: the name of their difference."""
 
     good: str
     bad: str

@@ -92,7 +92,7 @@ def all_candidates(model: LanguageModel[Any], state: Any, rules: Rules, historie
 
 
 def _max_lowered(rules: Rules, histories: Sequence[History]) -> int:
-    """The largest number of tokens in a row whose weight is lowered, not counting banned ones."""
+    """How many tokens have a lowered weight, at most in any row; banned ones do not count."""
     depends_on_text = rules.no_repeat or rules.config.repetition_penalty != 1 or rules.config.counts_tokens
     of_text = max((len(set(history.tokens)) for history in histories), default=0) if depends_on_text else 0
     return of_text + len(rules.config.logit_bias)

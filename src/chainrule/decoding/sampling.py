@@ -207,7 +207,10 @@ def sample(
     until: Callable[[int, Sequence[int]], bool] | None = None,
     progress: Progress = silent,
 ) -> list[Sample]:
-    """Samples texts for each prefix, `texts_per_prefix` in a row. Arguments: see `steps`. Raises SettingError."""
+    """Samples texts, `texts_per_prefix` for each prefix, one prefix after the other.
+
+    Arguments: see `steps`. Raises SettingError.
+    """
     count = len(prefixes) * texts_per_prefix
     grown = steps(
         model, prefixes, config, constraints, seed=seed, texts_per_prefix=texts_per_prefix, first=first, until=until

@@ -59,8 +59,8 @@ def measure(
     stream_scoring: scores a text as one stream, for a model that sees more than the document.
     row_sums_of: the model once more, to sum its distributions at some positions of the text; None not to. ends: whether
     the end of each document is predicted and counted.
-    context: what the model sees before a token, for the signature, unless there is a stream_scoring.
-    is_distribution: whether the model's probabilities sum to one.
+    context: the context of a token, in words, for the signature, unless there is a stream_scoring. is_distribution:
+    whether the model's probabilities sum to one.
     frequencies: counts of each token in the training text, to break the figures down; <unk> counts as unseen.
     Raises TextError if the source cannot be read or has no text.
     """

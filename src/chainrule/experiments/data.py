@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _PSEUDOCOUNT = 1e-4
-_HELD_OUT = 10  # a line in so many
+_HELD_OUT = 10  # one in this many lines
 
 
 def balance(

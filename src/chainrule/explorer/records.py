@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
     Tokens = Int32[ndarray, " tokens"]
 
-LONGEST = 20_000  # characters of a text; what is left out, the records say
+LONGEST = 20_000  # characters of a text; the records say how much is left out
 
 
 def describe(model: object) -> Json:

@@ -1,4 +1,4 @@
-"""Networks that read both sides of a token, as scorers of texts: by pseudo-log-likelihoods, which are no probabilities.
+"""Bidirectional networks as scorers of texts: by pseudo-log-likelihoods, which are no probabilities.
 
 A masked network reads a mask in place of the token that it predicts, so it reads a text once for each of its tokens. A
 network with separate directions never reads the token that it predicts, so it reads a text once. The mask is <s>, which

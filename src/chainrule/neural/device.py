@@ -19,7 +19,7 @@ _SIDE = {"cpu": 512, "cuda": 4096}  # of the square matrices whose product is ti
 _SMALL_SIDE = 128  # enough to notice that bfloat16 is emulated, which takes 10 to 50 times as long as float32
 _EMULATED = 0.25  # a gain below this is emulation, at any size
 _QUICK = 1.5
-_WARM_UPS, _REPEATS, _SECONDS = 2, 4, 0.25  # products before and during timing; none begins after so many seconds
+_WARM_UPS, _REPEATS, _SECONDS = 2, 4, 0.25  # products before and during timing; none begins after this many seconds
 
 
 def has_quick_bfloat16(device: torch.device) -> bool:

@@ -36,7 +36,7 @@ WARM_UP = 512  # inputs that a recurrent network reads before the first score of
 _SCORED = 4096  # the fewest scores of such a piece
 _ROWS = 64  # the most such pieces
 TOGETHER = 1 << 14  # tokens in a batch
-TOGETHER_ON_PROCESSORS = 1 << 11  # likewise: what layers hand to one another stays in the cache
+TOGETHER_ON_PROCESSORS = 1 << 11  # likewise: the vectors between layers stay in the cache
 T = TypeVar("T")
 
 

@@ -2,9 +2,9 @@
 
 An LSTM whose states go on not from left to right, but in the tree. Only trees have a probability: see `tree_text`. A
 child's word is read after those of its elder siblings, as in any LSTM. An opening bracket begins the children of a
-node; the closing one goes on from the state before the opening one, and reads the node's head. So each state knows the
-nodes above, and the elder siblings of all these. All states whose predecessors are known are computed at once, those
-of all trees of a batch: one gather and one product a level.
+node; the closing one continues from the state before the opening one, and reads the node's head. So each state knows
+the nodes above, and the elder siblings of all these. All states whose predecessors are known are computed at once,
+those of all trees of a batch: one gather and one product a level.
 Legend: N states of a batch, n of a level, D width, L layers, V vocabulary.
 """
 

@@ -305,7 +305,7 @@ class ImportedPair(NamedTuple):
 
 
 def is_pair(model_type: object) -> bool:
-    """Whether a model_type of config.json is that of a model of pairs."""
+    """Whether a model_type of config.json is that of a seq2seq model."""
     return isinstance(model_type, str) and model_type in ARCHITECTURES and _is_pair(ARCHITECTURES[model_type])
 
 

@@ -214,7 +214,7 @@ class ModelVersion(NamedTuple):
 
     @property
     def fingerprint(self) -> str:
-        """Of a folder, by what it says of its files. Raises OSError."""
+        """The fingerprint of a folder, by what its configuration says of its files. Raises OSError."""
         file = Path(self.file)
         content = read_file(file) if file.name == CONFIG else repr((file.name, *self.stamp)).encode()
         return "fp_" + hashlib.sha256(content).hexdigest()[:16]
@@ -366,7 +366,7 @@ class ModelTable:
 
 def _check_kind(name: str, path: Path, verb: str) -> None:
     """Raises ApiError if the configuration of a model shows that it lacks a method."""
-    with suppress(ChainruleError, OSError):  # to open it shows what is wrong
+    with suppress(ChainruleError, OSError):  # opening it shows what is wrong
         kind = model_class_at(path)
         if kind is not None and not hasattr(kind, verb):
             raise wrong_model(name, verb)

@@ -76,7 +76,7 @@ def score_records(
     ]
 
 
-_PARAGRAPH = re.compile(r"\n[^\S\n]*\n")  # what is between two
+_PARAGRAPH = re.compile(r"\n[^\S\n]*\n")  # the separator of two
 _INFILL_READ, _INFILL_STEP = 4096, 1024  # characters before the cursor; a cut moves by steps, so that states stay good
 
 

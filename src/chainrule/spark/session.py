@@ -68,7 +68,7 @@ def local_session(master: str = "local[2]", *, memory: int | str | None = None) 
     settings = {
         "spark.driver.memory": f"{(size or _DEFAULT_MEMORY) >> 20}m",
         **({} if size is None else {"spark.executor.memory": f"{size >> 20}m"}),
-        "spark.driver.maxResultSize": "0",  # what comes to the driver is the model
+        "spark.driver.maxResultSize": "0",  # no limit: the model itself comes to the driver
         "spark.task.maxDirectResultSize": str(100 << 20),  # not by way of the workers' storage, where it may be lost
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

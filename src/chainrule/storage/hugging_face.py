@@ -42,7 +42,7 @@ CHAT_TEMPLATE = "chat_template.jinja"
 _SIDES = (SOURCE_PIECES, TARGET_PIECES, VOCABULARY, TARGET_VOCABULARY)
 MODULES, READ_TEXTS, PROMPTS = "modules.json", "sentence_bert_config.json", "config_sentence_transformers.json"
 _PICKLE, _PICKLE_INDEX = "pytorch_model.bin", "pytorch_model.bin.index.json"
-_OF_OLD = ("architectures", "num_hidden_layers", "n_layer")  # what a config.json without model_type has
+_OF_OLD = ("architectures", "num_hidden_layers", "n_layer")  # fields of a config.json without model_type
 
 
 class Checkpoint(NamedTuple):

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
 CARD, ARRAYS, TOKENIZER = "README.md", "arrays.safetensors", "tokenizer.json"
-SOURCE_TOKENIZER = "source-tokenizer.json"  # of a conditional model that tokenizes sources in another way
+SOURCE_TOKENIZER = "source-tokenizer.json"  # of a seq2seq model whose sources have another tokenizer
 _DATA = (ARRAYS, TOKENIZER, SOURCE_TOKENIZER)  # all data files that a folder may have
 RUN = (
     "checkpoints",

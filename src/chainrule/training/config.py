@@ -150,7 +150,7 @@ def settings_of(config: TrainingConfig) -> dict[str, object]:
 
 _EPOCHS, _MOST_EPOCHS = 10, 30
 _BATCH, _LEAST_BATCH = 32, 8
-_SEEN, _STEPS_IN_EPOCH = 36_000, 400  # a small set is read until it comes to so many examples
+_SEEN, _STEPS_IN_EPOCH = 36_000, 400  # a small set is read repeatedly, up to this many examples in all
 _WARM_UP = 0.1  # share of the steps
 _ALL = 1 << 62  # tokens to validate on
 
@@ -261,7 +261,8 @@ class TrainingRun:
     """How a run goes, whatever it trains.
 
     folder: for checkpoints and log.jsonl; without one, neither is written. resume: continue from the checkpoint in it,
-    or start if there is none. overwrite: start over even if there is one. on_report: called with a Report now and then.
+    or start if there is none. overwrite: start over even if there is one. on_report: a callback that gets a Report now
+    and then.
     """
 
     folder: Path | None = None

@@ -57,7 +57,7 @@ def with_stream_defaults(config: NetworkConfig, training: TrainingConfig) -> Tra
 
 
 def row_length(config: NetworkConfig, training: TrainingConfig) -> int:
-    """The tokens in a row of a step. Raises SettingError if the network has a shorter context."""
+    """How many tokens a row of a step has. Raises SettingError if the network has a shorter context."""
     if training.row_tokens is not None and training.row_tokens > config.context:
         raise SettingError(
             f"row_tokens is {training.row_tokens:,}, but the network's context is {config.context:,}; give at most that"
@@ -94,7 +94,7 @@ def recipe_for(config: NetworkConfig, training: TrainingConfig) -> Recipe:
 
 
 def with_pair_defaults(training: TrainingConfig) -> TrainingConfig:
-    """As `with_defaults`, for a conditional model: it is compiled only on request, since every length of pairs would be
+    """As `with_defaults`, for a seq2seq model: it is compiled only on request, since every length of pairs would be
     compiled anew. Raises SettingError.
     """
     refuse_rows(training)
@@ -102,7 +102,7 @@ def with_pair_defaults(training: TrainingConfig) -> TrainingConfig:
 
 
 def conditional_recipe(config: Seq2SeqConfig, training: TrainingConfig) -> Recipe:
-    """As `recipe_for`, for a conditional model. training: with defaults."""
+    """As `recipe_for`, for a seq2seq model. training: the settings, with defaults filled in."""
     is_recurrent = config.is_recurrent(config.decoder)
     if training.optimiser == "muon":
         rate, warm_up = (1e-2 if is_recurrent else 6e-3), 50

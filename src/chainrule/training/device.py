@@ -170,7 +170,7 @@ def compile_or_fall_back(network: nn.Module, on_failure: Callable[[str], None]) 
 
 
 def recompute_activations(blocks: Iterable[nn.Module]) -> None:
-    """From now on, blocks keep only their inputs for the backward pass."""
+    """Makes blocks keep only their inputs for the backward pass, from now on."""
     for block in blocks:
         forward: Any = partial(checkpoint, block.forward, use_reentrant=False)
         block.forward = forward

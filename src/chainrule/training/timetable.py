@@ -63,7 +63,7 @@ def batch_choices(rows: int, row_tokens: float, shares: int) -> list[int]:
 
 
 def choose_rows(choices: list[int], budget: float, row_seconds: float, fixed_seconds: float) -> int:
-    """The first choice that gives a run enough steps; it goes on halving only while that gives many more steps.
+    """The first choice that gives a run enough steps; it continues halving only while that gives many more steps.
 
     budget, row_seconds: seconds, of the run and per row. fixed_seconds: of a step, independent of its rows.
     """

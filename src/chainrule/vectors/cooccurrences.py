@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from chainrule.text.corpus.streams import ByteStream
     from chainrule.vectors.config import CooccurrenceConfig
 
-_BLOCKS = 64  # of rows: what a thread counts at once
+_BLOCKS = 64  # of rows: a thread counts one at a time
 _COUNTED_BYTES = 12  # a column and a sum
 
 
@@ -82,7 +82,7 @@ def _part_size(tokens: int, config: CooccurrenceConfig) -> int:
     at_hand = available_memory()
     if at_hand is None:
         return max(1, tokens)
-    each = 12 + 2 * min(config.window, 16) * _COUNTED_BYTES  # positions, and at most so many pairs, mostly repeated
+    each = 12 + 2 * min(config.window, 16) * _COUNTED_BYTES  # positions, and at most this many pairs, mostly repeated
     return max(1 << 16, min(tokens, at_hand // 2 // each))
 
 

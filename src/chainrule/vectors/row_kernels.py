@@ -21,7 +21,7 @@ Float32 = Any  # a scalar of this type
 UInt64 = Any
 
 _ZERO, _ONE = np.float32(0.0), np.float32(1.0)
-SIGMOID_BOUND, SIGMOID_STEPS = 16, 128  # the table: from -bound to bound, so many steps a unit
+SIGMOID_BOUND, SIGMOID_STEPS = 16, 128  # the table: from -bound to bound, with this many steps a unit
 _BOUND, _STEPS = np.float32(SIGMOID_BOUND), np.float32(SIGMOID_STEPS)
 _FACTOR, _ADDEND = np.uint64(6364136223846793005), np.uint64(1442695040888963407)  # Knuth's, of MMIX
 _32 = np.uint64(32)

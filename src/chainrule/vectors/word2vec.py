@@ -69,7 +69,7 @@ def noise_of(weights: Float64[ndarray, " rows"], block_of: Int32[ndarray, " rows
     return Noise(starts, members, shares, aliases)
 
 
-# Blocks are drawn anew for each step, since a word is told from no other block's words until then: so steps are short,
+# Blocks are drawn anew for each step, since a word's noise comes from a single block until then: so steps are short,
 # about as many tokens as there are words, though not so short that the drawing, which takes that long, would count.
 _PARTS = 8  # of a step
 _LEAST_TOKENS = 1 << 12  # of a part

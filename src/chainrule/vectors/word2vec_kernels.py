@@ -37,7 +37,7 @@ Array = NDArray[Any]
 
 _ONE, _ZERO = np.float32(1.0), np.float32(0.0)
 _LOWER = np.uint64(0xFFFFFFFF)
-_NOTED = 64  # of so many pairs, the loss of one is computed
+_NOTED = 64  # the loss of one in this many pairs is computed
 
 
 @kernel

@@ -179,7 +179,7 @@ def _pictures_page(inputs: Sequence[Any], found: Sequence[Predicted], unit: str)
     return labelled_pictures_page("Labelled pictures", found[0].labels if found else (), drawn)
 
 
-# (inputs, their labels, what of them is labelled) -> HTML, by what a classifier reads.
+# By the kind of inputs that a classifier reads: a function from inputs, their labels and the labelled unit to HTML.
 _PAGES: dict[str, Callable[[Sequence[Any], Sequence[Predicted], str], str]] = {
     "graph": _graphs_page,
     "picture": _pictures_page,

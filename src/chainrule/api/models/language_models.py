@@ -292,7 +292,7 @@ class CausalModel(ScoringModel):
         return self.decoder.search(prompt, search, limits, progress=progress).texts
 
     def beam_tree(self, prompt: str = "", search: BeamConfig | None = None, limits: Limits | None = None) -> BeamTree:
-        """All that the search of `beam` considers, with the way of greedy search. Raises SettingError.
+        """All that the search of `beam` considers, with the path of greedy search. Raises SettingError.
 
         good:  model.beam_tree("I visited", BeamConfig(size=2)).save("tree.html")
         """

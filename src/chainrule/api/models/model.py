@@ -108,7 +108,7 @@ _DOES: dict[Task, str] = {
 class Model:
     """A model of text, usually a language model. `record` holds its data, settings, versions and times."""
 
-    capability: ClassVar[str] = ""  # what a kind does, in the error where another kind was given
+    capability: ClassVar[str] = ""  # what models of a kind do, for the error where another kind was given
 
     def __init__(
         self,

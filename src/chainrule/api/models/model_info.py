@@ -84,7 +84,7 @@ class ModelInfo:
 
 
 def info_of_model(parts: ModelParts, *, size: int | None = None) -> ModelInfo:
-    """size: bytes on disk, where they are known."""
+    """The info of a model. size: its bytes on disk, where they are known."""
     tokenizer = parts.tokenizer
     return ModelInfo(
         family=parts.family,
@@ -101,7 +101,7 @@ def info_of_model(parts: ModelParts, *, size: int | None = None) -> ModelInfo:
 def info_of_pairs(
     target: Tokenizer, source: Tokenizer, record: dict[str, Any], *, size: int | None = None
 ) -> ModelInfo:
-    """Of a model of one text given another. size: bytes on disk, where they are known."""
+    """The info of a seq2seq model. size: its bytes on disk, where they are known."""
     return ModelInfo(
         family="conditional",
         tokenizer=target.name if source is target else f"{target.name}, of sources {source.name}",
@@ -115,7 +115,7 @@ def info_of_pairs(
 
 
 def info_of_captioner(tokenizer: Tokenizer, record: dict[str, Any], *, size: int | None = None) -> ModelInfo:
-    """Of a model that captions pictures. size: bytes on disk, where they are known."""
+    """The info of a captioner. size: its bytes on disk, where they are known."""
     return ModelInfo(
         family="caption",
         tokenizer=tokenizer.name,
@@ -129,7 +129,7 @@ def info_of_captioner(tokenizer: Tokenizer, record: dict[str, Any], *, size: int
 
 
 def info_of_vectors(vectors: WordVectors) -> ModelInfo:
-    """Of word vectors, which are not a model of texts and have no signature."""
+    """The info of word vectors, which are no model of texts and have no signature."""
     return ModelInfo(
         family="vectors",
         tokenizer=vectors.tokenizer.name,
@@ -151,7 +151,7 @@ def size_of(record: dict[str, Any]) -> str:
 
 
 def _parameters(record: dict[str, Any]) -> int | None:
-    """People may edit records."""
+    """The number of parameters; None unless it is an integer, since people may edit records."""
     parameters = record.get("parameters")
     return parameters if isinstance(parameters, int) else None
 

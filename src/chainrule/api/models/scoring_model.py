@@ -177,7 +177,7 @@ def _with_probabilities(
 
 
 class ScoringModel(Model):
-    """A model that gives texts probabilities or, if it sees both sides, pseudo-log-likelihoods."""
+    """A model that gives texts probabilities or, if it is bidirectional, pseudo-log-likelihoods."""
 
     capability: ClassVar[str] = "continues texts or fills gaps in texts"
 

@@ -1,4 +1,4 @@
-"""Models that caption pictures: a conditional model, its encoder of pictures, a tokenizer, and the training record.
+"""CaptionModel: captions pictures. A seq2seq model with its encoder of pictures, a tokenizer, and the training record.
 
 model = chainrule.train_captions(chainrule.read_captions("train.jsonl"), encoder="resnet/")
 model.caption(["dog.jpg"])[0][0].text
@@ -175,7 +175,7 @@ class CaptionModel:
         ]
 
     def beam_tree(self, picture: Any, beam: BeamConfig | None = None, *, max_tokens: int = MAX_TOKENS) -> BeamTree:
-        """All that the search of `caption` considers for a picture, with the way of greedy search.
+        """All that the search of `caption` considers for a picture, with the path of greedy search.
 
         Raises TextError, SettingError.
 
@@ -282,7 +282,7 @@ class CaptionModel:
         return self.sources(pictures if self.regions is not None else (item.picture for item in pictures))
 
     def _region_sources(self, pictures: list[Any], progress: Progress) -> list[Float32[ndarray, "S F"]]:
-        """Of regions; vectors stay as they are."""
+        """The sources of regions; vectors stay unchanged."""
         assert self.regions is not None
         fresh = [given for given in pictures if not (isinstance(given, np.ndarray) and given.dtype == np.float32)]
         read = iter(self.regions.sources(fresh, progress))

@@ -139,7 +139,7 @@ class Seq2SeqGenerator:
         ]
 
     def search_tree(self, text: str, beam: BeamConfig, *, begin: str = "", max_tokens: int | None = None) -> SearchTree:
-        """All that a search considers, with the way of greedy search. Raises SettingError, also of an empty source."""
+        """All that a search considers, with the path of greedy search. Raises SettingError, also of an empty source."""
         [source] = self.encode([text])
         if not source.size:
             raise SettingError("the source is empty; give a text with a token in it at least")

@@ -1,4 +1,4 @@
-"""How well a model of pairs predicts the targets, and how close its own texts come to them."""
+"""How well a seq2seq model predicts the targets, and how close its own texts come to them."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ class PairMeasurement:
     documents: Documents
     scores: TextScores
     signature: str
-    of: str = "pair"  # what has a text that is measured by scores: a pair of texts, or a picture
+    of: str = "pair"  # whatever has a text that scores measure: a pair of texts, or a picture
 
     @property
     def perplexity(self) -> float:
-        """Per token of the targets, </s> counted."""
+        """The perplexity per token of the targets, </s> counted."""
         return math.exp(math.fsum(self.documents.nats.tolist()) / self.tokens)
 
     @property
     def bits_per_byte(self) -> float:
-        """Of the targets given the sources."""
+        """The bits per byte of the targets given the sources."""
         if self.unknown:
             return math.nan
         return math.fsum(self.documents.nats.tolist()) / math.log(2) / int(self.documents.bytes.sum())

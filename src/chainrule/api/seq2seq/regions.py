@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 Regions = Literal["grid", "given", "proposed"]
 MOST_REGIONS = 32  # of a picture: the surest boxes that a detector proposes, or the first ones given
 MOST_WORDS = 12  # of a phrase
-_SURE = 0.3  # the least score of a proposed box: what a region is not, the decoder can learn to leave out
+_SURE = 0.3  # the least score of a proposed box: the decoder can learn to ignore boxes that are no region
 _SAME = 0.9  # boxes that overlap by more are one region, whatever their labels
 _GREEDY = BeamConfig(size=1)
 _TOGETHER = 64  # pictures
@@ -129,7 +129,7 @@ class RegionReader:
         return [Region(tuple(box), text) for box, text in zip(own.tolist(), texts, strict=True)]
 
     def cells(self, picture: CaptionedPicture) -> list[Float32[ndarray, "k*k F+4"]]:
-        """The vectors of the cells of each box given with a picture: what a phrase is written from."""
+        """The vectors of the cells of each box given with a picture, from which a phrase is written."""
         from chainrule.neural.seq2seq.visual_sources import as_shares, region_cells
 
         pixels, boxes = self._framed(picture, needs_boxes=True)

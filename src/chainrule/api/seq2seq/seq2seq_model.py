@@ -173,10 +173,10 @@ class Seq2SeqModel:
     ) -> list[list[GeneratedText]]:
         """The likeliest texts for each source, best first; none for a source without tokens.
 
-        beam: by default, 5 hypotheses, ranked by mean log-probability, until a better one is unlikely. begin: what each
-        text begins with; it is scored, too. alignments: whether to keep attention weights. max_tokens: the most tokens
-        of a text; by default 20 more than twice the source's. Raises MarkerError; SettingError if a source is too long,
-        or the vocabulary lacks a word of `begin`.
+        beam: by default, 5 hypotheses, ranked by mean log-probability, until a better one is unlikely. begin: the words
+        that each text begins with; they are scored, too. alignments: whether to keep attention weights. max_tokens: the
+        most tokens of a text; by default 20 more than twice the source's. Raises MarkerError; SettingError if a source
+        is too long, or the vocabulary lacks a word of `begin`.
 
         good:  model.write(["ein Hund"], begin="the")[0][0].text
         """
@@ -189,7 +189,7 @@ class Seq2SeqModel:
     def beam_tree(
         self, text: str, beam: BeamConfig | None = None, *, begin: str = "", max_tokens: int | None = None
     ) -> BeamTree:
-        """All that the search of `write` considers for a source, with the way of greedy search. Raises as `write`.
+        """All that the search of `write` considers for a source, with the path of greedy search. Raises as `write`.
 
         good:  model.beam_tree("ein Hund", BeamConfig(size=2)).save("tree.html")
         """
@@ -305,7 +305,7 @@ class Seq2SeqModel:
 
 
 def is_seq2seq(path: Path) -> bool:
-    """Whether a path is the folder of a model of pairs, ours or Hugging Face's.
+    """Whether a path is the folder of a seq2seq model, ours or Hugging Face's.
 
     Raises ModelFormatError if the folder is damaged.
     """
@@ -318,7 +318,7 @@ def is_seq2seq(path: Path) -> bool:
 def load_pairs(
     path: str | os.PathLike[str], *, allow_pickle: bool = False, progress: ProgressOption = None
 ) -> Seq2SeqModel:
-    """Opens the folder of a model of pairs. allow_pickle: as in `load`. Raises ModelFormatError, SettingError."""
+    """Opens the folder of a seq2seq model. allow_pickle: as in `load`. Raises ModelFormatError, SettingError."""
     path = Path(path)
     if is_hugging_face(path):
         return _open(open_checkpoint(path, allow_pickle=allow_pickle), callback(progress))

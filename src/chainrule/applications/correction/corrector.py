@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from chainrule.protocol import Scorer
     from chainrule.text.tokenization.tokenizer import Tokenizer
 
-_PROPOSED = -4.0  # log P of what was written, given what only the learned corrector proposes
+_PROPOSED = -4.0  # log P(written | a proposal that only the learned corrector made)
 _LONGEST = 4  # chunks that a proposal takes
 
 

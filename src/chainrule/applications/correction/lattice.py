@@ -1,9 +1,9 @@
 """Beam search for the best paths through lattices of variants, by a channel and a language model, for many texts at
 once.
 
-Position i of a text is before its chunk i. An arc spans one or more chunks and has a variant: what may have been meant,
-as tokens, and its log-probability under the channel. Tokens are scored only where a text has a choice, together with
-those since the last choice.
+Position i of a text is before its chunk i. An arc spans one or more chunks and has a variant: a text that may have been
+meant, as tokens, and its log-probability under the channel. Tokens are scored only where a text has a choice, together
+with those since the last choice.
 """
 
 from __future__ import annotations

@@ -281,7 +281,7 @@ def run_prompts(
     examples: Sequence[Record],
     progress: Progress,
 ) -> PromptResult:
-    """Asks the model for every record. examples: what shots are drawn from.
+    """Asks the model for every record. examples: those that shots are drawn from.
 
     Raises SettingError if the template does not suit the model; TextError if a record lacks a field, or its answer is
     none of the labels.

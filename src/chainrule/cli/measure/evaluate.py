@@ -117,7 +117,7 @@ NO_PAIRS = PairsOptions()
 
 
 def evaluate_pairs(model: Path, options: PairsOptions, *, json: bool) -> None:
-    """Measures a model of pairs and prints the result.
+    """Measures a seq2seq model and prints the result.
 
     Raises CycloptsError, SettingError, TextError, ModelFormatError.
     """
@@ -138,7 +138,7 @@ def evaluate_pairs(model: Path, options: PairsOptions, *, json: bool) -> None:
 
 
 def compare_pairs(models: tuple[str, ...], options: PairsOptions, *, json: bool) -> None:
-    """Measures models of pairs and prints a table. Raises as `evaluate_pairs`."""
+    """Measures seq2seq models and prints a table. Raises as `evaluate_pairs`."""
     from chainrule.base.files import describe_duplicate
     from chainrule.comparison.supervised import compare_pairs as compare
 

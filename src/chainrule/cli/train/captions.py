@@ -73,7 +73,7 @@ ReaderChoice = Annotated[
         show_default=False,
     ),
 ]
-_UNSAID = {"regions": "grid", "phrases": False, "discriminator": 0.0}  # what a record means that leaves them out
+_UNSAID = {"regions": "grid", "phrases": False, "discriminator": 0.0}  # the values of records that leave them out
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,7 +29,7 @@ _SETTLED = ("sentence_end",)  # settings of a network that the training text dec
 
 
 def continues_run(output: Path, *, resume: bool, overwrite: bool) -> bool:
-    """Whether the unfinished run in a folder goes on. Raises SettingError if both options are given."""
+    """Whether the unfinished run in a folder is to be continued. Raises SettingError if both options are given."""
     from chainrule.training.checkpoint import is_unfinished
 
     if resume and overwrite:

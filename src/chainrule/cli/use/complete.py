@@ -264,7 +264,7 @@ class Suggestions(Menu):
             self.status = str(error)
             return
         self.status = f"{1000 * (time.perf_counter() - began):.1f} ms"
-        for completion in completions:  # insert only what is not typed yet
+        for completion in completions:  # insert only the part that is not typed yet
             share = f"{100 * math.exp(completion.log_prob):.1f}%"
             meta = f"correction {share}" if completion.replaces else share
             display = printable(completion.text)
@@ -276,7 +276,7 @@ def talk(
 ) -> None:
     """Reads lines from a terminal and completes them, until end of input. corrector: of the word just typed.
 
-    is_slow: whether typing goes on while a completion is computed.
+    is_slow: whether the user can type on while a completion is computed.
     """
     menu = Suggestions(completer, number, corrector)
     session: PromptSession[str] = PromptSession(

@@ -254,7 +254,7 @@ class ScratchClassifier(nn.Module):
     """A body and a head. It is a `LabelNetwork` of `chainrule.training.objectives.labels`."""
 
     def __init__(self, config: LabellingConfig, body: Body[Any], labels: Sequence[str], unit: str) -> None:
-        """unit: what is labelled, one of those of the inputs that the network reads."""
+        """unit: what is labelled, one of the units of the inputs that the network reads."""
         super().__init__()
         self.config, self.labels, self.unit = config, tuple(labels), unit
         self.body = cast("Any", body)

@@ -51,7 +51,7 @@ class States(NamedTuple):
 class TreeCell(Protocol):
     """A torch module that combines the children of nodes."""
 
-    gates: int  # of what a node reads of its own token, in widths
+    gates: int  # the size of W x + b for a node's own token, in widths
     most_children: int | None  # None: any number
 
     def __call__(self, own: Float[Tensor, "n gates*D"], depth: Depth, below: States) -> States:

@@ -94,7 +94,7 @@ NETWORKS: dict[str, type[NetworkConfig]] = {
     "transformer": TransformerConfig,
 }
 
-# Those that see both sides of a token, and are no language models.
+# Bidirectional networks, which are no language models.
 BIDIRECTIONAL: dict[str, type[NetworkConfig]] = {
     "masked": MaskedConfig,
     "masked-recurrent": MaskedRecurrentConfig,

@@ -1,4 +1,4 @@
-"""Settings of networks that read both sides of a token: masked, bidirectional, and text encoders, which only embed.
+"""Settings of bidirectional networks: masked, with separate directions, and text encoders, which only embed.
 
 They fill in gaps and embed, but do not continue texts.
 """

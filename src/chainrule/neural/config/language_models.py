@@ -80,7 +80,7 @@ class FeedforwardConfig(LayersConfig):
 
     @property
     def hidden_width(self) -> int:
-        """Of the last layer."""
+        """The width of the last layer."""
         return super().output_width
 
     @property
@@ -117,7 +117,7 @@ class ConvolutionConfig(NetworkConfig):
 
     @property
     def dilations(self) -> tuple[int, ...]:
-        """Of each layer, in tokens."""
+        """The dilation of each layer, in tokens."""
         return tuple(self.dilation**layer for layer in range(self.layers))
 
     @property

@@ -83,12 +83,12 @@ class NetworkConfig:
 
     @property
     def input_width(self) -> int:
-        """Of the vectors that the encoder is given."""
+        """The width of the vectors that the encoder reads."""
         return self.width
 
     @property
     def output_width(self) -> int:
-        """Of what it gives."""
+        """The width of the vectors that the encoder gives."""
         return self.width
 
 

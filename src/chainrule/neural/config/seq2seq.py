@@ -20,7 +20,7 @@ Estimator = Literal["reinforce", "straight_through", "exact"]
 LongSources = Literal["refuse", "end", "front", "sentences"]
 Shared = Literal["all", "target", "inputs", "none"]
 
-# Without a reader, maps are all that a region knows of what is around it.
+# Without a reader, the maps are all that a region knows of its surroundings.
 _HIDDEN_MAPS = 0.7
 
 

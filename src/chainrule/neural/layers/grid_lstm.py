@@ -149,7 +149,7 @@ class GridLayer(nn.Module):
         weight = torch.stack([cast("nn.Linear", layer).weight.T for layer in self.of_neighbours])
         width = self.cell.states * weight.shape[1] // self.cell.reads
         kind = torch.promote_types(own.dtype, torch.float32)
-        before = own.new_zeros(len(own), 1, 2 * width, dtype=kind)  # what has no neighbour reads row 0
+        before = own.new_zeros(len(own), 1, 2 * width, dtype=kind)  # a cell without a neighbour reads row 0
         results = []
         for gates, diagonal in zip(torch.split(own, [each.cells for each in diagonals], 1), diagonals, strict=True):
             states = before[:, :0]

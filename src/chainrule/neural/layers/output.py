@@ -227,7 +227,7 @@ class FullSoftmax(nn.Module):
         flat, ids = self._transformed(hidden).flatten(0, -2), targets.flatten()
         counts = None if weights is None else weights.flatten()
         shift = self.shift
-        if self.ends:  # training goes on with one token that ends texts
+        if self.ends:  # further training uses a single token that ends texts
             shift = shift.index_fill(0, torch.tensor(self.ends, device=shift.device), -torch.inf)
         return cross_entropy(flat, self.weight, shift, ids, smoothing=label_smoothing, weights=counts)
 

@@ -134,7 +134,7 @@ def hidden_states(
 
 
 class SourceConditionedNetwork:
-    """A conditional network with its sources, in the role of a `Network`; its state holds the source of each row."""
+    """A seq2seq network with its sources, in the role of a `Network`; its state holds the source of each row."""
 
     memory = "document"
     is_bidirectional = False
@@ -188,7 +188,7 @@ class SourceConditionedNetwork:
 
 
 class SourceConditionedModel:
-    """A conditional model with its sources: a `LanguageModel` with a row for each source, or any rows for one."""
+    """A seq2seq model with its sources: a `LanguageModel` with a row for each source, or any rows for one."""
 
     end = END
 

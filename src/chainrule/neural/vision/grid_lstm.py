@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class GridLayers(nn.Module):
-    """From pixels to the hidden vectors of cells, as `MapLayers`. Patches at the edges are filled up with zeros."""
+    """MapLayers from pixels to the hidden vectors of cells. Patches at the edges are padded with zeros."""
 
     def __init__(self, config: GridLabelling, *, shows_patches: bool) -> None:
         """shows_patches: whether the patch that a cell reads is appended to its hidden vector."""

@@ -30,7 +30,7 @@ _BATCH = 64  # pictures
 
 
 class UnitActivations(NamedTuple):
-    """How strongly each unit of a layer answers each picture, and at which row and column most."""
+    """How strongly each unit of a layer responds to each picture, and at which row and column most."""
 
     strengths: Float32[ndarray, "N D"]
     rows: Int64[ndarray, "N D"]
@@ -60,7 +60,7 @@ def feature_maps(body: PictureBody, inputs: Sequence[Pixels]) -> dict[str, Float
 
 @torch.inference_mode()
 def excitements(body: PictureBody, inputs: Sequence[Pixels], progress: Progress = silent) -> dict[str, UnitActivations]:
-    """By layer, how each unit answers each picture (Zeiler and Fergus 2014, section 2)."""
+    """For each layer, how strongly each unit responds to each picture (Zeiler and Fergus 2014, section 2)."""
     parts: dict[str, list[UnitActivations]] = {}
     for first in range(0, len(inputs), _BATCH):
         progress("looking at pictures", first, len(inputs))

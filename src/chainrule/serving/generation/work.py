@@ -43,7 +43,7 @@ class Generation:
     is_exact: bool = False
     state: Any = None  # after the part of the prompt that was read
     read: int = 0  # tokens of the prompt, or of its window
-    window: Tokens | None = None  # what is read exactly in place of the prompt, where that is longer than the context
+    window: Tokens | None = None  # read exactly, in place of a prompt that is longer than the context
 
     @property
     def to_read(self) -> Tokens:

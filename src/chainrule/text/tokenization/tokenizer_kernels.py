@@ -323,7 +323,7 @@ def restore_spaced(
     before, after: the mark at the start and at the end of a token; empty for none.
     """
     size = count = 0
-    touches = True  # what is before: nothing in this document, or a token with a mark at its end
+    touches = True  # the text before: nothing in this document, or a token with a mark at its end
     i = 0
     while i < tokens.size:
         if tokens[i] == _LINE_FEED:

@@ -1,4 +1,4 @@
-"""The objective of networks that read both sides of a token: masked tokens, or all, one direction at a time."""
+"""The objective of bidirectional networks: masked tokens, or all tokens where the directions are apart."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Masked(NamedTuple):
 def two_sided_job(
     stream: Int32[ndarray, " tokens"], vocabulary_size: int, config: NetworkConfig, options: StreamOptions
 ) -> TrainingJob[Network]:
-    """Trains a network that reads both sides of a token. Raises TextError, SettingError."""
+    """A job that trains a bidirectional network. Raises TextError, SettingError."""
     begins = begins_word(options, vocabulary_size)
     validation = None if options.validation is None else options.validation.stream
     return stream_job(

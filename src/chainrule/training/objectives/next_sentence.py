@@ -53,7 +53,9 @@ class SentencePairs:
     def __init__(
         self, stream: Int32[ndarray, " tokens"], longest: int, seed: int, *, name: str = "the training text"
     ) -> None:
-        """longest: tokens in a row, at most. name: for messages. Raises TextError if there are fewer than two runs."""
+        """longest: the most tokens of a row. name: that of the text, for messages. Raises TextError if there are fewer
+        than two runs.
+        """
         ends = np.flatnonzero(stream == END)
         if not ends.size or ends[-1] != stream.size - 1:
             ends = np.append(ends, stream.size)
@@ -170,7 +172,7 @@ def next_sentence_job(
     config: MaskedConfig,
     options: StreamOptions,
 ) -> TrainingJob[Network]:
-    """Trains a masked network on pairs. Raises TextError, SettingError."""
+    """A job that trains a masked network on pairs. Raises TextError, SettingError."""
     begins, seed = begins_word(options, vocabulary_size), options.training.seed
     length = row_length(config, options.training)
     pairs = SentencePairs(stream, length, seed)

@@ -108,7 +108,7 @@ _RESET_CHANCE = 1 / 64  # that a row starts from a fresh state at a step
 def next_token_job(
     stream: Int32[ndarray, " tokens"], vocabulary_size: int, config: NetworkConfig, options: StreamOptions
 ) -> TrainingJob[Network]:
-    """Trains a language model on a stream. Raises TextError, SettingError."""
+    """A job that trains a language model on a stream. Raises TextError, SettingError."""
     if options.training.forcing != "teacher" and not isinstance(config, RecurrentConfig):
         raise SettingError(f"forcing is {options.training.forcing}, which is for recurrent networks; choose teacher")
     return stream_job(

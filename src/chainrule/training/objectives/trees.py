@@ -45,7 +45,10 @@ class TreeExample(NamedTuple):
 def tree_job(
     stream: Int32[ndarray, " tokens"], vocabulary_size: int, config: TreeConfig, options: StreamOptions
 ) -> TrainingJob[TreeNetwork]:
-    """Trains a language model of trees on their texts. Raises TextError where a text is no tree; SettingError."""
+    """A job that trains a language model of trees on their texts.
+
+    Raises TextError where a text is no tree; SettingError.
+    """
     if options.start is not None:
         raise SettingError("a model of trees is not trained on; train a new one on all trees")
     refuse_rows(options.training)
