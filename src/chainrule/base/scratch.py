@@ -1,4 +1,4 @@
-"""Room for arrays that may be larger than memory: they lie in files without names, which are gone with them.
+"""Arrays on disk that may be larger than memory, in files without names that vanish with them.
 
 The pages of such files that a process has touched count as its memory until it gives them back: `release_pages`.
 """

@@ -1,4 +1,4 @@
-"""Work on threads, in an order that is fixed, and with Ctrl-C heard at any time; and how many threads there may be."""
+"""Work on threads: results in a fixed order, Ctrl-C heard at any time; and the number of threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server with OpenAI's interface, seen from the other side: conversations and completions over HTTP."""
+"""A client of servers with OpenAI's interface: conversations and completions over HTTP."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a server accepts at most."""
+"""The limits of a server: sizes of requests, texts at a time, time-outs."""
 
 from __future__ import annotations
 

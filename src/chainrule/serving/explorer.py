@@ -1,4 +1,4 @@
-"""The explorer's page, and the routes that it asks."""
+"""The routes of the explorer: its page, and the records that it asks for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spark sessions on this machine, and what is said where Spark cannot start or gives up."""
+"""Spark sessions on this machine, and the messages where Spark cannot start or fails."""
 
 from __future__ import annotations
 

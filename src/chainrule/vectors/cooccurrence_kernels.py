@@ -1,4 +1,4 @@
-"""How often words stand near one another, row by row: the contexts of all occurrences of one word after the other.
+"""Compiled counting of co-occurrences, row by row: the contexts of all occurrences of a word, one word after the other.
 
 Words are rows numbered from 0, and -1 ends a document. Sums are whole numbers, UNIT for one co-occurrence that counts
 in full, so that they do not depend on the order in which they are added.

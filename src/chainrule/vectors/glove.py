@@ -1,4 +1,4 @@
-"""GloVe: co-occurrences in cells, shuffled, which any number of threads learn from alike."""
+"""GloVe's learner: co-occurrences in shuffled cells, from which any number of threads learn the same vectors."""
 
 from __future__ import annotations
 

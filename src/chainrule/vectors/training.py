@@ -1,4 +1,4 @@
-"""A training of word vectors: so many steps, each a function of its number, with a report after each."""
+"""The training loop of word vectors: each step is a function of its number, with a report after each."""
 
 from __future__ import annotations
 

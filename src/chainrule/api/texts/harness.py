@@ -1,4 +1,4 @@
-"""A model as lm-evaluation-harness takes it."""
+"""`harness`: a model as an `LM` of lm-evaluation-harness."""
 
 from __future__ import annotations
 

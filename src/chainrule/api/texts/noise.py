@@ -1,4 +1,4 @@
-"""Texts as a keyboard, the recognition of print, or a learner would spoil them, and what may have been meant."""
+"""Adds errors to texts: of a keyboard, of character recognition, or of learners; and proposes corrections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The objective of a detector: what its places propose for a picture, against the boxes of what is in it."""
+"""The objective of a detector: the loss of what its places propose, given a picture's true boxes."""
 
 from __future__ import annotations
 
