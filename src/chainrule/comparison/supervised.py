@@ -1,4 +1,4 @@
-"""Networks trained from scratch on the same labelled examples or the same pairs of texts, each in one table.
+"""Classifiers trained on the same labelled examples, and seq2seq models measured on the same pairs, in tables.
 
 Labelled examples also compare three ways to use word vectors.
 """

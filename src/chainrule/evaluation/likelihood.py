@@ -1,4 +1,4 @@
-"""Measuring: the likelihood of a text under a model.
+"""Measures the likelihood of a text under a model.
 
 Every sum is exact (`math.fsum` over the documents), so that no figure depends on the size of blocks or the number of
 threads.

@@ -1,4 +1,4 @@
-"""Pseudo-log-likelihood of sentences under two-sided models: good for ranking sentences, but not a probability."""
+"""Pseudo-log-likelihood of sentences under bidirectional models: good for ranking sentences, but no probability."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Beams and attention, as numbers and as drawings."""
+"""Beam searches and attention maps for the explorer, as numbers and as drawings."""
 
 from __future__ import annotations
 

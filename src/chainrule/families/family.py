@@ -1,4 +1,4 @@
-"""What the rest of the program needs to know of a model family."""
+"""Family: what the rest of the program needs to know of a family of models, as functions and names."""
 
 from __future__ import annotations
 

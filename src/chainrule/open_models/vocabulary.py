@@ -1,4 +1,4 @@
-"""Which of their token ids is which of ours.
+"""TokenIdMap: which token id of an opened model is which of ours; and which of its tokens are our markers.
 
 Ours begin with <unk>, <s> and </s>; theirs have these anywhere, or lack some. So a network's rows are put in another
 order: three rows first, then all others as they were, those too that no text can reach, since they count in the

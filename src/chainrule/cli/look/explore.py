@@ -1,4 +1,4 @@
-"""chainrule explore MODELS: a page that shows what models expect, surprise by surprise."""
+"""chainrule explore MODELS: a page that shows next words, surprisal, samples, beams and attention of models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Takes models that caption pictures apart for a model folder, and puts them together again, as `saving` does."""
+"""Takes captioners apart for a model folder, and builds them again, as `neural/saving.py` does with other networks."""
 
 from __future__ import annotations
 
