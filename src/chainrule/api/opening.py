@@ -1,12 +1,6 @@
-"""load, info, verify, shards: whatever is in a folder.
+"""Opens or describes what is in a folder or a file: `load`, `info`, `verify` (checksums), `open_shards`.
 
-Opens a model of any kind.
-
-What is known of a model that is there, or of one in a folder or a file.
-
-Verifies the checksums of model folders.
-
-Opens some shards of a model, for a process that serves them.
+`open_shards` opens some shards of an n-gram model, for a process that serves them.
 """
 
 from __future__ import annotations
@@ -108,14 +102,13 @@ def load(
     others, CaptionModel from pictures. For a type checker, that is any of these kinds, until the kind is named or
     isinstance asks for it.
 
-    kind: what the model must be, which is checked; by default what is there. tokenizer: how text is cut for an ARPA
-    file or a binary, which do not say; by default as the marks in its tokens show. Pieces of a subword tokenizer need
-    the path of its tokenizer.json, or of a model folder that has it. A model folder has its own tokenizer. markers:
-    the rule for literal <s>, </s> and <unk>; by default the model's own, or error. copy: whether to read a model
-    folder's numbers into memory; without it they are the file's pages, which all processes share, but which end the
-    process where somebody cuts the file off in place while they are read. allow_pickle: whether to open a Hugging
-    Face folder whose weights are pickles; say so only where you trust who made it, though torch reads nothing of it
-    but tensors.
+    kind: the class that the model must have; by default any. tokenizer: the tokenizer of an ARPA file or a binary,
+    which do not name one; by default it follows from the marks in the tokens. Pieces of a subword tokenizer need the
+    path of its tokenizer.json, or of a model folder that has it. A model folder has its own tokenizer. markers: the
+    rule for literal <s>, </s> and <unk>; by default the model's own, or error. copy: whether to read a model folder's
+    numbers into memory; without it they are mapped from the file, so that all processes share them, but a process ends
+    if somebody truncates the file while it is mapped. allow_pickle: whether to open a Hugging Face folder whose weights
+    are pickles; allow it only where you trust who made the folder, although torch reads nothing but tensors from it.
     Raises ModelFormatError, SettingError.
 
     good:  chainrule.load("lm/").perplexity("heldout.txt")
@@ -173,7 +166,7 @@ def info(
 ) -> ModelInfo:
     """What is known of a model, of any family: its size, settings, data, training and validation.
 
-    model: or where it is: a folder, an ARPA file, or a binary of KenLM's. Raises ModelFormatError.
+    model: a model, or the path of one: a folder, an ARPA file, or a binary of KenLM's. Raises ModelFormatError.
 
     good:  print(chainrule.info("lm/"))
     """
@@ -192,7 +185,7 @@ def info(
 
 
 def _bytes_of(folder: Path) -> int:
-    """As the card has it: of all numbers, and of the tokenizer's definition."""
+    """The size in bytes as the model card gives it: of all arrays, and of the tokenizer's definition."""
     if is_hugging_face(folder):
         checkpoint = open_folder(folder)
         return sum(tensor.nbytes for tensor in checkpoint.tensors.values()) + len(checkpoint.tokenizer or b"")

@@ -1,8 +1,7 @@
 """The entry point: finds the verb, and turns every error into one line and an exit status.
 
-Exit status: 0 done; 1 an error in the data, a model or a setting; 2 wrong usage; 130 interrupted.
-
-chainrule --install-completion: makes the shell complete verbs and options.
+Exit status: 0 done; 1 an error in the data, a model or a setting; 2 wrong usage; 130 interrupted. Also
+`chainrule --install-completion`, which makes the shell complete verbs and options.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ def compare_families(
     """Trains models of all families on one text, from uniform to a mixture of the best, and measures them on another.
 
     source: by default Python's own documentation. heldout: by default a tenth of the source. order: the highest of the
-    n-gram models. minutes: for each network; None: no networks and no mixture.
+    n-gram models. minutes: the training time of each network; None for no networks and no mixture.
     Raises TextError, SettingError, EstimationError.
     """
     progress = callback(progress)

@@ -1,9 +1,4 @@
-"""All families trained on one text; saved models.
-
-Existing models, measured on one text, in one table.
-
-The ladder: every model trained on the same text with the same tokens, and measured on the same held-out text.
-"""
+"""Models measured on one held-out text, in one table: all families trained on the same tokens, or saved models."""
 
 from __future__ import annotations
 
@@ -107,7 +102,7 @@ def _saved_contender(name: str, model: Model, source: Source, progress: Progress
 
 
 def _configuration(model: Model) -> str | None:
-    """A string that is the same for models that differ only in their seeds; None if the record does not tell.
+    """A string that is the same for models that differ only in their seeds; None if the record does not say.
 
     Models of different texts, of the same text read differently, or changed after training have different
     configurations: they do not differ by chance.
@@ -150,7 +145,7 @@ class Networks:
 
 @dataclass(frozen=True)
 class _Rung:
-    """A trained model of the ladder. seconds: of its training. curve, level: as in `Contender`."""
+    """A trained model of the ladder. seconds: the time of its training. curve, level: as in `Contender`."""
 
     name: str
     model: CausalModel
@@ -173,8 +168,8 @@ def run_ladder(
     """Compares uniform, n-grams of orders 1 to `order`, networks of every family, and a mixture of these with the best
     n-grams.
 
-    networks: None: no networks and no mixture. Each model is trained from token ids by itself, so that its seconds are
-    its own, and measured before the next one is trained. Raises TextError, SettingError, EstimationError.
+    networks: None for no networks and no mixture. Each model is trained from token ids by itself, so that its seconds
+    are its own, and measured before the next one is trained. Raises TextError, SettingError, EstimationError.
     """
     configs = [NGramConfig(order=n) for n in range(1, NGramConfig(order=order).order + 1)]
     tokens = tokenized(train, tokenizer, markers, progress)

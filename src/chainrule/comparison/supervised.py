@@ -1,8 +1,6 @@
-"""Classifiers and seq2seq models in tables.
+"""Classifiers trained on the same labelled examples, and seq2seq models measured on the same pairs, in tables.
 
-Networks that label, trained from scratch on the same examples, in one table; and three ways to use word vectors.
-
-Models of pairs, measured on the same pairs, in one table.
+Labelled examples also compare three ways to use word vectors.
 """
 
 from __future__ import annotations
@@ -43,7 +41,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LabelRow:
-    """A network, what its vectors of tokens began as, how well it does, and what training took."""
+    """A network, how its token vectors were initialised, its figures, and the cost of its training."""
 
     network: str
     vectors: str  # fresh, tuned or fixed
@@ -114,8 +112,9 @@ def compare_labels(
 ) -> LabelComparison:
     """Trains each network on the same examples and measures it on others.
 
-    vectors: word vectors, which are then tuned and fixed, beside those that are learned from nothing. The rest is as
-    for `train_classifier`, and it raises what that does; SettingError where networks read different kinds of inputs.
+    vectors: word vectors; each network is then trained three times: with these tuned, with these fixed, and without
+    them. The rest is as for `train_classifier`, and it raises what that does; SettingError where networks read
+    different kinds of inputs.
 
     good:  compare_labels(chainrule.read_labelled("train.tsv"), chainrule.read_labelled("test.tsv"), vectors="words/")
     """
@@ -144,10 +143,10 @@ def compare_labels(
 
 @dataclass(frozen=True)
 class PairRow:
-    """A model of pairs, what it was measured to do, and what that took.
+    """A seq2seq model, its figures, and the time that measuring took.
 
-    p_value: of a paired test of its BLEU against the best, by approximate randomisation of whole texts (Riezler and
-    Maxwell 2005); None for the best itself.
+    p_value: that of a paired test of its BLEU against the best, by approximate randomisation of whole texts (Riezler
+    and Maxwell 2005); None for the best itself.
     """
 
     name: str
@@ -160,7 +159,7 @@ class PairRow:
 
 @dataclass(frozen=True, repr=False)
 class PairComparison:
-    """Models of pairs on the same pairs, in the order given; `str` is a table."""
+    """Seq2seq models on the same pairs, in the order given; `str` is a table."""
 
     rows: tuple[PairRow, ...]
 
@@ -214,7 +213,7 @@ def compare_pairs(
     max_tokens: int | None = None,
     progress: ProgressOption = None,
 ) -> PairComparison:
-    """Measures models of pairs on the same pairs, in one table, with paired tests of BLEU against the best.
+    """Measures seq2seq models on the same pairs, in one table, with paired tests of BLEU against the best.
 
     models: by the names that the table shows; or models and paths, with the paths as names. beam, max_tokens: as for
     `Seq2SeqModel.write`. Raises SettingError, also if there is no model or sacrebleu is not installed;

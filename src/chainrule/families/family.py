@@ -1,4 +1,4 @@
-"""What the rest of the program needs to know of a model family."""
+"""Family: what the rest of the program needs to know of a family of models, as functions and names."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ Task = Literal["continue", "fill", "embed", "classify"]
 
 
 class Quantization(NamedTuple):
-    """How models of a family become compact, quantised so that they take less room, and what undoes it.
+    """How models of a family become compact, quantised so that they take less memory, and how that is undone.
 
-    compact, unpack: (model, progress) -> model. Both raise SettingError; unpacking restores no precision.
+    compact, unpack: functions from a model and a progress callback to a model. Both raise SettingError; unpacking
+    restores no precision.
     """
 
     compact: Callable[[Any, Progress], Any]
@@ -96,7 +97,7 @@ def name_of_family(config: object, families: Mapping[str, Family]) -> str:
 
 
 def unsupported(kind: type[ChainruleError], message: str) -> Callable[..., Any]:
-    """What a family does where it cannot: raise an error."""
+    """A function for what a family cannot do: it raises an error."""
 
     def refuse(*args: object, **options: object) -> Any:
         raise kind(message)

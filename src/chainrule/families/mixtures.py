@@ -1,4 +1,4 @@
-"""The families of mixtures and of what is mixed in without training: a cache, and equal probabilities."""
+"""The families of mixtures, and of their components without training: the cache and the uniform model."""
 
 from __future__ import annotations
 

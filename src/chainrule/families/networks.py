@@ -1,10 +1,7 @@
-"""Families of networks, seq2seq and classifiers.
+"""The families of networks: language models, those that need a source, and classifiers.
 
-The families of networks. No engine is loaded before a function here is called.
-
-The family of classifiers: each rests on a model of another family, or on a network of its own.
-
-The families of models that need a source: no language models by themselves.
+No engine is loaded before a function here is called. Families that need a source are no language models by themselves.
+Each classifier rests on a model of another family, or on a network of its own.
 """
 
 from __future__ import annotations

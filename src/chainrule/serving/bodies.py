@@ -1,11 +1,8 @@
-"""Request bodies and errors.
+"""The bodies of requests, and errors as clients of OpenAI's interface read them.
 
-Errors as clients of OpenAI's interface read them.
-
-The bodies of requests. null means "not given". Fields that nobody here knows are kept apart and reported where
-clients of other servers send them, and refused on routes that are ours alone.
-
-Pictures in requests: base64 data of PNG or JPEG files. No path and no address is ever opened.
+null means "not given". Fields that nobody here knows are kept apart and reported where clients of other servers send
+them, and refused on routes that are ours alone. Pictures are base64 data of PNG or JPEG files: no path and no address
+is ever opened.
 """
 
 from __future__ import annotations
@@ -38,7 +35,7 @@ class ApiError(Exception):
     """An answer that is an error.
 
     param: the field of the request that is wrong. retry_after: seconds after which the same request may succeed.
-    closes: whether the connection ends with it, since what follows on it cannot be trusted.
+    closes: whether the connection ends with it, since the bytes after it cannot be trusted.
     """
 
     def __init__(
@@ -84,7 +81,7 @@ Texts = Annotated[str | list[str], Field(union_mode="left_to_right")]
 
 
 class Body(BaseModel):
-    """What all bodies share."""
+    """The fields that all bodies share."""
 
     model_config = ConfigDict(extra="allow", allow_inf_nan=False)
 
@@ -97,7 +94,7 @@ class Body(BaseModel):
 
 
 class OwnBody(Body):
-    """What the bodies of routes share that no other server has: a field that is unknown is a mistake."""
+    """The base of bodies for routes that are ours alone: an unknown field is a mistake."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
@@ -270,7 +267,10 @@ _DATA_ADDRESS = re.compile(r"data:image/(?:png|jpeg);base64,")  # as web pages a
 
 
 def picture_of(data: str, number: int, most_pixels: int) -> Picture:
-    """Decodes a picture. number: its place among the request's. Raises ApiError; SettingError without Pillow."""
+    """Decodes a picture.
+
+    number: its index among the request's pictures, from 0. Raises ApiError; SettingError without Pillow.
+    """
     name, file = _name(number), _file_of(data, number)
     try:
         return Picture(decoded_bytes(file, name, most_pixels), name)

@@ -1,4 +1,4 @@
-"""What a server accepts at most."""
+"""The limits of a server: sizes of requests, texts at a time, time-outs."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from chainrule.errors import SettingError
 class ServerLimits:
     """Limits of a server.
 
-    body_bytes: of a request. prompts: texts of a request. choices: texts generated for a request, all prompts
-    together. max_tokens: the most that a text may ask for. logprobs: alternatives shown for a position. stops: stop
-    strings. picture_pixels: of a picture. request_pixels: of all
-    pictures of a request. running_tokens: of all texts that grow together, prompts and max_tokens.
-    waiting_tokens: of those and all that wait for them. rows: texts that grow together. requests: answered at the same
-    time. receipt_seconds: until a request has arrived. answer_seconds: until it is answered. stopping_seconds: for
-    running answers when the server stops.
+    body_bytes: the size of a request. prompts: texts in a request. choices: texts generated for a request, for all
+    prompts together. max_tokens: the largest max_tokens of a request. logprobs: alternatives shown at a position.
+    stops: stop strings. picture_pixels: pixels of a picture. request_pixels: pixels of all pictures of a request.
+    running_tokens: tokens of all texts that grow together, prompts and max_tokens. waiting_tokens: tokens of those and
+    of all texts that wait. rows: texts that grow together. requests: requests answered at the same time.
+    receipt_seconds: the time for a request to arrive. answer_seconds: the time to answer it. stopping_seconds: the time
+    for running answers to end when the server stops.
 
     Raises SettingError if one is not above 0.
     """

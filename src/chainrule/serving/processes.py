@@ -1,10 +1,6 @@
-"""serve: one process or several.
-
-Runs a server as several processes, its workers, which all accept connections from one socket.
+"""`serve`: runs a server until it is stopped, as one process or as several workers that share a socket.
 
 The parent opens no model: it starts workers, replaces those that end, and stops them.
-
-`serve`: runs a server until it is stopped.
 """
 
 from __future__ import annotations
@@ -50,7 +46,7 @@ def run_workers(
     on_start: Callable[[], None] | None,
     on_event: Callable[[str, str], None],
 ) -> None:
-    """Serves until Ctrl-C or SIGTERM. Raises what a worker could not start for."""
+    """Serves until Ctrl-C or SIGTERM. Raises the error with which a worker could not start."""
     workers: list[_Worker] = []
     with _sigterm_as_interrupt(), tempfile.TemporaryDirectory(prefix="chainrule-") as folder:
         try:
@@ -92,12 +88,12 @@ def _start(number: int, count: int, settings: ServerSettings, listening: socket.
 
 
 def threads_of_each(count: int) -> int:
-    """How many threads each of several workers uses: what was asked for, or its share of the processors."""
+    """How many threads each of several workers uses: the requested number, or its share of the processors."""
     return requested_threads() or max(1, thread_count() // count)
 
 
 def _received(worker: _Worker) -> tuple[str, Any]:
-    """What a worker says: ready, event, error; or how it ended."""
+    """A worker's message: ready, event, error; or how the worker ended."""
     try:
         kind, content = worker.channel.recv()
         return kind, content
@@ -164,9 +160,9 @@ def serve(
     machines may ask without a key. workers: processes that answer; each has limits and models of its own, but mapped
     files, such as those of n-gram models, are in memory once. memory: bytes that the files of all open models of a
     process may have; by default, any number. exit_on_failure: whether a model that fails several times in a row ends
-    the server; by default, the next request opens it again. on_start: called with the server's address once it answers.
-    on_event: called with what happened to which model. Raises SettingError, ModelFormatError; ChainruleError if a
-    model's failure has ended the server.
+    the server; by default, the next request opens it again. on_start: a callback that gets the server's address once it
+    answers. on_event: a callback that gets each event and its model's name. Raises SettingError, ModelFormatError;
+    ChainruleError if a model's failure has ended the server.
 
     good:  chainrule.serve({"lm": "lm/"}, port=8000)
     """

@@ -1,7 +1,4 @@
-"""What the server does, without HTTP: methods take the bodies of requests and give plain records.
-
-What scored texts cost, as records.
-"""
+"""What the server does, without HTTP: methods take the bodies of requests and give plain records."""
 
 from __future__ import annotations
 
@@ -59,7 +56,7 @@ def score_records(
 ) -> list[dict[str, Any]]:
     """A record for each text: its log-probability in nats, tokens, bytes and bits per byte.
 
-    before: how many tokens of each are given, and cost nothing. Bits per byte are of the normalised text and include
+    before: how many tokens of each text are given, and not scored. Bits per byte are of the normalised text and include
     the spelling of unknown words, as in `evaluate`; None where a model does not continue texts.
     """
     ends = np.flatnonzero(encoded.ids == END)
@@ -79,7 +76,7 @@ def score_records(
     ]
 
 
-_PARAGRAPH = re.compile(r"\n[^\S\n]*\n")  # what is between two
+_PARAGRAPH = re.compile(r"\n[^\S\n]*\n")  # the separator of two
 _INFILL_READ, _INFILL_STEP = 4096, 1024  # characters before the cursor; a cut moves by steps, so that states stay good
 
 
@@ -90,7 +87,7 @@ class Service:
         self.table, self.limits = table, limits
 
     async def models(self) -> Json:
-        """The list of models; those that are open say how much they read at once."""
+        """The list of models; for open ones, with how many tokens they read at once."""
         return {"object": "list", "data": [self._model(name) for name in self.table.names]}
 
     async def model(self, name: str) -> Json:
@@ -275,7 +272,7 @@ def _encoded(
 
 
 def _sources_at_once(beam: BeamConfig | None) -> int:
-    """As many as have 128 hypotheses together, which bounds the memory that they take."""
+    """How many sources to search at once: as many as have 128 hypotheses together, which bounds their memory."""
     return 128 // (beam or BeamConfig()).size
 
 
@@ -291,7 +288,7 @@ def _written_record(served: ServedModel, written: list[Any]) -> Json:
 async def call_in_pieces(
     served: ServedModel, function: Callable[[int, int], list[Any]], count: int, at_once: int
 ) -> list[Any]:
-    """Calls a function for some of the inputs at a time: from the first to before the last. Others take turns between.
+    """Calls a function of `first` and `last` for some of the inputs at a time; other requests take turns in between.
 
     Raises as `call_model`.
     """
@@ -302,7 +299,7 @@ async def call_in_pieces(
 
 
 async def call_model(served: ServedModel, function: Callable[[], Any], *, param: str = "input") -> Any:
-    """Calls a function on the model's thread. Raises ApiError with the field `param` where what was asked is wrong."""
+    """Calls a function on the model's thread. Raises ApiError with the field `param` where the request is wrong."""
     try:
         return await served.call(function)
     except MarkerError as error:

@@ -1,4 +1,4 @@
-"""Models that caption pictures: a conditional model, its encoder of pictures, a tokenizer, and the training record.
+"""CaptionModel: captions pictures. A seq2seq model with its encoder of pictures, a tokenizer, and the training record.
 
 model = chainrule.train_captions(chainrule.read_captions("train.jsonl"), encoder="resnet/")
 model.caption(["dog.jpg"])[0][0].text
@@ -58,8 +58,8 @@ class Caption(NamedTuple):
 
     log_prob: in nats. score: what hypotheses are ranked by. ending: end, if </s> was written, which log_prob then
     includes; length, if the caption was cut at the limit. tokens: as the tokenizer marks them. attention: the weights
-    of each token, and of </s> if it was written, over the rows and columns of the picture's places; or, with a place
-    for each, over its regions.
+    of each token, and of </s> if it was written, (tokens, rows, columns) over the picture's places; or over its
+    regions, each as a place.
     """
 
     text: str
@@ -88,8 +88,8 @@ class CaptionModel:
         record: dict[str, Any] | None = None,
         regions: RegionReader | None = None,
     ) -> None:
-        """encoder: the settings of the encoder of pictures; None where the model is given vectors. regions: what reads
-        the regions that the model attends to; None: it attends to the places of a grid.
+        """encoder: the settings of the encoder of pictures; None where the model is given vectors. regions: the reader
+        of the regions that the model attends to; None where it attends to the places of a grid.
         """
         self.model, self.encoder, self.tokenizer, self.record = model, encoder, tokenizer, record or {}
         self.regions = regions
@@ -103,7 +103,9 @@ class CaptionModel:
 
     @property
     def grid(self) -> tuple[int, int]:
-        """The rows and columns of a picture's places; of a model of regions, those that attention is drawn on."""
+        """The rows and columns of a picture's places; for a model of regions, those of the grid that attention is drawn
+        on.
+        """
         if self.encoder is not None and self.regions is not None:
             return -(-self.encoder.frame.height // _PLACE), -(-self.encoder.frame.width // _PLACE)
         rows, columns = self.model.network.config.source_grid
@@ -174,7 +176,7 @@ class CaptionModel:
         ]
 
     def beam_tree(self, picture: Any, beam: BeamConfig | None = None, *, max_tokens: int = MAX_TOKENS) -> BeamTree:
-        """All that the search of `caption` considers for a picture, with the way of greedy search.
+        """All that the search of `caption` considers for a picture, with the path of greedy search.
 
         Raises TextError, SettingError.
 
@@ -218,10 +220,11 @@ class CaptionModel:
         max_tokens: int = MAX_TOKENS,
         progress: ProgressOption = None,
     ) -> PairMeasurement:
-        """Perplexity and bits per byte of captions; BLEU, METEOR, ROUGE-L and CIDEr-D of those that the model writes.
+        """Perplexity and bits per byte of given captions; BLEU, METEOR, ROUGE-L and CIDEr-D of captions that the model
+        writes.
 
-        vectors: those that stand for the pictures; a model without an encoder of pictures needs them. Raises TextError,
-        SettingError.
+        vectors: the vectors of the pictures, in their place; a model without an encoder of pictures needs them. Raises
+        TextError, SettingError.
         """
         progress = callback(progress)
         pictures = check_captions(pictures, with_pictures=self.encoder is not None and vectors is None)
@@ -280,7 +283,7 @@ class CaptionModel:
         return self.sources(pictures if self.regions is not None else (item.picture for item in pictures))
 
     def _region_sources(self, pictures: list[Any], progress: Progress) -> list[Float32[ndarray, "S F"]]:
-        """Of regions; vectors stay as they are."""
+        """The sources of regions; vectors stay unchanged."""
         assert self.regions is not None
         fresh = [given for given in pictures if not (isinstance(given, np.ndarray) and given.dtype == np.float32)]
         read = iter(self.regions.sources(fresh, progress))

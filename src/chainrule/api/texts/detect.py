@@ -1,8 +1,6 @@
-"""detect, measured, and its pages.
+"""Scores each token of texts by its rank under a model, and measures how well that tells who wrote them; draws pages.
 
-How likely a model finds each token of texts, and how well that tells who wrote them.
-
-Pages about who wrote a text: tokens coloured by their ranks, and a quiz for people. They need no other file.
+`ranks_page` colours tokens by their ranks, `quiz_page` lets people guess. Pages need no other file.
 """
 
 from __future__ import annotations
@@ -42,7 +40,7 @@ class DetectedText:
     curvature: float | None = None
 
     def statistics(self) -> dict[str, float]:
-        """What is larger where a machine is likelier to have written the text."""
+        """The statistics by name; each is larger where a machine is likelier to have written the text."""
         ranked = self.ranked
         curvature = {} if self.curvature is None else {"curvature": self.curvature}
         return {"log-probability": ranked.mean_log_prob, "log-rank": -ranked.mean_log_rank, **curvature}
@@ -119,9 +117,9 @@ def detect(
     seed: int = 0,
     progress: ProgressOption = None,
 ) -> list[DetectedText]:
-    """How likely a model finds each token of some texts.
+    """The rank and log-probability of each token of some texts under a model.
 
-    masked: a network that fills gaps, to measure the curvature, too, by `perturbations` of each text.
+    masked: a network that fills gaps, to measure curvature as well, by this many `perturbations` of each text.
     Raises SettingError, TextError, MarkerError.
 
     good:  [found] = chainrule.detect(model, ["a text"]); found.ranked.ranks
@@ -193,7 +191,7 @@ _COMPARISON = (
 
 
 class ShownToken(NamedTuple):
-    """before: white space. group: by rank, from 0. title: what is shown to who points at it."""
+    """before: the white space before it. group: the index of its group of ranks, from 0. title: the tooltip."""
 
     before: str
     text: str
@@ -202,7 +200,7 @@ class ShownToken(NamedTuple):
 
 
 class ShownText(NamedTuple):
-    """figures: what is said below the text."""
+    """figures: the figures below the text."""
 
     tokens: Sequence[ShownToken]
     figures: str

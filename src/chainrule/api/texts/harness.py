@@ -1,4 +1,4 @@
-"""A model as lm-evaluation-harness takes it."""
+"""`harness`: a model as an `LM` of lm-evaluation-harness."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def harness(
     """A model, or the one at a path, as an `LM` of lm-evaluation-harness, whose package lm_eval has to be installed.
 
     tokenizer, markers: as `load` takes them. ends: whether </s> is predicted after a continuation, as `judge_pairs`
-    does; the harness itself leaves it out. seed: of texts that are sampled.
-    Raises SettingError where lm_eval is missing, or the model is a classifier; ModelFormatError.
+    does; the harness itself leaves it out. seed: for sampled texts. Raises SettingError where lm_eval is missing, or
+    the model is a classifier; ModelFormatError.
 
     good:  lm_eval.simple_evaluate(model=chainrule.harness("lm/"), tasks=["lambada_openai"])
     """

@@ -83,8 +83,8 @@ class Answers:
     def continuations(self, pairs: Sequence[Pair], progress: ProgressOption = None) -> list[tuple[float, bool]]:
         """log P(continuation | context) in nats, and whether greedy search would write it.
 
-        A model of pairs takes the context as its source. A network that sees both sides gives
-        pseudo-log-likelihoods, and no continuation of it counts as greedy. Raises MarkerError.
+        A seq2seq model takes the context as its source. A bidirectional network gives pseudo-log-likelihoods, and none
+        of its continuations counts as greedy. Raises MarkerError.
         """
         progress = callback(progress)
         answers: list[tuple[float, bool]] = [(0.0, True)] * len(pairs)
@@ -155,7 +155,7 @@ class Answers:
 
     @property
     def warnings(self) -> list[str]:
-        """What to know before comparing figures."""
+        """What a reader must know before comparing figures."""
         notes = []
         if isinstance(self.model, CausalModel) and not self.model.is_distribution:
             notes.append(f"the figures are {NO_DISTRIBUTION}; no continuation counts as greedy")
@@ -170,7 +170,7 @@ class Answers:
 
     @property
     def info(self) -> dict[str, Any]:
-        """What the figures depend on, for the record."""
+        """The settings that the figures depend on, for the record."""
         settings = {"chainrule_version": __version__, "ends": self.ends, "seed": self.seed}
         signature = token_signature(self._tokenizer)
         if not isinstance(self.model, Model):
@@ -195,7 +195,7 @@ class Answers:
         return isinstance(self.model, Seq2SeqModel)
 
     def _by_source(self, contexts: Sequence[str]) -> Iterator[tuple[Model, list[int]]]:
-        """The model for each context, and which contexts it is for: all, unless contexts are sources."""
+        """Each model, with the contexts that it answers: a single one answers all, unless contexts are sources."""
         if isinstance(self.model, Model):
             if contexts:
                 yield self.model, list(range(len(contexts)))

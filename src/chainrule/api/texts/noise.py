@@ -1,4 +1,4 @@
-"""Texts as a keyboard, the recognition of print, or a learner would spoil them, and what may have been meant."""
+"""Adds errors to texts: of a keyboard, of character recognition, or of learners; and proposes corrections."""
 
 from __future__ import annotations
 
@@ -40,14 +40,16 @@ _REPORTED_BYTES = 1 << 14  # of text, after which progress is reported
 
 
 class NoisyText(NamedTuple):
-    """A text, with and without errors. proposals: corrections, likeliest first, if a model proposed any."""
+    """A text, with and without errors. proposals: corrections that a model proposed, likeliest first."""
 
     text: str
     observed: str
     proposals: list[Proposal] | None = None
 
     def as_json(self, id: str) -> dict[str, Any]:
-        """An n-best list for `rescore`, with scores of the channel and of unigrams; a model replaces the latter."""
+        """An n-best list for `rescore`, with scores of the channel and of unigrams; the model of `rescore` replaces the
+        latter.
+        """
         hypotheses = [
             {
                 "text": proposal.text,
@@ -81,11 +83,12 @@ def noise(
 ) -> Iterator[NoisyText]:
     """Adds errors to each line of a text, lazily.
 
-    channel: keyboard, slips of the fingers; ocr, letters that look alike; grammar, what learners of English confuse,
-    and some slips; or a file of `train_grammar`. rate: how often something goes wrong at a character that can go wrong,
-    up to 0.5 (0.03), or, for grammar, at a word (0.2). inflections: a file with the forms of words, for grammar; by
-    default from rules of English and the source's words. model: one of words, that proposes what may have been meant,
-    for keyboard and ocr; best: so many. Raises SettingError; TextError where a document is no line.
+    channel: "keyboard", slips of the fingers; "ocr", letters that look alike; "grammar", what learners of English
+    confuse, and some slips; or a file of `train_grammar`. rate: how often something goes wrong at a character that can
+    go wrong, up to 0.5 (0.03), or, for grammar, at a word (0.2). inflections: a file with the forms of words, for
+    grammar; by default from rules of English and the source's words. model: a model of words, which proposes what may
+    have been meant, for keyboard and ocr. best: the most proposals for a line. Raises SettingError; TextError where a
+    document is no line.
 
     good:  [line] = chainrule.noise(chainrule.Lines(["so it goes"]), rate=0.2); line.observed
     """
@@ -151,7 +154,7 @@ def _spoilt_lines(
 
 
 def _spoilt(source: Source, channel: _Corrupting, seed: int, progress: Progress) -> Iterator[NoisyText]:
-    """Every line, and what comes out of it. Raises TextError where a document is no line."""
+    """Every line, with and without errors. Raises TextError where a document is no line."""
     rng = np.random.default_rng(seed)
     inside = BlockProgress(progress, "spoiling")
     for block in source.blocks(inside, "spoiling"):

@@ -32,11 +32,12 @@ def prompt(
     progress: ProgressOption = None,
     **settings: Any,
 ) -> PromptResult:
-    """How often a model answers prompts rightly, without having been trained for it.
+    """How often a model answers prompts correctly, without having been trained to.
 
-    data: a file of JSON lines, CSV or TSV, or dictionaries. template: a prompt with fields in braces.
-    choices: texts and the labels that they stand for, or texts that are their own labels; none: the model writes.
-    examples: solved ones for few-shot prompts; as data. settings: the others of `PromptConfig`.
+    data: a file of JSON lines, CSV or TSV, or dictionaries. template: a prompt with fields in braces. choices: texts
+    and the labels that they stand for, or texts that are their own labels; without choices, the model writes its
+    answer. examples: solved examples for few-shot prompts, given as `data` is. settings: the other fields of
+    `PromptConfig`.
     Raises SettingError, TextError, MarkerError.
 
     good:  chainrule.prompt(model, "sst2.tsv", "{text} Overall, the movie was", {"great": "1", "terrible": "0"})

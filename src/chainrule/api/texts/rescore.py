@@ -1,8 +1,6 @@
-"""rescore, also by seq2seq models.
+"""Rescores n-best lists: chooses each list's best hypothesis by its own scores and those of other models.
 
-A model of pairs as a scorer of hypotheses, given the sources of their lists.
-
-Rescores n-best lists: chooses the best hypothesis of each, by its own scores and those of language models.
+Other models are language models, or seq2seq models given the sources of the lists.
 """
 
 from __future__ import annotations
@@ -125,15 +123,15 @@ def rescore(
 ) -> Rescored:
     """Chooses the hypothesis of each n-best list with the best weighted sum of scores.
 
-    lists: a file of JSON lines, or of Moses', Kaldi's or SRILM's; a folder of ESPnet's or SRILM's. models: by name,
-    for weights and results; a single one is called lm. The sum is of the list's own scores, log P under each model
-    in nats, and the number of words. weights: by name; by default 1, and 0 for words and for priors that a model stands
-    in for. references: a file, a line a list, or with the lists' ids before. sources: the same, for models of pairs,
-    which score a hypothesis given its source. tune: lists with references, or a file of
-    references for these, on which the weights are tuned for the objective. scores, costs: the files beside a text of
-    Kaldi's, by name. spelling: whether an unknown word costs its spelling, too. share: whether what hypotheses begin
-    with alike is read once; by default for all but n-gram models. bleu: whether to measure it, where sacrebleu is
-    installed. Raises TextError, SettingError.
+    lists: a file of JSON lines, or of Moses', Kaldi's or SRILM's; a folder of ESPnet's or SRILM's. models: by name, for
+    weights and results; a single one is called lm. The sum is of the list's own scores, log P under each model in nats,
+    and the number of words. weights: by name; by default 1, and 0 for words and for priors that a model replaces.
+    references: a file with a line for each list, perhaps after the list's id. sources: a file of the same form, for
+    seq2seq models, which score a hypothesis given its source. tune: lists with references, or a file of references for
+    these, on which the weights are tuned for the objective. scores, costs: the files beside a text of Kaldi's, by name.
+    spelling: whether an unknown word also costs its spelling. share: whether common prefixes of hypotheses are read
+    once; by default for all but n-gram models. bleu: whether to measure BLEU, where sacrebleu is installed. Raises
+    TextError, SettingError.
 
     good:  chainrule.rescore("nbest.jsonl", chainrule.load("lm/"), tune="dev.jsonl").best
     """
@@ -192,7 +190,7 @@ class ListSource:
 
 @dataclass(frozen=True)
 class Tuning:
-    """name: of lists with references, or of references for the lists that are rescored."""
+    """name: the file of lists with references, or of references for the lists that are rescored."""
 
     name: str
     objective: Objective = "wer"
@@ -213,8 +211,8 @@ class Rescoring:
         bleu: bool = True,
         progress: Progress = silent,
     ) -> None:
-        """given: weights of some scores. before: those that own scores alone are weighed by, for comparison; by default
-        the given ones. Raises TextError, SettingError.
+        """given: weights of some scores. before: the weights of own scores alone, for comparison; by default the given
+        ones. Raises TextError, SettingError.
         """
         models = dict(scorers)
         data: TuningData | None = None
@@ -238,7 +236,7 @@ class Rescoring:
         self._blocks = chain([first], blocks)
 
     def __iter__(self) -> Iterator[Scored]:
-        """Some lists at a time, when they have been counted."""
+        """Some lists at a time, after they have been counted."""
         for block in self._blocks:
             self._add(block)
             yield block
@@ -321,7 +319,7 @@ class Rescoring:
 def _tuned(
     source: ListSource, tuning: Tuning, scorers: dict[str, HypothesisScorer], given: Weights, progress: Progress
 ) -> tuple[ListSource, Weights, TuningData | None]:
-    """The source, perhaps with references now; the weights; and what tuning kept of the source."""
+    """The source, perhaps with references now; the weights; and the lists of the source that tuning kept."""
     if holds_json(tuning.name):
         tuned_on = ListSource(tuning.name, "json", source.files)
     else:

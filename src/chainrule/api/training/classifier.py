@@ -1,9 +1,4 @@
-"""train_classifier and finetune.
-
-From labelled inputs of any kind to a classifier, without a language model first.
-
-Fine-tunes a pre-trained network on labelled texts; the result is a classifier.
-"""
+"""Trains classifiers: from scratch on labelled inputs of any kind, or by fine-tuning a pre-trained network on texts."""
 
 from __future__ import annotations
 
@@ -65,14 +60,14 @@ def train_classifier(
     """A model of family classifier, trained from scratch on labelled inputs: texts, trees and others.
 
     examples: of the kind that the network reads, as `read_labelled` gives them for texts. network: a configuration, or
-    the name of one: bag, lstm, gru, rnn, convolution, transformer and others of LABELLING. unit: what of an input has
-    labels; by default the whole, such as a text; pair: two have one label, as `read_labelled_pairs` gives them; rating:
-    two have a number; box: where things are in pictures, as `read_boxes` gives them. tokenizer, markers: of texts, as
-    in `train`. vectors: word vectors that those of tokens begin as, whose width an embedding_width that is not said
-    takes; fixed_vectors: and stay as, which makes all words of the vectors known, those too that no example has.
-    run, progress, options: as of `train`. Ctrl-C ends the training with the best epoch so far, once there is one.
-    Raises SettingError; TextError where labels are missing, or all the same; EstimationError where the loss is no
-    number; else what `train` raises.
+    the name of one: bag, lstm, gru, rnn, convolution, transformer and others of LABELLING. unit: what is labelled; by
+    default whole inputs, such as texts; "pair", two inputs with one label, as `read_labelled_pairs` gives them;
+    "rating", two inputs with a number; "box", things in pictures, as `read_boxes` gives them. tokenizer, markers: of
+    texts, as in `train`. vectors: word vectors to initialise token vectors with; embedding_width is their width by
+    default. fixed_vectors: whether they are never updated; then all words that have a vector are known, even if no
+    example has them. run, progress, options: as of `train`. Ctrl-C ends the training with the best epoch so far, once
+    there is one. Raises SettingError; TextError where labels are missing, or all the same; EstimationError where the
+    loss is no number; else what `train` raises.
 
     good:  chainrule.train_classifier(chainrule.read_labelled("reviews.tsv"), "convolution")
     """
@@ -138,7 +133,10 @@ def _tokenizer(
     markers: Markers,
     progress: Progress,
 ) -> Tokenizer:
-    """Learned from the texts in inputs; where these have none, one that knows nothing. Raises as `tokenized` does."""
+    """A tokenizer learned from the texts in inputs; an empty one where they have no texts.
+
+    Raises as `tokenized` does.
+    """
     texts = kind.texts([example.input for example in examples])
     if kind.tokenizer is None or not texts:
         return Tokenizer.untrained("whitespace")
@@ -146,7 +144,7 @@ def _tokenizer(
 
 
 def _as_wide(network: LabellingConfig, vectors: Vectors) -> LabellingConfig:
-    """With an embedding_width of the vectors, where it is left at its default."""
+    """The configuration with the vectors' width as embedding_width, where that is left at its default."""
     field = next((field for field in network.__dataclass_fields__.values() if field.name == "embedding_width"), None)
     if field is None or getattr(network, field.name) != field.default or not vectors.rows.size:
         return network

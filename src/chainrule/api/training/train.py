@@ -1,9 +1,4 @@
-"""train and adapt.
-
-Trains a model on a text: tokenizer, language model and speller, with a record of the training.
-
-Trains a network further, on other text.
-"""
+"""Trains a model on a text: tokenizer, language model, speller and record (`train`); or trains it further (`adapt`)."""
 
 from __future__ import annotations
 
@@ -86,8 +81,8 @@ class TrainOptions(RunOptions, total=False):
     tune: a held-out text, which the weights, discounts or constant of an n-gram model's smoothing are tuned on.
     vectors: word vectors that a network's token vectors start from: a folder, or a file of word2vec, GloVe or fastText.
     fixed_vectors: whether those are never updated. memory: the most bytes that training an n-gram model may hold, such
-    as "4G"; what needs more lies on disk, and the model is the same. By default, what is free. on_plan: called with a
-    DiskPlan before n-grams are counted on disk.
+    as "4G"; the rest is kept on disk, and the model is the same. By default, the free memory. on_plan: a callback that
+    gets a DiskPlan before n-grams are counted on disk.
     """
 
     tune: Source | Paths | None
@@ -147,8 +142,8 @@ def train(
     TokenizerConfig, or just its kind: word, whitespace, character, byte, bpe, unigram, wordpiece, or the path of a
     tokenizer.json or a model folder. markers: what to do with a literal <s>, </s> or <unk> in the text: error, skip or
     keep. progress: by default, a line at a terminal or in a notebook; True: in a log, too; False: nothing; or a
-    callback, called with task, done and total. tune: a held-out text to tune an n-gram model's smoothing on. memory:
-    the most bytes that an n-gram model may hold while it is trained, such as "4G"; what needs more lies on disk.
+    callback that gets task, done and total. tune: a held-out text to tune an n-gram model's smoothing on. memory: the
+    most bytes that an n-gram model may hold while it is trained, such as "4G"; what needs more lies on disk.
 
     All others are for networks. training: how long and how to train. validation: a text to choose the best weights by;
     by default, the end of the training text. start: the folder of a network to train further, with its configuration
@@ -191,8 +186,8 @@ def train(
 class _Request:
     """What to train, on what text.
 
-    network: one to train further, from the folder `start`. source_checkpoint: how the Hugging Face folder of it
-    was described.
+    network: the network to train further, from the folder `start`. source_checkpoint: the record of the Hugging Face
+    folder that it came from.
     """
 
     source: Source

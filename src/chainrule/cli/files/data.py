@@ -1,13 +1,4 @@
-"""data, split, pixels, filter.
-
-chainrule data NAME -o FOLDER: small data sets made by rule, to try every command without a download.
-
-chainrule split TEXTS... --into FILE=SHARE...: divides a text into parts, for training and testing.
-
-chainrule pixels PICTURES -o FILE: pictures as lines of text, and lines of text as a picture.
-
-chainrule filter TEXTS --model lm/ --keep 0.3: keeps the likeliest part of a corpus.
-"""
+"""The verbs data, split, pixels and filter: make data sets, divide texts, turn pictures into text, choose documents."""
 
 from __future__ import annotations
 

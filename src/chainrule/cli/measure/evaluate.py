@@ -1,13 +1,4 @@
-"""evaluate, of every kind.
-
-What `chainrule evaluate` does with models that caption pictures.
-
-What `chainrule evaluate` and `chainrule compare` do with models of pairs.
-
-What `chainrule evaluate` does with word vectors.
-
-chainrule evaluate MODEL TEXTS: perplexity and bits per byte, or accuracy on labels or minimal pairs.
-"""
+"""The verb evaluate: perplexity and bits per byte, or accuracy; also of seq2seq models, captioners and word vectors."""
 
 from __future__ import annotations
 
@@ -126,7 +117,7 @@ NO_PAIRS = PairsOptions()
 
 
 def evaluate_pairs(model: Path, options: PairsOptions, *, json: bool) -> None:
-    """Measures a model of pairs and prints the result.
+    """Measures a seq2seq model and prints the result.
 
     Raises CycloptsError, SettingError, TextError, ModelFormatError.
     """
@@ -147,7 +138,7 @@ def evaluate_pairs(model: Path, options: PairsOptions, *, json: bool) -> None:
 
 
 def compare_pairs(models: tuple[str, ...], options: PairsOptions, *, json: bool) -> None:
-    """Measures models of pairs and prints a table. Raises as `evaluate_pairs`."""
+    """Measures seq2seq models and prints a table. Raises as `evaluate_pairs`."""
     from chainrule.base.files import describe_duplicate
     from chainrule.comparison.supervised import compare_pairs as compare
 

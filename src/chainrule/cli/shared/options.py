@@ -1,12 +1,7 @@
-"""Flags derived from options, and arguments that verbs share.
+"""Options and arguments that verbs share, and flags derived from configurations.
 
-Arguments that several verbs share, with their help.
-
-The options for generating texts, in groups as the help shows them.
-
-Flags from configurations: each field of a configuration is a flag, with the field's own help.
-
-Each setting is described only once, for the library and all verbs.
+Each field of a configuration is a flag, with the field's own help, so that each setting is described only once, for the
+library and all verbs. The options for generating texts are in groups, as the help shows them.
 """
 
 from __future__ import annotations
@@ -230,7 +225,7 @@ def flags_of(config: type[DataclassInstance], prefix: str = "", group: Group | N
 
 
 def flags_of_any(configs: Sequence[type[DataclassInstance]], prefix: str = "", without: Sequence[str] = ()) -> Any:
-    """As `flags_of`, of several configurations of which one will be chosen: the fields of all, each once.
+    """As `flags_of`, for several configurations of which one will be chosen: the fields of all, each once.
 
     without: fields that are no flags.
     A default is shown where it is the same in all that have the field; a choice is one of the values of all.

@@ -154,7 +154,7 @@ def _with_boxes(pictures: str, progress: Progress) -> Iterator[list[tuple[str, A
 def _print(
     number: int, name: str, captions: list[Caption], nbest: int, sentences: list[Sentence] | None, *, json: bool
 ) -> None:
-    """sentences: of the first caption, if it is a paragraph."""
+    """sentences: those of the first caption, if it is a paragraph."""
     if json:
         record: dict[str, Any] = {"picture": name, "captions": [_as_json(one) for one in captions]}
         if sentences is not None:

@@ -1,7 +1,4 @@
-"""chainrule translate MODEL [TEXT]: generates a text for each line.
-
-The output of `chainrule translate`: texts with their scores and alignments, and how close they are to references.
-"""
+"""The verb translate: generates a text for each line, with scores and alignments; compares texts with references."""
 
 from __future__ import annotations
 
@@ -80,7 +77,9 @@ class References:
     """The references of all lines, and the texts that were written for them. Lines with an empty side do not count."""
 
     def __init__(self, references: Corpus, source: Corpus | None, progress: Progress) -> None:
-        """source: to check that it has as many lines; None: it can be read only once. Raises TextError."""
+        """source: the source text, to check that it has as many lines; None where it can be read only once. Raises
+        TextError.
+        """
         self.name = ", ".join(references.sources)
         self.references = list(_lines(references, progress))
         self.written: list[str] = []
@@ -90,7 +89,7 @@ class References:
             self._check(sum(1 for _ in _lines(source, progress)))
 
     def add(self, texts: list[GeneratedText]) -> None:
-        """Adds what was written for the next line; no texts: the line was empty. Raises TextError."""
+        """Adds the texts that were written for the next line; none if the line was empty. Raises TextError."""
         if self.lines >= len(self.references):
             raise self._mismatch("more")
         reference = self.references[self.lines]
@@ -304,7 +303,9 @@ def _check_single(sources: Sequence[str]) -> None:
 
 
 def _parts(block: Block) -> Iterator[tuple[int, list[str]]]:
-    """The documents, as many at once as are sorted by length, each time with the number of the first in the block."""
+    """The documents in parts, as many as are searched together; each part with the index of its first document in the
+    block.
+    """
     documents = block.documents()
     for first in range(0, len(documents), _AT_ONCE):
         yield first, documents[first : first + _AT_ONCE]

@@ -1,8 +1,6 @@
-"""Masked networks, bidirectional ones, text encoders.
+"""Settings of bidirectional networks: masked, with separate directions, and text encoders, which only embed.
 
-Settings of networks that read both sides of a token: they score, fill in and embed, but do not continue texts.
-
-Settings of networks that give vectors of texts, and nothing else.
+They fill in gaps and embed, but do not continue texts.
 """
 
 from __future__ import annotations

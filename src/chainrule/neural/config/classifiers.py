@@ -130,7 +130,7 @@ class TreeLabelling(WordsConfig):
 
     @property
     def most_children(self) -> int | None:
-        """Of a node of a tree as the network is to read it; None: any number."""
+        """The most children of a node that the network can read; None for any number."""
         return None if self.cell == "child-sum" else 2
 
 

@@ -1,17 +1,4 @@
-"""Causal networks but the Transformer.
-
-Of bags of tokens.
-
-Of log-bilinear models.
-
-Of feed-forward networks.
-
-Of convolutional networks.
-
-Of recurrent networks.
-
-The settings of language models of trees; free of torch.
-"""
+"""Settings of causal networks other than Transformers: bag, bilinear, feed-forward, convolution, recurrent, tree."""
 
 from __future__ import annotations
 
@@ -93,7 +80,7 @@ class FeedforwardConfig(LayersConfig):
 
     @property
     def hidden_width(self) -> int:
-        """Of the last layer."""
+        """The width of the last layer."""
         return super().output_width
 
     @property
@@ -130,7 +117,7 @@ class ConvolutionConfig(NetworkConfig):
 
     @property
     def dilations(self) -> tuple[int, ...]:
-        """Of each layer, in tokens."""
+        """The dilation of each layer, in tokens."""
         return tuple(self.dilation**layer for layer in range(self.layers))
 
     @property

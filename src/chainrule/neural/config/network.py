@@ -1,7 +1,4 @@
-"""What every network is set by, whatever its encoder.
-
-What the settings of all networks that label have in common.
-"""
+"""Settings that all networks share, whatever their encoder, and those that all networks that label share."""
 
 from __future__ import annotations
 
@@ -96,12 +93,12 @@ class NetworkConfig:
 
     @property
     def input_width(self) -> int:
-        """Of the vectors that the encoder is given."""
+        """The width of the vectors that the encoder reads."""
         return self.width
 
     @property
     def output_width(self) -> int:
-        """Of what it gives."""
+        """The width of the vectors that the encoder gives."""
         return self.width
 
     @property

@@ -1,4 +1,4 @@
-"""Of Transformers; what a known architecture chose is a function that returns a configuration:
+"""Settings of Transformers; known architectures are functions that return a configuration:
 
 preset("llama", layers=6, width=384)
 """

@@ -1,8 +1,7 @@
-"""Networks over pictures.
+"""Settings of networks over pictures: LeNet to EfficientNet, ViT, and two-dimensional LSTMs.
 
-Settings of the networks that label pictures, sized for small ones; all that the papers chose is a setting.
-
-Of two-dimensional LSTMs: one that models pictures, row by row, and one that labels them.
+Networks that label pictures are sized for small ones; all that their papers chose is a setting. One two-dimensional
+LSTM models pictures row by row, another labels them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The objective of networks that read both sides of a token: masked tokens, or all, one direction at a time."""
+"""The objective of bidirectional networks: masked tokens, or all tokens where the directions are apart."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _BATCH_TOKENS = 1 << 13
 
 
 class Masked(NamedTuple):
-    """Rows as the network reads them, their tokens, and the positions to predict."""
+    """Rows as the network reads them (masked), their original tokens, and the positions to predict."""
 
     inputs: Int64[ndarray, "B T"]
     targets: Int64[ndarray, "B T"]
@@ -44,7 +44,7 @@ class Masked(NamedTuple):
 def two_sided_job(
     stream: Int32[ndarray, " tokens"], vocabulary_size: int, config: NetworkConfig, options: StreamOptions
 ) -> TrainingJob[Network]:
-    """Trains a network that reads both sides of a token. Raises TextError, SettingError."""
+    """A job that trains a bidirectional network. Raises TextError, SettingError."""
     begins = begins_word(options, vocabulary_size)
     validation = None if options.validation is None else options.validation.stream
     return stream_job(
@@ -57,7 +57,7 @@ def two_sided_job(
 
 
 def begins_word(options: StreamOptions, vocabulary_size: int) -> Bool[ndarray, " vocab"]:
-    """Whether a token begins a word; without such knowledge, each does."""
+    """Whether each token begins a word; if that is not known, all do."""
     return np.ones(vocabulary_size, np.bool_) if options.begins_word is None else options.begins_word
 
 

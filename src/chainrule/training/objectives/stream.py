@@ -1,11 +1,4 @@
-"""What objectives of one stream of ids share.
-
-Initialises a network's token vectors from a file.
-
-The parts of a training job that all networks share that learn from one stream of ids.
-
-The loss on a validation text.
-"""
+"""What all objectives on one stream of ids share: their job, initial token vectors, and the validation loss."""
 
 from __future__ import annotations
 
