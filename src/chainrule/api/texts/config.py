@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from os import PathLike
 
+    from chainrule.api.models.language_models import MaskedModel
     from chainrule.api.models.model import Model
     from chainrule.api.progress_line import ProgressOption
     from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel
@@ -120,6 +121,18 @@ class CorrectOptions(CorrectorOptions):
             rates["grammar_rate"] = tuned.grammar_rate
         config = replace(tuned, **named).applied_to(self.correction())
         return replace(self, config=config, settings=None, **rates)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DetectOptions(Options):
+    """How texts are examined. masked: a network that fills gaps, to measure the curvature, too."""
+
+    masked: MaskedModel | None = option(
+        None, "a model that fills gaps: also measure the curvature (DetectGPT), by its fillings", reads=Path
+    )
+    perturbations: int = option(20, "with --masked, how often each text is changed", least=2)
+    seed: int = option(0, "the seed of the perturbations and of the quiz")
+    progress: ProgressOption = option(None, "whether progress is shown, or a callback", flag=None)
 
 
 @dataclass(frozen=True, kw_only=True)
