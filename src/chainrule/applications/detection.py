@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     Tokens = Int32[ndarray, " T"]
 
 MASKED_SHARE = 0.15  # of the tokens, as in the paper
-PERTURBATIONS = 20
 
 
 class Filler(Protocol):
@@ -73,7 +72,7 @@ def curvatures(
     filler: Filler,
     filler_tokenizer: Tokenizer,
     texts: Sequence[str],
-    perturbations: int = PERTURBATIONS,
+    perturbations: int,
     *,
     seed: int,
     progress: Progress = silent,

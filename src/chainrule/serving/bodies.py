@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, ge
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
 
+from chainrule.api.seq2seq.config import CaptionOptions, TargetBeam, WriteOptions
 from chainrule.api.texts.config import CorrectOptions
 from chainrule.base.options import hints_of
 from chainrule.decoding.config import SamplingConfig
@@ -98,9 +99,13 @@ class OwnBody(Body):
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
+    def options(self) -> dict[str, Any]:
+        """The options that were given."""
+        return self.model_dump(exclude={"model", "input"}, exclude_none=True)
+
 
 def options_body(options: type[Options], base: type[Body] = OwnBody) -> type[Body]:
-    """A body with the fields of `options` that requests may set, within the bounds that `served` has for them."""
+    """A body with the fields of `options` that requests may set, named as flags, within the bounds of `served`."""
     hints, served = hints_of(options), {}
     for field in fields(options):
         allowed, bounds = field.metadata["served"], field.metadata
@@ -112,7 +117,7 @@ def options_body(options: type[Options], base: type[Body] = OwnBody) -> type[Bod
         else:
             limits = dict(zip(("ge", "le"), allowed, strict=True))
         kind = Literal[allowed] if isinstance(allowed, tuple) and isinstance(allowed[0], str) else hints[field.name]
-        served[field.name] = (_json_type(kind) | None, Field(None, **limits))
+        served[field.metadata["flag"] or field.name] = (_json_type(kind) | None, Field(None, **limits))
     return create_model(f"{options.__name__}Body", __base__=base, **served)  # type: ignore[call-overload]
 
 
@@ -220,30 +225,24 @@ class InfillBody(Body):
     n_predict: Whole | None = None
 
 
-class TranslateBody(OwnBody):
+class SearchBody(OwnBody if TYPE_CHECKING else options_body(TargetBeam)):  # type: ignore[misc]
+    """How the likeliest texts given each input are found."""
+
+    input: Texts
+
+
+class TranslateBody(SearchBody if TYPE_CHECKING else options_body(WriteOptions, SearchBody)):  # type: ignore[misc]
     """The body of /v1/translate: source texts for a model of pairs."""
 
-    input: Texts
-    beam: Whole | None = Field(None, ge=1, le=64)
-    max_tokens: Whole | None = Field(None, ge=1, le=_MOST)
 
-
-class CaptionBody(OwnBody):
+class CaptionBody(SearchBody if TYPE_CHECKING else options_body(CaptionOptions, SearchBody)):  # type: ignore[misc]
     """The body of /v1/caption. input: pictures, each the base64 data of a PNG or JPEG file."""
-
-    input: Texts
-    beam: Whole | None = Field(None, ge=1, le=64)
-    max_tokens: Whole | None = Field(None, ge=1, le=_MOST)
 
 
 class CorrectBody(OwnBody if TYPE_CHECKING else options_body(CorrectOptions)):  # type: ignore[misc]
     """The body of /v1/correct: texts with errors. keep: words that are never changed."""
 
     input: Texts
-
-    def options(self) -> dict[str, Any]:
-        """The options that were given."""
-        return self.model_dump(exclude={"model", "input"}, exclude_none=True)
 
 
 BodyType = TypeVar("BodyType", bound=Body)

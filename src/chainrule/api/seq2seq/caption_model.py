@@ -13,10 +13,12 @@ import numpy as np
 
 from chainrule.api.models.language_models import BeamTree, CausalModel
 from chainrule.api.models.model_info import info_of_captioner, size_of
-from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.api.progress_line import ProgressOption, callback, showing, shows_progress
+from chainrule.api.seq2seq.config import MAX_TOKENS, CaptionOptions
 from chainrule.api.seq2seq.generation import BEAM, score_targets, search_sources, sentence_slices
 from chainrule.api.seq2seq.measurement import PairMeasurement, measure_targets
 from chainrule.api.tokenizers import tokenizer_entry, tokenizer_from
+from chainrule.base.options import takes
 from chainrule.base.progress import silent
 from chainrule.decoding.beam import search, with_greedy
 from chainrule.decoding.config import Limits
@@ -49,7 +51,6 @@ if TYPE_CHECKING:
     from chainrule.text.tokenization.tokenizer import Tokenizer
 
 FAMILY = "caption"
-MAX_TOKENS = 60  # of a caption, unless another limit is set
 _PLACE = 4  # pixels of the frame for each place that attention to regions is drawn on
 
 
@@ -148,28 +149,19 @@ class CaptionModel:
         """
         return self._encoded(self.sources(pictures), callback(progress))
 
-    @shows_progress
-    def caption(
-        self,
-        pictures: Iterable[Any],
-        beam: BeamConfig | None = None,
-        *,
-        alignments: bool = False,
-        max_tokens: int = MAX_TOKENS,
-        progress: ProgressOption = None,
-    ) -> list[list[Caption]]:
+    @takes(CaptionOptions, "beam")
+    def caption(self, pictures: Iterable[Any], options: CaptionOptions) -> list[list[Caption]]:
         """The likeliest captions of each picture, best first.
 
-        pictures: each as for `given`. beam: by default, 5 hypotheses, ranked by mean log-probability, until a better
-        one is unlikely. alignments: whether to keep attention weights. Raises TextError, SettingError.
+        pictures: each as for `given`. The options are those of `CaptionOptions`. Raises TextError, SettingError.
 
         good:  model.caption(["dog.jpg"])[0][0].text
         """
-        progress = callback(progress)
         if isinstance(pictures, str):
             raise TypeError("caption takes several pictures; put a single one in a list")
-        sources = self._encoded(self.sources(pictures), progress)
-        searched = self._search(sources, beam, max_tokens, progress, alignments=alignments)
+        with showing(options.progress) as progress:
+            sources = self._encoded(self.sources(pictures), progress)
+            searched = self._search(sources, options.beam, options.max_tokens, progress, alignments=options.alignments)
         return [
             [self._caption(hypothesis, source) for hypothesis in several]
             for several, source in zip(searched, sources, strict=True)

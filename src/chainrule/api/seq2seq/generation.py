@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from chainrule.api.seq2seq.config import TargetBeam
 from chainrule.decoding.beam import Hypothesis, SearchTree, search, with_greedy
-from chainrule.decoding.config import BeamConfig, Limits
+from chainrule.decoding.config import Limits
 from chainrule.decoding.limits import constraints_for
 from chainrule.decoding.sampling import Sample, sample
 from chainrule.errors import SettingError
@@ -26,8 +27,9 @@ if TYPE_CHECKING:
     from jaxtyping import Float32, Float64, Int32, Shaped
     from numpy import ndarray
 
+    from chainrule.api.seq2seq.config import WriteOptions
     from chainrule.base.progress import Progress
-    from chainrule.decoding.config import SamplingConfig
+    from chainrule.decoding.config import BeamConfig, SamplingConfig
     from chainrule.decoding.limits import Constraints
     from chainrule.decoding.sampling import Ending
     from chainrule.neural.config.seq2seq import Seq2SeqConfig
@@ -92,7 +94,7 @@ def search_sources(
     return hypotheses
 
 
-BEAM = BeamConfig(size=5, rank_by="mean", stop="likely")
+BEAM = TargetBeam()
 MAX_TOKENS = 1 << 20  # of a target
 
 
@@ -120,20 +122,19 @@ class Seq2SeqGenerator:
     def __init__(self, model: ConditionalModel, source: Tokenizer, target: Tokenizer) -> None:
         self.model, self.source, self.target = model, source, target
 
-    def search(
-        self,
-        texts: Sequence[str],
-        beam: BeamConfig,
-        progress: Progress,
-        *,
-        begin: str = "",
-        alignments: bool = False,
-        max_tokens: int | None = None,
-    ) -> list[list[GeneratedText]]:
+    def search(self, texts: Sequence[str], options: WriteOptions, progress: Progress) -> list[list[GeneratedText]]:
         """As `Seq2SeqModel.write`."""
-        sources, limit = self.encode(texts), max_target_length if max_tokens is None else None
-        constraints = self.constraints(begin, max_tokens)
-        searched = search_sources(self.model, sources, beam, constraints, progress, limit=limit, alignments=alignments)
+        sources, limit = self.encode(texts), max_target_length if options.max_tokens is None else None
+        constraints = self.constraints(options.begin, options.max_tokens)
+        searched = search_sources(
+            self.model,
+            sources,
+            options.beam or BEAM,
+            constraints,
+            progress,
+            limit=limit,
+            alignments=options.alignments,
+        )
         return [
             [self._written(one, source) for one in several] for source, several in zip(sources, searched, strict=True)
         ]

@@ -21,13 +21,15 @@ from chainrule import __version__
 from chainrule.api.models.language_models import BeamTree, CausalModel
 from chainrule.api.models.load_model import open_checkpoint
 from chainrule.api.models.model_info import info_of_pairs, size_of
-from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.api.progress_line import ProgressOption, callback, showing, shows_progress
+from chainrule.api.seq2seq.config import WriteOptions
 from chainrule.api.seq2seq.generation import BEAM, GeneratedText, Seq2SeqGenerator, score_targets
 from chainrule.api.seq2seq.measurement import PairMeasurement, measure_pairs
 from chainrule.api.tokenizers import tokenizer_entry, tokenizer_from
 from chainrule.applications.chat import CHAT_LIMITS, Answer
 from chainrule.applications.config import CHAT_SAMPLING
 from chainrule.applications.messages import Message, as_messages, exchanges, split_system
+from chainrule.base.options import takes
 from chainrule.decoding.config import SamplingConfig
 from chainrule.decoding.text_generator import TextDecoder
 from chainrule.errors import ModelFormatError, SettingError
@@ -159,31 +161,19 @@ class Seq2SeqModel:
         sources, targets = self.sources(pairs.sources), documents_of(self.target.encode_texts(pairs.targets).ids)
         return score_targets(self.model, sources, targets, progress)
 
-    @shows_progress
-    def write(
-        self,
-        texts: Sequence[str],
-        beam: BeamConfig | None = None,
-        *,
-        begin: str = "",
-        alignments: bool = False,
-        max_tokens: int | None = None,
-        progress: ProgressOption = None,
-    ) -> list[list[GeneratedText]]:
+    @takes(WriteOptions, "beam")
+    def write(self, texts: Sequence[str], options: WriteOptions) -> list[list[GeneratedText]]:
         """The likeliest texts for each source, best first; none for a source without tokens.
 
-        beam: by default, 5 hypotheses, ranked by mean log-probability, until a better one is unlikely. begin: the words
-        that each text begins with; they are scored, too. alignments: whether to keep attention weights. max_tokens: the
-        most tokens of a text; by default 20 more than twice the source's. Raises MarkerError; SettingError if a source
-        is too long, or the vocabulary lacks a word of `begin`.
+        The options are those of `WriteOptions`. Raises MarkerError; SettingError if a source is too long, or the
+        vocabulary lacks a word of `begin`.
 
         good:  model.write(["ein Hund"], begin="the")[0][0].text
         """
         if isinstance(texts, str):
             raise TypeError("write takes several texts; put a single one in a list")
-        return self.generator.search(
-            texts, beam or BEAM, callback(progress), begin=begin, alignments=alignments, max_tokens=max_tokens
-        )
+        with showing(options.progress) as progress:
+            return self.generator.search(texts, options, progress)
 
     def beam_tree(
         self, text: str, beam: BeamConfig | None = None, *, begin: str = "", max_tokens: int | None = None

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, cast, overload
 import numpy as np
 
 from chainrule.api.models.model import Model, check_model
-from chainrule.api.seq2seq.caption_model import MAX_TOKENS, CaptionModel
+from chainrule.api.seq2seq.caption_model import CaptionModel
+from chainrule.api.seq2seq.config import MAX_TOKENS
 from chainrule.api.seq2seq.generation import sentence_slices
 from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel
 from chainrule.base.files import check_new_file, replace_file

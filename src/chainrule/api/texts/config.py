@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from chainrule.applications.correction.config import CorrectionConfig, CorrectionSettings, read_settings
-from chainrule.base.options import option
+from chainrule.base.options import Options, option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from os import PathLike
 
+    from chainrule.api.models.language_models import MaskedModel
     from chainrule.api.models.model import Model
     from chainrule.api.progress_line import ProgressOption
     from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel
@@ -120,6 +121,55 @@ class CorrectOptions(CorrectorOptions):
             rates["grammar_rate"] = tuned.grammar_rate
         config = replace(tuned, **named).applied_to(self.correction())
         return replace(self, config=config, settings=None, **rates)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DetectOptions(Options):
+    """How texts are examined. masked: a network that fills gaps, to measure the curvature, too."""
+
+    masked: MaskedModel | None = option(
+        None, "a model that fills gaps: also measure the curvature (DetectGPT), by its fillings", reads=Path
+    )
+    perturbations: int = option(20, "with --masked, how often each text is changed", least=2)
+    seed: int = option(0, "the seed of the perturbations and of the quiz")
+    progress: ProgressOption = option(None, "whether progress is shown, or a callback", flag=None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoiseOptions(Options):
+    """How texts are corrupted.
+
+    channel: keyboard, slips of the fingers; ocr, letters that look alike; grammar, what learners of English confuse,
+    and some slips; or a file of `train_grammar`. rate: how often something goes wrong at a character that can go wrong
+    (0.03), or, for grammar, at a word (0.2). inflections: a file with the forms of words, for grammar; by default from
+    rules of English and the source's words. model: one of words, that proposes what may have been meant, for keyboard
+    and ocr.
+    """
+
+    channel: AnyPath = option(
+        "keyboard",
+        "the source of errors: keyboard; ocr, letters that look alike; grammar, as learners of English make them; or "
+        "a file from chainrule train channel --grammar",
+        reads=str,
+    )
+    rate: float | None = option(
+        None,
+        "the probability of an error at each character that can be corrupted, up to 0.5 (by default 0.03) or, with "
+        "grammar, at each word (0.2)",
+        above=0,
+        most=0.5,
+    )
+    seed: int = option(0, "the seed of the errors")
+    inflections: AnyPath | None = option(
+        None,
+        "with grammar: the forms of a word in each line, or AGID; by default from rules of English",
+        reads=Path,
+    )
+    model: Model | None = option(
+        None, "write n-best lists of corrections from the words of this model, instead of text", reads=Path
+    )
+    best: int = option(50, "with --model: how many corrections a list has", least=1, most=1 << 14)
+    progress: ProgressOption = option(None, "whether progress is shown, or a callback", flag=None)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,6 +16,7 @@ import numpy as np
 
 from chainrule.api.models.model import check_model
 from chainrule.api.progress_line import ProgressOption, showing
+from chainrule.api.seq2seq.config import TargetBeam
 from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel
 from chainrule.api.texts.config import CorrectOptions, TuneOptions
 from chainrule.api.texts.rescore import scorer_of
@@ -31,7 +32,6 @@ from chainrule.applications.noisy_channel.lexicon import prior_of
 from chainrule.applications.noisy_channel.word_channel import WordChannel, english_grammar
 from chainrule.base.options import takes
 from chainrule.base.progress import BlockProgress
-from chainrule.decoding.config import BeamConfig
 from chainrule.errors import SettingError, TextError
 from chainrule.evaluation.pseudo_likelihood import pseudo_log_likelihoods
 from chainrule.evaluation.texts.corrections import UNCHANGED, calibrated, judge_changes
@@ -360,7 +360,7 @@ def _loaded(
     }
 
 
-_BEAM = BeamConfig(size=4, best=4, rank_by="mean", stop="likely")
+_BEAM = TargetBeam(size=4, best=4)
 
 
 class PairCorrector:

@@ -59,12 +59,12 @@ def evaluate_captions(model: Path, options: CaptionsOptions, pairs: PairsOptions
         raise CycloptsError(msg="--vectors needs --pictures, the captions of the pictures.")
     if (pairs.source, pairs.target, pairs.pairs) != (None, None, None):
         raise CycloptsError(msg="--pictures is for models that caption; leave out --source, --target and --pairs.")
-    from chainrule.api.seq2seq.caption_model import MAX_TOKENS, load_captioner
+    from chainrule.api.seq2seq.caption_model import load_captioner
+    from chainrule.api.seq2seq.config import MAX_TOKENS, TargetBeam
     from chainrule.api.seq2seq.picture_encoder import read_vectors
-    from chainrule.decoding.config import BeamConfig
     from chainrule.pictures.captions import read_captions
 
-    config = BeamConfig(size=5 if pairs.beam is None else pairs.beam, rank_by="mean", stop="likely")
+    config = TargetBeam(size=TargetBeam.size if pairs.beam is None else pairs.beam)
     with progress_bar() as progress:
         captioner = load_captioner(model, progress=progress)
         frame = None if captioner.encoder is None else captioner.encoder.frame
@@ -159,10 +159,10 @@ def compare_pairs(models: tuple[str, ...], options: PairsOptions, *, json: bool)
 
 def _read(options: PairsOptions, progress: Progress) -> tuple[Pairs, BeamConfig]:
     """The pairs, and how texts are searched for. Raises CycloptsError, TextError, SettingError."""
-    from chainrule.decoding.config import BeamConfig
+    from chainrule.api.seq2seq.config import TargetBeam
     from chainrule.text.parallel import pairs_of
 
-    beam = BeamConfig(size=5 if options.beam is None else options.beam, rank_by="mean", stop="likely")
+    beam = TargetBeam(size=TargetBeam.size if options.beam is None else options.beam)
     if options.pairs is not None:
         if options.source is not None or options.target is not None:
             raise CycloptsError(msg="--pairs has both sides; leave out --source and --target.")
