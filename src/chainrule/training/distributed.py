@@ -7,7 +7,7 @@ Weights, gradients and optimiser states shared out among processes: torch's FSDP
 Each process keeps the rows of every parameter that are its share. Before a block of layers runs, its weights are
 gathered; after it ran, they are dropped again; its gradients go to the shares as sums over all processes. Sources:
 Rajbhandari et al., ZeRO: memory optimizations toward training trillion parameter models (2020); Zhao et al., PyTorch
-FSDP (2023). This module imports torch.distributed.tensor, which takes a second or two, so import it only to shard.
+FSDP (2023). `Sharding` imports torch.distributed.tensor where it is used: that takes a second or two.
 
 The tensors of a checkpoint: one file that the first process writes, or a file from each process that shards.
 
@@ -26,9 +26,6 @@ from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
 import torch
 import torch.distributed as dist
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import FSDPModule, fully_shard
-from torch.distributed.tensor import DTensor, distribute_tensor
 
 from chainrule.errors import ModelFormatError, OutputError, SettingError
 from chainrule.storage.safetensors import open_tensors
@@ -40,6 +37,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float
     from torch import Tensor, nn
     from torch.distributed.device_mesh import DeviceMesh
+    from torch.distributed.fsdp import FSDPModule
 
 T = TypeVar("T")
 
@@ -153,10 +151,14 @@ class Sharding:
     @classmethod
     def among(cls, rank: int, number: int, device: torch.device) -> Sharding:
         """The mesh is named: without one, FSDP2 takes a GPU where there is one, whatever the device of the run."""
+        from torch.distributed.device_mesh import init_device_mesh
+
         return cls(init_device_mesh(device.type, (number,)), rank, number)
 
     def shard(self, network: nn.Module, blocks: Iterable[nn.Module]) -> None:
         """Keeps this process's share of a network, on the device. blocks: whose weights are gathered together."""
+        from torch.distributed.fsdp import fully_shard
+
         for module in (*blocks, network):
             fully_shard(module, mesh=self.mesh)
             sharded = cast("FSDPModule", module)
@@ -171,16 +173,22 @@ class Sharding:
     @staticmethod
     def shares(tensors: Sequence[Tensor]) -> list[Tensor]:
         """This process's rows of some tensors, in the same memory."""
+        from torch.distributed.tensor import DTensor
+
         return [tensor.to_local() if isinstance(tensor, DTensor) else tensor for tensor in tensors]
 
     @staticmethod
     def whole(tensor: Tensor) -> Tensor:
         """All rows of a tensor. All processes must call it."""
+        from torch.distributed.tensor import DTensor
+
         return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
     @staticmethod
     def like(whole: Tensor, sharded: Tensor) -> Tensor:
         """A tensor that every process has as a whole, shared out as another one is."""
+        from torch.distributed.tensor import DTensor, distribute_tensor
+
         if not isinstance(sharded, DTensor):
             return whole
         device = sharded.device_mesh.device_type
