@@ -26,7 +26,7 @@ from chainrule.applications.rescoring.nbest_files import (
     with_sources,
 )
 from chainrule.applications.rescoring.nbest_formats import ScoreFiles
-from chainrule.applications.rescoring.rescoring import STAGES, Reranker, RerankingEvaluation, TuningData, scored
+from chainrule.applications.rescoring.rescoring import STAGES, Reranker, RerankingEvaluation, TuningData, score_lists
 from chainrule.applications.rescoring.tuning import TuningConfig, Weights
 from chainrule.base.progress import Progress, silent
 from chainrule.base.tables import text_table
@@ -220,7 +220,7 @@ class Rescoring:
         if tuning is not None:
             source, weights, data = _tuned(source, tuning, models, given, progress)
         lists = source.lists(progress)
-        blocks = iter(scored(lists, models) if data is None else data.replayed(lists))
+        blocks = iter(score_lists(lists, models) if data is None else data.replayed(lists))
         first = next(blocks)
         names, replaced = first.features.names, first.features.replaced
         own = tuple(first.lists[0].scores)
@@ -325,7 +325,7 @@ def _tuned(
     else:
         source = replace(source, references=source.references or tuning.name)
         tuned_on = replace(source, references=tuning.name)
-    blocks = (_with_references(block, tuned_on.name) for block in scored(tuned_on.lists(progress), scorers))
+    blocks = (_with_references(block, tuned_on.name) for block in score_lists(tuned_on.lists(progress), scorers))
     data = TuningData.of(blocks, tuning.objective)
     start = given.with_defaults(data.features.names, data.features.replaced).vector(data.features.names)
     after = data.tuned(tuning.objective, start, tuning.config, progress)
