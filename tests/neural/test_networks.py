@@ -53,7 +53,7 @@ def test_every_preset_is_a_network_that_reads(name: str) -> None:
         (TransformerConfig, {"layers": True}, "layers is True; expected a whole number"),
         (TransformerConfig, {"norm": "batch"}, "norm is 'batch'; expected layer or rms"),
         (TransformerConfig, {"dropout": 1.0}, "dropout is 1.0; expected 0 or more and less than 1"),
-        (TransformerConfig, {"dropout": float("nan")}, "expected a number"),
+        (TransformerConfig, {"dropout": float("nan")}, "expected a finite number"),
         (TransformerConfig, {"tied": 1}, "tied is 1; expected True or False"),
         (TransformerConfig, {"width": 30, "heads": 4}, "cannot be divided among 4 heads"),
         (TransformerConfig, {"heads": 4, "key_value_heads": 3}, "cannot share 3 heads"),
