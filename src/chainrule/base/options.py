@@ -61,8 +61,8 @@ def option(
     is_rare: only models trained elsewhere set it: it is no flag, and files leave it out at its default.
     is_later: there are models from before it: files leave it out at its default, too.
     flag: its name on the command line, where that is not the field's; None: it has none. reads: its type there, where
-    that is not the field's, such as Path. parse: makes the value of what was read there.
-    hyphens: whether it may begin with one there. shown: whether help shows the default.
+    that is not the field's, such as Path; or file: a path, or - for standard input. parse: makes the value of what was
+    read there. hyphens: whether it may begin with one there. shown: whether help shows the default.
     served: whether requests may set it; or the strings that they may choose from, or their own bounds.
 
     good:  beam: int = option(4, "How many hypotheses to keep", least=1, most=1024, served=(1, 64))

@@ -5,15 +5,16 @@ Imports nothing heavy, so that help is shown at once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from chainrule.applications.correction.config import CorrectionConfig, CorrectionSettings, read_settings
+from chainrule.applications.prompting.config import PromptSettings
 from chainrule.base.options import option
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from os import PathLike
 
     from chainrule.api.models.model import Model
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from chainrule.applications.noisy_channel.word_channel import WordChannel
 
     AnyPath = str | PathLike[str]
+    Records = AnyPath | Iterable[Mapping[str, Any]]
 
 Aim = Literal["f0.5", "accuracy"]
 
@@ -130,3 +132,19 @@ class TuneOptions(CorrectorOptions):
         None, "choose rates, weights and --at-least, and write them to this file", reads=Path
     )
     maximise: Aim = option("f0.5", "F0.5 of the changes, or accuracy: the share of word errors that are gone")
+
+
+@dataclass(frozen=True)
+class PromptOptions(PromptSettings):
+    """What a model is asked.
+
+    template: a prompt with fields in braces. choices: texts and the labels that they stand for, or texts that are their
+    own labels; none: the model writes. examples: solved ones for few-shot prompts: a file of JSON lines, CSV or TSV, or
+    dictionaries.
+    """
+
+    template: str
+    choices: Mapping[str, str] | Iterable[str] = ()
+    _: KW_ONLY
+    examples: Records | None = option(None, "where the solved examples are drawn from", reads="file")
+    progress: ProgressOption = option(None, "whether progress is shown, or a callback", flag=None)
