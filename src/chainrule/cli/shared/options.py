@@ -216,7 +216,7 @@ def flags_of(config: type[DataclassInstance], prefix: str = "", group: Group | N
             help=_sentence(setting.metadata["help"]),
             show_default=False if default in (None, ()) or is_several else partial(_shown, default),
             consume_multiple=is_several or None,
-            negative=() if is_several else None,
+            negative=() if is_several or setting.metadata["is_switch"] else None,
             allow_leading_hyphen=setting.metadata["hyphens"],
         )
         is_whole = int in (kind, *get_args(kind)) and float not in get_args(kind)
