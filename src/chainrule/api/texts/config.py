@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from chainrule.applications.correction.config import CorrectionConfig, CorrectionSettings, read_settings
 from chainrule.applications.prompting.config import PromptSettings
+from chainrule.applications.rescoring.config import ListFormat, Objective, TuningConfig
 from chainrule.base.options import option
 
 if TYPE_CHECKING:
@@ -147,4 +148,50 @@ class PromptOptions(PromptSettings):
     choices: Mapping[str, str] | Iterable[str] = ()
     _: KW_ONLY
     examples: Records | None = option(None, "where the solved examples are drawn from", reads="file")
+    progress: ProgressOption = option(None, "whether progress is shown, or a callback", flag=None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RescoreOptions(TuningConfig):
+    """How n-best lists are rescored.
+
+    weights: by name; by default 1, and 0 for words and for priors that a model stands in for. tune: lists with
+    references, or a file of references for these, on which the weights are tuned for the objective. references: a
+    file, a line a list, or with the lists' ids before. sources: the same, for models of pairs, which score a hypothesis
+    given its source. scores, costs: the files beside a text of Kaldi's, by name. spelling: whether an unknown word
+    costs its spelling, too. share: whether what hypotheses begin with alike is read once. bleu: whether to measure it,
+    where sacrebleu is installed.
+    """
+
+    weights: Mapping[str, float] | None = option(
+        None,
+        "weights, such as lm=0.8 words=0.5; by default 1, but 0 for words, and for priors if there is a model",
+        flag="weight",
+        reads=tuple[str, ...],
+    )
+    tune: str | None = option(
+        None, "tune the weights: on LISTS with this file of references, or on other JSON lists with their own"
+    )
+    objective: Objective = option(
+        "wer",
+        "what to optimise: an error rate, BLEU, or the likelihood of the hypotheses closest to the references",
+    )
+    references: str | None = option(
+        None, "the correct texts, a line for each list, or after the lists' ids; JSON lists may have their own"
+    )
+    sources: str | None = option(
+        None, "what the lists translate, a line for each list: for models of pairs; JSON lists may have it"
+    )
+    format: ListFormat | None = option(
+        None, "the format of the lists; by default recognised from names and first lines"
+    )
+    scores: Mapping[str, str] | None = option(
+        None, "for a Kaldi text: files of scores, acoustic=FILE; higher is better", reads=tuple[str, ...]
+    )
+    costs: Mapping[str, str] | None = option(None, "the same for costs; lower is better", reads=tuple[str, ...])
+    spelling: bool = option(True, "include the spelling of unknown words in their cost")
+    share: bool | None = option(
+        None, "read a common prefix of hypotheses only once; by default for all but n-gram models"
+    )
+    bleu: bool = option(True, "also measure BLEU, if sacrebleu is installed")
     progress: ProgressOption = option(None, "whether progress is shown, or a callback", flag=None)
