@@ -51,6 +51,8 @@ def test_it_says_where_answers_and_stops(
         (["{folder}/stopped", "--port", "0"], "stopped: training into this folder was stopped before its first"),
         (["{folder}/short", "--port", "0", "--workers", "2"], "short: a model is a folder, a file whose name ends in"),
         (["{model}", "--workers", "0"], "workers is 0; expected 1 to 256"),
+        (["{model}", "--max-tokens", "0"], "--max-tokens is 0; expected more than 0"),
+        (["{model}", "--no-exit-on-failure"], "There is no option --no-exit-on-failure"),
     ],
     ids=str,
 )

@@ -23,16 +23,9 @@ def unescaped(text: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class PromptSettings(Options):
-    """How prompts are made of examples, and how answers are judged.
+    """How prompts are made of examples, and how answers are judged. Raises SettingError.
 
-    answer: the field with the right answer: the label of a choice, or the text that is expected.
-    shots: how many solved examples come before the question. seeds: how many random selections of them.
-    orders: how many random orders of each selection. between: what stands between examples.
-    separator: what stands before an answer, unless there is white space.
-    calibrate, normalise: see `experiment.calibrated` and `choices.normalised`.
-    match: when a free answer is right. max_tokens, stop: where it ends.
-
-    Raises SettingError.
+    calibrate, normalise, match: see `experiment.calibrated`, `choices.normalised` and `experiment.agrees`.
     """
 
     answer: str = option("label", "the field with the right answer")

@@ -16,7 +16,7 @@ Objective = Literal["wer", "cer", "bleu", "likelihood"]
 
 @dataclass(frozen=True, kw_only=True)
 class TuningConfig(Options):
-    """restarts: the number of random starts besides the given weights. seed: of all randomness. Raises SettingError."""
+    """How weights are tuned: from the given ones and from random ones. Raises SettingError."""
 
     restarts: int = option(8, "tune again from this many random weights", least=0)
     seed: int = option(0, "the seed of the random weights")
