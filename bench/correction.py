@@ -29,7 +29,7 @@ the other pages.
 `jfleg`: GLEU of JFLEG's sentences, a line of tokens each, with dev.src.gz, dev.spellchecked.src.gz and dev.ref0.gz to
 dev.ref3.gz. model: an n-gram model of text cut into tokens as there, which `tokens` writes. Words known are the model's
 and those of `inflections` (AGID); errors teach the channel of letters. Learned rates of grammar are those of the
-even sentences for the odd ones, and of the odd ones for the even ones. corrector: a folder of `train translation`.
+even sentences for the odd ones, and of the odd ones for the even ones. corrector: a folder of `train seq2seq`.
 With rescore-by, a second model weighs the beam's best ways, and only that is measured.
 
     python bench/correction.py printed --text novels/train.txt --output printed.txt

@@ -39,7 +39,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "applications": {*GROUND, "text", "structures", "pictures", "drawing", *AGAINST_THE_WAIST},
     "report": {*GROUND, "text", "structures", "pictures", "drawing", *AGAINST_THE_WAIST, "training"},
     "open_models": {*GROUND, "text", "storage", "neural"},
-    "families": {*GROUND, *ENGINES, "evaluation", "training"},
+    "families": {*GROUND, *ENGINES, "drawing", "evaluation", "training"},
 }
 MAY_IMPORT["api"] = {*MAY_IMPORT, "text"} - {"uniform"}
 MAY_IMPORT["spark"] = {*GROUND, "text", "ngram", "evaluation", "api"}
@@ -88,6 +88,7 @@ INNER_MAY_IMPORT = {
 }
 MOST_MODULES, MOST_LINES = 15, 500  # of a room, of a module; more, and there is a second concept inside
 MAY_PRINT = {"cli"}
+MAY_TELL_CONFIGURATIONS = {"families", "neural", "open_models"}  # apart; a room may its own, too
 MAY_IMPORT_TORCH = {"neural", "training", "experiments"}
 
 
@@ -140,6 +141,48 @@ def violations(module: str, source: str, *, is_package: bool = False) -> list[st
     return problems
 
 
+def told_apart(tree: ast.Module) -> set[str]:
+    """The classes of configurations that a module compares something with, by isinstance, type or match."""
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id in ("isinstance", "issubclass")
+        ):
+            compared = node.args[1:]
+        elif isinstance(node, ast.Compare) and any(isinstance(kind, ast.Is | ast.IsNot | ast.Eq) for kind in node.ops):
+            compared = [node.left, *node.comparators]
+        elif isinstance(node, ast.MatchClass):
+            compared = [node.cls]
+        else:
+            continue
+        parts = [part for expression in compared for part in _alternatives(expression)]
+        names |= {part.id if isinstance(part, ast.Name) else part.attr for part in parts}
+    return {name for name in names if name.endswith("Config")}
+
+
+def _alternatives(expression: ast.expr) -> list[ast.Name | ast.Attribute]:
+    """The names in `A`, `(A, B)` and `A | B`."""
+    match expression:
+        case ast.Name() | ast.Attribute():
+            return [expression]
+        case ast.Tuple(elts=parts):
+            return [name for part in parts for name in _alternatives(part)]
+        case ast.BinOp(left=left, right=right):
+            return _alternatives(left) + _alternatives(right)
+    return []
+
+
+def branches_on_families(module: str, source: str, defined: dict[str, set[str]]) -> list[str]:
+    """What a module may not do, in words. defined: the rooms of each class of configurations."""
+    own = room(module)
+    if own in MAY_TELL_CONFIGURATIONS:
+        return []
+    foreign = sorted(name for name in told_apart(ast.parse(source)) if own not in defined.get(name, set()))
+    return [f"{module} asks whether something is a {name}" for name in foreign]
+
+
 def modules() -> list[tuple[str, Path]]:
     paths = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
     return [(".".join(["chainrule", *path.relative_to(PACKAGE).with_suffix("").parts]), path) for path in paths]
@@ -151,6 +194,49 @@ def test_imports_point_one_way_and_only_the_command_line_prints() -> None:
         is_package = path.name == "__init__.py"
         problems += violations(module.removesuffix(".__init__"), path.read_text(), is_package=is_package)
     assert not problems
+
+
+def test_families_differ_in_families_only() -> None:
+    """Elsewhere, a Family or the configuration itself says what makes it differ: see `Family` and `NetworkConfig`."""
+    sources = {module: path.read_text() for module, path in modules()}
+    defined: dict[str, set[str]] = {}
+    for module, source in sources.items():
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.ClassDef):
+                defined.setdefault(node.name, set()).add(room(module))
+    assert defined["NGramConfig"] == {"ngram"}
+    assert [
+        problem for module, source in sources.items() for problem in branches_on_families(module, source, defined)
+    ] == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "if isinstance(config, NGramConfig): pass",
+        "is_counted = not isinstance(request.config, (UniformConfig, NGramConfig))",
+        "isinstance(config, NGramConfig | None)",
+        "isinstance(config, ngram.config.NGramConfig)",
+        "if type(config) is NGramConfig: pass",
+        "chosen = [kind for kind in kinds if kind == NGramConfig]",
+        "match config:\n    case NGramConfig(order=order): pass",
+        "issubclass(kind, NGramConfig)",
+    ],
+)
+def test_a_planted_branch_on_a_family_is_found(source: str) -> None:
+    defined = {"NGramConfig": {"ngram"}}
+    problems = branches_on_families("chainrule.api.x", source, defined)
+    assert "chainrule.api.x asks whether something is a NGramConfig" in problems
+    assert branches_on_families("chainrule.families.x", source, defined) == []
+    if "Uniform" not in source:
+        assert branches_on_families("chainrule.ngram.x", source, defined) == []
+
+
+@pytest.mark.parametrize(
+    "source", ["config = NGramConfig()", "isinstance(model, Model)", "def f(config: NGramConfig) -> NGramConfig: ..."]
+)
+def test_a_configuration_that_is_made_or_handed_on_is_no_branch(source: str) -> None:
+    assert branches_on_families("chainrule.api.x", source, {"NGramConfig": {"ngram"}}) == []
 
 
 def test_the_tables_name_the_rooms_that_there_are_and_no_others() -> None:

@@ -169,7 +169,7 @@ class Embedder(Protocol):
 
         sequences: token ids without <s> and </s>.
         layer: 0 is the input embedding, which ignores context; 1 and up are the outputs of layers; None is the last.
-        bfloat16: what the network computes in; the vectors are float32 all the same.
+        bfloat16: whether the network computes in bfloat16; the vectors are float32 all the same.
         Raises SettingError if there is no such layer, or an id is outside the vocabulary.
         """
 

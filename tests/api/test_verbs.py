@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "python.md").read_text(encoding="utf-8")
-TABLE = dict(re.findall(r"^\| `([a-z ]+(?:-[a-z]+)?)` \| (.*) \|$", GUIDE.partition("|---|---|")[2], re.MULTILINE))
+TABLE = dict(re.findall(r"^\| `([a-z0-9 ]+(?:-[a-z]+)?)` \| (.*) \|$", GUIDE.partition("|---|---|")[2], re.MULTILINE))
 FUNCTIONS = sorted({name for cell in TABLE.values() for name in re.findall(r"`([\w.]+)`", cell)} - {"NGramConfig"})
 NETWORK = chainrule.TransformerConfig(layers=1, width=16, heads=2, context=16)
 ONE_STEP = chainrule.TrainingConfig(steps=1, compile="no")
@@ -54,8 +54,8 @@ def printed(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
 def test_the_table_has_every_verb() -> None:
     verbs = {name for name in app if not name.startswith("-")}
     assert len(verbs) > 25
-    assert TABLE.keys() == verbs | {"train caption", "train channel", "train classifier", "train translation"}
-    assert {name for name in train if not name.startswith("-")} > {"translation"}  # the others are `train`, by settings
+    assert TABLE.keys() == verbs | {"train caption", "train channel", "train classifier", "train seq2seq"}
+    assert {name for name in train if not name.startswith("-")} > {"seq2seq"}  # the others are `train`, by settings
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

@@ -10,7 +10,9 @@ import pytest
 from random_networks import MODERN, random_model
 
 import chainrule
+from chainrule.api.models.embedding_model import EmbeddingModel
 from chainrule.api.models.language_models import CausalNetwork
+from chainrule.api.models.model import check_kind
 from chainrule.applications.config import EmbeddingConfig
 from chainrule.applications.embedding import cosines, nearest, vector_of_marked, write_rows
 from chainrule.errors import SettingError
@@ -143,4 +145,4 @@ def test_vectors_are_asked_for_as_there_are(given: dict[str, object], message: s
 def test_a_model_without_vectors_says_so() -> None:
     model = chainrule.train(chainrule.Lines(["a text", "another"]))
     with pytest.raises(SettingError, match="family 'ngram' continues texts; this takes one that gives vectors"):
-        model.embed(["a text"])
+        check_kind(model, EmbeddingModel)

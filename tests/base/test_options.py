@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pytest
 
-from chainrule.base.options import Options, hints_of, option, own_fields_first, takes
+from chainrule.base.options import Options, changed, help_of, hints_of, option, own_fields_first, takes
 from chainrule.errors import SettingError
 
 if TYPE_CHECKING:
@@ -108,3 +108,31 @@ def test_wrong_calls_name_the_function() -> None:
         search("x", "a", 3)
     with pytest.raises(TypeError, match="missing"):
         search()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wider(Search):
+    size: int = changed(Search, "size", 6, help="how many at a time")
+    rate: float | None = changed(Search, "rate", below=0.5)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Holder(Options):
+    search: Search | None = option(None, "how it is searched")
+
+
+def test_an_option_of_another_class_is_taken_with_changes() -> None:
+    assert Wider().size == 6
+    assert help_of(Wider)["size"] == "how many at a time"
+    assert help_of(Wider)["rate"] == "how often"
+    with pytest.raises(SettingError, match="size is 9; expected 1 to 8"):
+        Wider(size=9)
+    with pytest.raises(SettingError, match=r"rate is 0\.6; expected more than 0 and less than 0\.5"):
+        Wider(rate=0.6)
+    assert Search(rate=0.6).rate == 0.6
+
+
+def test_a_value_may_be_of_a_class_that_inherits() -> None:
+    assert Holder(search=Wider()).search == Wider()
+    with pytest.raises(SettingError, match="search is 3; expected a Search or nothing"):
+        Holder(search=3)  # type: ignore[arg-type]

@@ -127,7 +127,7 @@ def pairs(tmp_path: Path) -> list[Path]:
 def trained_pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("pairs")
     source, target = _write_pairs(folder)
-    arguments = ["train", "translation", "--source", source, "--target", target, "-o", folder / "mt", *QUICK]
+    arguments = ["train", "seq2seq", "--source", source, "--target", target, "-o", folder / "mt", *QUICK]
     with _single_threaded():
         assert run([str(argument) for argument in arguments]) == 0
     return folder / "mt"

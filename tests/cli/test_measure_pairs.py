@@ -64,7 +64,7 @@ def test_bits_per_byte_are_not_measured_with_unknown_tokens(chainrule, mt: Path,
 def test_models_of_pairs_are_compared_on_the_same_pairs(chainrule, mt: Path, pairs: list[Path], tmp_path: Path) -> None:
     other = tmp_path / "other"
     arguments = ["--source", pairs[0], "--target", pairs[1]]
-    assert chainrule("train", "translation", *arguments, "-o", other, *QUICK, "--seed", 5).status == 0
+    assert chainrule("train", "seq2seq", *arguments, "-o", other, *QUICK, "--seed", 5).status == 0
     options = [*arguments, "--beam", 2, "--max-tokens", 5]
     rows = json.loads(chainrule("compare", mt, other, *options, "--json").out)
     for row, model in zip(rows, (mt, other), strict=True):

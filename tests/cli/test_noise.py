@@ -54,7 +54,7 @@ def test_lists_can_be_rescored_and_texts_recover(chainrule, model: Path, heldout
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--rate", "0"], "the rate of errors is 0.0; expected more than 0 and at most 0.5"),
+        (["--rate", "0"], "rate is 0.0; expected more than 0 and at most 0.5"),
         (["--best", "0", "--model", "MODEL"], "best is 0; expected 1 to"),
         (["--best", "0"], "--best is for lists of corrections, which need --model."),
         (["--tokenizer", "word"], "--tokenizer is for lists of corrections"),

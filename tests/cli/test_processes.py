@@ -40,7 +40,7 @@ def test_help_and_wrong_usage_load_nothing_heavy(arguments: list[str]) -> None:
     assert result.stdout.splitlines()[-1] == "loaded"
 
 
-@pytest.mark.parametrize("verbs", [[], ["score"], ["train", "ngram"], ["train", "two-sided"]])
+@pytest.mark.parametrize("verbs", [[], ["score"], ["train", "ngram"], ["train", "bidirectional"]])
 def test_help_imports_one_verb_and_no_other(verbs: list[str]) -> None:
     code = (
         "import sys; from chainrule.cli.main import run; run([*sys.argv[1:], '--help']); "
@@ -49,7 +49,7 @@ def test_help_imports_one_verb_and_no_other(verbs: list[str]) -> None:
     result = subprocess.run([sys.executable, "-c", code, *verbs], capture_output=True, text=True, check=True)
     loaded = {name.removeprefix("chainrule.cli.") for name in result.stdout.splitlines()[-1].split()[1:]}
     functions = {function.split(":")[0] for function, _ in (*VERBS.values(), *FAMILIES.values())}
-    expected = {"score": {"measure.score"}, "ngram": {"train.ngram"}, "two-sided": {"train.networks"}}
+    expected = {"score": {"measure.score"}, "ngram": {"train.ngram"}, "bidirectional": {"train.networks"}}
     assert loaded & functions == (expected[verbs[-1]] if verbs else set())
 
 

@@ -181,7 +181,7 @@ def test_options_that_contradict_each_other_are_wrong_usage(arguments: str, mess
 def test_a_model_without_attention_writes_json(chainrule, pairs: list[Path], stdin, tmp_path: Path) -> None:
     parts = ["--encoder", "gru", "--decoder", "gru", "--attention", "none"]
     arguments = ["--source", pairs[0], "--target", pairs[1], "-o", tmp_path / "mt", *QUICK, *parts]
-    assert chainrule("train", "translation", *arguments).status == 0
+    assert chainrule("train", "seq2seq", *arguments).status == 0
     stdin(b"zwei hunde\n")
     [found] = chainrule("translate", tmp_path / "mt", "--json", "--max-tokens", 3).json["texts"]
     assert found["attention"] is None

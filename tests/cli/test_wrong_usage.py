@@ -152,8 +152,8 @@ USAGE = {
     "generate MODEL ka --nonsense 3": "There is no option --nonsense. Try: chainrule generate --help",
     "generate MODEL ka --max-token 3": "There is no option --max-token. Did you mean --max-tokens? Try:",
     "generate --allow ka vi MODEL": "MODEL is missing; put it before --allow. Try: chainrule generate --help",
-    "train translation --source a --target b -o TARGET --layers 2": "There is no option --layers. "
-    "Did you mean --decoder-layers or --encoder-layers? Try: chainrule train translation --help",
+    "train seq2seq --source a --target b -o TARGET --layers 2": "There is no option --layers. "
+    "Did you mean --decoder-layers or --encoder-layers? Try: chainrule train seq2seq --help",
     "train transformer TEXT -o TARGET --layer 2": "There is no option --layer (a file: ./--layer). "
     "Did you mean --layers? Try: chainrule train transformer --help",
     "evaluate TEXT MODEL": "{TEXT} is not a model, and {MODEL} is: are they swapped? Try: chainrule evaluate --help",

@@ -22,6 +22,11 @@ def flag(name: str) -> str:
 MIXING = {"--mix", "--mix-bytes", "--mix-seed"}
 READING = {"--document", "--field", "--encoding-errors", "--suffixes"}  # of all verbs that take texts
 TOKENIZER = {"--tokenizer", "--normalise", "--vocabulary", "--vocabulary-size", "--vocabulary-min-count", "--markers"}
+# The verb of a family has the family's name, but for one.
+NETWORK_VERBS = {
+    "bidirectional" if family == "two-sided" else family: config
+    for family, config in {**NETWORKS, **BIDIRECTIONAL, "tree": TreeConfig}.items()
+}
 NETWORK = (
     {"--output", "--valid", "--resume", "--vectors", "--fixed-vectors", *TOKENIZER, "--overwrite", "--json"}
     | READING
@@ -37,7 +42,7 @@ VERBS = {
             *(flag(each.name) for each in fields(config) if not is_rare(each)),
         }
         | ({"--preset"} if name in ("transformer", "masked") else set())
-        for name, config in {**NETWORKS, **BIDIRECTIONAL, "tree": TreeConfig}.items()
+        for name, config in NETWORK_VERBS.items()
     },
     "train ngram": {"TEXTS", "--output", "--order", *TOKENIZER, "--prune", "--interpolate-unigrams", "--smoothing"}
     | {
@@ -59,7 +64,7 @@ VERBS = {
     | READING
     | MIXING,
     "train channel": {"PAIRS", "--output", "--rounds", "--channel", "--grammar", "--inflections", "--overwrite"},
-    "train translation": {"--source", "--target", "--pairs", "--source-field", "--target-field", "--valid", "--output"}
+    "train seq2seq": {"--source", "--target", "--pairs", "--source-field", "--target-field", "--valid", "--output"}
     | {"--resume", "--source-tokenizer", "--vectors", "--source-vectors", "--fixed-vectors", "--overwrite", "--json"}
     | TOKENIZER
     | TRAINING

@@ -1,12 +1,6 @@
-"""load, info, verify, shards: whatever is in a folder.
+"""Opens or describes what is in a folder or a file: `load`, `info`, `verify` (checksums), `open_shards`.
 
-Opens a model of any kind.
-
-What is known of a model that is there, or of one in a folder or a file.
-
-Verifies the checksums of model folders.
-
-Opens some shards of a model, for a process that serves them.
+`open_shards` opens some shards of an n-gram model, for a process that serves them.
 """
 
 from __future__ import annotations
@@ -33,10 +27,17 @@ from chainrule.storage.model_folder import CARD, open_data_file, open_model, sav
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from chainrule.api.models.language_models import CausalNetwork
+    from chainrule.api.models.classifier_model import ClassifierModel
+    from chainrule.api.models.embedding_model import EmbeddingModel
+    from chainrule.api.models.language_models import CausalModel, CausalNetwork, MaskedModel
     from chainrule.ngram.trie.table import Table
     from chainrule.text.tokenization.config import TokenizerConfig
     from chainrule.text.tokenization.vocabulary import Markers
+
+    # What `load` gives where no kind is named.
+    AnyModel = (
+        CausalModel | CausalNetwork | MaskedModel | EmbeddingModel | ClassifierModel | Seq2SeqModel | CaptionModel
+    )
 
 
 @overload
@@ -80,7 +81,7 @@ def load(
     copy: bool = False,
     allow_pickle: bool = False,
     progress: ProgressOption = None,
-) -> CausalNetwork: ...
+) -> AnyModel: ...
 
 
 @shows_progress
@@ -98,19 +99,20 @@ def load(
 
     What comes back has the verbs of its kind: CausalModel continues texts (CausalNetwork gives vectors, too),
     MaskedModel fills gaps, ClassifierModel labels, EmbeddingModel gives vectors, Seq2SeqModel writes texts from
-    others, CaptionModel from pictures. An editor that reads types alone sees the first; name the kind where it is
-    another.
+    others, CaptionModel from pictures. For a type checker, that is any of these kinds, until the kind is named or
+    isinstance asks for it.
 
-    kind: what the model must be; by default what is there. tokenizer: how text is cut for an ARPA file or a binary,
-    which do not say; by default as the marks in its tokens show. Pieces of a subword tokenizer need the path of its
-    tokenizer.json, or of a model folder that has it. A model folder has its own tokenizer. markers: the rule for
-    literal <s>, </s> and <unk>; by default the model's own, or error. copy: whether to read a model folder's numbers
-    into memory; without it they are the file's pages, which all processes share, but which end the process where
-    somebody cuts the file off in place while they are read. allow_pickle: whether to open a Hugging Face folder whose
-    weights are pickles; say so only where you trust who made it, though torch reads nothing of it but tensors.
+    kind: the class that the model must have; by default any. tokenizer: the tokenizer of an ARPA file or a binary,
+    which do not name one; by default it follows from the marks in the tokens. Pieces of a subword tokenizer need the
+    path of its tokenizer.json, or of a model folder that has it. A model folder has its own tokenizer. markers: the
+    rule for literal <s>, </s> and <unk>; by default the model's own, or error. copy: whether to read a model folder's
+    numbers into memory; without it they are mapped from the file, so that all processes share them, but a process ends
+    if somebody truncates the file while it is mapped. allow_pickle: whether to open a Hugging Face folder whose weights
+    are pickles; allow it only where you trust who made the folder, although torch reads nothing but tensors from it.
     Raises ModelFormatError, SettingError.
 
     good:  chainrule.load("lm/").perplexity("heldout.txt")
+    good:  chainrule.load("lm/", chainrule.CausalModel).perplexity("heldout.txt")  # an editor knows what it can do
     good:  chainrule.load("bert/", chainrule.MaskedModel).fill("the [MASK] bit the man")
     good:  chainrule.load("mt/", chainrule.Seq2SeqModel).write(["ein Hund"])
     """
@@ -164,7 +166,7 @@ def info(
 ) -> ModelInfo:
     """What is known of a model, of any family: its size, settings, data, training and validation.
 
-    model: or where it is: a folder, an ARPA file, or a binary of KenLM's. Raises ModelFormatError.
+    model: a model, or the path of one: a folder, an ARPA file, or a binary of KenLM's. Raises ModelFormatError.
 
     good:  print(chainrule.info("lm/"))
     """
@@ -183,7 +185,7 @@ def info(
 
 
 def _bytes_of(folder: Path) -> int:
-    """As the card has it: of all numbers, and of the tokenizer's definition."""
+    """The size in bytes as the model card gives it: of all arrays, and of the tokenizer's definition."""
     if is_hugging_face(folder):
         checkpoint = open_folder(folder)
         return sum(tensor.nbytes for tensor in checkpoint.tensors.values()) + len(checkpoint.tokenizer or b"")

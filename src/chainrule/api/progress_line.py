@@ -33,7 +33,7 @@ ProgressOption = Progress | bool | None
 _PATIENCE = 2.0  # seconds without a word
 _CHANGES = 0.1  # seconds between two changes of a line
 _LINES = 30.0  # seconds between two lines of a log
-_ESTIMATED_FROM = 0.02  # the share of the work after which the time left is told
+_ESTIMATED_FROM = 0.02  # the share of the work after which the time left is shown
 _screen = threading.Lock()  # held by the one line that is shown
 
 
@@ -83,7 +83,7 @@ def callback(progress: ProgressOption) -> Progress:
 
 
 def on_report_of(progress: Progress) -> OnReport:
-    """What shows the reports of a training where progress is shown."""
+    """The callback that shows the reports of a training, if progress is shown."""
     if isinstance(progress, ProgressLine):
         return progress.report
     if progress is silent:
@@ -98,7 +98,7 @@ def is_watched(stream: TextIO | None) -> bool:
 
 
 class ProgressLine:
-    """A Progress on a stream. changes: whether a line can be written over; a log gets one now and then."""
+    """A Progress on a stream. changes: whether a line can be overwritten; if not, as in a log, lines are rare."""
 
     def __init__(self, stream: TextIO, *, changes: bool, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream, self._changes, self._clock = stream, changes, clock
@@ -128,7 +128,7 @@ class ProgressLine:
             self._write(str(report), stays=stays or not self._changes)
 
     def close(self) -> None:
-        """Takes a line away that could still change."""
+        """Clears a line that could still change."""
         if self._width:
             self._stream.write("\r" + " " * self._width + "\r")
             self._stream.flush()

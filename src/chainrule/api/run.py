@@ -1,10 +1,7 @@
-"""The run of a training, its record and its file of ids.
+"""What every training from Python shares: the options of its run, the header of its record, and its file of ids.
 
-The run of a training from Python: a TrainingRun, or its fields as separate arguments.
-
-What every training record begins with: family, settings, time, versions, command.
-
-The file for the ids of a text that may be larger than memory.
+A run is given as a TrainingRun, or as its fields in separate arguments. The record begins with family, settings, time,
+versions and command. The ids of a text go to a file if the text may be larger than memory.
 """
 
 from __future__ import annotations

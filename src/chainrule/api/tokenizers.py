@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 def tokenizer_from(
     entry: TokenizerEntry, arrays: dict[str, ndarray], prefix: str, definition: bytes | None
 ) -> Tokenizer:
-    """The tokenizer of a model folder. prefix: of the names of its arrays. definition: its tokenizer.json.
+    """The tokenizer of a model folder. prefix: the one that the names of its arrays begin with. definition: its
+    tokenizer.json.
 
     Raises KeyError if an array is missing; ModelFormatError, SettingError.
     """

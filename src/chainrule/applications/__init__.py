@@ -1,1 +1,1 @@
-"""Applications of language models, against the protocol alone: nothing here imports a concrete model."""
+"""Applications of language models, by the protocol alone: nothing here imports a concrete model."""

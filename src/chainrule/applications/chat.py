@@ -33,7 +33,7 @@ _DROPPED_TOGETHER = 4  # exchanges, so that a conversation longer than the conte
 
 
 class ChatPrompt(NamedTuple):
-    """What the model reads. text: as the template writes it. dropped: earlier messages that did not fit."""
+    """The prompt that the model reads. text: as the template writes it. dropped: earlier messages that did not fit."""
 
     text: str
     tokens: Tokens
@@ -43,7 +43,7 @@ class ChatPrompt(NamedTuple):
 class Answer:
     """An answer as it is generated: iterate over it for its pieces.
 
-    text: the pieces so far. ending: why it ended; None while it goes on. dropped: as in `ChatPrompt`.
+    text: the pieces so far. ending: why it ended; None while it continues. dropped: as in `ChatPrompt`.
     """
 
     def __init__(self, pieces: Iterator[Piece], dropped: int) -> None:
@@ -60,7 +60,7 @@ class Answer:
 
 
 class Answering(Protocol):
-    """What answers a conversation."""
+    """A Protocol: answers conversations."""
 
     def answer(
         self,
@@ -73,7 +73,7 @@ class Answering(Protocol):
     ) -> Answer:
         """The answer to the last message. Without a seed, each call gives another.
 
-        number: which of many answers by the same seed. Raises SettingError.
+        number: the index of the answer among those with the same seed. Raises SettingError.
         """
 
 
@@ -89,7 +89,7 @@ class ChatModel:
         reads_prompts: bool,
         begins_texts: bool,
     ) -> None:
-        """context: the most tokens that the model reads at once. reads_prompts: whether it is a `PromptReader`.
+        """context: the most tokens that the model reads at once. reads_prompts: whether the model is a `PromptReader`.
 
         begins_texts: whether a prompt is the beginning of a text, as <s> says; if not, it is read exactly as written.
         """
@@ -100,8 +100,8 @@ class ChatModel:
     def prompt(self, messages: Iterable[Mapping[str, Any] | Message], max_tokens: int) -> ChatPrompt:
         """What the model reads of a conversation. The earliest messages are left out if they do not fit.
 
-        max_tokens: of the answer, for which at most half of the context is kept free. Raises SettingError if the last
-        message does not fit either, and as `as_messages` and `ChatFormat.encode`.
+        max_tokens: the most tokens of the answer, for which at most half of the context is kept free. Raises
+        SettingError if the last message does not fit either, and as `as_messages` and `ChatFormat.encode`.
         """
         given = as_messages(messages)
         system, rest = split_system(given)

@@ -1,18 +1,14 @@
-"""Messages, Jinja templates, and conversations as ids.
-
-Chat templates: the Jinja in which Hugging Face's models say how a conversation is written, run in a sandbox.
+"""Chat templates: messages to text by a model's Jinja template, run in a sandbox; conversations to token ids.
 
 A template may loop, compare and join strings; it reaches no file, no attribute of Python and no code. Its environment
 is that of transformers, so that every conversation is written as there. Loops over `range` and repeated strings are
 limited, since both could take all time and memory.
 
-Conversations as token ids, in which no message can forge a role or an end.
-
-Special tokens are control tokens only where the template writes them. Where a message spells one, a mark is put after
-its first character before the template runs; afterwards the text is cut at the marks, and its parts are encoded one by
-one, so that the spelling stays text. A template could still join parts of messages to a special token. So the
-conversation is rendered a second time, with a mark after every character with which a special token begins; if the two
-differ in their special tokens, the second is taken.
+No message can forge a role or an end. Special tokens are control tokens only where the template writes them. Where a
+message spells one, a mark is put after its first character before the template runs; afterwards the text is cut at the
+marks, and its parts are encoded one by one, so that the spelling stays text. A template could still join parts of
+messages to a special token. So the conversation is rendered a second time, with a mark after every character with which
+a special token begins; if the two differ in their special tokens, the second is taken.
 """
 
 from __future__ import annotations
@@ -48,7 +44,7 @@ class ChatTemplate:
     """How a conversation is written."""
 
     def __init__(self, source: str, variables: Mapping[str, str], location: str, now: Callable[[], datetime]) -> None:
-        """variables: what the template may use, such as bos_token. location: the model, for messages.
+        """variables: names that the template may use, such as bos_token. location: the model's path, for messages.
 
         now: the time, for templates that write the date. Raises ModelFormatError if the source is no template.
         """
@@ -88,7 +84,7 @@ class ChatTemplate:
 
 
 class _RefusedError(TemplateError):
-    """What a template says about messages that it cannot write."""
+    """A template's message about a conversation that it refuses to write."""
 
 
 class _Sandbox(ImmutableSandboxedEnvironment):
@@ -135,12 +131,12 @@ def _tojson(
     separators: tuple[str, str] | None = None,
     sort_keys: bool = False,
 ) -> str:
-    """As transformers has it: Jinja's own escapes what HTML must not contain."""
+    """The filter tojson as in transformers: Jinja's own escapes what HTML must not contain."""
     return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
 
 class PromptEncoder(Protocol):
-    """Token ids of rendered conversations. special: texts that are control tokens. added: others that are one token."""
+    """Encodes rendered conversations. special: the texts of control tokens. added: other texts that are one token."""
 
     special: Sequence[str]
     added: Sequence[str]
@@ -203,6 +199,6 @@ def _any_of(texts: Sequence[str]) -> re.Pattern[str]:
 
 
 def _unused_character(texts: Sequence[str]) -> str:
-    """A character that no text has, of those that Unicode leaves to private use."""
+    """A private-use character of Unicode that occurs in none of the texts."""
     used = set().union(*texts)
     return next(character for character in map(chr, range(0xE000, 0xF900)) if character not in used)

@@ -32,7 +32,7 @@ _LABELS_SHOWN = 20
 
 
 class Labeller(Protocol):
-    """What labels inputs, such as texts, or their units, such as words: a network with a classification head."""
+    """A Protocol: labels inputs, such as texts, or their units, such as words; a network with a classification head."""
 
     labels: tuple[str, ...]
 
@@ -77,7 +77,10 @@ def predicted_of(classifier: Labeller, tokenizer: Tokenizer, encoded: Encoded, t
 def present_texts(
     classifier: Labeller, tokenizer: Tokenizer, encoded: Encoded, texts: Sequence[str]
 ) -> tuple[list[UnitTokens], list[list[str]]]:
-    """What a classifier reads of documents, and their units for people. encoded, texts: the same documents."""
+    """The input that a classifier reads for each document, and its units to show.
+
+    encoded, texts: the same documents.
+    """
     units = units_of(tokenizer, encoded, classifier.unit)
     tokens, shown = _by_text(encoded, units), [document.shown for document in units.by_document()]
     if classifier.unit == "word":
@@ -97,9 +100,9 @@ def predicted(classifier: Labeller, inputs: Sequence[Any], shown: Sequence[list[
 def measured(
     classifier: Labeller, examples: Sequence[Labelled], inputs: Sequence[Any], progress: Progress = silent
 ) -> Classification:
-    """How good a classifier is on labelled examples; a label that was not seen in training counts as an error.
+    """The figures of a classifier on labelled examples; a label that was not seen in training counts as an error.
 
-    inputs: of the examples, as the classifier reads them.
+    inputs: those of the examples, as the classifier reads them.
 
     Raises SettingError; TextError if no label was seen in training.
     """

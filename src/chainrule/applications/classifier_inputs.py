@@ -1,12 +1,7 @@
-"""What classifiers read: one line for each kind.
-
-Finds boxes in pictures with a detector, and measures how well.
-
-Labelled graphs: what a network of them must know of the training set, what it reads, and what is predicted.
-
-What networks label: one line of INPUTS for each kind of input, with how it is read, encoded and shown.
+"""The inputs of classifiers: INPUTS has a line for each kind, with how it is read, encoded, shown and measured.
 
 Nothing here knows networks: a classifier says which kind it reads (`reads`), and what of it is labelled (`unit`).
+Also what a network over graphs must know of its training set, and how well a detector finds boxes in pictures.
 """
 
 from __future__ import annotations
@@ -86,7 +81,7 @@ def detected(
 
 
 def assessed_boxes(detector: Any, examples: Iterable[Any], progress: Progress = silent) -> BoxMeasurement:
-    """How well a classifier of boxes finds those of labelled pictures. Raises SettingError, TextError."""
+    """The figures of a detector on labelled pictures. Raises SettingError, TextError."""
     _check_detector(detector)
     checked, frame = check_pictures(examples, BOX_UNIT), detector.config.frame
     true = [boxes_framed(item.input, cast("BoxLabels", item.labels), frame) for item in checked]
@@ -121,7 +116,7 @@ def check_graphs(examples: Iterable[Any], unit: str) -> list[LabelledGraph]:
 
 
 def settle(network: Any, graphs: Sequence[Graph]) -> Any:
-    """The settings of a network with what training graphs decide: types of edges, and how numbers are standardised."""
+    """The settings of a network, completed from training graphs: types of edges, and how numbers are standardised."""
     network = replace(network, edge_types=edge_types(graphs))
     if not graphs[0].numbers:
         return network
@@ -134,7 +129,7 @@ def settle(network: Any, graphs: Sequence[Graph]) -> Any:
 def encode_graphs(
     tokenizer: Tokenizer, examples: Sequence[LabelledGraph], unit: str, network: Any
 ) -> list[GraphArrays]:
-    """What a network reads of labelled graphs. Raises TextError."""
+    """The arrays that a network reads for labelled graphs. Raises TextError."""
     units = [
         [0] if unit == "graph" else [i for i, label in enumerate(each.input.labels) if label is not None]
         for each in examples
@@ -147,7 +142,7 @@ def encode_graphs(
 def present_graphs(
     classifier: Any, tokenizer: Tokenizer, graphs: Sequence[Graph]
 ) -> tuple[list[GraphArrays], list[list[str]]]:
-    """What a network reads of graphs, and for people the graphs, or all of their nodes. Raises TextError."""
+    """The arrays that a network reads for graphs; and, to show, the graphs or all of their nodes. Raises TextError."""
     is_whole = classifier.unit == "graph"
     units = [[0] if is_whole else list(range(len(graph))) for graph in graphs]
     places = [f"graph {i}" for i in range(1, len(graphs) + 1)]
@@ -173,12 +168,12 @@ PAIR_UNITS = ("pair", RATING_UNIT)  # one label for two inputs, or one number
 class InputKind:
     """A kind of input. An example has `input`, `labels` (one for each labelled unit) and `place`, as Labelled has.
 
-    units: what may be labelled of an input; the first is the default. plural: of an input, for messages.
-    tokenizer: what cuts the texts in inputs, by default; None where there are none.
-    read: (file or folder, unit, the network's configuration, on_bad, progress) -> labelled examples. Raises TextError.
-    check: (examples, unit) -> the same, checked, where they were given from Python. Raises TypeError, TextError.
-    inputs: (file or folder, the network's configuration, progress) -> the inputs in it, without labels. Raises
-    TextError. None: a file of them is a text, a line each.
+    units: what may be labelled in an input; the first is the default. plural: the name of inputs in the plural, for
+    messages. tokenizer: the default kind of tokenizer for the texts in inputs; None where there are none. read: (file
+    or folder, unit, the network's configuration, on_bad, progress) -> labelled examples. Raises TextError. check:
+    (examples, unit) -> the same, checked, where they were given from Python. Raises TypeError, TextError. inputs: (file
+    or folder, the network's configuration, progress) -> the inputs in it, without labels. Raises TextError. None where
+    a file of inputs is a text with one on each line.
     texts: inputs -> the texts in them, that a vocabulary is learned from; none, if there are none.
     encode: (tokenizer, examples, unit, the network's configuration) -> what a network reads of each. Raises TextError.
     present: (classifier, tokenizer, inputs) -> what the network reads of each, and its units for people. Raises
@@ -320,7 +315,7 @@ INPUTS: dict[str, InputKind] = {
 
 
 def _pair_kind(name: Sides, side_type: type, as_example: Callable[[Any, str], Any]) -> InputKind:
-    """Pairs of inputs of a kind. as_example: (side, place) -> what that kind encodes."""
+    """Pairs of inputs of a kind. as_example: (side, place) -> an example that this kind encodes."""
     sides = INPUTS[name]
 
     def read(file: str, unit: str, config: Any, on_bad: OnBad, progress: Progress) -> Sequence[LabelledPair]:
@@ -362,7 +357,7 @@ PAIRS: dict[str, InputKind] = {
 
 
 def kind_of(reads: str, unit: str | None) -> InputKind:
-    """What a network reads, where such a unit of it is labelled. Raises SettingError."""
+    """The kind of inputs that a network reads, given the labelled unit. Raises SettingError."""
     if unit not in PAIR_UNITS:
         return INPUTS[reads]
     if reads not in PAIRS:
@@ -371,17 +366,17 @@ def kind_of(reads: str, unit: str | None) -> InputKind:
 
 
 def inputs_of(classifier: object) -> InputKind:
-    """What a classifier reads."""
+    """The kind of inputs that a classifier reads."""
     return kind_of(getattr(classifier, "reads", "text"), getattr(classifier, "unit", None))
 
 
 def config_of(classifier: object) -> Any:
-    """The configuration of a classifier from scratch; None of one on a language model, which no kind asks for it."""
+    """The configuration of a classifier from scratch; None for one on a language model, whose kind needs none."""
     return getattr(classifier, "config", None)
 
 
 def digest_of_inputs(examples: Sequence[Labelled]) -> str:
-    """The SHA-256 of inputs, as their str, and labels, whatever file they are from."""
+    """The SHA-256 of inputs (by their str) and labels, whatever file they are from."""
     rows = [(str(example.input), example.labels) for example in examples]
     return hashlib.sha256(repr(rows).encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -389,7 +384,7 @@ def digest_of_inputs(examples: Sequence[Labelled]) -> str:
 def assessed(
     classifier: Labeller, tokenizer: Tokenizer, examples: Iterable[Any], progress: Progress = silent
 ) -> Classification:
-    """How well a classifier does on labelled inputs; one whose label was not seen in training counts as wrong.
+    """The figures of a classifier on labelled inputs; an input whose label was not seen in training counts as wrong.
 
     Raises SettingError; TextError where no label was seen in training.
     """
@@ -409,7 +404,10 @@ def predicts_ratings(classifier: Labeller) -> bool:
 def assessed_ratings(
     classifier: Labeller, tokenizer: Tokenizer, examples: Iterable[Any], progress: Progress = silent
 ) -> RatingMeasurement:
-    """How well a classifier predicts the ratings of pairs. Raises SettingError; TextError where one is no number."""
+    """The figures of a classifier's predicted ratings of pairs.
+
+    Raises SettingError; TextError where a rating is no number.
+    """
     if not predicts_ratings(classifier):
         raise SettingError(f"this classifier labels; it was trained with unit={classifier.unit!r}, not 'rating'")
     examples, inputs = _encoded(classifier, tokenizer, examples)
@@ -420,7 +418,7 @@ def assessed_ratings(
 def _encoded(
     classifier: Labeller, tokenizer: Tokenizer, examples: Iterable[Any]
 ) -> tuple[Sequence[Any], Sequence[Any]]:
-    """The examples, checked, and what the classifier reads of them."""
+    """The checked examples, and the inputs as the classifier reads them."""
     kind = inputs_of(classifier)
     checked = kind.check(examples, classifier.unit)
     return checked, kind.encode(tokenizer, checked, classifier.unit, config_of(classifier))

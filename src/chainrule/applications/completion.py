@@ -26,17 +26,17 @@ if TYPE_CHECKING:
     from chainrule.protocol import LanguageModel
     from chainrule.text.tokenization.tokenizer import Tokenizer
 
-SURE = math.log(0.5)  # a phrase goes on while its next word is at least this likely
+SURE = math.log(0.5)  # a phrase continues while its next word is at least this likely
 LONGEST = 24  # tokens that a completion grows by
 MARKERS = (UNKNOWN, BEGIN, END)
 
 
 class Completion(NamedTuple):
-    """text: the completed words, from the beginning of the typed word on. added: what is not typed yet.
-    log_prob: nats, of `text` among all possible completions.
+    """text: the completed words, from the beginning of the typed word on. added: the part that is not typed yet.
+    log_prob: that of `text` among all possible completions, in nats.
 
-    replaces: 0, but for a correction of the word just typed: so many characters at the end of what is typed, which
-    `added` replaces. Then log_prob is of the correction, given what is typed.
+    replaces: how many characters at the end of the typed text `added` replaces: 0, unless this is a correction of the
+    word just typed. Then log_prob is that of the correction, given the typed text.
     """
 
     text: str
@@ -46,14 +46,14 @@ class Completion(NamedTuple):
 
 
 class LastWordCorrector(Protocol):
-    """What corrects the word just typed: `Corrector` does."""
+    """A Protocol: corrects the word just typed, as `Corrector` does."""
 
     def correct_last_word(self, text: str) -> Change | None:
         """The correction of a text's last word, if it is wrong."""
 
 
 class Completing(Protocol):
-    """What completes texts: a `Completer`, or a server."""
+    """A Protocol: completes texts; a `Completer`, or a server."""
 
     def complete(self, text: str, n: int = 5, *, corrector: LastWordCorrector | None = None) -> list[Completion]:
         """As `Completer.complete`."""
@@ -83,8 +83,8 @@ class Completer:
     def complete(self, text: str, n: int = 5, *, corrector: LastWordCorrector | None = None) -> list[Completion]:
         """The n likeliest completions of a text, the likeliest word first; fewer if fewer words fit.
 
-        A text that ends with white space gets the next words. corrector: it may add one more suggestion, the last: a
-        correction of the word just typed, once a space ends it or no known word begins so. Raises SettingError,
+        A text that ends with white space gets the next words. corrector: may add one more suggestion, the last: a
+        correction of the word just typed, once a space ends it or no known word begins with it. Raises SettingError,
         MarkerError.
         """
         completions = self._completions(text, n)
@@ -169,7 +169,7 @@ class Completer:
         return [(start + text, *word.log_probs) for word in words if (text := word.text) is not None]
 
     def _goes_on(self, word: _Word, token: int, log_prob: float) -> bool:
-        """Whether a word or a phrase grows by its likeliest next token."""
+        """Whether a word or phrase should be extended by its likeliest next token."""
         if token in MARKERS:
             word.end()
             return False
@@ -180,7 +180,7 @@ class Completer:
 
 
 def _replacing(text: str, change: Change) -> Completion:
-    """A correction as what to put in the place of the end of a text."""
+    """A correction as a completion that replaces the end of a text."""
     return Completion(change.after, change.after + text[change.stop :], math.log(change.prob), len(text) - change.start)
 
 
@@ -195,12 +195,12 @@ class _Word:
 
     @property
     def text(self) -> str | None:
-        """What is shown; None if no word has ended."""
+        """The text that is shown; None if no word has ended."""
         return None if self._shown is None else self._shown[0]
 
     @property
     def log_probs(self) -> tuple[float, float]:
-        """The log-probabilities of what is shown, and of its first word."""
+        """The log-probabilities of the shown text, and of its first word."""
         return (self._shown or ("", self._log_prob))[1], self._word_log_prob
 
     def add(self, surface: bytes) -> None:
@@ -213,7 +213,7 @@ class _Word:
         self._shown = self._text, self._log_prob
 
     def grows_by(self, surface: bytes, log_prob: float) -> bool:
-        """Whether it was extended by a token: not if that begins a new word that is unlikely."""
+        """Extends it by a token, unless that begins a new, unlikely word; returns whether it was extended."""
         piece = self._growing.add(surface)
         if piece and not (piece[0].isalnum() or piece[0] in "'’") and self._text.strip():
             self.end()

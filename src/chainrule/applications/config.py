@@ -1,9 +1,4 @@
-"""Settings of all applications, free of heavy imports.
-
-The settings of embeddings; free of NumPy, so that help and completion are quick.
-
-The sampling of conversations.
-"""
+"""Settings of embeddings and of chat; does not import NumPy, so that help and completion are quick."""
 
 from __future__ import annotations
 

@@ -57,8 +57,8 @@ def continuation_log_probs(
 ) -> tuple[Float64[ndarray, " pairs"], Bool[ndarray, " pairs"]]:
     """log P(continuation | context) in nats, unknown words spelled; and whether greedy decoding would produce it.
 
-    end: whether </s> is predicted after the continuation. greedy: if not, the second answer is False for all, and the
-    model only scores. Raises MarkerError.
+    end: whether </s> is predicted after the continuation. greedy: whether to check for greedy decoding; if not, the
+    second answer is False for all, and the model only scores. Raises MarkerError.
     """
     log_probs, is_greedy = np.zeros(len(pairs)), np.zeros(len(pairs), np.bool_)
     encoded, given = split_pairs(pairs, tokenizer)
@@ -94,7 +94,7 @@ def document_log_probs(
 ) -> Float64[ndarray, " texts"]:
     """log P of each text by itself, in nats, unknown words spelled and </s> not predicted.
 
-    running: scores a text as one stream, for a model that reads in windows. Raises MarkerError.
+    running: a function that scores a text as one stream, for a model that reads in windows. Raises MarkerError.
     """
     totals = np.zeros(len(texts))
     for i, text in enumerate(texts):

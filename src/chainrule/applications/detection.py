@@ -1,13 +1,12 @@
-"""Ranks of tokens, and DetectGPT.
+"""Was a text written by a model? Ranks of its tokens (GLTR), and DetectGPT.
 
-DetectGPT (Mitchell et al. 2023): is a text likelier than the texts around it?
+The rank of a token is how many tokens the model found likelier in its place, plus one (Gehrmann 2019). Machines write
+the likeliest tokens more often than people do.
 
-What a model wrote lies near a peak of its own log-probability; what a person wrote does not. The texts around one are
-made by a masked model, which fills some of its tokens anew. The measure is equation 1 of the paper, normalised as in
-its section 4: (log p(x) - mean log p(x')) / the standard deviation of log p(x'), where log p is a mean over tokens.
-
-The rank of each token of a text: how many tokens the model found likelier in its place, plus one (GLTR, Gehrmann
-2019). Machines write the likeliest tokens more often than people do.
+DetectGPT (Mitchell et al. 2023): is a text likelier than the texts around it? What a model wrote lies near a peak of
+its own log-probability; what a person wrote does not. The texts around one are made by a masked model, which fills some
+of its tokens anew. The measure is equation 1 of the paper, normalised as in its section 4: (log p(x) - mean log p(x'))
+/ the standard deviation of log p(x'), where log p is a mean over tokens.
 """
 
 from __future__ import annotations
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     Tokens = Int32[ndarray, " T"]
 
 MASKED_SHARE = 0.15  # of the tokens, as in the paper
-PERTURBATIONS = 20
 
 
 class Filler(Protocol):
@@ -74,7 +72,7 @@ def curvatures(
     filler: Filler,
     filler_tokenizer: Tokenizer,
     texts: Sequence[str],
-    perturbations: int = PERTURBATIONS,
+    perturbations: int,
     *,
     seed: int,
     progress: Progress = silent,
@@ -138,7 +136,11 @@ def rank_texts(
     *,
     likelier: int = _LIKELIER,
 ) -> list[RankedText]:
-    """likelier: how many tokens to name. Raises TextError for a text without tokens; MarkerError."""
+    """Ranks the tokens of texts.
+
+    likelier: how many of the likeliest tokens to name in each place. Raises TextError for a text without tokens;
+    MarkerError.
+    """
     encoded = tokenizer.encode_texts(texts)
     sequences, pieces = documents_of(encoded.ids), _pieces(tokenizer, texts)
     for number, sequence in enumerate(sequences, 1):
@@ -191,7 +193,9 @@ def _rank_batch(
 
 
 def _pieces(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[str]]:
-    """The text of each token with the white space before it; of a character cut in two, all is its first token's."""
+    """The text of each token with the white space before it; a character that is split among tokens belongs to the
+    first.
+    """
     encoded = tokenizer.encode_texts(texts)
     aligned = tokenizer.align(encoded)
     is_border = np.append((aligned.text & 0xC0) != 0x80, True)  # where a character begins

@@ -30,7 +30,8 @@ _SEVERAL = re.compile(r"\[\s*[^\[\]\s]+\s+[^\[\]\s]")
 
 
 class Embedded(NamedTuple):
-    """The vectors of a document. spans: of its units in the text, in characters; none for a document without tokens.
+    """The vectors of a document. spans: where its units are in the text, in characters; none for a document without
+    tokens.
 
     is_cut: whether a sentence encoder left out the end of the text, which was too long for it.
     """

@@ -56,9 +56,10 @@ class LabelledPair(NamedTuple):
 def read_labelled_pairs(
     name: str | os.PathLike[str], sides: Sides = "text", *, ratings: bool = False, on_bad: OnBad = raise_error
 ) -> list[LabelledPair]:
-    """The labelled pairs of a file. sides: what they are. ratings: of a label and a rating, the rating is read.
+    """The labelled pairs of a file. sides: whether sides are texts or trees. ratings: whether to read the rating, if a
+    pair has both label and rating.
 
-    on_bad: called with a TextError that names file and line for each pair that cannot be read, which is left out.
+    on_bad: a callback that gets a TextError with file and line for each pair that cannot be read, which is left out.
     Raises TextError where there is no pair.
 
     good:  chainrule.read_labelled_pairs("SICK.txt", ratings=True)
@@ -92,7 +93,7 @@ def check_pairs(examples: Iterable[Any], side: type) -> list[LabelledPair]:
 
 
 def _pairs(name: str, sides: Sides, labels: Sequence[str] | None, on_bad: OnBad) -> Iterator[LabelledPair]:
-    """labels: what the column of labels may be called; None: they are not read."""
+    """labels: possible names of the column of labels; None where labels are not read."""
     side = _SIDES[sides]
     is_json = FORMATS.get(text_suffix(name)) == "json"
     for place, record in json_objects(name, on_bad) if is_json else _rows(name, labels, on_bad):

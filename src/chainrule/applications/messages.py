@@ -20,7 +20,7 @@ class Message(NamedTuple):
 def as_messages(messages: Iterable[Mapping[str, Any] | Message]) -> list[Message]:
     """Messages from dictionaries with role and content.
 
-    Raises SettingError if one is none, a system message is not the first, or the last is not the user's.
+    Raises SettingError if one is not a message, a system message is not the first, or the last is not the user's.
     """
     if isinstance(messages, str):
         raise TypeError('this takes messages, such as [{"role": "user", "content": "Hello"}]; found a str')
@@ -41,7 +41,7 @@ def split_system(messages: Sequence[Message]) -> tuple[Sequence[Message], Sequen
 
 
 def exchanges(messages: Sequence[Message]) -> list[int]:
-    """Where the user begins to speak: the indices at which a conversation can be cut."""
+    """The indices at which a conversation can be cut: where the user begins to speak."""
     return [
         i for i, message in enumerate(messages) if message.role == "user" and (not i or messages[i - 1].role != "user")
     ]

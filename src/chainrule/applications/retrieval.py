@@ -30,7 +30,7 @@ MU, LAMBDA = 2000.0, 0.5  # Zhai and Lafferty find mu near 2,000, and lambda fro
 
 @dataclass(frozen=True, kw_only=True)
 class RankConfig:
-    """smoothing: of the documents' models. mu, share: how strong it is, by dirichlet and jelinek-mercer."""
+    """smoothing: that of the documents' models. mu, share: the strength of dirichlet and jelinek-mercer smoothing."""
 
     smoothing: Smoothing = "dirichlet"
     mu: float = MU

@@ -1,20 +1,15 @@
-"""Prefixes read once: trees, caches, positions.
+"""Scores texts that share prefixes, each prefix read once; keeps states after prompts for requests that begin alike.
 
-Scoring many continuations of few prefixes: each distinct prefix is read once, and what all begin with, once for all.
+    shared_log_probs   texts with common prefixes form a tree, which is scored level by level
+    SharedPrefixes     many continuations of few prefixes: each distinct prefix is read once, and what all begin with,
+                       once for all. A `Measurable` like the model inside, with the same scores up to rounding
+    PromptStateCache   the state after the last prompt, so that a prompt which continues it costs only what is new
+    PromptCache        states after recent prompts, so that requests that begin alike read them once
+    position_tops      the likeliest tokens at each position of given texts
 
-A `Measurable` like the model inside, with the same scores up to rounding. It reads the continuations token by token,
-so it is worth it where they are short and the prefixes long.
-
-Log-probabilities of texts, with common prefixes read once: the texts form a tree, which is scored level by level.
-
-In lists of 50 hypotheses, distinct prefixes are a third of the tokens. That makes networks 2.3 to 4 times as fast, but
-not n-grams, for which a whole distribution costs more than the few probabilities that are needed.
-
-The state after the last prompt, so that a prompt which continues it costs only what is new.
-
-States after prompts that were read lately, so that requests that begin alike read them once.
-
-The likeliest tokens at each position of given texts.
+In n-best lists of 50 hypotheses, distinct prefixes are a third of the tokens. That makes networks 2.3 to 4 times as
+fast, but not n-grams, for which a whole distribution costs more than the few probabilities that are needed.
+SharedPrefixes reads continuations token by token, so it pays where they are short and the prefixes long.
 """
 
 from __future__ import annotations
@@ -43,7 +38,7 @@ _READ_TOGETHER = 1 << 11  # tokens of prefixes: whose states are kept for all th
 _ENOUGH, _PADDED = (
     640,
     1.2,
-)  # with so many tokens, a batch ends before one that is so many times as long as its shortest
+)  # a batch with this many tokens ends before a prefix that is this many times as long as its shortest
 _WORTH_SHARING = 16  # tokens that all prefixes begin with, such as the solved examples of a few-shot prompt
 
 
@@ -73,7 +68,7 @@ class SharedPrefixes:
     def _step(
         self, sequences: Sequence[Tokens], prefixes: Sequence[Tokens] | None, *, end: bool, unknown: bool
     ) -> list[Float32[ndarray, " T"]]:
-        """unknown: the log-probabilities of <unk> at each position, in place of those of the tokens."""
+        """unknown: whether to score <unk> at each position, in place of the token."""
         check_prefixes(len(sequences), prefixes)
         tail = np.full(int(end), END, np.int32)
         targets = [np.concatenate([as_tokens(sequence), tail]) for sequence in sequences]
@@ -105,7 +100,7 @@ class SharedPrefixes:
                 yield batch, reader.read(rest, state) if size else state
 
     def _common_beginning(self, prefixes: list[bytes]) -> bytes:
-        """What all prefixes begin with, if it is worth reading apart, and all can be read at once."""
+        """The common beginning of all prefixes, if it is long enough to be read separately, and can be read at once."""
         longest = max(map(len, prefixes), default=0) // _BYTES
         fits = self._context is None or longest + 1 < self._context
         if not self._reads_prompts or len(prefixes) < 2 or not fits:
@@ -148,7 +143,10 @@ class SharedPrefixes:
 
 
 def _batches(prefixes: list[bytes], size: int | None = None) -> Iterator[list[bytes]]:
-    """Prefixes of similar length, about as many tokens each time. size: bytes of each to be read; None: all."""
+    """Batches of prefixes of similar length, with about as many tokens each.
+
+    size: how many of each prefix's bytes to read; None for all.
+    """
     batch: list[bytes] = []
     shortest = 0
     for prefix in sorted(prefixes, key=len):
@@ -203,7 +201,8 @@ class PromptStateCache:
     def __init__(self, model: PromptReader[Any], *, begins_texts: bool, context: int | None = None) -> None:
         """begins_texts: whether a prompt begins a text, after <s>; if not, it is read exactly as it is.
 
-        context: the most tokens that the model reads at once; of a longer prompt, as many as `start` takes are read.
+        context: the most tokens that the model reads at once; of a longer prompt, the last ones are read, as by
+        `start`.
         """
         self._model, self._begins_texts = model, begins_texts
         self._context = context if begins_texts else None
@@ -233,7 +232,7 @@ _MOST_STATES = 32
 
 
 class PromptCache:
-    """The last states, by what was read. States must stay usable after `advance`, as those of networks do."""
+    """Recent states, by the tokens read. States must stay usable after `advance`, as those of networks do."""
 
     def __init__(self) -> None:
         self._states: OrderedDict[tuple[bool, bytes], tuple[Tokens, Any]] = OrderedDict()
@@ -249,7 +248,7 @@ class PromptCache:
         return best
 
     def add(self, tokens: Tokens, state: Any, *, is_exact: bool) -> None:
-        """Keeps the state after tokens, and drops the ones that were used least lately."""
+        """Keeps the state after tokens, and drops the least recently used ones."""
         if not 0 < len(tokens) <= _MOST_TOKENS:
             return
         self._states[is_exact, tokens.tobytes()] = (tokens, state)

@@ -1,9 +1,4 @@
-"""Checks of arguments, token ids and prefixes.
-
-Checks of the arguments that several methods take.
-
-Checks of token ids and prefixes, shared by all models.
-"""
+"""Checks of arguments that several methods take, and of the token ids and prefixes that all models take."""
 
 from __future__ import annotations
 
@@ -19,6 +14,12 @@ if TYPE_CHECKING:
 
     from jaxtyping import Int32
     from numpy import ndarray
+
+
+def check_type(name: str, value: object, kind: type) -> None:
+    """Raises TypeError if an argument is not of a class."""
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} is {value!r}; expected a {kind.__name__}")
 
 
 def as_texts(texts: Iterable[str]) -> Sequence[str]:
@@ -50,6 +51,6 @@ def check_tokens(tokens: Int32[ndarray, " T"], vocabulary_size: int) -> None:
 
 
 def as_tokens(sequence: Sequence[int] | Int32[ndarray, " T"]) -> Int32[ndarray, " T"]:
-    """A sequence of ids as an array, of integers even if it is empty."""
+    """A sequence of ids as an array of integers, even if it is empty."""
     array = np.asarray(sequence)
     return array if array.size else array.astype(np.int32)

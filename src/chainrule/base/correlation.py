@@ -17,14 +17,14 @@ _RESAMPLES, _SEED, _LEVEL = 1000, 0, 0.95
 
 
 def ranks(values: Float64[ndarray, " values"]) -> Float64[ndarray, " values"]:
-    """The rank of each, from 1; equal ones share the mean of theirs."""
+    """The rank of each number, from 1; equal numbers share their mean rank."""
     _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(counts)
     return (last - (counts - 1) / 2)[places]
 
 
 def correlation(a: Float64[ndarray, " values"], b: Float64[ndarray, " values"]) -> float:
-    """Pearson's; of ranks, it is Spearman's. NaN where it is not defined."""
+    """Pearson's correlation; of ranks, it is Spearman's correlation. NaN where it is not defined."""
     if a.size < 3:
         return math.nan
     a, b = a - a.mean(), b - b.mean()

@@ -53,7 +53,7 @@ MOST_READ = 1 << 28  # bytes of a file that is read whole: a tokenizer of a mill
 def read_file(path: str | os.PathLike[str], most: int = MOST_READ, *, pipes: bool = False) -> bytes:
     """The bytes of a small file, such as one of JSON, a tokenizer, a template or a list. most: how many it may have.
 
-    pipes: whether a pipe will do, too, as for the key of a server. Raises OSError, whose strerror says what to do.
+    pipes: whether a pipe is allowed, too, as for the key of a server. Raises OSError, whose strerror says what to do.
 
     good:  read_file(folder / "config.json")
     bad:   Path(name).read_bytes()     # waits at a pipe for ever, and reads a device until memory is full
@@ -77,7 +77,7 @@ def check_small(path: str | os.PathLike[str], most: int = MOST_READ) -> None:
 
 
 def open_regular(path: str | os.PathLike[str], *, pipes: bool = False) -> BinaryIO:
-    """A regular file, after following links, to read. pipes: whether a pipe will do, too.
+    """A regular file, after following links, to read. pipes: whether a pipe is allowed, too.
 
     Raises OSError, also for folders, sockets and devices, and for pipes, without waiting for a writer.
     """

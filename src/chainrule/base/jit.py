@@ -58,9 +58,9 @@ prange: Callable[[int], Iterable[int]] = numba.prange
 
 
 def parallel_kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """As `allocating_kernel`, for functions that use `prange`: on the threads that `use_parallel_threads` says.
+    """As `allocating_kernel`, for functions that use `prange`: they run on the threads set by `use_parallel_threads`.
 
-    Two must not run at once, unless one is known to have threads that may (Numba's workqueue has not).
+    Two must not run at once, unless Numba's threading layer is known to allow it (its workqueue does not).
     """
     return _compiled(function, nogil=True, counted=True, parallel=True)
 

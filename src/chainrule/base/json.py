@@ -1,4 +1,4 @@
-"""Numbers as JSON can hold them."""
+"""Numbers for JSON, which has no infinity and no NaN."""
 
 from __future__ import annotations
 

@@ -41,12 +41,12 @@ class _LanesModel(models.PrimitiveModel):
 
 
 def padded(width: int) -> int:
-    """The next multiple of LANES: rows of so many numbers can be read in whole lanes."""
+    """The next multiple of LANES: rows of this many numbers can be read in whole lanes."""
     return -(-width // LANES) * LANES
 
 
 def _address(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    """Of sixteen numbers in a two-dimensional array, from [row, column] on."""
+    """The address of sixteen numbers in a two-dimensional array, from [row, column] on."""
     array_type = signature.args[0]
     view = context.make_array(array_type)(context, builder, arguments[0])
     indices = [
@@ -106,7 +106,7 @@ def _in_each(builder: Any, number: Any) -> Any:
 
 
 def _of_llvm(builder: Any, name: str, arguments: int) -> Any:
-    """One of LLVM's own functions of lanes."""
+    """One of LLVM's own functions on lanes."""
     return cgutils.get_or_insert_function(builder.module, ir.FunctionType(_VECTOR, [_VECTOR] * arguments), name)  # type: ignore[no-untyped-call]
 
 

@@ -1,8 +1,6 @@
-"""Memory available and used; large values handed over for good.
+"""How much memory is available, how much this process uses, and whether a job fits; `Owned` values.
 
-How much memory is available, how much this process uses, and whether a job fits.
-
-Ownership of large values: a caller hands one over for good, so that the function that uses it last can free it.
+A caller hands a large value over for good as `Owned`, so that the function that uses it last can free it.
 """
 
 from __future__ import annotations

@@ -76,6 +76,17 @@ def option(
     return dataclasses.field(default=default, metadata=metadata)
 
 
+def changed(config: type[DataclassInstance], name: str, default: Any = MISSING, **metadata: Any) -> Any:
+    """The option of another class, with another default, or other arguments of `option`; its text is `help`.
+
+    good:  size: int = changed(BeamConfig, "size", 8, served=(1, 64))
+    """
+    [own] = [field for field in fields(config) if field.name == name]
+    return dataclasses.field(
+        default=own.default if default is MISSING else default, metadata={**own.metadata, **metadata}
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """Fields that are `option`s; their types and bounds are checked when they are made. A list becomes a tuple, a
@@ -274,6 +285,8 @@ def _has_type(value: object, hint: Any) -> bool:
         return len(value) == len(kinds) and all(map(_has_type, value, kinds))
     if hint is float:
         return type(value) in (int, float) and math.isfinite(float(value))  # type: ignore[arg-type]
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+        return isinstance(value, hint)
     return type(value) is hint
 
 
@@ -287,6 +300,5 @@ def _describe_type(hint: Any) -> str:
     if origin is tuple:
         inner = get_args(hint)[0]
         return "a tuple of whole numbers" if inner is int else f"a tuple of {_describe_type(inner)}"
-    return {int: "a whole number", float: "a number", bool: "True or False", str: "a string", type(None): "nothing"}[
-        hint
-    ]
+    names = {int: "a whole number", float: "a number", bool: "True or False", str: "a string", type(None): "nothing"}
+    return names.get(hint, f"a {hint.__name__}")

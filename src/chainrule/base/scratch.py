@@ -1,4 +1,4 @@
-"""Room for arrays that may be larger than memory: they lie in files without names, which are gone with them.
+"""Arrays on disk that may be larger than memory, in files without names that vanish with them.
 
 The pages of such files that a process has touched count as its memory until it gives them back: `release_pages`.
 """
@@ -32,7 +32,7 @@ _mappings: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
 
 
 def scratch_folder() -> str:
-    """Where the files are: TMPDIR, or the system's folder for temporary files. Raises SettingError."""
+    """The folder for temporary files: TMPDIR, or the system's. Raises SettingError."""
     named = os.environ.get("TMPDIR")
     if named and not (os.path.isdir(named) and os.access(named, os.W_OK | os.X_OK)):  # tempfile takes another instead
         raise SettingError(f"TMPDIR is {named}, where no file can be written; name another folder")

@@ -1,9 +1,4 @@
-"""Tables and bars as plain text and Markdown.
-
-Tables as plain text, and text that is safe to print on a terminal.
-
-Bar charts as text and Markdown tables; plain tables are in `base`.
-"""
+"""Tables as plain text and Markdown, bar charts as text, and text that is safe to print on a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work on threads, in an order that is fixed, and with Ctrl-C heard at any time; and how many threads there may be."""
+"""Work on threads: results in a fixed order, Ctrl-C heard at any time; and the number of threads."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def run_all(
 ) -> list[R]:
     """Calls a kernel with each of several argument tuples, on threads; the results are in the order of the calls.
 
-    on_done: called on the calling thread after every call, with the number of finished calls. Ctrl-C is heard at any
-    time; no further call starts after it.
+    on_done: a callback, called on the calling thread after every call with the number of finished calls. Ctrl-C is
+    heard at any time; no further call starts after it.
     """
     results = []
     for result in map_in_order(lambda call: compiled(*call), calls, ahead=len(calls)):
@@ -136,7 +136,7 @@ def map_in_order(function: Callable[[T], R], items: Iterable[T], *, ahead: int |
 def run(compiled: Callable[..., R], *args: Any, while_waiting: Callable[[], None] | None = None) -> R:
     """Calls a long kernel on a thread of its own, so that Ctrl-C stops the main thread at once.
 
-    while_waiting: called once a second, on the calling thread.
+    while_waiting: a callback, called once a second, on the calling thread.
     """
     return start_in_thread(lambda: compiled(*args), while_waiting)()
 
@@ -144,7 +144,7 @@ def run(compiled: Callable[..., R], *args: Any, while_waiting: Callable[[], None
 def start_in_thread(work: Callable[[], R], while_waiting: Callable[[], None] | None = None) -> Callable[[], R]:
     """Starts `work` on a thread of its own. Returns a function that waits for its result, or raises its error.
 
-    while_waiting: called once a second while that function waits.
+    while_waiting: a callback, called once a second while that function waits.
     """
     finished: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
 

@@ -1,1 +1,1 @@
-"""The command line: one file a verb, thin. Only here is anything printed."""
+"""The command line: thin verbs, in folders by their purpose. Only here is anything printed."""

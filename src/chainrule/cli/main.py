@@ -1,8 +1,7 @@
 """The entry point: finds the verb, and turns every error into one line and an exit status.
 
-Exit status: 0 done; 1 an error in the data, a model or a setting; 2 wrong usage; 130 interrupted.
-
-chainrule --install-completion: makes the shell complete verbs and options.
+Exit status: 0 done; 1 an error in the data, a model or a setting; 2 wrong usage; 130 interrupted. Also
+`chainrule --install-completion`, which makes the shell complete verbs and options.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from cyclopts import App, CycloptsError, Group
 from cyclopts.completion.install import create_install_completion_command
 
 from chainrule import __version__
-from chainrule.cli.verbs import FAMILIES, GROUPS, INSTALL, VERBS
+from chainrule.cli.verbs import FAMILIES, FORMER_FAMILIES, GROUPS, INSTALL, VERBS
 from chainrule.errors import ChainruleError, ModelFormatError, TextError
 
 _was_collecting = gc.isenabled()
@@ -70,7 +69,7 @@ def run(arguments: list[str]) -> int:
     arguments = [argument for argument in arguments if argument != "--debug"]
     bound = None
     try:
-        arguments = _with_threads_set(arguments)
+        arguments = _with_new_names(_with_threads_set(arguments))
         verb = _verb(arguments)
         _load(verb)
         command, bound, _ = app.parse_args(arguments, exit_on_error=False, print_error=False)
@@ -139,6 +138,15 @@ def _with_threads_set(arguments: list[str]) -> list[str]:
             raise CycloptsError(msg=f"--threads takes a whole number of 1 or more, not {value or 'nothing'}.")
         os.environ["CHAINRULE_THREADS"] = value
     return rest
+
+
+def _with_new_names(arguments: list[str]) -> list[str]:
+    """The arguments with the name that a model of `train` has now in place of a former one, which a note names."""
+    if arguments[:1] != ["train"] or len(arguments) < 2 or arguments[1] not in FORMER_FAMILIES:
+        return arguments
+    name = FORMER_FAMILIES[arguments[1]]
+    print(f"note: train {arguments[1]} is now called train {name}", file=sys.stderr)
+    return ["train", name, *arguments[2:]]
 
 
 def _fail(message: str, status: int, debug: bool) -> int:

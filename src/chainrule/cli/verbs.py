@@ -119,9 +119,12 @@ FAMILIES = {
         "train.networks:masked_recurrent",
         "A masked LSTM or GRU: each layer reads both ways, half of its width each.",
     ),
-    "two-sided": ("train.networks:two_sided", "A two-sided LSTM or GRU (ELMo, Peters 2018), the directions apart."),
-    "translation": (
-        "train.seq2seq:translation",
+    "bidirectional": (
+        "train.networks:bidirectional",
+        "A bidirectional LSTM or GRU (ELMo, Peters 2018), the directions apart.",
+    ),
+    "seq2seq": (
+        "train.seq2seq:seq2seq",
         "An encoder-decoder for pairs of texts: translations, summaries, corrections.",
     ),
     "caption": ("train.captions:caption", "A model that captions pictures, by attention to their places."),
@@ -137,3 +140,6 @@ FAMILIES = {
     "vectors": ("train.vectors:vectors", "Word vectors: skip-gram, CBOW or GloVe, with subwords or without."),
     "uniform": ("train.ngram:uniform", "Every token equally likely: the floor for any comparison."),
 }
+
+# Former names of models of `chainrule train`: they work, with a note, and no list shows them.
+FORMER_FAMILIES = {"translation": "seq2seq", "two-sided": "bidirectional"}

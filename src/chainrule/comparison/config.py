@@ -41,7 +41,7 @@ class ComparisonOptions(Options):
 
 @dataclass(frozen=True)
 class FamiliesOptions(ComparisonOptions):
-    """Which models are trained. minutes: for each network; None: no networks and no mixture."""
+    """Which models are trained. minutes: the training time of each network; None for no networks and no mixture."""
 
     _: KW_ONLY
     minutes: float | None = option(
@@ -68,8 +68,8 @@ class SmoothingsOptions(ComparisonOptions):
 class LabelsOptions(Options):
     """Which networks that label are compared.
 
-    vectors: word vectors, which are then tuned and fixed, beside those that are learned from nothing. The rest is as
-    for `train_classifier`.
+    vectors: word vectors; each network is then trained three times: with these tuned, with these fixed, and without
+    them. The rest is as for `train_classifier`.
     """
 
     networks: Sequence[str] = option(

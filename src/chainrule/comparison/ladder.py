@@ -1,16 +1,11 @@
-"""All families trained on one text; saved models.
-
-Existing models, measured on one text, in one table.
-
-The ladder: every model trained on the same text with the same tokens, and measured on the same held-out text.
-"""
+"""Models measured on one held-out text, in one table: all families trained on the same tokens, or saved models."""
 
 from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,7 +20,7 @@ from chainrule.decoding.config import Limits
 from chainrule.errors import EstimationError, SettingError, prefix_errors
 from chainrule.evaluation.comparison import Comparison, Contender
 from chainrule.families.table import FAMILIES, family_of
-from chainrule.neural.config import NETWORKS, GridConfig, RecurrentConfig
+from chainrule.neural.config import NETWORKS
 from chainrule.ngram.config import NGramConfig
 from chainrule.protocol import END
 from chainrule.training.config import TrainingConfig, TrainingRun
@@ -107,7 +102,7 @@ def _saved_contender(name: str, model: Model, source: Source, progress: Progress
 
 
 def _configuration(model: Model) -> str | None:
-    """A string that is the same for models that differ only in their seeds; None if the record does not tell.
+    """A string that is the same for models that differ only in their seeds; None if the record does not say.
 
     Models of different texts, of the same text read differently, or changed after training have different
     configurations: they do not differ by chance.
@@ -126,6 +121,11 @@ def _configuration(model: Model) -> str | None:
 NAMES = {1: "unigram", 2: "bigram", 3: "trigram"}
 # The same for all networks, so that they differ only in how they use context; small enough to learn within a minute.
 WIDTH, CONTEXT = 128, 64
+# By family: the networks by name, with settings beside these; other families have one, of their own name.
+_VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
+    "recurrent": {"RNN": {"cell": "rnn_tanh"}, "LSTM": {"cell": "lstm"}},
+    "grid": {},  # it reads pictures
+}
 LARGE_VOCABULARY = 5000  # tokens; above, a full softmax would take most of the time
 LEAST_WEIGHT = 0.01  # of a model that stays in the mixture
 SAMPLES, SAMPLE_TOKENS, SEED = 3, 30, 1
@@ -141,7 +141,7 @@ class Networks:
 
 @dataclass(frozen=True)
 class _Rung:
-    """A trained model of the ladder. seconds: of its training. curve, level: as in `Contender`."""
+    """A trained model of the ladder. seconds: the time of its training. curve, level: as in `Contender`."""
 
     name: str
     model: CausalModel
@@ -164,8 +164,8 @@ def run_ladder(
     """Compares uniform, n-grams of orders 1 to `order`, networks of every family, and a mixture of these with the best
     n-grams.
 
-    networks: None: no networks and no mixture. Each model is trained from token ids by itself, so that its seconds are
-    its own, and measured before the next one is trained. Raises TextError, SettingError, EstimationError.
+    networks: None for no networks and no mixture. Each model is trained from token ids by itself, so that its seconds
+    are its own, and measured before the next one is trained. Raises TextError, SettingError, EstimationError.
     """
     configs = [NGramConfig(order=n) for n in range(1, NGramConfig(order=order).order + 1)]
     tokens = tokenized(train, tokenizer, markers, progress)
@@ -232,14 +232,8 @@ def networks_for(vocabulary_size: int) -> Iterator[tuple[str, NetworkConfig]]:
     """Every family of networks that reads texts, of one width; the recurrent one with and without gates."""
     output: OutputKind = "adaptive" if vocabulary_size > LARGE_VOCABULARY else "full"
     for family, kind in NETWORKS.items():
-        if kind is GridConfig:
-            continue
-        config = kind(width=WIDTH, context=CONTEXT, output=output)
-        if isinstance(config, RecurrentConfig):
-            yield "RNN", replace(config, cell="rnn_tanh")
-            yield "LSTM", replace(config, cell="lstm")
-        else:
-            yield family, config
+        for name, settings in _VARIANTS.get(family, {family: {}}).items():
+            yield name, kind(width=WIDTH, context=CONTEXT, output=output, **settings)
 
 
 def _train_ngrams(

@@ -1,8 +1,6 @@
-"""Classifiers and seq2seq models in tables.
+"""Classifiers trained on the same labelled examples, and seq2seq models measured on the same pairs, in tables.
 
-Networks that label, trained from scratch on the same examples, in one table; and three ways to use word vectors.
-
-Models of pairs, measured on the same pairs, in one table.
+Labelled examples also compare three ways to use word vectors.
 """
 
 from __future__ import annotations
@@ -43,7 +41,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LabelRow:
-    """A network, what its vectors of tokens began as, how well it does, and what training took."""
+    """A network, how its token vectors were initialised, its figures, and the cost of its training."""
 
     network: str
     vectors: str  # fresh, tuned or fixed
@@ -141,10 +139,10 @@ def compare_labels(examples: Sequence[Any], test: Sequence[Any], options: Labels
 
 @dataclass(frozen=True)
 class PairRow:
-    """A model of pairs, what it was measured to do, and what that took.
+    """A seq2seq model, its figures, and the time that measuring took.
 
-    p_value: of a paired test of its BLEU against the best, by approximate randomisation of whole texts (Riezler and
-    Maxwell 2005); None for the best itself.
+    p_value: that of a paired test of its BLEU against the best, by approximate randomisation of whole texts (Riezler
+    and Maxwell 2005); None for the best itself.
     """
 
     name: str
@@ -157,7 +155,7 @@ class PairRow:
 
 @dataclass(frozen=True, repr=False)
 class PairComparison:
-    """Models of pairs on the same pairs, in the order given; `str` is a table."""
+    """Seq2seq models on the same pairs, in the order given; `str` is a table."""
 
     rows: tuple[PairRow, ...]
 
@@ -211,7 +209,7 @@ def compare_pairs(
     max_tokens: int | None = None,
     progress: ProgressOption = None,
 ) -> PairComparison:
-    """Measures models of pairs on the same pairs, in one table, with paired tests of BLEU against the best.
+    """Measures seq2seq models on the same pairs, in one table, with paired tests of BLEU against the best.
 
     models: by the names that the table shows; or models and paths, with the paths as names. beam, max_tokens: as for
     `Seq2SeqModel.write`. Raises SettingError, also if there is no model or sacrebleu is not installed;

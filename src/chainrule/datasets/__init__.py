@@ -1,6 +1,6 @@
 """Small data sets made by rule, the same on every machine, so that every command can be tried without a download.
 
-The names of the data sets, apart, so that the command line can show them at once.
+This file has only their names, so that the command line can show them at once.
 """
 
 from __future__ import annotations

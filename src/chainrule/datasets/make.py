@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 FEWEST, MOST = 20, 20_000
-_HELD_OUT = 10  # of so many examples, one is for validation and one for testing, in addition
+_HELD_OUT = 10  # for this many examples to train on, one more for validation and one for testing
 _PAIRS_OF_A_SET = 50
 
 
 class File(NamedTuple):
-    """name: within the folder. examples: how many it holds."""
+    """A file of a data set. name: within the folder. examples: how many it holds."""
 
     name: str
     content: bytes
@@ -93,7 +93,7 @@ def _pictures(chance: Random, examples: int) -> list[File]:
 
 
 def _captions(chance: Random, examples: int) -> list[File]:
-    """Scenes, and two files of lines about those of a part: with a caption, and with a paragraph."""
+    """Scenes, and for each part two files with a line for each scene: with captions, and with paragraphs."""
     files = []
     for part, scenes in _parts(lambda: scene(chance), examples):
         images = [f"{part}/{i}.png" for i in range(1, len(scenes) + 1)]
@@ -163,7 +163,9 @@ def _content(lines: Iterable[str]) -> bytes:
 
 
 class Dataset(NamedTuple):
-    """make: its files, with a generator and a number of training examples. examples: the usual number; None: fixed."""
+    """make: a function of a generator and a number of training examples that makes its files. examples: the usual
+    number; None where it is fixed.
+    """
 
     make: Callable[[Random, int], list[File]]
     examples: int | None

@@ -15,7 +15,7 @@ class Random:
     """A random generator of which only `random()` is used: Python guarantees its numbers."""
 
     def __init__(self, seed: int, name: str) -> None:
-        """name: of what is made, so that two sets with one seed differ."""
+        """name: that of the data set, so that two sets with one seed differ."""
         self._random = random.Random(f"{name} {seed}")
 
     def below(self, limit: int) -> int:

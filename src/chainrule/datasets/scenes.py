@@ -1,8 +1,7 @@
-"""Shapes and scenes, with captions.
+"""Pictures of a circle, a square or a triangle, and scenes of one to three of these, with captions.
 
-Pictures of a circle, a square or a triangle, of any size and colour, anywhere on a ground of another colour.
-
-Scenes of one to three shapes side by side, with a caption, a paragraph, and a phrase for the box of each.
+A shape has any size and colour, and is anywhere on a ground of another colour. A scene has a caption, a paragraph, and
+a phrase for the box of each shape.
 """
 
 from __future__ import annotations
@@ -54,11 +53,14 @@ PLACES = ("on the left", "in the middle", "on the right")
 COLOURS = {"red": (220, 30, 30), "green": (20, 150, 60), "blue": (40, 70, 220), "yellow": (230, 190, 30)}
 SIZES = {"small": (4, 6), "large": (10, 12)}  # half of the width of a shape: least and most
 GROUND = 240
-_EMPTY = 3  # of so many places, one is empty
+_EMPTY = 3  # one in this many places is empty
 
 
 class Shape(NamedTuple):
-    """A shape. place: of `PLACES`. x, y: its centre, within the place. half: half of its width."""
+    """A shape.
+
+    place: one of `PLACES`. x, y: its centre within the place, in pixels. half: half of its width, in pixels.
+    """
 
     place: int
     size: str

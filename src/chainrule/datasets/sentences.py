@@ -1,19 +1,13 @@
-"""Sentences, dates, conversations, reviews and minimal pairs made by rule.
+"""Texts made by rule: sentences with translations, minimal pairs, reviews, dates, conversations.
 
-A grammar of simple English sentences with their French translations, in words that agree.
-
-The French adjective follows its noun, and agrees with it in gender and number, as does the article; so a translation is
-more than a word for a word.
-
-Pairs of sentences that differ in one word, of which one is grammatical; and sentences to learn the grammar from.
-
-Reviews with the opinion of each phrase, as trees: good and bad words, turned by `not`, and outweighed after `but`.
-
-A bag of words cannot tell `good , but not funny` from `not good , but funny`; whoever reads in order can.
-
-Dates as people write them, with their ISO form: 5 March 2021 is 2021-03-05.
-
-Conversations in which a name and a town are told, and asked for later: an answer has to look back for them.
+sentence      simple English with its French translation, in words that agree. The French adjective follows its
+              noun, and agrees with it in gender and number, as does the article; so a translation is more than a
+              word for a word
+MinimalPair   two sentences that differ in one word, of which one is grammatical; and sentences to learn from
+review        a tree with the opinion of each phrase: good and bad words, turned by `not`, and outweighed after
+              `but`. A bag of words cannot tell `good , but not funny` from `not good , but funny`
+written_date  a date as people write it, with its ISO form: 5 March 2021 is 2021-03-05
+conversation  a name and a town are mentioned, and asked for later: an answer has to look back for them
 """
 
 from __future__ import annotations
@@ -129,7 +123,7 @@ _DEMONSTRATIVES = (("this", "these"), ("that", "those"))
 
 
 class MinimalPair(NamedTuple):
-    """good, bad: the sentences. set: what they differ in."""
+    """good, bad: the sentences. set: the name of their difference."""
 
     good: str
     bad: str

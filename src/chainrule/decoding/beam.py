@@ -1,13 +1,9 @@
-"""Beam search and its tree.
-
-Beam search for the most probable texts.
+"""Beam search for the most probable texts, and its tree.
 
 All prefixes go through the model in one batch. In each step, the open hypotheses of a prefix are extended by all tokens
 and the `size` best extensions stay open. A </s> among the `size` best finishes its hypothesis, and so does reaching
 max_tokens; finished hypotheses of both kinds compete with each other. Ties go to the better parent, then to the lower
-token id.
-
-The tree of a beam search, and the way of greedy search through it.
+token id. The tree may also show the path of greedy search (`with_greedy`).
 """
 
 from __future__ import annotations
@@ -42,8 +38,9 @@ Fate = Literal["kept", "pruned", "end", "length", "stop"]
 class Hypothesis(NamedTuple):
     """A finished hypothesis.
 
-    tokens: without </s>. log_prob: of the tokens, in nats, and of </s> if it ended with it. score: see `rank_by`.
-    attention: over the source, for each predicted token; None if the model does not attend to a source.
+    tokens: its token ids, without </s>. log_prob: of the tokens, and of </s> if it ended with it, in nats. score: what
+    it is ranked by, see `rank_by`. attention: the weights over the source for each predicted token; None if the model
+    does not attend to a source.
     """
 
     tokens: Int32[ndarray, " T"]
@@ -54,9 +51,10 @@ class Hypothesis(NamedTuple):
 
 
 class TreeNode(NamedTuple):
-    """A hypothesis that the search considered, or, with the fate greedy, that greedy search alone did.
+    """A hypothesis that the search considered or, with the fate greedy, that only greedy search did.
 
-    log_prob: of its last token. total: of all its tokens after the prefix. score: what it is ranked by, if finished.
+    log_prob: that of its last token, in nats. total: that of all its tokens after the prefix. score: what it is ranked
+    by, if finished.
     """
 
     parent: int  # its index in the tree, or -1
@@ -129,10 +127,9 @@ def search(
     """Searches the best texts after each prefix.
 
     The search of a prefix stops once `best` finished hypotheses are at least as good as any open one can become.
-    limits: the most tokens of a text after each prefix, in place of max_tokens.
-    until: tokens after the prefix -> whether the hypothesis stops there.
-    attention: state -> the attention of the next prediction over the source, NaN past its end; for coverage and
-    alignments.
+    limits: the most tokens of a text after each prefix, in place of max_tokens. until: a function from the tokens after
+    the prefix to whether the hypothesis stops there. attention: a function from a state to the attention of the next
+    prediction over the source, NaN past its end; for coverage and alignments.
     Raises SettingError if the settings contradict each other or the model.
     """
     config, constraints = config or BeamConfig(), constraints or Constraints()
@@ -423,7 +420,7 @@ def with_greedy(
     constraints: Constraints,
     until: Callable[[Sequence[int]], bool] | None = None,
 ) -> SearchTree:
-    """The tree of a finished search with the way of greedy search, which is run here under the same constraints.
+    """The tree of a finished search with the path of greedy search, which is run here under the same constraints.
 
     Where it leaves the beam, nodes with the fate `greedy` are added. The other arguments are those of the search.
     """
@@ -450,7 +447,7 @@ def _path_to_best(nodes: Sequence[TreeNode]) -> tuple[int, ...]:
 
 
 def _merged(nodes: Sequence[TreeNode], way: Sequence[TreeNode]) -> tuple[list[TreeNode], tuple[int, ...]]:
-    """The nodes with those of a way that they lack, and the indices of the way's nodes."""
+    """The nodes, with those of a path that they lack, and the indices of the path's nodes."""
     merged = list(nodes)
     children: dict[tuple[int, int], int] = {}
     for i, node in enumerate(nodes):  # of the groups of a diverse beam, the one that kept it

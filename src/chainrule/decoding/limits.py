@@ -1,13 +1,8 @@
-"""Limits in words, constraints in ids, stop strings.
+"""Limits on generated texts: in words, as users give them, and in token ids; stop strings, matched as a text grows.
 
-Constraints on generated texts, in token ids; the same for sampling and beam search.
-
-Text that grows token by token: pieces that no later token can change are released, and stop strings end the text.
-
-Stop strings are matched in the text, so that token boundaries do not matter. Of the tokenizer, only its detokenization
-is used.
-
-Limits on generated texts, in words, and their translation to a tokenizer's ids.
+Limits are the same for sampling and beam search. A GrowingText releases pieces that no later token can change. Stop
+strings are matched in the text, so that token boundaries do not matter; of the tokenizer, only its detokenization is
+used.
 """
 
 from __future__ import annotations

@@ -1,15 +1,10 @@
-"""One step: candidates, warpers, choice.
-
-Candidates for the next token: a model's distribution under the rules of a step, row by row.
-
-Warpers: pure functions that sharpen, flatten or truncate distributions before a token is drawn.
-
-They work on rows of log-weights, which need not be normalised. Truncated tokens get -inf; every row keeps its best.
-
-One step of sampling: a token for each row, drawn from the model's distribution as modified by the settings.
+"""One step of sampling: a token for each row, drawn from the model's distribution as modified by the settings.
 
 In this order: bans, penalties and biases, temperature, top-k, typical, top-p, min-p, draw. Temperature 0 takes
 the most probable token instead. Whole distributions are computed only if a setting needs them.
+
+Warpers are pure functions that sharpen, flatten or truncate distributions. They work on rows of log-weights, which need
+not be normalised. Truncated tokens get -inf; every row keeps its best.
 """
 
 from __future__ import annotations
@@ -46,7 +41,8 @@ class Rules(NamedTuple):
     """The rules of one step, for rows that share them.
 
     banned: tokens that may not come next. allowed: the only tokens that may, besides </s>. no_repeat: the length of
-    n-grams that may not occur twice; 0 for no such rule. config: of its settings, penalties and biases.
+    n-grams that may not occur twice; 0 for no such rule. config: the sampling settings, of which penalties and biases
+    apply here.
     """
 
     banned: tuple[int, ...] = ()
@@ -96,7 +92,7 @@ def all_candidates(model: LanguageModel[Any], state: Any, rules: Rules, historie
 
 
 def _max_lowered(rules: Rules, histories: Sequence[History]) -> int:
-    """The largest number of tokens whose weight is lowered in a row, beside banned ones."""
+    """How many tokens have a lowered weight, at most in any row; banned ones do not count."""
     depends_on_text = rules.no_repeat or rules.config.repetition_penalty != 1 or rules.config.counts_tokens
     of_text = max((len(set(history.tokens)) for history in histories), default=0) if depends_on_text else 0
     return of_text + len(rules.config.logit_bias)
@@ -208,7 +204,7 @@ def needs_rows(rules: Rules) -> bool:
 
 
 def _is_as_the_model(rules: Rules) -> bool:
-    """Whether nothing but cuts and bans changes the distribution."""
+    """Whether only truncation and bans change the distribution."""
     config = rules.config
     is_penalised = config.repetition_penalty != 1 or config.counts_tokens or config.logit_bias
     return config.temperature == 1 and not is_penalised and not rules.no_repeat

@@ -1,10 +1,6 @@
-"""Texts drawn together in a batch.
-
-A batch of texts that grow together, a token each at a time; texts join and leave it between steps.
+"""Sampling: texts of a batch grow, a token each at a time, until they end; texts join and leave between steps.
 
 Each text has settings and a random stream of its own, so that it does not depend on the others.
-
-Sampling: texts grow, one token after another, until they end; each has a random stream of its own.
 """
 
 from __future__ import annotations
@@ -39,10 +35,10 @@ Ending = Literal["end", "length", "stop"]  # </s>; max_tokens; the caller's `unt
 class Row:
     """A text of a batch.
 
-    tokens: all so far. prefix_length: how many of them were given, and do not count as generated. generator: its
-    random stream. until: called with the generated tokens after each that is not </s>; True ends the text.
-    top: how many of the likeliest tokens a step reports for it. ending: None while the text grows. error: why it
-    cannot go on.
+    tokens: all tokens so far. prefix_length: how many of them were given, and do not count as generated. generator: its
+    random stream. until: a function that gets the generated tokens after each one that is not </s>; True ends the text.
+    top: how many of the likeliest tokens a step reports for it. ending: why the text ended; None while it grows. error:
+    why it cannot continue.
     """
 
     tokens: list[int]
@@ -98,7 +94,7 @@ class Batch:
     """
 
     def __init__(self, model: LanguageModel[Any], *, isolates_errors: bool = False) -> None:
-        """isolates_errors: whether a row that cannot go on leaves with its error; if not, `step` raises it."""
+        """isolates_errors: whether a row that cannot continue leaves with its error; if not, `step` raises it."""
         self.model, self._isolates_errors = model, isolates_errors
         self.rows: list[Row] = []
         self._state: Any = None
@@ -177,7 +173,8 @@ MIN_BATCH = 64  # texts generated together if no whole distributions are needed
 class Sample(NamedTuple):
     """A sampled text.
 
-    tokens: without </s>. log_probs: the model's own, of each token, and of </s> if the text ended with it.
+    tokens: its token ids, without </s>. log_probs: the model's own, of each token, and of </s> if the text ended with
+    it, in nats.
     """
 
     tokens: Int32[ndarray, " T"]
@@ -210,7 +207,10 @@ def sample(
     until: Callable[[int, Sequence[int]], bool] | None = None,
     progress: Progress = silent,
 ) -> list[Sample]:
-    """Samples texts for each prefix, `texts_per_prefix` in a row. Arguments: see `steps`. Raises SettingError."""
+    """Samples texts, `texts_per_prefix` for each prefix, one prefix after the other.
+
+    Arguments: see `steps`. Raises SettingError.
+    """
     count = len(prefixes) * texts_per_prefix
     grown = steps(
         model, prefixes, config, constraints, seed=seed, texts_per_prefix=texts_per_prefix, first=first, until=until
@@ -249,8 +249,8 @@ def steps(
 
     Texts are numbered from `first`, prefix by prefix. Text t has a random stream of its own, from the seed and t, so
     that it does not depend on the rest of the batch.
-    until: (t, tokens after the prefix) -> whether text t stops; called after every token that is not </s>.
-    Raises SettingError if a setting is out of range.
+    until: a function from t and the tokens after the prefix to whether text t stops; called after every token that is
+    not </s>. Raises SettingError if a setting is out of range.
     """
     config, constraints = config or SamplingConfig(), constraints or Constraints()
     if texts_per_prefix < 1:
@@ -289,8 +289,8 @@ def steps_from(
 ) -> Iterator[Step]:
     """As `steps`, a text for each row of a state, which stays usable.
 
-    prefixes: what the rows have read, which matters for repetition alone. Raises SettingError, also if texts are to
-    begin with given tokens.
+    prefixes: the tokens that the rows have read, which matter for repetition alone. Raises SettingError, also if texts
+    are to begin with given tokens.
     """
     config, constraints = config or SamplingConfig(), constraints or Constraints()
     _check(model, constraints, seed)

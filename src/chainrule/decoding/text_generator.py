@@ -39,8 +39,8 @@ class Text(NamedTuple):
     """A generated text.
 
     text: the normalised prompt and the continuation. continuation: the generated part alone.
-    log_prob: of the generated tokens, in nats, and of </s> if the text ended with it. score: what it was ranked by.
-    tokens: the generated tokens, with the tokenizer's markers.
+    log_prob: that of the generated tokens, and of </s> if the text ended with it, in nats. score: what it was ranked
+    by. tokens: the generated tokens, with the tokenizer's markers.
     """
 
     text: str
@@ -52,7 +52,7 @@ class Text(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """A piece of a text that is being generated. ending: why the text ended; None: it goes on."""
+    """A piece of a text that is being generated. ending: why the text ended; None while it continues."""
 
     text: str
     ending: Ending | None = None
@@ -95,7 +95,7 @@ class TextDecoder:
         progress: Progress = silent,
     ) -> list[Text]:
         """n texts for each prompt, one prompt after the other. Raises as `sample`; SettingError where several prompts
-        are to go on with the same words, `begin`.
+        are to continue with the same words, `begin`.
         """
         limits = limits or Limits()
         if limits.begin and len(prompts) > 1:
@@ -157,9 +157,9 @@ class TextDecoder:
         seed: int,
         number: int = 0,
     ) -> Iterator[Piece]:
-        """The text that goes on from a state of one row, which stays usable; only the last piece has an ending.
+        """The text that continues from a state of one row, which stays usable; only the last piece has an ending.
 
-        prefix: what the row has read, which matters for repetition alone. seed, number: as for `stream`.
+        prefix: the tokens that the row has read, which matter for repetition alone. seed, number: as for `stream`.
         Raises SettingError.
         """
         limits = limits or Limits()
@@ -218,7 +218,7 @@ class TextDecoder:
         return SearchedTexts(sorted(texts.values(), key=output.index), tree)
 
     def token(self, token: int) -> str:
-        """A token's name in lists and trees."""
+        """The name of a token in lists and trees."""
         return self.tokenizer.vocabulary.token(token)
 
     def _surface(self, token: int, seed: int = 0, number: int = 0, position: int = 0) -> bytes:

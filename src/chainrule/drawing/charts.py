@@ -1,11 +1,4 @@
-"""Bars, heat maps and rows of pictures as figures.
-
-Horizontal bars on a logarithmic axis, the longest at the top, as a matplotlib figure.
-
-A matrix as a heat map, with a line plot below it, as one matplotlib figure.
-
-Rows of small pictures with a name below each, as a figure of matplotlib's.
-"""
+"""Figures of matplotlib's: horizontal bars on a logarithmic axis, a heat map with a line below, rows of pictures."""
 
 from __future__ import annotations
 
@@ -56,8 +49,8 @@ def heat_map_with_line(
 ) -> Figure:
     """The matrix, blue below 0 and red above it, and a line of values by their index below.
 
-    labels: of the rows and the columns. value_labels: of the index and the values. Raises SettingError if matplotlib is
-    missing.
+    labels: those of the axes of rows and columns. value_labels: those of the index and the values. Raises SettingError
+    if matplotlib is missing.
     """
     check_matplotlib()
     import numpy as np
@@ -86,7 +79,7 @@ _LETTERS = 15  # in an inch of a line
 
 
 class Panel(NamedTuple):
-    """Pixels, and what they show."""
+    """A picture's pixels, and the name of what they show."""
 
     name: str
     pixels: UInt8[ndarray, "H W 3"]

@@ -18,7 +18,7 @@ _MARGIN, _HEAD, _LETTER = 24.0, 70.0, 7.2
 
 @dataclass(frozen=True)
 class Box:
-    """left, top: its corner. kind: the name of its colours. hint: for the mouse."""
+    """left, top: its corner. kind: the name of its colours. hint: the tooltip."""
 
     left: float
     top: float
@@ -55,7 +55,7 @@ class Frame:
 
 @dataclass
 class Diagram:
-    """A drawing that grows. arrows: the points that each goes through."""
+    """A drawing to which parts are added. arrows: the points that each arrow goes through."""
 
     title: str
     subtitle: str = ""

@@ -1,12 +1,7 @@
-"""Pages and drawings from templates; white space, markup and small pictures in them.
+"""Renders pages and drawings from the templates in the folder `templates`; all values but markup are escaped.
 
-Shows white space in tokens by symbols that every font has.
-
-Text for SVG and HTML, without characters that they cannot contain. The templates escape it.
-
-Renders pages and drawings from the templates in the folder `templates`; all values but markup are escaped.
-
-Small pictures of colours inside pages and drawings.
+Also what goes into them: visible white space, text without characters that SVG and HTML cannot contain, tables, small
+pictures.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Line plots as matplotlib figures and as files: SVG for pages, in light and dark mode; PDF and PNG for papers.
 
-Matplotlib is imported only when something is drawn; pyplot, which keeps state, is never imported.
-
-Prepares matplotlib's SVG for pages: colours by class, so that dark mode can change them, and real text.
-
-Its `style` attributes become presentation attributes, which style sheets override; unused identifiers are removed.
+Matplotlib is imported only when something is drawn; pyplot, which keeps state, is never imported. SVG for pages has
+real text, and colours by class, so that dark mode can change them: `style` attributes become presentation attributes,
+which style sheets override; unused identifiers are removed.
 """
 
 from __future__ import annotations
@@ -76,7 +74,7 @@ class Line:
 class Plot:
     """A line plot, also as a table for those who cannot see it.
 
-    name: of its file. explained: a sentence or two below it. levels: horizontal lines, by their names.
+    name: that of its file. explained: a sentence or two below it. levels: horizontal lines, by their names.
     """
 
     name: str
@@ -254,7 +252,7 @@ def _set_ticks(axes: Axes, axis: Axis, drawn: DrawnAxis) -> None:
 
 
 def _needed_width(names: Sequence[str]) -> float:
-    """The width of as many names as the widest of them, as a share of what there is."""
+    """The width that all names would need if each were as wide as the widest, as a share of the available width."""
     widest = max(cell_len(line) for name in names for line in name.split("\n"))
     return len(names) * (_LETTER * widest + 0.1) / (WIDTH - 0.8)
 

@@ -1,11 +1,7 @@
-r"""Open documents, and items of the protocol.
-
-A text that an editor has open: its lines, its positions, and the parts of it that a model reads.
+r"""A text that an editor has open: its lines, positions and paragraphs; completions and corrections in the protocol.
 
 Knows nothing of models. Lines end as the Language Server Protocol says: at \n, \r\n or \r, and nowhere else.
 A change costs as much as the lines that it touches, not as the whole text.
-
-Completions and corrections as the Language Server Protocol writes them.
 """
 
 from __future__ import annotations
@@ -35,7 +31,7 @@ _STEP = 1024  # characters, see `_end_of`
 
 
 class Position(NamedTuple):
-    """A position as the protocol counts it. character: in units of the encoding, from the beginning of the line."""
+    """A position as the protocol counts it. character: the offset in the line, in units of the encoding."""
 
     line: int
     character: int
@@ -64,7 +60,7 @@ class Document:
         self.edited = 0, 0
 
     def replace(self, start: Position, end: Position, text: str) -> None:
-        """Puts a text in the place of another. Positions outside the document count as the nearest one in it."""
+        """Replaces a range by a text. Positions outside the document count as the nearest one in it."""
         (first, begin), (last, stop) = self.locate(start), self.locate(end)
         if (last, stop) < (first, begin):
             last, stop = first, begin
@@ -91,20 +87,20 @@ class Document:
         return position.line, len(before.decode(self._codec, "ignore"))  # inside a character: before it
 
     def position(self, line: int, index: int) -> Position:
-        """The position of an index into a line. What `locate` takes back."""
+        """The position of an index into a line: the inverse of `locate`."""
         before = self.lines[line][:index]
         units = index if before.isascii() else len(before.encode(self._codec)) // self._unit
         return Position(line, units)
 
     def begun_word(self, position: Position) -> str:
-        """What stands between the last white space of a line and a position in it."""
+        """The text between a position in a line and the last white space before it."""
         line, index = self.locate(position)
         return _BEGUN_WORD.search(self.lines[line], 0, index).group()  # type: ignore[union-attr]  # it always matches
 
     def text_before(self, position: Position, most: int, *, is_joined: bool) -> str:
-        """What a model reads before a position: about `most` characters.
+        """The text that a model reads before a position: about `most` characters.
 
-        is_joined: of its paragraph only, and in one line.
+        is_joined: whether to take only the position's paragraph, and in one line.
         """
         line, index = self.locate(position)
         whole = self.lines[line][:index]
@@ -156,7 +152,7 @@ def _lines_of(text: str, *, is_last: bool = True) -> list[str]:
 
 
 def _without_surrogates(text: str) -> str:
-    """Half a character, which JSON can write and UTF-8 cannot, becomes the sign that stands for unreadable ones."""
+    """Lone surrogates, which JSON can write and UTF-8 cannot, become replacement characters."""
     return text if text.isascii() else _LONE_SURROGATE.sub("\ufffd", text)
 
 
@@ -165,7 +161,10 @@ def _is_blank(line: str) -> bool:
 
 
 def _end_of(text: str, most: int) -> str:
-    """The last characters of a text, from a word on. It begins at the same word while the text grows by a few keys."""
+    """The last characters of a text, from a word on.
+
+    The result begins at the same word while the text grows by a few keys.
+    """
     if len(text) <= most:
         return text
     begin = -(-(len(text) - most) // _STEP) * _STEP
@@ -207,7 +206,7 @@ def completion_items(
 def inline_items(
     document: Document, position: Position, completions: Sequence[Completion]
 ) -> list[types.InlineCompletionItem]:
-    """What is shown in grey after the position: what is not typed yet. Corrections are left out."""
+    """Completions to be shown in grey after the position: the part that is not typed yet. Corrections are left out."""
     here = document.position(*document.locate(position))
     return [
         types.InlineCompletionItem(insert_text=one.added, range=range_of(here, here))
@@ -227,7 +226,7 @@ def change_range(document: Document, paragraph: Paragraph, change: Change) -> ty
 
 
 def diagnostic(document: Document, paragraph: Paragraph, change: Change) -> types.Diagnostic:
-    """A change as a remark in the text."""
+    """A change as a diagnostic, a remark in the text."""
     before, after = printable(change.before), printable(change.after)
     message = f"“{before}”: did you mean “{after}”?" if after else f"“{before}”: leave it out?"
     if not before:
@@ -241,7 +240,7 @@ def diagnostic(document: Document, paragraph: Paragraph, change: Change) -> type
 
 
 def quick_fixes(uri: str, document: Document, paragraph: Paragraph, change: Change) -> list[types.CodeAction]:
-    """What an editor offers for a change: to make it, or to leave the word alone from now on."""
+    """The quick fixes for a change: to make it, or to leave the word alone from now on."""
     remark = diagnostic(document, paragraph, change)
     edit = types.TextEdit(change_range(document, paragraph, change), change.after)
     after = printable(change.after.strip())

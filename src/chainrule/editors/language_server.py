@@ -1,11 +1,7 @@
-"""The language server and its corrections.
-
-Corrections of the paragraphs of open documents: each is corrected once, and found again by its text.
-
-The language server: what editors ask of a model, by the Language Server Protocol.
+"""The language server: what editors ask of a model, by the Language Server Protocol.
 
 The model works on one thread, in the order of the requests; while it does, the editor's messages are still read.
-Nothing is read but what the editor has open.
+Nothing is read but what the editor has open. Each paragraph is corrected once; its corrections are kept by its text.
 """
 
 from __future__ import annotations
@@ -43,7 +39,7 @@ class Corrections:
     """The changes that a corrector makes in paragraphs."""
 
     def __init__(self, corrector: Corrector, kept: Iterable[str] = ()) -> None:
-        """kept: words that are left alone."""
+        """kept: words that are never corrected."""
         self.corrector = corrector
         self._kept = {word.lower() for word in kept}
         self._changes: OrderedDict[str, tuple[Change, ...]] = OrderedDict()
@@ -158,7 +154,7 @@ class OpenDocuments:
         return types.CompletionList(is_incomplete=True, items=items)
 
     async def complete_inline(self, params: types.InlineCompletionParams) -> types.InlineCompletionList:
-        """The same, to be shown in grey at the cursor."""
+        """As `complete`, but to be shown in grey at the cursor."""
         document, completions = await self._completions(params, None)
         return types.InlineCompletionList(
             inline_items(document, _position(params.position), completions) if document else []
@@ -184,7 +180,7 @@ class OpenDocuments:
         return document, completions if document.version == version else []
 
     def quick_fixes(self, params: types.CodeActionParams) -> list[types.CodeAction]:
-        """What can be done about the corrections in a range."""
+        """The quick fixes for the corrections in a range."""
         uri = params.text_document.uri
         document = self._documents.get(uri)
         if document is None or self._corrections is None:
@@ -199,7 +195,7 @@ class OpenDocuments:
         ]
 
     def keep(self, word: str) -> None:
-        """Leaves a word alone from now on: in the file of such words, too, if there is one."""
+        """Leaves a word alone from now on, and adds it to the file of such words, if there is one."""
         if self._corrections is None:
             return
         self._corrections.keep(word)
@@ -213,9 +209,10 @@ class OpenDocuments:
                 self._show_error(f"{self._kept}: cannot be written: {error.strerror}; the word is kept until you quit")
 
     async def prepare(self) -> None:
-        """Readies the model for the first key, and then the corrector, which may take seconds.
+        """Prepares the model for the first key press, and then the corrector, which may take seconds.
 
-        What is there by then stays, so that no garbage collection looks at it again: that took 100 ms, within a key.
+        All objects that exist by then are frozen, so that garbage collection does not scan them again: that took 100
+        ms, in the middle of a key press.
         """
         await self._on_model_thread(lambda: self._model.complete("a ", self._number))
         gc.freeze()
@@ -231,7 +228,7 @@ class OpenDocuments:
             self._check_soon(uri)
 
     def _check_soon(self, uri: str) -> None:
-        """Looks for corrections once the user pauses."""
+        """Schedules a check for corrections, once the user pauses."""
         self._stop_check(uri)
         if self._corrections is not None:
             self._checks[uri] = asyncio.create_task(self._check(uri, self._corrections))
@@ -289,8 +286,9 @@ def language_server(
 ) -> LanguageServer:
     """A server that completes with a model, ready to start: `start_io()` on it.
 
-    number: of completions. delay: seconds without a key before a completion is computed. build_corrector: makes what
-    corrects texts, once the editor is there. kept: the file that words are added to which are never to be changed.
+    number: the most completions. delay: seconds without a key press before a completion is computed. build_corrector: a
+    function that makes the corrector, called once the editor is connected. kept: the file to which words are added that
+    are never changed.
     """
     server = LanguageServer("chainrule", __version__, protocol_cls=_Protocol)
     documents = OpenDocuments(server, model, number=number, delay=delay, build_corrector=build_corrector, kept=kept)

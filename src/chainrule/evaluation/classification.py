@@ -1,9 +1,4 @@
-"""Accuracy, F1, calibration, ROC.
-
-How well labels are predicted: accuracy, F1, confusion matrix, and calibration of the probabilities.
-
-How well a number separates two classes: the ROC curve and the area under it.
-"""
+"""How well labels are predicted: accuracy, F1, confusion matrix, calibration; and, of a score for two classes, ROC."""
 
 from __future__ import annotations
 
@@ -69,17 +64,17 @@ class Classification:
 
     @property
     def precision(self) -> Float64[ndarray, " labels"]:
-        """Of each label: correct / predicted; 0 if it was never predicted."""
+        """The precision of each label: correct / predicted; 0 if it was never predicted."""
         return np.asarray(np.diag(self.confusion) / np.maximum(self.confusion.sum(0), 1))
 
     @property
     def recall(self) -> Float64[ndarray, " labels"]:
-        """Of each label: correct / true; 0 if no example has it."""
+        """The recall of each label: correct / true; 0 if no example has it."""
         return np.asarray(np.diag(self.confusion) / np.maximum(self.confusion.sum(1), 1))
 
     @property
     def f1(self) -> Float64[ndarray, " labels"]:
-        """Of each label: 2 correct / (true + predicted); 0 if both are 0."""
+        """The F1 of each label: 2 correct / (true + predicted); 0 if both are 0."""
         sizes = self.confusion.sum(0) + self.confusion.sum(1)
         return np.asarray(2 * np.diag(self.confusion) / np.maximum(sizes, 1))
 
@@ -199,12 +194,16 @@ class Roc:
 
     @property
     def area(self) -> float:
-        """P(a positive has more than a negative), a tie counted as half (Mann and Whitney 1947)."""
+        """The area under the curve: P(a positive has a larger value than a negative), ties counted as half (Mann and
+        Whitney 1947).
+        """
         return float(np.trapezoid(self.true_positives, self.false_positives))
 
     @property
     def interval(self) -> tuple[float, float]:
-        """95 %, by method 5 of Newcombe (2006): Wilson's idea, which is right for few texts and near 0 and 1."""
+        """The 95 % interval of the area, by method 5 of Newcombe (2006): Wilson's idea, which is right for few texts
+        and near 0 and 1.
+        """
         z, area = NormalDist().inv_cdf((1 + LEVEL) / 2), self.area
 
         def is_far(other: float) -> bool:
@@ -213,24 +212,24 @@ class Roc:
         return _border(is_far, 0.0, area), _border(is_far, 1.0, area)
 
     def true_positives_at(self, false_positives: float) -> float:
-        """The largest share of positives above a threshold that at most this share of negatives is above."""
+        """The largest share of positives above a threshold, of those with at most this share of negatives above."""
         return float(self.true_positives[self.false_positives <= false_positives].max())
 
     def _variance(self, area: float) -> float:
-        """Of an area like this (Hanley and McNeil 1982), with the mean of both sizes in place of each."""
+        """The variance of such an area (Hanley and McNeil 1982), with the mean of both classes' sizes for each."""
         size = (self.negatives + self.positives) / 2 - 1
         spread = 1 + size * (1 - area) / (2 - area) + size * area / (1 + area)
         return area * (1 - area) * spread / (self.negatives * self.positives)
 
 
 def roc(negatives: Float64[ndarray, " negatives"], positives: Float64[ndarray, " positives"]) -> Roc:
-    """The curve of a number that is to be larger for positives. Raises SettingError if a class is empty."""
+    """The curve of a statistic that should be larger for positives. Raises SettingError if a class is empty."""
     if not negatives.size or not positives.size:
         raise SettingError("a ROC curve needs texts of both classes; one has none")
     thresholds = np.unique(np.concatenate([negatives, positives]))[::-1]
 
     def share_above(values: Float64[ndarray, " values"]) -> Float64[ndarray, " points"]:
-        """From each threshold on, after 0 for one above all values."""
+        """The share of values at or above each threshold, after 0 for a threshold above all values."""
         below = np.searchsorted(np.sort(values), thresholds, side="left")
         return np.concatenate([[0.0], 1 - below / values.size])
 
@@ -244,7 +243,7 @@ def roc(negatives: Float64[ndarray, " negatives"], positives: Float64[ndarray, "
 
 
 def _border(is_far: Callable[[float], bool], far: float, near: float) -> float:
-    """Between two numbers, where the first stops to be far, by bisection."""
+    """The number between `far` and `near` at which `is_far` ceases to hold, by bisection."""
     for _ in range(50):
         middle = (far + near) / 2
         if is_far(middle):

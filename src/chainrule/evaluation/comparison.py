@@ -1,14 +1,8 @@
-"""Models in one table, with plots.
-
-The plots of a comparison: learning curves, and bits per byte by position and by frequency.
-
-A table of several models measured on one text.
+"""Several models measured on one text: their table, and plots of learning curves and of bits per byte.
 
 Figures share a column only if they are comparable: bits per byte need the same text, perplexities per token the same
 tokens, too. So each normalised text has columns of its own, and perplexity per token is shown only if all models
-tokenize the text alike.
-
-A model in a comparison.
+tokenize the text alike. Bits per byte are plotted by position and by frequency.
 """
 
 from __future__ import annotations
@@ -185,7 +179,9 @@ class Comparison:
 
     @cached_property
     def differences(self) -> list[Difference | None]:
-        """Of each model to the best on its text; None for the best itself, and for one that is no distribution."""
+        """The difference of each model to the best on its text; None for the best itself, and for one that is no
+        distribution.
+        """
         differences = []
         for contender in self.contenders:
             best = self.best_on(contender.measurement.text_signature)
@@ -195,11 +191,11 @@ class Comparison:
         return differences
 
     def spreads(self) -> list[Spread]:
-        """For each configuration with several models of different seeds on one text."""
+        """The spread of each configuration that has several models of different seeds on one text."""
         return list(self._spreads().values())
 
     def _spreads(self) -> dict[tuple[str | None, str], Spread]:
-        """By configuration and text. Models with the same seed are copies: only the first counts."""
+        """The spreads by configuration and text. Models with the same seed are copies: only the first counts."""
         groups: dict[tuple[str | None, str], dict[int, Contender]] = {}
         for contender in self.contenders:
             if contender.configuration is not None and contender.seed is not None:
@@ -324,7 +320,7 @@ def _spread(group: list[Contender]) -> Spread:
 
 
 def _cell(value: float | None, form: str) -> str:
-    """Empty if the value is unknown or not finite."""
+    """A cell of the table; empty if the value is unknown or not finite."""
     return format(value, form) if value is not None and math.isfinite(value) else ""
 
 
@@ -339,7 +335,7 @@ def _as_json(gap: Difference) -> dict[str, float | None]:
 
 
 def _spread_as_json(spread: Spread | None, name: str) -> dict[str, Any] | None:
-    """None if the spread does not count the model of this name."""
+    """The spread for JSON; None if it does not count the model of this name."""
     if spread is None or name not in spread.names:
         return None
     mean, deviation = (value if math.isfinite(value) else None for value in (spread.mean, spread.deviation))

@@ -1,4 +1,4 @@
-"""Measuring: the likelihood of a text under a model.
+"""Measures the likelihood of a text under a model.
 
 Every sum is exact (`math.fsum` over the documents), so that no figure depends on the size of blocks or the number of
 threads.
@@ -57,10 +57,10 @@ def measure(
 
     score_in_full: an n-gram model's `score_stream_in_full`, which also gives the lengths of its matches.
     stream_scoring: scores a text as one stream, for a model that sees more than the document.
-    row_sums_of: the model again, if its distributions are to be summed at some positions of the text.
-    ends: whether the end of each document is predicted and counted.
-    context: what the model sees before a token, for the signature, unless there is a stream_scoring.
-    is_distribution: whether the model's probabilities sum to one.
+    row_sums_of: the model once more, to sum its distributions at some positions of the text; None not to. ends: whether
+    the end of each document is predicted and counted.
+    context: the context of a token, in words, for the signature, unless there is a stream_scoring. is_distribution:
+    whether the model's probabilities sum to one.
     frequencies: counts of each token in the training text, to break the figures down; <unk> counts as unseen.
     Raises TextError if the source cannot be read or has no text.
     """
@@ -158,8 +158,8 @@ def model_signature(
 class StreamScoring(NamedTuple):
     """How a model scores a text as one stream, across the ends of documents.
 
-    score: (stream, callback) -> log-probabilities of the tokens, and of <unk> at their positions. The callback gets
-    the share that is done.
+    score: a function from a stream and a callback to the log-probabilities of the tokens, and of <unk> at their
+    positions. The callback gets the share that is done, from 0 to 1.
     """
 
     score: Callable[
@@ -254,7 +254,7 @@ def _positions(is_end: Bool[ndarray, " T"]) -> Int64[ndarray, " T"]:
 
 
 def _mark_document_ends(text: UInt8[ndarray, " bytes"], ends: Int64[ndarray, " documents"]) -> UInt8[ndarray, " bytes"]:
-    """The text in a form that also tells where documents end, for the signature.
+    """The text in a form that also shows where documents end, for the signature.
 
     Documents end with newlines; a newline inside a document becomes a byte that never occurs in UTF-8. A text of one
     document a line stays as it is. ends: the positions of the newlines that end documents.

@@ -1,16 +1,11 @@
-"""Perplexity, bits per byte, their breakdown and checks.
-
-The figures of a text under a model: perplexity, bits per byte, and how they are shown.
+"""The figures of a text under a model: perplexity, bits per byte, their breakdown; do distributions sum to one?
 
 Bits per byte are about the text itself: they include the spelling of unknown tokens (see `token_scores.py`), and can be
 compared across vocabularies and tokenizers. Perplexity per token is over the model's vocabulary, as the literature
 reports it: an unknown token counts as <unk>, without its spelling.
 
-Bits per byte broken down by a property of tokens: their position in the document, or frequency in training.
-
-Values are grouped into ranges that double: 0, 1, 2-3, 4-7, and so on.
-
-Sums of whole distributions. If they are not one, the model is not a distribution, and has no perplexity.
+A breakdown is by a property of tokens, their position in the document or their frequency in training, in ranges that
+double: 0, 1, 2-3, 4-7, and so on. A model whose distributions do not sum to one has no perplexity.
 """
 
 from __future__ import annotations
@@ -67,7 +62,7 @@ class Measurement:
 
     @property
     def perplexity(self) -> float:
-        """Per token, over the vocabulary: exp(-log_prob / tokens)."""
+        """The perplexity per token, over the vocabulary: exp(-log_prob / tokens)."""
         return _perplexity(self.log_prob, self.tokens)
 
     @property
@@ -77,7 +72,7 @@ class Measurement:
 
     @property
     def word_perplexity(self) -> float:
-        """Of the text as a string, spelling included, so that any two models' can be compared."""
+        """The perplexity per word of the text as a string, spelling included: comparable between all models."""
         return _perplexity(self.text_log_prob, self.words)
 
     @property
@@ -206,7 +201,7 @@ def _mean_length(matched: tuple[int, ...]) -> float:
 
 
 def _figure(number: float) -> str:
-    """With four decimals, or in scientific notation from a billion on."""
+    """A figure with four decimals, or in scientific notation from a billion on."""
     return f"{number:,.4f}" if number < 1e9 else f"{number:.4e}"
 
 
@@ -222,7 +217,7 @@ class Breakdown:
 
     @classmethod
     def of(cls, values: Int64[ndarray, " T"], nats: Float64[ndarray, " T"], sizes: Int64[ndarray, " T"]) -> Breakdown:
-        """values: the property of each token, 0 or more. nats: its cost. sizes: its bytes."""
+        """values: the property of each token, 0 or more. nats: the cost of each token. sizes: its size in bytes."""
         _, groups = np.frexp(values)  # 0 for 0, 1 for 1, 2 for 2 and 3, ...
         groups = np.minimum(groups, GROUPS - 1)
         return cls(np.bincount(groups, nats, GROUPS), np.bincount(groups, sizes, GROUPS).astype(np.int64))
@@ -236,7 +231,7 @@ class Breakdown:
         return np.flatnonzero(self.bytes).tolist()
 
     def bits_per_byte(self, group: int) -> float:
-        """Infinite if a token of the group has probability zero; NaN if the group has no bytes."""
+        """The bits per byte of a group; infinite if one of its tokens has probability zero, NaN if it has no bytes."""
         if not self.bytes[group]:
             return math.nan
         return float(self.nats[group] / math.log(2) / self.bytes[group])

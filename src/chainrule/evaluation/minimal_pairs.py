@@ -43,7 +43,10 @@ _ROUNDING = 2e-7  # relative: scores that differ by less differ by rounding, sin
 
 @dataclass(frozen=True)
 class MinimalPair:
-    """An acceptable sentence and an unacceptable one. set: the name of its set of pairs. field: linguistics' field."""
+    """An acceptable sentence and an unacceptable one.
+
+    set: the name of its set of pairs. field: its field of linguistics.
+    """
 
     good: str
     bad: str
@@ -79,7 +82,7 @@ class Accuracy:
 
 @dataclass(frozen=True)
 class GroupAccuracy:
-    """The accuracy on a group of pairs by each rule. kind: `name` is that of a "set" or "field"; or "all" pairs."""
+    """The accuracy on a group of pairs by each rule. kind: what `name` names: a "set", a "field", or "all" pairs."""
 
     kind: str
     name: str
@@ -98,8 +101,8 @@ def read_pairs(names: Iterable[str], on_bad: OnBad = raise_error) -> list[Minima
     """Reads pairs from JSON lines in BLiMP's format.
 
     Fields: `sentence_good`, `sentence_bad`; optionally `UID`, the set (by default the name of the file), and `field`.
-    on_bad: called with a TextError that names file and line: for a pair with a missing or empty sentence, which is left
-    out; and for a pair of equal sentences, which is a tie under any model (BLiMP has seven).
+    on_bad: a callback that gets a TextError with file and line for each pair with a missing or empty sentence, which is
+    left out, and for each pair of equal sentences, which is a tie under any model (BLiMP has seven).
     Raises TextError if a file has no pair.
     """
     pairs: list[MinimalPair] = []
@@ -141,7 +144,7 @@ def judge(
 ) -> list[GroupAccuracy]:
     """The accuracy on each set, on each field if pairs have one, in the order of their first pairs, and on all pairs.
 
-    score_texts: sentences -> log-probabilities and numbers of tokens.
+    score_texts: a function from sentences to their log-probabilities and numbers of tokens.
     ends: whether the scores include the end of the sentence, which then counts as a token, a character and a byte.
     tokenizer: two sentences with the same tokens are a tie by every rule.
     """
@@ -212,6 +215,6 @@ def _accuracies(good: Scores, bad: Scores) -> dict[str, Accuracy]:
 
 
 def _accuracy(good: Float64[ndarray, " pairs"], bad: Float64[ndarray, " pairs"]) -> Accuracy:
-    """Two sentences of probability zero are a tie."""
+    """How often the good sentences win. Two sentences of probability zero are a tie."""
     is_tie = np.isclose(good, bad, rtol=_ROUNDING, atol=0)
     return Accuracy(good.size, int(np.count_nonzero((good > bad) & ~is_tie)), int(np.count_nonzero(is_tie)))

@@ -28,8 +28,8 @@ USUAL = 0.5  # the score from which a box counts for precision and recall
 class BoxMeasurement:
     """The figures of boxes that were proposed for some pictures.
 
-    average_precision: by label, of those that some picture has. precision, recall: of boxes with a score of at least
-    0.5.
+    average_precision: by label, for labels that some picture has. precision, recall: those of boxes with a score of at
+    least 0.5.
     """
 
     average_precision: dict[str, float]
@@ -72,7 +72,7 @@ def measure_boxes(
 ) -> BoxMeasurement:
     """The figures of boxes proposed for pictures, of which some have at least one true box.
 
-    proposed, true: of each picture. overlap: that makes a box right.
+    proposed, true: the boxes of each picture. overlap: the least overlap that makes a box right.
     """
     labels = sorted({label for own in true for label in own})
     precisions, usual, right = {}, 0, 0
@@ -90,7 +90,7 @@ def measure_boxes(
 def average_precision(scores: Float64[ndarray, " N"], is_right: Bool[ndarray, " N"], total: int) -> float:
     """The area under precision by recall, where precision is the best at that recall or any higher one.
 
-    total: of true boxes. Boxes of equal scores come in the order given.
+    total: the number of true boxes. Boxes of equal scores come in the order given.
     """
     right = is_right[np.argsort(-scores, kind="stable")]
     precision = right.cumsum() / np.arange(1, len(right) + 1)

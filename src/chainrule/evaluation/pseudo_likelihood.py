@@ -1,4 +1,4 @@
-"""Pseudo-log-likelihood of sentences under two-sided models: good for ranking sentences, but not a probability."""
+"""Pseudo-log-likelihood of sentences under bidirectional models: good for ranking sentences, but no probability."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Pseudo = Literal["original", "word-l2r"]
 
 
 class PseudoScorer(Scorer, Protocol):
-    """A two-sided network. masks: whether it sees a mask in the position that it predicts."""
+    """A bidirectional network. masks: whether it reads a mask in the position that it predicts."""
 
     masks: bool
 
@@ -51,9 +51,9 @@ def pseudo_log_likelihoods(
 
     Unknown tokens include their spelling; </s> is not counted.
     pseudo: "original" predicts each token from all others; "word-l2r" hides the rest of its word from it, too (Kauf and
-    Ivanova 2023). None: the latter if the network masks. Raises SettingError if word-l2r is chosen and it does not.
-    given: for each text, how many of its first tokens are seen at no cost; by default none.
-    until: for each text, the token from which on the rest is seen at no cost; by default there is no such rest.
+    Ivanova 2023). None for the latter if the network masks. Raises SettingError if word-l2r is chosen and it does not.
+    given: for each text, how many of its first tokens are context only, and not scored; by default none. until: for
+    each text, the index of the token from which on the rest is context only; by default there is no such rest.
     """
     encoded = tokenizer.encode_texts(texts)
     sequences = documents_of(encoded.ids)

@@ -26,7 +26,7 @@ _MOST = 100  # whole numbers of a scale
 
 
 class Rated(Protocol):
-    """An example whose labels are numbers, as written; place is for messages."""
+    """An example whose labels are numbers, as written. place: file and line, for messages."""
 
     @property
     def labels(self) -> tuple[str, ...]: ...

@@ -1,6 +1,4 @@
-"""Surprisal by token, word, character or byte.
-
-The surprisal of each token, word, character or byte of a text, whatever the tokenizer.
+"""The surprisal of each token, word, character or byte of a text, whatever the tokenizer.
 
 Each token's log-probability is assigned to units, so that those of a document add up to that of the document:
 
@@ -11,9 +9,8 @@ Each token's log-probability is assigned to units, so that those of a document a
 
 The end of a document, </s>, is a unit of its own.
 
-Where words end: the probability that the next token begins another word, or that the text ends.
-
-A model of subwords says that a word has ended only by the token after it, whose white space it begins with. So the
+Words are corrected by the probability that they end: that the next token begins another word, or that the text ends. A
+model of subwords says that a word has ended only by the token after it, whose white space it begins with. So the
 probability of a word's own tokens is that of all words that begin with it, and the end must be paid for by the word
 that ends, not by the next one: Pimentel and Meister, How to compute the probability of a word (2024); Oh and Schuler,
 Leading whitespaces of language models' subword vocabulary pose a confound (2024).
@@ -102,7 +99,7 @@ def _spread(
 def word_end_corrections(
     model: LanguageModel[Any], tokenizer: Tokenizer, ids: Int64[ndarray, " T"], of_tokens: Int64[ndarray, " T"]
 ) -> Float64[ndarray, " words"]:
-    """What to add to the log-probability of each word's tokens, in nats; they sum to zero.
+    """Corrections to add to the log-probability of each word's tokens, in nats; they sum to zero.
 
     ids: the tokens of a text, its </s> last. of_tokens: the word of each, as in `Words`.
     """

@@ -1,6 +1,4 @@
-"""Log-probabilities of tokens and documents, with spelling.
-
-The log-probability of each token of a text, with the spelling of unknown ones: over all texts, they sum to one.
+"""The log-probability of each token or document of a text, with the spelling of unknown tokens: they sum to one.
 
 For a model, P(<unk>) is the probability of one unseen type, as in KenLM, or of all unseen types together, if it saw
 <unk> in training. The speller knows the number U of unseen types (1 in the second case). Then
@@ -8,9 +6,7 @@ For a model, P(<unk>) is the probability of one unseen type, as in KenLM, or of 
     P'(w | h) = P(w | h) / Z(h),    P'(s | h) = U P(<unk> | h) / Z(h) P(s | unknown),    Z(h) = 1 + (U - 1) P(<unk> | h)
 
 is a distribution over all known tokens w and the spellings s of unknown ones. Perplexity is reported without this, as
-in the literature.
-
-The log-probability of each document of a text, in whole arrays: no Python object for each document.
+in the literature. Scores of documents are whole arrays: there is no Python object for each document.
 """
 
 from __future__ import annotations
@@ -34,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Measurable(Scorer, Protocol):
-    """What measuring needs of a language model."""
+    """The methods of a language model that measuring needs."""
 
     def unknown_log_probs(
         self,
@@ -76,8 +72,8 @@ def score_tokens(
 ) -> TokenLogProbs:
     """The log-probabilities of the tokens of encoded documents, each scored by itself.
 
-    given: for each document, how many of its first tokens are conditioned on, at no cost; by default none.
-    end: whether </s> is predicted after each document; if not, it costs nothing.
+    given: for each document, how many of its first tokens are context only, and not scored; by default none. end:
+    whether </s> is predicted and scored after each document.
     """
     sequences = documents_of(encoded.ids)
     firsts = [0] * len(sequences) if given is None else given
@@ -105,7 +101,7 @@ def score_stream_tokens(
 ) -> TokenLogProbs:
     """The log-probabilities of the tokens of a stream.
 
-    closed: the log-probabilities of its tokens. log_share: those of <unk> at their positions.
+    closed: the model's log-probabilities of its tokens. log_share: those of <unk> at their positions.
     """
     closed, log_share = closed.astype(np.float64), log_share.astype(np.float64)
     unknown = encoded.ids == UNKNOWN

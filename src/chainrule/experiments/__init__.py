@@ -1,6 +1,6 @@
-"""Classroom experiments on memory, cost, gradients and positions; each is a function that returns Findings.
+"""Classroom experiments on memory, cost, gradients, positions and others; each is a function that returns Findings.
 
-The names of the experiments, apart, so that the command line can show them at once.
+This file has only their names, so that the command line can show them at once.
 """
 
 from __future__ import annotations

@@ -1,21 +1,19 @@
-"""attention, bottleneck, heads.
+"""The experiments attention (scores, ways of attending), bottleneck (one vector for a source), heads (what each sees).
 
-Attention: six scores, and three ways of attending, after equally many steps on one task.
+Attention: six scores, and three ways of attending, after equally many steps on one task. LSTMs write letters backwards,
+so that the right place to attend to is known: the one letter that comes next.
 
-LSTMs write letters backwards, so that the right place to attend to is known: the one letter that comes next.
+Bottleneck: an encoder that hands over one vector, whatever the length of the source, against attention. Two LSTMs write
+letters backwards (Cho et al. 2014; Bahdanau et al. 2015, figure 2). Without attention, the decoder has nothing but the
+encoder's last state.
 
-Bottleneck: an encoder that hands over one vector, whatever the length of the source, against attention.
+Heads: what each head of a small Transformer looks at, after it has learned sentences of two kinds (Clark et al. 2019
+ask both of BERT).
 
-Two LSTMs write letters backwards (Cho et al. 2014; Bahdanau et al. 2015, figure 2). Without attention, the decoder has
-nothing but the encoder's last state.
-
-Heads: what each head of a small Transformer looks at, after it has learned sentences of two kinds.
-
-the key near the cars from the houses is lost: when the verb is to be predicted, the subject is what matters, and the
-nouns that stand nearer mislead.
-
-the king said the girl near the house saw herself: when the reflexive is to be predicted, the person that it stands for
-matters, and the other one misleads (Clark et al. 2019 ask both of BERT).
+    the key near the cars from the houses is lost             when the verb is to be predicted, the subject is what
+                                                              matters, and the nouns that stand nearer mislead
+    the king said the girl near the house saw herself         when the reflexive is to be predicted, the person that it
+                                                              stands for matters, and the other one misleads
 """
 
 from __future__ import annotations
@@ -66,9 +64,9 @@ def attention(
     tested: int = 100,
     steps: int = 300,
 ) -> Findings:
-    """The share of right letters of each kind of attention, after so many steps. Raises SettingError.
+    """The share of right letters for each kind of attention, after this many steps. Raises SettingError.
 
-    trained_to: the length of the longest source, and of those tested.
+    trained_to: the length of the longest training source, and of all test sources.
     """
     rng = np.random.default_rng(seed)
     training = draw_sources(rng, rng.integers(1, trained_to + 1, sources).tolist())
@@ -104,7 +102,7 @@ def bottleneck(
 ) -> Findings:
     """The share of right letters by the length of the source, with and without attention. Raises SettingError.
 
-    trained_to: the length of the longest training source. tested: sources of each length.
+    trained_to: the length of the longest training source. tested: how many sources to test for each length.
     """
     rng = np.random.default_rng(seed)
     training = draw_sources(rng, rng.integers(1, trained_to + 1, sources).tolist())
@@ -243,7 +241,10 @@ def _mean(weights: Iterable[float]) -> float:
 
 
 def habits(weights: Float[ndarray, "T T"]) -> HeadStatistics:
-    """Of one head, for one text that ends before its verb. The first query, which has no choice, does not count."""
+    """The statistics of one head, for one text that ends before its verb.
+
+    The first query, which has no choice, does not count.
+    """
     positions = np.arange(len(weights))
     later = weights[1:]
     distances = positions[1:, None] - positions[None, :]

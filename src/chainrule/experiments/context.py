@@ -1,19 +1,15 @@
-"""agreement, shots.
+"""The experiments agreement (a verb agrees across more and more words) and shots (learning from examples in a prompt).
 
-Agreement: a verb that agrees with its subject, across more and more words.
+Agreement: the words between say nothing. A model is right where it finds the right word likelier than the others that
+could stand there.
 
     the flights [from this city near that town ...] were late         number
     in France   [near this river from that town ...] I spoke French   country and language
 
-The words between say nothing. A model is right where it finds the right word likelier than the others that could stand
-there.
-
-Shots: learning from the examples in a prompt, with no change of any weight.
-
-Every document has a code of its own, drawn at random: each of four letters stands for one of four others. It is
-written out pair by pair, a X c Y a X ..., so that a letter's code can be known only from the pairs before it. A model
-that has learned to look them up gets better with every example that it is shown (Brown et al. 2020; Olsson et
-al. 2022).
+Shots: no weight changes. Every document has a code of its own, drawn at random: each of four letters stands for one of
+four others. It is written out pair by pair, a X c Y a X ..., so that a letter's code can be known only from the pairs
+before it. A model that has learned to look them up gets better with every example that it is shown (Brown et al. 2020;
+Olsson et al. 2022).
 """
 
 from __future__ import annotations
@@ -70,7 +66,8 @@ def agreement(
 ) -> Findings:
     """The share of right verbs and languages by the number of words between, with a line for each family.
 
-    phrases: of three words, that stand between. trained_to: the most of them in training. Raises SettingError.
+    phrases: the numbers of phrases of three words between the two. trained_to: the most of them in training. Raises
+    SettingError.
     """
     rng = np.random.default_rng(seed)
     documents = [ids_of(draw_sentence(rng, int(rng.integers(trained_to + 1)))) for _ in range(sentences)]
@@ -97,7 +94,7 @@ def agreement(
 
 
 def draw_sentence(rng: np.random.Generator, phrases: int) -> list[str]:
-    """A sentence with so many phrases of three words between its beginning and the word that agrees with that."""
+    """A sentence with this many phrases of three words between its beginning and the word that agrees with it."""
     group = AGREEING[rng.integers(len(AGREEING))]
     *start, end = group[rng.integers(len(group))]
     between = [row[rng.integers(len(row))] for _ in range(phrases) for row in _BETWEEN]
@@ -143,7 +140,8 @@ def shots(
 ) -> Findings:
     """The share of right answers by the number of examples before the question, with a line for each family.
 
-    examples: in each document. The last line is that of a reader who forgets nothing. Raises SettingError.
+    examples: how many are in each document. The last line is that of an ideal reader, who remembers everything. Raises
+    SettingError.
     """
     rng = np.random.default_rng(seed)
     train = [draw_document(rng, examples) for _ in range(documents)]
@@ -189,7 +187,7 @@ def accuracies(model: LanguageModel[Any], documents: Sequence[Int32[ndarray, " T
 
 
 def expected_accuracy(shown: int) -> float:
-    """Of a reader who remembers all pairs shown, and otherwise guesses among the codes that are left.
+    """The expected accuracy of a reader who remembers all pairs shown, and otherwise guesses among the remaining codes.
 
     With k of the letters seen, the next one is among them with probability k / 4; if it is not, 1 / (4 - k) of guesses
     are right. P(k seen after n draws) follows from drawing one letter after the other.

@@ -1,25 +1,22 @@
-"""cost, paths.
+"""The experiments cost (a layer's time by length and width) and paths (sequential steps, distance to the first token).
 
 Cost: how the time of one layer grows with the text's length, n, and the width, d (Vaswani et al. 2017, table 1).
+Attention is measured without the projections around it, which cost n d^2 as well.
 
     self-attention            n^2 d
     attention in a window     r n d      r: the window
     recurrence                n d^2
     convolution               k n d^2    k: the kernel
 
-Attention is measured without the projections around it, which cost n d^2 as well.
-
-Paths: how many steps must follow one another in a layer, and how far the first token is from the last prediction.
-
-Both are counted on the graph of what reads what, not taken from a formula (Vaswani et al. 2017, table 1):
+Paths: how many steps must follow one another in a layer, and how far the first token is from the last prediction. Both
+are counted on the graph of what reads what, not taken from a formula (Vaswani et al. 2017, table 1). A node is a
+position of a layer; layer 0 holds the tokens.
 
                             sequential steps    longest path
     self-attention          1                   1
     attention in a window   1                   n / r
     recurrence              n                   n
     convolution, dilated    1                   log_k n
-
-A node is a position of a layer; layer 0 holds the tokens.
 """
 
 from __future__ import annotations
@@ -69,8 +66,8 @@ def cost(
 ) -> Findings:
     """Seconds for a layer by length, for one text at a time, and how they grow with length and width.
 
-    length, width: what stays fixed while the other varies. seconds: the least time of a measurement; the fastest of its
-    repetitions counts.
+    length, width: the value of each while the other varies. seconds: the least time of a measurement; the fastest of
+    its repetitions counts.
     """
     torch.manual_seed(seed)
     lines, says = [], []

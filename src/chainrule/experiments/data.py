@@ -1,18 +1,15 @@
-"""balance, scaling, retrieval.
+"""The experiments balance (bias and variance by context), scaling (loss by size and tokens), retrieval (smoothing).
 
 Balance: a longer context makes an n-gram model fit its text better (less bias) and others worse (more variance).
-
 Additive smoothing, which does not fall back on shorter contexts, shows it; what interpolation does about it is drawn
 beside it.
 
 Scaling: the loss of Transformers by size and by training tokens, with a power law through each (Kaplan et al. 2020).
-
 Small networks that read characters of the built-in text are trained for several numbers of steps.
 
-Retrieval: documents ranked by the probability of a query, and what smoothing has to do with it.
-
-The documents are Python's docstrings without their first line, the queries these first lines (Ponte and Croft 1998;
-Zhai and Lafferty 2004, who smooth more for long queries).
+Retrieval: documents ranked by the probability of a query, and what smoothing has to do with it. The documents are
+Python's docstrings without their first line, the queries these first lines (Ponte and Croft 1998; Zhai and Lafferty
+2004, who smooth more for long queries).
 """
 
 from __future__ import annotations
@@ -41,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _PSEUDOCOUNT = 1e-4
-_HELD_OUT = 10  # a line in so many
+_HELD_OUT = 10  # one in this many lines
 
 
 def balance(

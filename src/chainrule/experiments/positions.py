@@ -1,24 +1,18 @@
-"""positions, extrapolation, order.
+"""The experiments positions (beyond the training length), extrapolation (rare positions), order (who sees it).
 
 Positions: how well Transformers extrapolate beyond their training length, by position encoding (Press et al. 2022).
-
 Each is trained on rows of one length and then reads longer ones. Learned positions have no vectors beyond that length,
 so their line ends there.
 
-Extrapolation: what a position knows depends on how often it was trained.
+Extrapolation: what a position knows depends on how often it was trained. Documents end after 1 to 64 words, all lengths
+equally often, so that late positions are rare: the last one occurs in one document of 64. A position with a vector of
+its own learns from nothing else; a rotation by distance learns from all positions at once. Every word repeats the one
+four positions before it, so that a model that knows where it is can predict it with certainty.
 
-Documents end after 1 to 64 words, all lengths equally often, so that late positions are rare: the last one occurs in
-one document of 64. A position with a vector of its own learns from nothing else; a rotation by distance learns from all
-positions at once. Every word repeats the one four positions before it, so that a model that knows where it is can know
-it for sure.
-
-Order: which networks notice that the words before the last one were shuffled.
-
-Attention is a weighted average over a set: without position encodings, a permutation of the keys changes nothing. So an
-untrained network settles it: if its prediction stays the same for random weights, it does for all weights.
-
-A second causal layer does see order, since the outputs of the first were computed from texts that end at different
-words. A two-sided network stays blind at any depth.
+Order: which networks notice that the words before the last one were shuffled. Attention is a weighted average over a
+set: without position encodings, a permutation of the keys changes nothing. So an untrained network settles it: if its
+prediction stays the same for random weights, it does for all weights. A second causal layer does see order, since the
+outputs of the first were computed from texts that end at different words. A two-sided network stays blind at any depth.
 """
 
 from __future__ import annotations

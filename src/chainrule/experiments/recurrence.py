@@ -1,22 +1,19 @@
-"""gradients, radius, saturation, memory.
+"""The experiments gradients, radius, saturation (why gradients vanish or explode) and memory (one bit kept for long).
 
-Gradients by distance: how the last loss depends on a vector k positions earlier.
+Gradients: how the last loss depends on a vector k positions earlier. The networks are untrained. In a simple recurrent
+network, the gradient is multiplied by the recurrent matrix at each position, so it vanishes or explodes if the spectral
+radius of that matrix is below or above one (Bengio et al. 1994, Pascanu et al. 2013). Clipping scales an exploding
+gradient down to a norm of one; it does not restore a vanished one.
 
-The networks are untrained. In a simple recurrent network, the gradient is multiplied by the recurrent matrix at each
-position, so it vanishes or explodes if the spectral radius of that matrix is below or above one (Bengio et al. 1994,
-Pascanu et al. 2013). Clipping scales an exploding gradient down to a norm of one; it does not restore a vanished one.
-
-Radius: a vector that is multiplied by the same matrix at each step, as gradients are in a recurrent network.
-
-Singular values bound what one step does; the spectral radius, the largest absolute eigenvalue, decides what becomes of
-it after many (Pascanu et al. 2013, section 2). For a rotation times a number they agree; in general they do not.
+Radius: a vector that is multiplied by the same matrix at each step, as gradients are in a recurrent network. Singular
+values bound what one step does; the spectral radius, the largest absolute eigenvalue, decides what becomes of it after
+many (Pascanu et al. 2013, section 2). For a rotation times a number they agree; in general they do not.
 
 Saturation: tanh and the sigmoid are flat away from 0, so that almost no gradient passes through them there.
 
-Memory: strings of A and B whose last letter is B exactly if a B came before.
-
-At most one B comes before, anywhere, so a model has to remember one bit over the length of the string. It has to prefer
-a string with the right last letter to one with the wrong letter: chance level is one half.
+Memory: strings of A and B whose last letter is B exactly if a B came before. At most one B comes before, anywhere, so a
+model has to remember one bit over the length of the string. It has to prefer a string with the right last letter to one
+with the wrong letter: chance level is one half.
 """
 
 from __future__ import annotations
@@ -106,7 +103,7 @@ def gradients(
 
 
 def build_network(config: NetworkConfig, radius: float | None) -> Network:
-    """An untrained network. radius: the spectral radius to scale recurrent matrices to; None: unscaled."""
+    """An untrained network. radius: the spectral radius to scale recurrent matrices to; None not to scale them."""
     network = build(config, _VOCABULARY)
     if radius is not None:
         for name, weight in network.encoder.named_parameters():

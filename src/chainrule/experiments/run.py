@@ -1,9 +1,4 @@
-"""Runs experiments by name, for given minutes.
-
-An experiment with as many training steps as fit some minutes, by the measured speed.
-
-Runs experiments by name.
-"""
+"""Runs experiments by name; in given minutes, with as many training steps as fit by the measured speed."""
 
 from __future__ import annotations
 
@@ -57,7 +52,7 @@ def enlarged(function: Callable[..., Findings], minutes: float, *, seed: int, pr
 def factor_for(seconds: float, shares: tuple[float, ...], measured: list[float]) -> float:
     """The factor of the steps that fits the seconds, if time is a line through two trials; at least the first's share.
 
-    shares, measured: of the trials, whose factor and seconds they are.
+    shares, measured: the factors of the trials, and their seconds.
     """
     slope = (measured[1] - measured[0]) / (shares[1] - shares[0])
     slope = slope if slope > 0 else measured[1] / shares[1]
@@ -75,8 +70,8 @@ def times_steps(steps: Any, factor: float) -> Any:
 def experiment(name: Name, *, seed: int = 0, minutes: float | None = None, progress: ProgressOption = None) -> Findings:
     """Measures what textbooks claim of language models; gives lines, a finding and other sentences.
 
-    seed: of all random numbers. minutes: train for as many steps as fit this time, in place of the usual ones. Each
-    experiment is also a function with more arguments, such as `chainrule.experiments.recurrence.memory`. Raises
+    seed: that of all random numbers. minutes: train for as many steps as fit this time, in place of the usual ones.
+    Each experiment is also a function with more arguments, such as `chainrule.experiments.recurrence.memory`. Raises
     SettingError for an unknown name, for a negative seed, and for minutes of an experiment that trains no network.
 
     good:  print(chainrule.experiment("gradients"))

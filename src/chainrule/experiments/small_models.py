@@ -1,8 +1,6 @@
-"""Small models and tasks for experiments.
+"""Trains small models for experiments: any family on made-up tokens, and seq2seq models that write letters backwards.
 
-Trains small models of any family on a stream of made-up tokens.
-
-The task of writing a sequence of letters backwards, for models of pairs: every output looks at one input.
+When a sequence is written backwards, every output depends on one input.
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ FIRST_WORD = 3  # the tokens before it are <unk>, <s> and </s>
 
 
 def by_adamw(steps: int, seed: int) -> TrainingConfig:
-    """So many steps of 16 rows, the same optimiser for all families."""
+    """Settings for this many steps of 16 rows, with the same optimiser for all families."""
     return TrainingConfig(steps=steps, optimiser="adamw", batch=16, seed=seed, compile="no", learning_rate=5e-3)
 
 
@@ -45,7 +43,7 @@ def train_small(
     config: DataclassInstance,
     training: TrainingConfig,
 ) -> LanguageModel[Any]:
-    """A model of documents of token ids. training: of networks."""
+    """A model of documents of token ids. training: the settings for networks."""
     stream = np.concatenate([np.append(document, END).astype(np.int32) for document in documents])
     family = FAMILIES[family_of(config)]
     more = {"options": StreamOptions(training=training)} if family.trains_in_steps else {}

@@ -1,4 +1,4 @@
-"""Beams and attention, as numbers and as drawings."""
+"""Beam searches and attention maps for the explorer, as numbers and as drawings."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def beams(
 ) -> Json:
     """All that a beam search considers: its tree, a drawing of it, and a sentence.
 
-    text: what the hypotheses begin with; of a longer one than `LONGEST`, the end is read. given, picture: as for
+    text: the beginning of all hypotheses; if it is longer than `LONGEST`, its end is read. given, picture: as for
     `text_model`. Raises SettingError, TextError, MarkerError.
     """
     search, read = BeamConfig(size=size), text[-LONGEST:]
@@ -69,11 +69,11 @@ def _search(
 def attention(
     model: object, text: str, layer: int = 0, *, given: str | None = None, picture: Picture | None = None
 ) -> Json:
-    """The attention maps of one layer, and the titles of all; of captions, the picture as each token sees it.
+    """The attention maps of one layer, and the titles of all; for captions, the picture as each token attends to it.
 
-    text: of models of pairs and captions, what is written; without one, what the model writes. given, picture: as for
-    `text_model`. weights: float32, little-endian, in base64: a head after another, each row by row. Raises
-    SettingError, TextError, MarkerError.
+    text: for seq2seq models and captioners, the target; by default what the model writes. given, picture: as for
+    `text_model`. weights: float32, little-endian, in base64: head by head, each row by row. Raises SettingError,
+    TextError, MarkerError.
     """
     if isinstance(model, CaptionModel):
         shown = attend_picture(model, chosen(picture), text or None)

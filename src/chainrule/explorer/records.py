@@ -1,12 +1,11 @@
-"""Next words, surprisal and back-off chains as records.
+"""What the explorer shows of a model and a text, as records: next tokens, surprisals, back-off chains.
 
-What a view looks into: a model of single texts, or one of texts given a source or a picture.
+    next_words      the next token after a text: probabilities, what settings cut, where each probability comes from
+    surprisals      of a text, unit by unit, with the sums that `score` and `evaluate` give
+    backoff_chain   why an n-gram model gives a token its probability: contexts from the longest to none, with
+                    back-offs and counts
 
-The surprisal of a text, unit by unit, with the sums that `score` and `evaluate` give.
-
-Why an n-gram model gives a token its probability: contexts from the longest to none, with back-offs and counts.
-
-The next token after a text: probabilities, what settings cut, and where each probability comes from.
+The model is one of single texts, or one of texts given a source or a picture.
 """
 
 from __future__ import annotations
@@ -50,18 +49,20 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
     Tokens = Int32[ndarray, " tokens"]
 
-LONGEST = 20_000  # characters of a text; what is left out, the records say
+LONGEST = 20_000  # characters of a text; the records say how much is left out
 
 
 def describe(model: object) -> Json:
-    """What a model needs for the views: given, None, source or picture; whether it fills gaps; whether it can chat."""
+    """What the views must know of a model: whether it needs a source or picture; whether it fills gaps; whether it can
+    chat.
+    """
     given = "source" if isinstance(model, Seq2SeqModel) else "picture" if isinstance(model, CaptionModel) else None
     fills = isinstance(model, Model) and model.is_bidirectional
     return {"given": given, "fills": fills, "chats": _can_chat(model)}
 
 
 def text_model(model: object, given: str | None, picture: Picture | None) -> Model:
-    """The model of single texts: of pairs, given a source; of captions, given a picture.
+    """A model of single texts: a seq2seq model is given a source for this, a captioner a picture.
 
     Raises SettingError, TextError, MarkerError.
     """
@@ -217,7 +218,7 @@ _GUESSES = 5  # tokens named of each layer
 
 
 def next_words(model: Model, text: str, top: int = 20, sampling: SamplingConfig | None = None) -> Json:
-    """The likeliest next tokens after a text, or those that fill its gaps, for a model that sees both sides.
+    """The likeliest next tokens after a text, or, for a bidirectional model, the tokens that fill its gaps.
 
     Of each token: its probability, as `CausalModel.next` gives it; `drawn`, the probability after the settings, 0 where
     they cut it; and `added`, the text that it appends, null for a token that is never generated. Log-probabilities are
@@ -323,7 +324,7 @@ def _components(model: CausalModel, state: Any, best: Tokens) -> Json:
 
 
 def _layers(model: CausalModel, ids: Tokens, best: Tokens) -> Json:
-    """For a network of several layers: what each would predict, and the probability that it gives the best tokens."""
+    """For a network of several layers: the token that each would predict, and its probabilities of the best tokens."""
     if not isinstance(model, CausalNetwork):
         return {}
     from chainrule.neural.language_model import NeuralModel

@@ -1,9 +1,4 @@
-"""The page, and the same without a server.
-
-What a model makes of a text, in a notebook or as a page: the explorer's records, without its server.
-
-The files of the explorer's page. They are served as they lie in the folder `static`.
-"""
+"""The explorer without its server: its records in a notebook or as a page; and the page's files."""
 
 from __future__ import annotations
 
@@ -36,7 +31,7 @@ _STRONGEST = 12  # bits that have the full colour
 class TextView:
     """A text in the colours of its surprisal, and the likeliest next tokens.
 
-    surprisal: as /v1/explore/surprisal gives it, None for a model that fills gaps; other: of the model beside it.
+    surprisal: as /v1/explore/surprisal gives it; None for a model that fills gaps. other: that of a second model.
     next_words: as /v1/explore/next gives them.
     """
 
@@ -58,7 +53,7 @@ class TextView:
             file.write(render("shown_page.html.j2", title=f"“{self.text[:60]}”", **self._parts()).encode())
 
     def _parts(self) -> Json:
-        """What the templates show."""
+        """The values that the templates show."""
         sums = [
             _sum_of(record, name) for record, name in ((self.surprisal, "bits"), (self.other, "beside it")) if record
         ]
@@ -83,9 +78,9 @@ def show(
 ) -> TextView:
     """A text in the colours of its surprisal, and the likeliest tokens after it, for a notebook or a page.
 
-    other: a model beside it; the colours are then where either is more surprised. given: the source, for a model of
-    pairs; the picture, for one that captions. by: tokens, words, characters or bytes. A model that fills gaps shows
-    what fits each [MASK]. Raises SettingError, MarkerError.
+    other: a second model; colours then show where either is more surprised than the other. given: the source, for a
+    seq2seq model, or the picture, for a captioner. by: tokens, words, characters or bytes. A model that fills gaps
+    shows what fits each [MASK]. Raises SettingError, MarkerError.
 
     good:  chainrule.show(model, "the dog bit the man")
     good:  chainrule.show(model, "the dog bit the man", other=bigram, by="words").save("difference.html")

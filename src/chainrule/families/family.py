@@ -1,30 +1,38 @@
-"""What the rest of the program needs to know of a model family."""
+"""Family: what the rest of the program needs to know of a family of models, as functions and names."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+from chainrule.ngram.config import ignore_plan
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from jaxtyping import Int32
     from numpy import ndarray
 
     from chainrule.base.progress import Progress
+    from chainrule.drawing.diagram import Diagram
     from chainrule.errors import ChainruleError
     from chainrule.evaluation.likelihood import StreamScoring
+    from chainrule.ngram.config import DiskPlan
 
     Arrays = dict[str, ndarray]
     Json = dict[str, Any]
+    Shapes = Mapping[str, Sequence[int]]
+    DrawNetwork = Callable[[str, Any, Shapes], Diagram]
 
 
 Task = Literal["continue", "fill", "embed", "classify"]
 
 
 class Quantization(NamedTuple):
-    """How models of a family become compact, quantised so that they take less room, and what undoes it.
+    """How models of a family become compact, quantised so that they take less memory, and how that is undone.
 
-    compact, unpack: (model, progress) -> model. Both raise SettingError; unpacking restores no precision.
+    compact, unpack: functions from a model and a progress callback to a model. Both raise SettingError; unpacking
+    restores no precision.
     """
 
     compact: Callable[[Any, Progress], Any]
@@ -32,12 +40,28 @@ class Quantization(NamedTuple):
     is_compact: Callable[[Any], bool]
 
 
+class Counting(NamedTuple):
+    """How a model is estimated from counts.
+
+    heldout: a text to tune the smoothing on. memory: the most bytes that may be held; by default, what is free.
+    on_plan: called with a DiskPlan before n-grams are counted on disk.
+    """
+
+    heldout: Int32[ndarray, " heldout"] | None = None
+    memory: int | None = None
+    on_plan: Callable[[DiskPlan], None] = ignore_plan
+
+
+DEFAULT_COUNTING = Counting()
+
+
 @dataclass(frozen=True)
 class Family:
     """What the rest of the program needs to know of a model family.
 
     train: (token stream, vocabulary size, configuration, progress) -> (model, training record). An owned stream may be
-    freed early. A family that trains in steps borrows the stream, and also takes StreamOptions and a TrainingRun.
+    freed early. A family that is estimated from counts also takes `counting`. One that trains in steps borrows the
+    stream, and also takes StreamOptions and a TrainingRun.
     to_state: model -> (settings, arrays), which are saved.
     from_state: (settings, arrays, vocabulary size) -> model. Raises ModelFormatError.
     resolved_for: (configuration, tokenizer) -> configuration with what the vocabulary decides. Raises SettingError.
@@ -58,6 +82,9 @@ class Family:
     layout: Callable[[Any], str | None] = lambda model: None  # how an n-gram table lies in memory and on disk
     compaction: Quantization | None = None
     why_no_table: Callable[[Any], str | None] = lambda model: None  # why a model is more than an n-gram table, in words
+    counts_on_disk: Callable[[Any], bool] = lambda config: False  # whether training can hold text and counts on disk
+    unknown_mass: Callable[[Any], bool] = lambda config: False  # whether <unk> always has the mass of all unseen words
+    diagram: DrawNetwork | None = None  # of a model's name, configuration and shapes; None: drawn part by part
 
 
 def name_of_family(config: object, families: Mapping[str, Family]) -> str:
@@ -70,7 +97,7 @@ def name_of_family(config: object, families: Mapping[str, Family]) -> str:
 
 
 def unsupported(kind: type[ChainruleError], message: str) -> Callable[..., Any]:
-    """What a family does where it cannot: raise an error."""
+    """A function for what a family cannot do: it raises an error."""
 
     def refuse(*args: object, **options: object) -> Any:
         raise kind(message)

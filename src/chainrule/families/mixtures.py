@@ -1,11 +1,11 @@
-"""The families of mixtures and of what is mixed in without training: a cache, and equal probabilities."""
+"""The families of mixtures, and of their components without training: the cache and the uniform model."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from chainrule.errors import SettingError
-from chainrule.families.family import Family, unsupported
+from chainrule.families.family import DEFAULT_COUNTING, Counting, Family, unsupported
 from chainrule.mixture.config import CacheConfig, MixtureConfig
 from chainrule.uniform import UniformConfig, UniformModel
 
@@ -23,11 +23,25 @@ if TYPE_CHECKING:
 
 
 def _train_cache(
-    stream: MaybeOwned[Int32[ndarray, " T"]], vocabulary_size: int, config: CacheConfig, progress: Progress
+    stream: MaybeOwned[Int32[ndarray, " T"]],
+    vocabulary_size: int,
+    config: CacheConfig,
+    progress: Progress,
+    counting: Counting = DEFAULT_COUNTING,
 ) -> tuple[LanguageModel[Any], Json]:
     from chainrule.mixture.cache import UnigramCache
 
     return UnigramCache(vocabulary_size, config.words), {}
+
+
+def _train_uniform(
+    stream: MaybeOwned[Int32[ndarray, " T"]],
+    vocabulary_size: int,
+    config: UniformConfig,
+    progress: Progress,
+    counting: Counting = DEFAULT_COUNTING,
+) -> tuple[LanguageModel[Any], Json]:
+    return UniformModel(vocabulary_size), {}
 
 
 def _put_together_cache(settings: Json, arrays: Arrays, vocabulary_size: int) -> LanguageModel[Any]:
@@ -40,7 +54,7 @@ def _put_together_cache(settings: Json, arrays: Arrays, vocabulary_size: int) ->
 UNIFORM = Family(
     UniformConfig,
     token_bytes=4,
-    train=lambda stream, vocabulary_size, config, progress: (UniformModel(vocabulary_size), {}),
+    train=_train_uniform,
     to_state=lambda model: ({}, {}),
     from_state=lambda settings, arrays, vocabulary_size: UniformModel(vocabulary_size),
 )

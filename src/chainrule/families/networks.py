@@ -1,10 +1,7 @@
-"""Families of networks, seq2seq and classifiers.
+"""The families of networks: language models, those that need a source, and classifiers.
 
-The families of networks. No engine is loaded before a function here is called.
-
-The family of classifiers: each rests on a model of another family, or on a network of its own.
-
-The families of models that need a source: no language models by themselves.
+No engine is loaded before a function here is called. Families that need a source are no language models by themselves.
+Each classifier rests on a model of another family, or on a network of its own.
 """
 
 from __future__ import annotations
@@ -25,8 +22,9 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.base.progress import Progress
+    from chainrule.drawing.diagram import Diagram
     from chainrule.evaluation.likelihood import StreamScoring
-    from chainrule.families.family import Arrays, Json, Task
+    from chainrule.families.family import Arrays, DrawNetwork, Json, Shapes, Task
     from chainrule.neural.classification.classifier import FineTunedClassifier, ScratchClassifier
     from chainrule.neural.config import NetworkConfig
     from chainrule.neural.language_model import NeuralModel
@@ -91,7 +89,41 @@ def _stream_scoring(model: NeuralModel) -> StreamScoring:
     return StreamScoring(model.score_stream_with_unknown, model.stream_signature)
 
 
-def _network_family(config: type[NetworkConfig], job: Task, **fields: Any) -> Family:
+def _draw_transformer(name: str, config: Any, shapes: Shapes) -> Diagram:
+    from chainrule.families.diagrams import draw_transformer
+
+    return draw_transformer(name, config, shapes)
+
+
+def _draw_recurrent(name: str, config: Any, shapes: Shapes) -> Diagram:
+    from chainrule.families.diagrams import draw_recurrent
+
+    return draw_recurrent(name, config, shapes)
+
+
+def _draw_feedforward(name: str, config: Any, shapes: Shapes) -> Diagram:
+    from chainrule.families.diagrams import draw_feedforward
+
+    return draw_feedforward(name, config, shapes)
+
+
+def _draw_seq2seq(name: str, config: Any, shapes: Shapes) -> Diagram:
+    from chainrule.families.diagrams import draw_seq2seq
+
+    return draw_seq2seq(name, config, shapes)
+
+
+_DIAGRAMS: dict[str, DrawNetwork] = {
+    "transformer": _draw_transformer,
+    "masked": _draw_transformer,
+    "recurrent": _draw_recurrent,
+    "masked-recurrent": _draw_recurrent,
+    "two-sided": _draw_recurrent,
+    "feedforward": _draw_feedforward,
+}
+
+
+def _network_family(name: str, config: type[NetworkConfig], job: Task, **fields: Any) -> Family:
     """A family of networks that predict tokens."""
     return Family(
         config=config,
@@ -104,6 +136,7 @@ def _network_family(config: type[NetworkConfig], job: Task, **fields: Any) -> Fa
         embeds=True,
         compaction=Quantization(_compact, _unpack, _is_compact),
         job=job,
+        diagram=_DIAGRAMS.get(name),
         **fields,
     )
 
@@ -147,9 +180,9 @@ def _put_together_tree(settings: Json, arrays: Arrays, vocabulary_size: int) -> 
 
 
 LANGUAGE_MODELS = {
-    name: _network_family(config, "continue", stream_scoring=_stream_scoring) for name, config in NETWORKS.items()
+    name: _network_family(name, config, "continue", stream_scoring=_stream_scoring) for name, config in NETWORKS.items()
 }
-MASKED = {name: _network_family(config, "fill") for name, config in BIDIRECTIONAL.items()}
+MASKED = {name: _network_family(name, config, "fill") for name, config in BIDIRECTIONAL.items()}
 TREE = Family(
     TreeConfig,
     token_bytes=0,
@@ -170,6 +203,7 @@ TEXT_ENCODER = Family(
     from_state=_putting_together(TextEncoderConfig),
     embeds=True,
     job="embed",
+    diagram=_draw_transformer,
 )
 
 
@@ -207,7 +241,7 @@ CONDITIONAL = Family(
     token_bytes=0,
     train=unsupported(
         SettingError,
-        "a conditional model learns from pairs: chainrule train translation, or chainrule.train_pairs",
+        "a conditional model learns from pairs: chainrule train seq2seq, or chainrule.train_pairs",
     ),
     to_state=unsupported(
         SettingError, "a conditional model is not saved together with its source; save the model of pairs itself"
@@ -217,6 +251,7 @@ CONDITIONAL = Family(
         "is a model of pairs and needs a source: chainrule translate, or chainrule.load(path).write",
     ),
     trains_in_steps=True,
+    diagram=_draw_seq2seq,
 )
 # The same, once it is given a picture: chainrule.api.seq2seq.caption_model.
 CAPTION = Family(
@@ -233,4 +268,5 @@ CAPTION = Family(
         "is a model of captions, not of texts: it needs pictures (chainrule caption, or chainrule.load(path).caption)",
     ),
     trains_in_steps=True,
+    diagram=_draw_seq2seq,
 )

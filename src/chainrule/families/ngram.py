@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from chainrule.families.family import Family, Quantization
+from chainrule.families.family import DEFAULT_COUNTING, Counting, Family, Quantization
 from chainrule.ngram.config import COMPACT, NGramConfig
 
 if TYPE_CHECKING:
@@ -20,11 +20,17 @@ if TYPE_CHECKING:
 
 
 def _train(
-    stream: MaybeOwned[Int32[ndarray, " T"]], vocabulary_size: int, config: NGramConfig, progress: Progress
+    stream: MaybeOwned[Int32[ndarray, " T"]],
+    vocabulary_size: int,
+    config: NGramConfig,
+    progress: Progress,
+    counting: Counting = DEFAULT_COUNTING,
 ) -> tuple[AnyNGram, Json]:
     from chainrule.ngram.training import train_ngram
 
-    return train_ngram(stream, vocabulary_size, config, progress)
+    return train_ngram(
+        stream, vocabulary_size, config, progress, counting.heldout, memory=counting.memory, on_plan=counting.on_plan
+    )
 
 
 def _take_apart(model: AnyNGram | CompactNGramModel | ShardedModel) -> tuple[Json, Arrays]:
@@ -73,4 +79,6 @@ NGRAM = Family(
     layout=_layout,
     compaction=Quantization(_compact, _unpack, lambda model: _layout(model) == COMPACT),
     why_no_table=lambda model: model.why_no_table,
+    counts_on_disk=lambda config: not config.needs_whole_counts,
+    unknown_mass=lambda config: config.unknown_has_whole_mass,
 )

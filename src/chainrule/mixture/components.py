@@ -1,8 +1,4 @@
-"""Components that advance together, with one meaning of <unk>.
-
-What all mixtures share: components that advance together, and the token before each position of a text.
-
-Adjusts how many unseen types <unk> stands for, so that it means the same in all components of a mixture.
+"""What all mixtures share: components that advance together, and one meaning of <unk> in all of them.
 
 In some models, P(<unk>) is the probability of a single unseen type, in others that of all of them (see
 `evaluation/token_scores.py`). A model that expects U unseen types becomes one that expects U / r, for the same texts:

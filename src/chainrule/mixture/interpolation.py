@@ -1,16 +1,13 @@
-"""Linear and log-linear interpolation; their state.
+"""Linear and log-linear interpolation of models, and their state in a model folder.
 
-Linear interpolation: P(w | h) = sum of weight_i(h) P_i(w | h).
+    linear       P(w | h) = sum of weight_i(h) P_i(w | h)
+    log-linear   P(w | h) = product of P_i(w | h)^weight_i / Z(h)
 
-Jelinek and Mercer, Interpolated estimation of Markov source parameters from sparse data (1980). The weights are
-constant, or depend on the class of the previous token.
+Linear: Jelinek and Mercer, Interpolated estimation of Markov source parameters from sparse data (1980). The weights are
+constant, or depend on the class of the previous token. Log-linear: Klakow, Log-linear interpolation of language models
+(1998). Z(h) sums over the whole vocabulary, so scoring a token costs as much as computing its whole distribution.
 
-Log-linear interpolation: P(w | h) = product of P_i(w | h)^weight_i / Z(h).
-
-Klakow, Log-linear interpolation of language models (1998). Z(h) sums over the whole vocabulary, so scoring a token
-costs as much as computing its whole distribution.
-
-A mixture as settings and arrays, for a model folder, and back. The caller saves and restores its components.
+The caller saves and restores the components.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Weights that maximise the likelihood of a held-out text.
+"""Tunes the weights of mixtures: those that maximise the likelihood of a held-out text.
 
 Linear weights by expectation-maximisation (Jelinek and Mercer 1980): their log-likelihood is concave, and each step
 climbs. Log-linear weights by Newton's method: their log-likelihood is concave, too; its gradient is the observed minus

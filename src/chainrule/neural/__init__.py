@@ -1,1 +1,1 @@
-"""Neural language models: P(w_i | w_<i) = softmax(U f(w_1 .. w_i-1)). All but `config` and `settings` imports torch."""
+"""Neural language models: P(w_i | w_<i) = softmax(U f(w_1 .. w_i-1)). All but `config` imports torch."""

@@ -1,4 +1,4 @@
-"""Networks that read both sides of a token, as scorers of texts: by pseudo-log-likelihoods, which are no probabilities.
+"""Bidirectional networks as scorers of texts: by pseudo-log-likelihoods, which are no probabilities.
 
 A masked network reads a mask in place of the token that it predicts, so it reads a text once for each of its tokens. A
 network with separate directions never reads the token that it predicts, so it reads a text once. The mask is <s>, which
@@ -88,7 +88,7 @@ class TwoSidedModel:
         """
         if not self.masks:
             raise SettingError(
-                "a two-sided network has no mask, so the rest of a word cannot be masked; use score instead"
+                "a bidirectional network has no mask, so the rest of a word cannot be masked; use score instead"
             )
         return self._score(sequences, prefixes, end=False, begins=begins)
 
@@ -107,7 +107,9 @@ class TwoSidedModel:
         check_tokens(as_tokens(sequence), self.vocabulary_size)
         masks = np.flatnonzero(sequence == MASK)
         if not self.masks and len(masks) > 1:
-            raise SettingError(f"there are {len(masks)} masks, but a two-sided network fills in one; use a masked one")
+            raise SettingError(
+                f"there are {len(masks)} masks, but a bidirectional network fills in one; use a masked one"
+            )
         inputs = add_boundaries(sequence, self.network)
         log_probs = np.empty((len(masks), self.vocabulary_size), np.float32)
         for row, mask in zip(log_probs, masks.tolist(), strict=True):
@@ -120,8 +122,8 @@ class TwoSidedModel:
     def score_following(self, firsts: Sequence[Tokens], seconds: Sequence[Tokens]) -> Float32[ndarray, " pairs"]:
         """log P(the second text follows the first) of each pair, in nats.
 
-        Of the longer text of a pair, the end is cut off where both do not fit. Raises SettingError if the network was
-        not trained for it.
+        Where both texts do not fit, the end of the longer one is cut off. Raises SettingError if the network was not
+        trained for it.
         """
         network = self.network
         if network.next_sentence is None:
@@ -153,7 +155,7 @@ class TwoSidedModel:
     def text_vectors(
         self, sequences: Sequence[Tokens], layer: int | None = None, *, bfloat16: bool = False
     ) -> TextVectors | None:
-        """As `Embedder.text_vectors`; it has learned none."""
+        """As `Embedder.text_vectors`; None, since it has learned no vector of whole texts."""
         return None
 
     def static_vectors(self) -> Float32[ndarray, "vocab D"]:
@@ -184,7 +186,7 @@ class TwoSidedModel:
         return scores
 
     def _queries(self, text: _Text, begins: Bool[ndarray, " vocab"] | None) -> Iterator[_Query]:
-        """One query for a text, or one for each of its tokens if these have to be masked."""
+        """One query for a whole text, or one for each of its tokens if these have to be masked."""
         inputs = add_boundaries(text.tokens, self.network)
         positions = np.arange(text.first + 1, len(text.tokens) + 1)
         targets = text.tokens[text.first :].astype(np.int64)
@@ -219,7 +221,7 @@ class TwoSidedModel:
             query.scores[:] = log_probs[first:last]
 
     def _read(self, rows: Sequence[Int64[ndarray, " inputs"]]) -> Float[Tensor, "B T D"]:
-        """The hidden states of padded rows; the network itself handles the borders of documents."""
+        """The hidden states of padded rows; the network itself handles the boundaries of documents."""
         device = self.network.device
         tokens = torch.from_numpy(padded(rows, END)).to(device)
         hidden: Tensor = self.network(tokens, None, padding_starts([len(row) for row in rows], device))[0]

@@ -98,7 +98,7 @@ def _next_sentence(config: NetworkConfig) -> NextSentence | None:
 
 
 class _Ends(NamedTuple):
-    """What comes before and after the encoder."""
+    """The embedding and the output: what comes before and after the encoder."""
 
     embedding: Embedding
     output_weight: nn.Parameter

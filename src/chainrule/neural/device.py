@@ -1,10 +1,7 @@
-"""What a device can do, found out by trying; its threads.
-
-What a device supports and gains in bfloat16: found out here alone, by trying, never by the processor's name.
+"""What a device can do in bfloat16, measured by trying it, never by the processor's name; and torch's threads.
 
 A network in bfloat16 computes its matrix products in it; layers that the device cannot run in bfloat16 use float32.
-
-Gives torch as many threads as `chainrule.base.threads` allows, or leaves torch its own number.
+torch gets as many threads as `chainrule.base.threads` allows, or keeps its own number.
 """
 
 from __future__ import annotations
@@ -22,7 +19,7 @@ _SIDE = {"cpu": 512, "cuda": 4096}  # of the square matrices whose product is ti
 _SMALL_SIDE = 128  # enough to notice that bfloat16 is emulated, which takes 10 to 50 times as long as float32
 _EMULATED = 0.25  # a gain below this is emulation, at any size
 _QUICK = 1.5
-_WARM_UPS, _REPEATS, _SECONDS = 2, 4, 0.25  # products before and during timing; none begins after so many seconds
+_WARM_UPS, _REPEATS, _SECONDS = 2, 4, 0.25  # products before and during timing; none begins after this many seconds
 
 
 def has_quick_bfloat16(device: torch.device) -> bool:
@@ -78,7 +75,7 @@ def layers_in_float32(network: nn.Module, device: torch.device) -> list[str]:
 
 
 def bfloat16_notes(network: nn.Module, device: torch.device) -> list[str]:
-    """What users should know before a network runs in bfloat16 on a device, a sentence each."""
+    """Notes for users before a network runs in bfloat16 on a device, a sentence each."""
     notes = []
     if device.type == "cpu" and bfloat16_gain(device) < 0.5:
         ratio = 1 / bfloat16_gain(device)

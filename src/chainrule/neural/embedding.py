@@ -1,10 +1,6 @@
-"""Vectors of tokens and of texts.
-
-The vectors of tokens in their context, from any layer of a network.
+"""Vectors of tokens in context, from any layer of a network; TextEncoder, which gives vectors and does nothing else.
 
 Texts of similar length are read in one batch, to waste little on padding.
-
-Networks that give vectors of texts and of their tokens, but neither score texts nor fill in gaps.
 """
 
 from __future__ import annotations
@@ -55,9 +51,9 @@ def vectors_of_read(
     *,
     bfloat16: bool = False,
 ) -> list[Float32[ndarray, "read D"]]:
-    """A vector for each token that is read for a sequence, which is a text of its own; its markers among them.
+    """A vector for each token that is read for a sequence, markers included. Each sequence is a text of its own.
 
-    layer: 0: the embedding, without context; from 1 on: the hidden states of that layer; None: the last layer.
+    layer: 0 for the embedding, without context; from 1 on, the hidden states of that layer; None for the last layer.
     bfloat16: whether the network computes in bfloat16.
     Raises SettingError if there is no such layer, or an id is outside the vocabulary; ModelFormatError if a vector is
     not finite.
@@ -106,7 +102,7 @@ def _hidden(
 
 
 class TextEncoder:
-    """An Embedder with a vector for a text as a whole, which its pooling makes (Reimers and Gurevych 2019)."""
+    """An Embedder that pools token vectors to a vector for a whole text (Reimers and Gurevych 2019)."""
 
     def __init__(self, network: Network) -> None:
         """Sets the network to evaluation mode, without dropout."""
@@ -137,7 +133,7 @@ class TextEncoder:
         return static_vectors(self.network)
 
     def _pooled(self, vectors: Float32[ndarray, "read D"]) -> Float32[ndarray, " D"]:
-        """Of all that was read for a text, with its markers."""
+        """The pooled vector of all tokens that were read for a text, markers included."""
         if self.config.text_pooling == "first":
             return vectors[0]
         return np.asarray(vectors.max(0) if self.config.text_pooling == "max" else vectors.mean(0))

@@ -1,11 +1,7 @@
-"""Attention maps, gates and cells of a network at work.
+"""Attention maps of a network, and the gates, cells and hidden values of recurrent layers, token by token.
 
-Attention maps: the weights of every attention layer of a network, for one text, or for a source and its target.
-
-The layers record them while they read the text.
-
-The gates, cells and hidden values of recurrent layers, token by token, computed by the cells of the textbooks.
-
+Attention maps are the weights of every attention layer for one text, or for a source and its target; the layers record
+them while they read. Gates are computed by the textbook cells of `neural/layers/cells.py`.
 Legend: T time, E width of the input, D width of a layer.
 """
 
@@ -114,8 +110,8 @@ def _numbered(sides: Sides, maps: list[Tensor]) -> list[LayerWeights]:
 class LayerGates(NamedTuple):
     """What one layer computes at each token.
 
-    values: by name. Of an LSTM f, i, o (gates), g (the candidate), c (the cell) and h (hidden); of a GRU r, z (gates),
-    n (the candidate) and h; of a simple network h.
+    values: by name. An LSTM has f, i, o (gates), g (the candidate), c (the cell) and h (hidden); a GRU r, z (gates), n
+    (the candidate) and h; a simple network h.
     """
 
     name: str
@@ -171,7 +167,7 @@ def _of_layers(own: RecurrentLayers, x: Float[Tensor, "T E"]) -> list[LayerGates
 
 
 def gates(layer: nn.RNNBase | IntraAttentionLSTM, x: Float[Tensor, "T E"]) -> Values:
-    """All that a layer of torch computes from zeros on, by name as in `LayerGates`."""
+    """All values that a recurrent layer of torch computes from a zero state on, by name as in `LayerGates`."""
     if isinstance(layer, IntraAttentionLSTM):
         recorded: list[dict[str, Tensor]] = []
         layer(x[None], layer.start(1), gates_out=recorded)

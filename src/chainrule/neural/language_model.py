@@ -1,14 +1,10 @@
-"""A network as a LanguageModel, with what its layers would predict.
-
-What each layer of a network would predict: its hidden state, read by the network's own output.
-
-The logit lens (nostalgebraist 2020): a Transformer's layers each add to one residual stream, so that the final norm and
-output can read it after any of them.
-
-A neural network as a `LanguageModel`.
+"""NeuralModel: a neural network as a `LanguageModel`; and what each of its layers would predict (the logit lens).
 
 The input of a text begins with </s>, as between the documents of a stream. The setting `memory` decides what the
 network remembers after the end of a document: a stream's memory continues, a document's begins anew.
+
+The logit lens (nostalgebraist 2020) reads each layer's hidden state by the network's own final norm and output: a
+Transformer's layers all add to one residual stream, so that any of them can be read so.
 """
 
 from __future__ import annotations
@@ -55,8 +51,8 @@ if TYPE_CHECKING:
 def layer_log_probs(network: Network, inputs: Int32[ndarray, " read"]) -> dict[int, Float32[ndarray, " V"]]:
     """The next-token distribution after what is read, in nats, by the number of the layer, from 1.
 
-    Those of the last layer are the network's. Layers narrower or wider than the output's input are left out.
-    inputs: as the network reads them, </s> before the text.
+    Those of the last layer are the network's predictions. Layers whose width is not that of the output's input are left
+    out. inputs: as the network reads them, </s> before the text.
     """
     encoder, output = network.encoder, network.output
     final_norm = encoder.norm if isinstance(encoder, Transformer) else None
@@ -85,7 +81,7 @@ class _Next:
 class Reading:
     """The state after reading rows of text. Selecting rows copies nothing; the next step does.
 
-    rows: the row of `memory` and `next` that each row refers to; None: its own.
+    rows: the row of `memory` and `next` that each row refers to; None if each refers to its own.
     """
 
     memory: encoder_states.State
@@ -285,7 +281,9 @@ class NeuralModel:
         return position_tops(self.network, sequences, k)
 
     def layer_log_probs(self, prefix: Tokens) -> dict[int, Float32[ndarray, " vocab"]]:
-        """What each layer would predict after a prefix, in nats, by its number; see `layer_guesses`."""
+        """The distributions that each layer would predict after a prefix, in nats, by its number; see `layer_log_probs`
+        above.
+        """
         return layer_log_probs(self.network, self.last_window(as_tokens(prefix)))
 
     def vectors(
@@ -328,7 +326,7 @@ class NeuralModel:
     def _read(
         self, tokens: Int64[Tensor, "B T"], state: encoder_states.State, starts: Bool[Tensor, "B T"] | None
     ) -> tuple[Float[Tensor, "B T D"], encoder_states.State]:
-        """As `Network.forward`, but only `starts` makes a row begin anew, not every </s>."""
+        """As `Network.forward`, but a row begins anew only at `starts`, not at every </s>."""
         return self.network.encoder(self.network.embed(tokens), state, starts)
 
     def _own_rows(
@@ -378,7 +376,7 @@ def _sums(log_probs: Float32[Tensor, "rows V"], banned: Int64[Tensor, " banned"]
 
 
 def _slots(rows: Int64[ndarray, " draws"]) -> Int64[ndarray, " draws"]:
-    """How many of the draws before it each draw shares its row with."""
+    """For each draw, how many of the draws before it are from the same row."""
     order = np.argsort(rows, kind="stable")
     counts = np.bincount(rows)
     slots = np.empty_like(order)

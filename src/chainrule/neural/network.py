@@ -1,10 +1,8 @@
-"""Embedding, encoder and output as one module; the boundaries of documents.
+"""A neural language model as a module: softmax(U f(w_1 .. w_i-1)), with an embedding before the context encoder f.
 
-A neural language model as a module: softmax(U f(w_1 .. w_i-1)), with an embedding before the context encoder f.
-
-Its input begins with </s>, so that a text begins as every document of a stream does. Legend: B batch, T time, D width.
-
-The input of a network for a single text: </s> before it and, if the network reads what follows a text, after it.
+Its input begins with </s>, so that a text begins as every document of a stream does; a network that also reads what
+follows a text gets </s> after it, too (`add_boundaries`).
+Legend: B batch, T time, D width.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Encoder(Protocol):
-    """A context encoder, f: an nn.Module that handles causality and its state itself."""
+    """A context encoder, f: an nn.Module that takes care of causality and of its state."""
 
     @property
     def width(self) -> int:
@@ -45,14 +43,14 @@ class Encoder(Protocol):
 
     @property
     def context(self) -> int | None:
-        """The most tokens that a state holds; None: any number.
+        """The most tokens that a state holds; None for any number.
 
         Before a full state reads one more token, it drops all but the last `context // 2` tokens and reads them again.
         """
 
     @property
     def reach(self) -> int | None:
-        """If a state never fills: how many of the last tokens a prediction depends on; None: all."""
+        """If a state never fills: how many of the last tokens a prediction depends on; None for all."""
 
     def start(self, rows: int) -> State:
         """The state of rows that have read nothing."""
@@ -89,7 +87,7 @@ class Network(nn.Module):
         output: FullSoftmax | SampledSoftmax | AdaptiveSoftmax | NoOutput,
         next_sentence: NextSentence | None = None,
     ) -> None:
-        """next_sentence: a second output, for pairs of sentences."""
+        """next_sentence: whether there is a second output, for pairs of sentences."""
         super().__init__()
         self.config, self.embedding, self.encoder, self.output = config, embedding, encoder, output
         self.next_sentence = next_sentence
@@ -104,9 +102,9 @@ class Network(nn.Module):
     ) -> tuple[Float[Tensor, "B T D"], State]:
         """Hidden states, and the state to continue from.
 
-        tokens: with </s> before the first token of each text. state, starts: as for `Encoder`. A network whose memory
-        is a document's begins anew at every </s>. second: where the second sentence begins in rows that are pairs, each
-        of them one document.
+        tokens: (B, T), with </s> before the first token of each text. state, starts: as for `Encoder`. A network whose
+        memory is a document's begins anew at every </s>. second: where the second sentence begins in rows that are
+        pairs, each of them one document.
         """
         if second is not None:
             return self.encoder(with_types(self.embed(tokens), self.types, second), state, starts)
@@ -116,7 +114,7 @@ class Network(nn.Module):
         return self.encoder(self.embed(tokens), state, starts)
 
     def embed(self, tokens: Int64[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
-        """The vectors of what is read; the </s> before a text becomes <s> where texts begin with that.
+        """The vectors of the tokens that are read; the </s> before a text becomes <s> where texts begin with that.
 
         A network with a document's memory reads </s> only as what a text begins with.
         """
@@ -130,7 +128,7 @@ class Network(nn.Module):
 
     @property
     def types(self) -> Tensor | None:
-        """The vectors of the types of tokens, (types, D), for the sentences of a pair; None: it has none."""
+        """The vectors of token types, (types, D), for the sentences of a pair; None if the network has none."""
         return cast("Tensor | None", getattr(self.encoder, "segments", None))
 
     @property
@@ -142,7 +140,9 @@ class Network(nn.Module):
         return self.embedding.weight.device
 
     def matrices(self) -> list[nn.Parameter]:
-        """The encoder's matrices, without tables by position or distance: Muon orthogonalises their gradients."""
+        """The encoder's matrices, whose gradients Muon orthogonalises; tables by position or distance are not among
+        them.
+        """
         return [weight for name, weight in self.encoder.named_parameters() if weight.ndim == 2 and not _is_table(name)]
 
     def others(self) -> list[nn.Parameter]:

@@ -1,4 +1,4 @@
-"""Networks in eight bits: which of their arrays are packed, and networks that may not be trained for it."""
+"""Networks with weights in eight bits: which arrays are packed, and the check that such networks are not trained."""
 
 from __future__ import annotations
 

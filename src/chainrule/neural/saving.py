@@ -1,17 +1,11 @@
-"""State and from_state of networks, packed or not; pickled weights.
+"""Takes neural models apart for a model folder, into settings and named arrays, and builds models from them.
 
-The engine of a network: a language model, one that sees both sides, or a text encoder, as its settings say.
+Names, shapes and types of arrays are checked against the settings before any is used. The names are those of attributes
+of modules: renaming an attribute that holds weights would break every saved model. `engine_of` chooses the model of a
+network by its settings: causal, bidirectional, or text encoder. `compact` puts matrices in eight bits, where possible.
 
-Takes neural models apart for a model folder, into settings and named arrays, and puts them together again.
-
-Nothing is unpickled. Names, shapes and types of arrays are checked against the settings before any is used. The names
-are those of attributes of modules: renaming an attribute that holds weights would break every saved model.
-
-Engines of networks with their matrices in eight bits, where there are any that may be, and back.
-
-Weights in a pickle, as torch.save writes them; for files whose maker is trusted, since a pickle can run code.
-
-torch reads tensors only, and nothing that names a function of any other module.
+No model folder is unpickled. Only `open_pickle` reads a pickle, as torch.save writes weights: torch reads tensors, and
+refuses to call functions of other modules. It is for files whose maker is trusted, since a pickle can run code.
 """
 
 from __future__ import annotations
@@ -58,7 +52,7 @@ if TYPE_CHECKING:
 
 
 def engine_of(network: Network) -> Engine:
-    """A network with the interface of what it can do."""
+    """A network as the model that it can be: a LanguageModel, a bidirectional model or a text encoder."""
     if isinstance(network.config, tuple(BIDIRECTIONAL.values())):
         return TwoSidedModel(network)
     return TextEncoder(network) if isinstance(network.config, TextEncoderConfig) else NeuralModel(network)
@@ -94,7 +88,7 @@ def shapes_of(config: NetworkConfig, vocabulary_size: int) -> dict[str, tuple[in
 
 
 def shapes_of_pair(config: Seq2SeqConfig, sizes: tuple[int, int]) -> dict[str, tuple[int, ...]]:
-    """As `shapes_of`, of a conditional network. sizes: of the vocabularies of sources and targets."""
+    """As `shapes_of`, for a seq2seq network. sizes: those of the vocabularies of sources and targets."""
     named = _named(network_of_shapes(lambda: build_conditional(config, *sizes)))
     return {name: tuple(tensor.shape) for name, tensor in named.items()}
 
@@ -118,7 +112,7 @@ def _tensor_of(array: ndarray) -> torch.Tensor:
 
 
 def from_state(settings: Json, arrays: Arrays, vocabulary_size: int, kind: type[NetworkConfig]) -> Engine:
-    """As `network_from`, with the interface of what the network can do."""
+    """As `network_from`, but as the model that the network can be; see `engine_of`."""
     return engine_of(network_from(settings, arrays, vocabulary_size, kind))
 
 
@@ -137,9 +131,9 @@ def network_from(settings: Json, arrays: Arrays, vocabulary_size: int, kind: typ
 
 
 def put_together_pair(settings: object, arrays: Arrays, sizes: tuple[int, int]) -> ConditionalModel:
-    """A conditional model from its network's settings and arrays, which it uses without a copy.
+    """A seq2seq model from its network's settings and arrays, which it uses without a copy.
 
-    sizes: of the vocabularies of sources and targets. Raises ModelFormatError.
+    sizes: those of the vocabularies of sources and targets. Raises ModelFormatError.
     """
     config: Seq2SeqConfig = config_from_json(Seq2SeqConfig, settings)
     check_layers(config.encoder_layers + config.decoder_layers, arrays)
@@ -155,7 +149,7 @@ def check_layers(layers: int, arrays: Arrays) -> None:
 
 
 def layers_of(config: object) -> int:
-    """The layers of a configuration, or the blocks of one of pictures; 0 where it says nothing of them."""
+    """The number of layers of a configuration, or of blocks if it is one of pictures; 0 where it does not say."""
     layers, blocks = getattr(config, "layers", 0), getattr(config, "blocks", ())
     return max(layers, sum(blocks) if isinstance(blocks, tuple) else 0)
 
@@ -225,7 +219,7 @@ def _check_arrays(expected: dict[str, torch.Tensor], arrays: Arrays, may_be_pack
 
 
 def _places_of_tensors(network: nn.Module) -> dict[int, list[tuple[dict[str, Any], str]]]:
-    """Where each tensor stands, by its id: in every layer that has it, so that layers continue to share it."""
+    """All places of each tensor, by its id, so that layers that share a tensor continue to do so."""
     places: dict[int, list[tuple[dict[str, Any], str]]] = defaultdict(list)
     for module in network.modules():
         for own in (module._parameters, module._buffers):
@@ -246,7 +240,7 @@ def _check_ranks(network: nn.Module) -> None:
 
 
 def compact(engine: Engine, progress: Progress) -> Engine:
-    """The same network, quantised. Raises SettingError where it has no matrices that may be."""
+    """The same network, quantised. Raises SettingError where it has no matrices that can be quantised."""
     settings, arrays = to_state(engine)
     packed = packed_arrays(engine.network, arrays, progress)
     return from_state(settings, packed, engine.vocabulary_size, type(engine.network.config))
@@ -291,7 +285,7 @@ def open_pickle(path: Path) -> dict[str, ndarray]:
 
 
 def _unsupported(error: Exception) -> str:
-    """What a pickle holds besides tensors, where torch names it; its advice to open the pickle anyway is left out."""
+    """What a pickle holds besides tensors, from torch's message, without its advice to open the pickle anyway."""
     named = re.search(r"Unsupported global: GLOBAL (\w[\w.]*)", str(error))
     return f", such as {named[1]}" if named else ""
 

@@ -1,16 +1,11 @@
-"""Scores of known texts by a network, in parallel pieces.
+"""Scores known texts by a network, many at a time: cuts them into pieces that are scored in parallel.
 
-Cuts known texts into pieces that are scored in parallel, each token with the context it has when read step by step.
-
-A row is a text: its inputs are </s> and all its tokens but the last, its targets are its tokens. If a state fills after
-`context` inputs, pieces are the windows that stepping reads, which begin at multiples of the stride. If a state never
-fills, but a prediction depends on the last `reach` inputs only, a piece begins that much earlier than its first score.
-Otherwise a piece is the whole row, unless `warm_up` inputs are taken to be enough.
-
-Scores of known texts by a network, many texts at a time.
-
-The input of a text begins with </s>. What a network remembers after the end of a document, the caller decides by where
-it cuts rows.
+Each token is scored with the context it has when read step by step. A row is a text: its inputs are </s> and all its
+tokens but the last, its targets are its tokens. The caller decides by where it cuts rows what a network remembers after
+the end of a document. If a state fills after `context` inputs, pieces are the windows that stepping reads, which begin
+at multiples of the stride. If a state never fills, but a prediction depends on the last `reach` inputs only, a piece
+begins that much earlier than its first score. Otherwise a piece is the whole row, unless `warm_up` inputs are taken to
+be enough.
 """
 
 from __future__ import annotations
@@ -41,7 +36,7 @@ WARM_UP = 512  # inputs that a recurrent network reads before the first score of
 _SCORED = 4096  # the fewest scores of such a piece
 _ROWS = 64  # the most such pieces
 TOGETHER = 1 << 14  # tokens in a batch
-TOGETHER_ON_PROCESSORS = 1 << 11  # likewise: what layers hand to one another stays in the cache
+TOGETHER_ON_PROCESSORS = 1 << 11  # likewise: the vectors between layers stay in the cache
 T = TypeVar("T")
 
 
@@ -60,13 +55,13 @@ def stride(context: int) -> int:
 
 
 def window_start(inputs: int, context: int) -> int:
-    """Where the window begins in which the last of `inputs` inputs is read."""
+    """The beginning of the window in which the last of `inputs` inputs is read."""
     beyond = inputs - context
     return 0 if beyond <= 0 else -(-beyond // stride(context)) * stride(context)
 
 
 def pieces_of(lengths: Sequence[int], encoder: Encoder, *, warm_up: int | None = None) -> list[Piece]:
-    """Pieces that score each input of each row. lengths: of the rows, in inputs.
+    """Pieces that score each input of each row. lengths: the lengths of the rows, in inputs.
 
     The pieces of a bidirectional encoder overlap and are equally long; where two score the same input, the later piece
     of the row counts, since it has the most context on both sides.
@@ -249,7 +244,7 @@ def _log_probs_of(
 
 
 def _hidden_parts(network: Network, tokens: Int64[Tensor, "B T"]) -> Iterator[tuple[slice, Float[Tensor, "B part D"]]]:
-    """The hidden states after tokens that begin texts, a part of the positions after the other."""
+    """The hidden states after tokens that begin texts, a part of the positions at a time."""
     encoder = network.encoder
     carries = encoder.context is None and encoder.reach is None
     state: encoder_states.State = None

@@ -36,7 +36,7 @@ class SentencePair(NamedTuple):
 
 
 def join_sentences(first: UnitTokens, second: UnitTokens, separator: int, longest: int) -> SentencePair:
-    """As `pair_tokens`, as a text that is labelled as a whole."""
+    """Both sentences joined as by `pair_tokens`, as a text that is labelled as a whole."""
     tokens, begin = pair_tokens(first.tokens, second.tokens, separator, longest)
     return SentencePair(tokens[1:], np.zeros(len(tokens) - 1, np.int64), 1, begin - 1)
 
@@ -66,9 +66,10 @@ def _kept_lengths(a: int, b: int, longest: int) -> tuple[int, int]:
 def with_types(
     x: Float[Tensor, "B T D"], types: Float[Tensor, "types D"] | None, second: Int64[Tensor, " B"]
 ) -> Float[Tensor, "B T D"]:
-    """The vectors of tokens, such that the encoder, which adds the first type to all, adds the second from `second` on.
+    """Token vectors changed so that the encoder, which adds the first type's vector to all, adds the second's from
+    `second` on.
 
-    Where there are no types, or one, they stay as they are.
+    If there are no types, or one, they stay unchanged.
     """
     if types is None or len(types) < 2:
         return x
@@ -90,5 +91,5 @@ class NextSentence(nn.Module):
             nn.init.zeros_(layer.bias)
 
     def forward(self, hidden: Float[Tensor, "B T D"]) -> Float[Tensor, "B 2"]:
-        """The logits that it does, and that it does not."""
+        """The logits of the two answers: it follows, and it does not."""
         return linear(torch.tanh(linear(hidden[:, 0], self.pooler)), self.output)

@@ -1,16 +1,11 @@
-"""The network over trees, its LanguageModel, its state.
+"""The network that predicts trees from the root down, as a LanguageModel of their texts, and its state on disk.
 
-A network over trees as a `LanguageModel` of their texts. It gives only trees a probability: see `tree_text`.
-
-A network that predicts trees from the root down: an LSTM whose states go on not from left to right, but in the tree.
-
-A child's word is read after those of its elder siblings, as in any LSTM. An opening bracket begins the children of a
-node; the closing one goes on from the state before the opening one, and reads the node's head. So each state knows the
-nodes above, and the elder siblings of all these. All states whose predecessors are known are computed at once, those
-of all trees of a batch: one gather and one product a level.
+An LSTM whose states go on not from left to right, but in the tree. Only trees have a probability: see `tree_text`. A
+child's word is read after those of its elder siblings, as in any LSTM. An opening bracket begins the children of a
+node; the closing one continues from the state before the opening one, and reads the node's head. So each state knows
+the nodes above, and the elder siblings of all these. All states whose predecessors are known are computed at once,
+those of all trees of a batch: one gather and one product a level.
 Legend: N states of a batch, n of a level, D width, L layers, V vocabulary.
-
-Takes language models of trees apart for a model folder, and puts them together again, as `saving` does.
 """
 
 from __future__ import annotations
@@ -152,7 +147,10 @@ class TreeModel(ByDistributions[TreeState]):
         return self._read(state, [END] * len(state.places), [-1] * len(state.places))
 
     def _read(self, before: TreeState, tokens: list[int], heads: list[int]) -> TreeState:
-        """The state after one more token in each row. before: what each goes on from, and where it then stands."""
+        """The state after one more token in each row.
+
+        before: the vectors that each row continues from, and its place afterwards.
+        """
         device = self.network.device
         x = self.network.read(torch.tensor(tokens, device=device).long(), torch.tensor(heads, device=device).long())
         after = []
@@ -187,7 +185,7 @@ class TreeModel(ByDistributions[TreeState]):
 
 
 class TreeLSTMLayer(nn.Module):
-    """An LSTM (Hochreiter and Schmidhuber 1997) of states that form a tree; of a chain, it is torch's.
+    """An LSTM (Hochreiter and Schmidhuber 1997) over states that form a tree; on a chain, it equals torch's.
 
     Gates are in the order input, forget, cell, output.
     """
@@ -203,13 +201,13 @@ class TreeLSTMLayer(nn.Module):
     def step(
         self, own: Float[Tensor, "n 4*D"], h: Float[Tensor, "n D"], c: Float[Tensor, "n D"]
     ) -> tuple[Float[Tensor, "n D"], Float[Tensor, "n D"]]:
-        """h and c after those before. own: W x + b."""
+        """The new h and c, given those of the predecessors. own: W x + b."""
         i, f, g, o = (own + self.before(h)).float().chunk(4, 1)
         c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
         return torch.sigmoid(o) * torch.tanh(c), c
 
     def forward(self, x: Float[Tensor, "N D"], levels: Levels) -> Float[Tensor, "N D"]:
-        """x: by level."""
+        """x: the inputs, level by level."""
         h = c = x.new_zeros(1, x.shape[1])
         hidden = []
         for own, before in zip(torch.split(self.own(x), levels.sizes), levels.before, strict=True):
@@ -219,8 +217,8 @@ class TreeLSTMLayer(nn.Module):
 
 
 class Levels(NamedTuple):
-    """States in the order in which they are computed. before: of the states of each level, the predecessor in the one
-    before; in the first level, 0. order: the states by level.
+    """States in the order in which they are computed. before: for the states of each level, the predecessor's position
+    in the level before; 0 in the first level. order: the states by level.
     """
 
     sizes: list[int]
@@ -229,7 +227,7 @@ class Levels(NamedTuple):
 
 
 class TreeNetwork(nn.Module):
-    """Vectors of tokens, layers, and a softmax over what may come next."""
+    """Token vectors, layers, and a softmax over the tokens that may come next."""
 
     def __init__(self, config: TreeConfig, vocabulary_size: int) -> None:
         """Raises SettingError where the vocabulary has no such brackets."""
@@ -258,7 +256,7 @@ class TreeNetwork(nn.Module):
         return dropped(torch.empty_like(x).index_copy(0, levels.order, x), self.config.dropout, self.training)
 
     def read(self, tokens: Int64[Tensor, " n"], heads: Int64[Tensor, " n"]) -> Float[Tensor, "n D"]:
-        """The vectors of tokens; that of a closing bracket plus its node's head's."""
+        """The vectors of tokens; to that of a closing bracket, the vector of its node's head is added."""
         return cast("Tensor", self.embedding(tokens) + self.embedding(heads.clamp(min=0)) * (heads >= 0)[:, None])
 
     def loss(
@@ -269,7 +267,7 @@ class TreeNetwork(nn.Module):
         *,
         label_smoothing: float = 0.0,
     ) -> Float32[Tensor, ""]:
-        """-log P of what comes next after each state, in nats, summed; the end of a complete tree is sure."""
+        """-log P of the next token after each state, in nats, summed; the end of a complete tree is certain."""
         total = hidden.new_zeros((), dtype=torch.float32)
         for turn in (Action.BEGIN, Action.HEAD, Action.FIRST, Action.MORE):
             own = torch.from_numpy(np.flatnonzero(turns == turn)).to(self.device)

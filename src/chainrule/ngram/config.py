@@ -1,6 +1,6 @@
-"""The settings of an n-gram model; free of Numba, so that the command line can show them at once.
+"""The settings of an n-gram model, and what counting on disk will take.
 
-What counting on disk will take, said before it begins; free of Numba, as the settings are.
+Does not import Numba, so that the command line can show the settings at once.
 """
 
 from __future__ import annotations
@@ -260,7 +260,8 @@ def _is_between(value: object, low: float, high: float) -> bool:
 class DiskPlan:
     """How a text is counted on disk.
 
-    run_tokens: about as many at a time. memory: bytes that may be held. bytes: of temporary files in `folder`.
+    run_tokens: about how many tokens are counted at a time. memory: how many bytes may be held. bytes: the size of the
+    temporary files in `folder`.
     """
 
     tokens: int

@@ -1,8 +1,6 @@
-"""The model class and the layout of a table, and conversions.
+"""Chooses the model class of an n-gram table, and converts between its two layouts, fast and compact.
 
-Chooses the model class for an n-gram table, by how documents begin and by whether its scores are a distribution.
-
-The two layouts of an n-gram table, fast and compact, and the conversion between them.
+The class depends on the layout, on how documents begin, and on whether the scores are a distribution.
 """
 
 from __future__ import annotations

@@ -1,12 +1,7 @@
-"""State and from_state of n-gram models, whole or in shards.
+"""An n-gram model, whole or in shards, as settings and arrays for a model folder, and back.
 
-Cuts an n-gram table into shards by ranges of first words, and puts them together as a model again.
-
-An n-gram model as settings and arrays, for a model folder, and back.
-
-Puts a shard together from estimated n-grams that begin with consecutive ranges of words.
-
-Look-ups in one shard: of n-grams, each with its context, given as rows of words.
+A shard holds the n-grams that begin with a range of words. Tables are cut into shards and put together again, shards
+are built from estimated n-grams, and n-grams are looked up in one shard, given with their contexts as rows of words.
 """
 
 from __future__ import annotations
@@ -128,7 +123,10 @@ def index_of(settings: dict[str, Any]) -> tuple[list[int], list[list[int]]]:
 
 
 def table_of_shard(k: int, sizes: list[int], arrays: dict[str, ndarray]) -> Table:
-    """The table of a shard with so many n-grams of each order; arrays: of all shards. Raises ModelFormatError."""
+    """The table of a shard with this many n-grams of each order.
+
+    arrays: those of all shards. Raises ModelFormatError.
+    """
     prefix = f"{file_of(k)}/"
     own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
     try:
@@ -138,7 +136,7 @@ def table_of_shard(k: int, sizes: list[int], arrays: dict[str, ndarray]) -> Tabl
 
 
 def file_of(k: int) -> str:
-    """What the names of a shard's file and arrays begin with."""
+    """The prefix of the names of a shard's file and arrays."""
     return f"shard-{k:05d}"
 
 
@@ -223,7 +221,7 @@ class EstimatedLevel(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """The n-grams that begin with the words from `first` on, one for each context of the first level."""
+    """The n-grams that begin with the words from `first` on; the first level has one context for each word."""
 
     first: int
     levels: Sequence[EstimatedLevel]  # from bigrams on
@@ -234,7 +232,7 @@ def shard_of_pieces(
 ) -> Table:
     """The table of all unigrams, and of the longer n-grams of some pieces, which are in order; as `shard_of` cuts it.
 
-    log_probs, log_backoffs: of all unigrams. There is at least one piece.
+    log_probs, log_backoffs: those of all unigrams, in nats. There is at least one piece.
     """
     unigrams = log_probs.size
     orders = range(len(pieces[0].levels))
@@ -271,7 +269,7 @@ PADDING = -1  # a row ends before it
 def look_up_rows(shard: Table, rows: Int32[ndarray, "rows order"]) -> Float32[ndarray, "rows 2"]:
     """For each n-gram, its log-probability, NaN where the shard lacks it, and its context's log-backoff, or 0.
 
-    rows: at least one word each, below the vocabulary's size, the first one of this shard's; PADDING at the end.
+    rows: at least one word each, below the vocabulary's size, the first in this shard's range; PADDING at the end.
     """
     lengths = np.count_nonzero(rows != PADDING, axis=1)
     nodes = 1 + rows[:, 0].astype(np.int64)

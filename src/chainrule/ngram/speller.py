@@ -1,21 +1,17 @@
-"""Probabilities of spellings of unknown words: alphabet, speller, mixture.
+"""The speller: a distribution over the spellings of unknown tokens, so that every model is one over strings.
 
-The symbols that tokens are spelled with: known characters, and single bytes for everything else.
-
-Every byte string has exactly one spelling, since bytes must not form a known character, which has a symbol of its own.
-Symbols are token ids of an n-gram model: 3 + i is the i-th known character, </s> ends a token, and <unk> stands for a
-byte; all bytes that are possible at that position are equally likely.
-
-The speller: a distribution over the spellings of unknown tokens, so that every model is one over strings.
-
-It is an n-gram model over characters and bytes (see `alphabet.py`) with Witten-Bell smoothing, which gives every byte
-string a probability. The probabilities of known tokens and of the empty string are removed:
+It is an n-gram model over characters and bytes with Witten-Bell smoothing, which gives every byte string a probability.
+The probabilities of known tokens and of the empty string are removed:
 
     P(spelling | unknown) = P(spelling) / (1 - P(empty) - sum over known tokens t of P(t))
 
-so they sum to one over all unknown tokens. It is trained on the rarest words, which are most like unknown ones.
+so they sum to one over all unknown tokens. It is trained on the rarest words, which are most like unknown ones. A
+mixture of spellers has P(spelling | unknown) = sum of weight_i P_i(spelling | unknown).
 
-A mixture of spellers: P(spelling | unknown) = sum of weight_i P_i(spelling | unknown).
+The Alphabet has known characters, and single bytes for everything else. Every byte string has exactly one spelling,
+since bytes must not form a known character, which has a symbol of its own. Symbols are token ids of an n-gram model:
+3 + i is the i-th known character, </s> ends a token, and <unk> stands for a byte; all bytes that are possible at that
+position are equally likely.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Trains a model on ids or counts; as lmplz does, too.
+"""Trains an n-gram model on a stream of token ids, or on counts; returns it with a record of the estimation.
 
-Trains an n-gram model on a stream of token ids, or on counts; returns it with a record of the estimation.
-
-Estimation as KenLM's lmplz does it: like `training.py`, but it can prune unigrams, too.
+`lmplz_table` estimates as KenLM's lmplz does: it can also prune unigrams.
 """
 
 from __future__ import annotations
@@ -103,8 +101,9 @@ def count_within(
 ) -> Counts:
     """As `count_stream`, but on disk where counts and probabilities in their place would need too much memory.
 
-    memory: how many bytes this process may hold; by default, what is free. on_plan: called before anything is counted
-    on disk. Raises OutputError where the disk has no room, EstimationError where the memory is not enough even so.
+    memory: how many bytes this process may hold; by default, what is free. on_plan: a callback, called before anything
+    is counted on disk. Raises OutputError where the disk has no room, EstimationError where the memory is not enough
+    even so.
     """
     stream = unwrap(stream)
     limit = available_memory() if memory is None else memory

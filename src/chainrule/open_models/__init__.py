@@ -1,1 +1,1 @@
-"""Open models: what other programs trained and stored, as models of ours; and ours, as they store them."""
+"""Open models: checkpoints of other programs as models of ours, and our models in their formats."""

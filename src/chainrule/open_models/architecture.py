@@ -1,14 +1,8 @@
-"""Tables in both directions: settings, tensors, rules, changes.
-
-An architecture of others in terms of our networks: tables of its settings and tensors, read in both directions.
+"""An architecture of others in terms of our networks: tables of its settings and tensors, read in both directions.
 
 A row of a table is all that is known of one field of config.json, or of one tensor. `Architecture` holds the tables;
-each has a file of its own in `architectures`.
-
-Rules that several architectures share: several fields of config.json that together are one of our settings.
-
-Conversions between tensors of others and arrays of ours, each in both directions.
-
+each has a file of its own in `architectures`. Several fields of config.json that together are one of our settings have
+a Rule; tensors are converted to arrays and back.
 Legend: H heads, K heads of keys and values, d numbers in a head, D width.
 """
 
@@ -38,8 +32,8 @@ REQUIRED = object()  # of a field without which there is no model
 class Setting(NamedTuple):
     """A field of config.json and a setting of ours.
 
-    default: what the field is where config.json leaves it out. values: what its values are in ours, where they are
-    spelled otherwise; of several that are the same in ours, the first one is written.
+    default: the field's value where config.json leaves it out. values: our value for each of theirs, where they differ;
+    if several of theirs are the same in ours, the first one is written.
     """
 
     theirs: str
@@ -49,8 +43,8 @@ class Setting(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """Several fields that belong together. read: config.json -> settings; it raises ValueError where it cannot be
-    followed. write: the other way.
+    """Several fields that belong together. read: a function from config.json to settings, which raises ValueError where
+    it asks for what is not supported. write: the inverse.
     """
 
     fields: tuple[str, ...]
@@ -59,7 +53,10 @@ class Rule(NamedTuple):
 
 
 class Change(NamedTuple):
-    """Between the tensors of theirs that a row names and the one of ours. The settings are those of our network."""
+    """A conversion between the tensors of theirs that a row names and the array of ours.
+
+    The settings are those of our network.
+    """
 
     to_ours: Callable[[list[ndarray], Any], ndarray]
     to_theirs: Callable[[ndarray, Any], list[ndarray]]
@@ -71,8 +68,8 @@ SAME = Change(lambda tensors, config: tensors[0], lambda tensor, config: [tensor
 class Tensor(NamedTuple):
     """An array of ours, by its name, and what it is made of. {layer} stands for each layer's number.
 
-    by_token: whether it has a row for each token, which others number otherwise. when: whether networks of these
-    settings have it so; None: all that have such an array.
+    by_token: whether it has a row for each token, since others number tokens differently. when: a function that says
+    whether networks of these settings have it in this form; None where all do that have such an array.
     """
 
     ours: str
@@ -82,7 +79,7 @@ class Tensor(NamedTuple):
     when: Callable[[Any], bool] | None = None
 
     def names(self, layer: int) -> tuple[str, ...]:
-        """Theirs, of one layer."""
+        """Their names of the tensors of one layer."""
         theirs = (self.theirs,) if isinstance(self.theirs, str) else self.theirs
         return tuple(name.format(layer=layer) for name in theirs)
 
@@ -91,13 +88,13 @@ class Tensor(NamedTuple):
 class Architecture:
     """What is known of one model_type.
 
-    family: of ours. config: of its networks. class_name: what transformers calls it. implied: settings of ours that it
-    has without saying so. fixed: fields of config.json that can be followed only with this value; where they are left
-    out, they have it. ignored: fields that change no number. ignored_tensors: patterns of tensors that are no weights.
-    prefix: what files may leave out at the beginning of tensors' names, and are written without where writes_prefix is
-    false. old_endings: of tensors' names in old files, and what these became. aliases: where
-    else a tensor may stand that layers share, since files keep it once, under any of its names. computed: tensors that
-    files may have though they follow from the settings: what they must hold.
+    family: our family. config: our class of configurations. class_name: the name in transformers. implied: settings of
+    ours that it always has, without a field for them. fixed: fields of config.json that are supported only with this
+    value, which is also their default. ignored: fields that change no number. ignored_tensors: patterns of tensors that
+    are no weights. prefix: a prefix of tensors' names that files may leave out; it is not written where writes_prefix
+    is false. old_endings: endings of tensors' names in old files, with their new forms. aliases: other names of a
+    tensor that layers share, since files keep it once, under any of its names. computed: tensors that files may have
+    although they follow from the settings, with a function that gives their values.
     """
 
     model_type: str
@@ -165,7 +162,7 @@ def _read_rope(config: Json) -> Json:
 
 
 def _write_rope(config: TransformerConfig) -> Json:
-    """Both spellings: transformers 4 would take theta 10,000 where there is only the new one, and say nothing."""
+    """Both spellings: given only the new one, transformers 4 would silently take a theta of 10,000."""
     if config.rotary_scaling == "none":
         return {
             "rope_theta": config.rotary_base,
@@ -199,7 +196,7 @@ SLIDING_WINDOW = Rule(("sliding_window",), _read_window, lambda config: {"slidin
 
 
 def _split_heads(array: ndarray, config: TransformerConfig) -> list[ndarray]:
-    """(H + 2K) d rows -> those of queries, keys, values."""
+    """Splits (H + 2K) d rows into those of queries, keys and values."""
     width = config.width_of_heads
     borders = np.cumsum([0, config.heads * width, config.key_heads * width, config.key_heads * width])
     return [array[begin:end] for begin, end in pairwise(borders.tolist())]
@@ -228,7 +225,9 @@ def _rotated_forwards(array: ndarray, config: TransformerConfig) -> list[ndarray
 
 
 def _with_second_halves_negated(rows: ndarray, config: TransformerConfig) -> ndarray:
-    """Of each head: a rotation by -t of (a, b) is the rotation by t of (a, -b), with b negated again."""
+    """Negates the second half of each head: a rotation of (a, b) by -t is the rotation of (a, -b) by t, with b negated
+    again.
+    """
     half = config.width_of_heads // 2
     first, second = np.split(rows.reshape(-1, 2, half, *rows.shape[1:]), 2, axis=1)
     return np.concatenate([first, negated(second)], axis=1).reshape(rows.shape)

@@ -55,7 +55,9 @@ class Exported(NamedTuple):
 
 
 class _Tokens(NamedTuple):
-    """ours: our id of each of their tokens. files: of the tokenizer. begin, end: their ids; None for a masked model."""
+    """ours: our id of each of their tokens. files: the tokenizer's files. begin, end: their ids; None for a masked
+    model.
+    """
 
     ours: Int64[ndarray, " theirs"]
     files: dict[str, bytes]
@@ -64,7 +66,7 @@ class _Tokens(NamedTuple):
 
 
 def export_model(config: NetworkConfig, arrays: Mapping[str, ndarray], tokenizer: Tokenizer, record: Json) -> Exported:
-    """A model as a folder for transformers. config, arrays: of the network. record: of the model.
+    """A model as a folder for transformers. config, arrays: the network's. record: the model's.
 
     Raises SettingError if no architecture of transformers is such a network, or its tokenizer has no counterpart.
     """
@@ -112,7 +114,7 @@ def export_model(config: NetworkConfig, arrays: Mapping[str, ndarray], tokenizer
 
 
 def _architecture_of(config: NetworkConfig, origin: Json | None) -> Architecture:
-    """The architecture of a network: if possible, the one that it was imported as. Raises SettingError."""
+    """The architecture to export a network as: if possible, the one that it was imported from. Raises SettingError."""
     known = ARCHITECTURES.values()
     candidates = [*known, BERT_WITH_PAIRS, *(without_output(one) for one in known if one.is_bidirectional)]
     if origin is not None:
@@ -135,7 +137,7 @@ def _architecture_of(config: NetworkConfig, origin: Json | None) -> Architecture
 
 
 def _is_as_it_came(architecture: Architecture, config: NetworkConfig, origin: Json) -> bool:
-    """Whether the config.json of the imported model still describes it."""
+    """Whether the config.json that the model was imported with still describes it."""
     if origin["config"].get("model_type") != architecture.model_type:
         return False
     came, _ = read_settings(architecture, origin["config"], "")
@@ -272,7 +274,8 @@ def _native_files(
 ) -> dict[str, bytes]:
     """The files of the tokenizer. before: the token put before each text. special: tokens by their purposes.
 
-    pair_types: of the texts of a pair, which is read as [CLS] a [SEP] b [SEP]; None: as [CLS] a b.
+    pair_types: the types of the two texts of a pair, which is read as [CLS] a [SEP] b [SEP]; None where it is read as
+    [CLS] a b.
     """
     processor = _followed_by(named.described.get("post_processor"), before, named.numbers[before], pair_types)
     config: Json = {
@@ -298,7 +301,7 @@ def _special(content: str, number: int, *, takes_space: bool) -> Json:
 
 
 def _followed_by(processor: Json | None, token: str, number: int, pair_types: tuple[int, int] | None) -> Json:
-    """A post-processor that does what there was, then puts a token before each text.
+    """A post-processor that does what the former one did, then puts a token before each text.
 
     pair_types: as for `_native_files`; the token is both [CLS] and [SEP].
     """

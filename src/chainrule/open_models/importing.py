@@ -1,12 +1,7 @@
-"""Checkpoints of one text or two as models of ours; chat prompts.
+"""A checkpoint of others as the parts of a model of ours, of single texts or pairs: settings, arrays, tokenizers, chat.
 
-A checkpoint of others as the parts of a model of ours: settings and arrays, by the tables of its architecture.
-
-How the text of each side of a model of pairs is cut, and which of its token ids is which of ours.
-
-A checkpoint of others as the parts of a model of pairs: settings, arrays, and the tokenizers of both sides.
-
-What a checkpoint says of chat: its template, the names of its special tokens, and the ids of conversations.
+Settings and arrays come by the tables of its architecture. For pairs, each side has its tokenizer, and its token ids
+become ours. What it says of chat is its template, the names of its special tokens, and the ids of conversations.
 """
 
 from __future__ import annotations
@@ -59,7 +54,7 @@ if TYPE_CHECKING:
 
 
 class Imported(NamedTuple):
-    """The parts of a model. settings, arrays: as the family puts them together."""
+    """The parts of a model. settings, arrays: as the family's `from_state` takes them."""
 
     family: str
     settings: Json
@@ -98,7 +93,7 @@ def import_checkpoint(checkpoint: Checkpoint, progress: Progress = silent) -> Im
 def record_of(
     checkpoint: Checkpoint, arrays: Mapping[str, ndarray], ignored: list[str], warnings: list[str], tokens: Json
 ) -> Json:
-    """How a model came about that was opened. tokens: what is to be known of how they were numbered."""
+    """The record of a model that was opened. tokens: notes on how its tokens were numbered."""
     return {
         "opened_from": checkpoint.location,
         "parameters": sum(array.size for array in arrays.values()),
@@ -118,7 +113,7 @@ def record_of(
 
 
 def import_tokenizer(checkpoint: Checkpoint) -> Tokenizer:
-    """How a model's text is cut, without the model. Raises ModelFormatError, SettingError."""
+    """The tokenizer of a model, without the model. Raises ModelFormatError, SettingError."""
     architecture = architecture_of(checkpoint)
     if not issubclass(architecture.config, NetworkConfig):
         raise SettingError(f"{checkpoint.location}: has tokenizers of two sides; name a tokenizer.json")
@@ -185,7 +180,7 @@ def _named_architecture(checkpoint: Checkpoint) -> Architecture:
 
 
 class Sides(NamedTuple):
-    """source, target: the same tokenizer where both sides are cut alike."""
+    """source, target: the tokenizers; the same one where both sides are tokenized alike."""
 
     source: Tokenizer
     target: Tokenizer
@@ -219,7 +214,10 @@ def open_sides(checkpoint: Checkpoint, source_rows: int, target_rows: int) -> Si
 
 
 def _of_sentencepiece(checkpoint: Checkpoint, source_rows: int, target_rows: int) -> Sides:
-    """Of two files of pieces, whose ids are in one more file, or in two. Raises ModelFormatError, SettingError."""
+    """The sides of a model with two files of pieces, whose ids are in one or two further files.
+
+    Raises ModelFormatError, SettingError.
+    """
     source_ids = target_ids = _ids(checkpoint, VOCABULARY, source_rows)
     is_joint = TARGET_VOCABULARY not in checkpoint.sides
     if not is_joint:
@@ -279,7 +277,7 @@ def _check_rows(checkpoint: Checkpoint, name: str, ids: Mapping[str, int], rows:
 def _target_numbering(
     checkpoint: Checkpoint, ids: Mapping[str, int], unknown: int | None, rows: int
 ) -> tuple[TokenIdMap, list[str]]:
-    """Which ids are our markers, and what there is to warn of. A target begins with decoder_start_token_id.
+    """Which ids are our markers, with warnings. A target begins with decoder_start_token_id.
 
     Raises ModelFormatError.
     """
@@ -294,7 +292,10 @@ def _target_numbering(
 
 
 class ImportedPair(NamedTuple):
-    """The parts of a model of pairs. settings: of its network. source, target: the same tokenizer, where it is one."""
+    """The parts of a seq2seq model.
+
+    settings: the network's. source, target: the tokenizers; the same one where there is only one.
+    """
 
     settings: Json
     arrays: dict[str, ndarray]
@@ -304,7 +305,7 @@ class ImportedPair(NamedTuple):
 
 
 def is_pair(model_type: object) -> bool:
-    """Whether a model_type of config.json is that of a model of pairs."""
+    """Whether a model_type of config.json is that of a seq2seq model."""
     return isinstance(model_type, str) and model_type in ARCHITECTURES and _is_pair(ARCHITECTURES[model_type])
 
 
@@ -342,7 +343,7 @@ def _is_pair(architecture: Architecture) -> bool:
 
 
 def _rows(architecture: Architecture, config: Seq2SeqConfig, tensors: Tensors) -> tuple[int, int]:
-    """How many tokens of sources and of targets have a vector. Raises ModelFormatError."""
+    """How many source tokens and target tokens have a vector. Raises ModelFormatError."""
     by_token = {
         row.ours: row.names(0)[0]
         for row in architecture.tensors
@@ -362,7 +363,7 @@ def _rows(architecture: Architecture, config: Seq2SeqConfig, tensors: Tensors) -
 
 
 def template_of(origin: Json) -> str | None:
-    """The chat template of a model that was opened; None: it has none. origin: its record of Hugging Face's files."""
+    """The chat template of a model that was opened; None if it has none. origin: its record of Hugging Face's files."""
     template = origin.get("chat_template") or (origin.get("tokenizer_config") or {}).get("chat_template")
     if isinstance(template, list):  # several by name
         named = {each.get("name"): each.get("template") for each in template if isinstance(each, dict)}

@@ -42,7 +42,7 @@ class _Header(NamedTuple):
     positions: int
 
     def parts(self) -> list[tuple[str, tuple[int, ...]]]:
-        """What follows, in its order; an empty name: tables of angles."""
+        """The arrays after the header, in their order; an empty name stands for tables of angles."""
         head = self.width // self.heads
         layer, keys = "model.layers.{layer}.", self.key_heads * head
         return [
@@ -63,7 +63,7 @@ class _Header(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        """Of the whole file."""
+        """The size of the whole file."""
         return _HEADER.size + 4 * sum(math.prod(shape) for _, shape in self.parts())
 
 
@@ -77,7 +77,10 @@ def is_llama2c(path: Path) -> bool:
 
 
 def describe_wrong_size(path: Path) -> str | None:
-    """How a file that begins as one of llama2.c differs from it in size, for a message. Raises OSError."""
+    """How the size of a file that begins as one of llama2.c differs from the expected size, for a message.
+
+    Raises OSError.
+    """
     header = _header(path) if path.suffix == ".bin" else None
     if header is None:
         return None
@@ -99,7 +102,7 @@ def _header(path: Path) -> _Header | None:
 
 
 def open_llama2c(path: Path, tokenizer: Path | None = None) -> Checkpoint:
-    """tokenizer: its file; without one, tokenizer.bin or tok and the number of tokens, beside it.
+    """tokenizer: its file; by default tokenizer.bin, or tok and the number of tokens, in the same folder.
 
     Raises ModelFormatError.
     """

@@ -1,11 +1,7 @@
-"""Settings and tensors by the table of an architecture.
-
-config.json read as settings of ours, and written from them, by an architecture's table.
+"""Settings and tensors of others' checkpoints as ours, and settings written back, by the tables of an architecture.
 
 What a config.json asks for and is not supported is refused by name; nothing is passed over but what a table says
 changes no number.
-
-The tensors of a checkpoint as the arrays of a network of ours, by the table of its architecture.
 """
 
 from __future__ import annotations
@@ -121,7 +117,7 @@ def write_settings(architecture: Architecture, config: NetworkConfig | Seq2SeqCo
 
 
 def differences(architecture: Architecture, config: NetworkConfig | Seq2SeqConfig) -> list[str]:
-    """The settings of a network that an architecture of others cannot have: what reading back would change."""
+    """The settings of a network that an architecture of others cannot express: those that reading back would change."""
     if type(config) is not architecture.config:
         return [f"{architecture.family} as the family"]
     filled = _filled_in(config)
@@ -148,14 +144,14 @@ def _setting(row: Setting, config: Mapping[str, Any]) -> Json:
 
 
 def _in_their_terms(architecture: Architecture, message: str) -> str:
-    """A message that begins with the name of a setting of ours, with that of the field of config.json instead."""
+    """A message that begins with the name of a setting of ours, with the name of the field of config.json instead."""
     ours, is_, rest = message.partition(" is ")
     theirs = {row.ours: row.theirs for row in architecture.settings if isinstance(row, Setting)}
     return f"{theirs.get(ours, ours)}{is_}{rest}".replace(" is None; ", " is null; ", 1)
 
 
 def _filled_in(config: NetworkConfig | Seq2SeqConfig) -> NetworkConfig | Seq2SeqConfig:
-    """The same network, with what is left to defaults said, and what has no effect at its default."""
+    """The same settings, with all defaults filled in, and settings without effect reset to their defaults."""
     if not isinstance(config, TransformerConfig):
         return config
     config = replace(
@@ -210,7 +206,7 @@ class Tensors:
             )
 
     def sound(self, name: str) -> ndarray:
-        """A tensor that is there and holds numbers. Raises ModelFormatError."""
+        """A tensor that exists and holds numbers. Raises ModelFormatError."""
         names = [each for each in (name, *self._aliases.get(name, ())) if each in self.names]
         if not names:
             raise ModelFormatError(f"{self.location}: lacks the tensor {name!r}")
@@ -227,7 +223,7 @@ class Tensors:
 
 
 def rows_of(architecture: Architecture, tensors: Tensors) -> int:
-    """How many tokens have a vector. Raises ModelFormatError."""
+    """The number of tokens that have a vector. Raises ModelFormatError."""
     [name] = next(row for row in architecture.tensors if row.by_token).names(0)
     said, shape = tensors.config.get("vocab_size"), tensors.sound(name).shape
     if len(shape) != 2 or said not in (None, shape[0]):
@@ -244,9 +240,10 @@ def arrays_of(
     shapes: Mapping[str, tuple[int, ...]],
     tensors: Tensors,
 ) -> Iterator[tuple[str, ndarray]]:
-    """Each array of ours with its name. numberings: of the tokens of `source`, if there is one, and of `target`.
+    """Each array of ours with its name. numberings: the numberings of the tokens of `source`, if there is one, and of
+    `target`.
 
-    Raises ModelFormatError where a tensor is missing, is none, or is left over.
+    Raises ModelFormatError where a tensor is missing, invalid, or left over.
     """
     used: set[str] = set()
     for row in architecture.tensors:
@@ -286,7 +283,7 @@ def arrays_of(
 
 
 def _layers(row: Tensor, config: NetworkConfig | Seq2SeqConfig) -> int:
-    """How many arrays a row stands for."""
+    """How many arrays, one for each layer, a row stands for."""
     if "{layer}" not in row.ours:
         return 1
     if isinstance(config, Seq2SeqConfig):

@@ -38,7 +38,7 @@ _COUNTER = "num_batches_tracked"  # of batch normalisation, which older files la
 
 
 class ImportedPictures(NamedTuple):
-    """The settings and arrays of a classifier, and what a person should know."""
+    """The settings and arrays of a classifier, and notes for the user."""
 
     settings: dict[str, Any]
     arrays: Arrays
@@ -46,7 +46,7 @@ class ImportedPictures(NamedTuple):
 
 
 def import_pictures(path: Path, arrays: Arrays, names_of: Callable[[PictureLabelling], list[str]]) -> ImportedPictures:
-    """names_of: the arrays of the body and the head of a configuration, in order, as a classifier of ours has them.
+    """names_of: a function that gives our names of the arrays of the body and the head of a configuration, in order.
 
     Raises ModelFormatError that names the file.
     """
@@ -85,7 +85,7 @@ def _renamed(name: str) -> str:
 
 
 def _resnet(path: Path, arrays: Mapping[str, ndarray], warnings: list[str]) -> ResNetLabelling:
-    """The configuration that names and shapes tell. Raises ModelFormatError."""
+    """The configuration that follows from names and shapes. Raises ModelFormatError."""
     found = [re.match(r"layer(\d+)\.(\d+)\.conv1\.weight$", name) for name in arrays]
     places = {(int(match[1]), int(match[2])) for match in found if match}
     blocks = tuple(sum(layer == own for own, _ in places) for layer in range(1, max(own for own, _ in places) + 1))

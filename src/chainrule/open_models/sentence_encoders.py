@@ -47,14 +47,14 @@ def without_output(architecture: Architecture) -> Architecture:
 
 
 def output_tensors(architecture: Architecture) -> set[str]:
-    """Their names of what an output has of its own."""
+    """Their names of the tensors that only an output has."""
     rows = [row for row in architecture.tensors if row.ours.startswith(_OUTPUT) and row.ours != "output.weight"]
     return {name for row in rows for name in row.names(0)}
 
 
 def read_pooling(checkpoint: Checkpoint, context: int) -> Json:
     """The settings of a TextEncoderConfig that a folder's files hold; without such files, as sentence-transformers
-    reads a folder of transformers: the mean of all that is read. context: the most that the network reads.
+    reads a folder of transformers: the mean of all that is read. context: the most tokens that the network reads.
 
     Raises ModelFormatError where they ask for what is not supported.
     """

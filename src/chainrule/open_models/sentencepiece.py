@@ -1,14 +1,9 @@
-"""Reads and writes SentencePiece as tokenizer.json.
+"""Tokenizers of SentencePiece, and of pieces with scores as GGUF files have them, as a tokenizer.json.
 
-Writes tokenizers of pieces with scores, as GGUF and SentencePiece files have them, as a tokenizer.json.
-
-BPE: the neighbours whose merged piece has the best score are merged until none can be (Sennrich et al. 2016, with
-scores in place of ranks); characters without a piece become bytes. Unigram: the pieces with the largest sum of scores
-(Kudo 2018).
-
-Reads unigram models of SentencePiece (.spm, .model; Kudo 2018) as a tokenizer.json.
-
-The format is a protocol buffer, sentencepiece_model.proto: fields with a number, a wire type, and a value.
+Reads unigram models of SentencePiece (.spm, .model): a protocol buffer, sentencepiece_model.proto, of fields with a
+number, a wire type, and a value. BPE: the neighbours whose merged piece has the best score are merged until none can be
+(Sennrich et al. 2016, with scores in place of ranks); characters without a piece become bytes. Unigram: the pieces with
+the largest sum of scores (Kudo 2018).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which of their token ids is which of ours.
+"""TokenIdMap: which token id of an opened model is which of ours; and which of its tokens are our markers.
 
 Ours begin with <unk>, <s> and </s>; theirs have these anywhere, or lack some. So a network's rows are put in another
 order: three rows first, then all others as they were, those too that no text can reach, since they count in the
@@ -31,10 +31,10 @@ _MASKED_MARKERS = {"mask": ("[MASK]", "<mask>"), "cls": ("[CLS]", "<s>"), "sep":
 
 
 class TokenIdMap(NamedTuple):
-    """rows: how many ids they have. unknown, begin, end: theirs of our markers; None: they have none of their own.
+    """rows: how many ids they have. unknown, begin, end: their ids of our markers; None where they have no such token.
 
-    other_ends: further ids of theirs that end a text, too. masked: whether the begin is the mask, and the end what is
-    read before a text, as </s> is here. closing: of such a model, what is read after a text; None: nothing.
+    other_ends: further ids of theirs that end a text. masked: whether `begin` is the mask, and `end` the token that is
+    read before a text, as </s> is here. closing: for such a model, the token that is read after a text; None for none.
     """
 
     rows: int
@@ -46,20 +46,20 @@ class TokenIdMap(NamedTuple):
     closing: int | None = None
 
     def theirs(self) -> Int64[ndarray, " ours"]:
-        """Their id of each of ours; -1: none."""
+        """Their id of each token of ours; -1 for none."""
         markers = [-1 if number is None else number for number in (self.unknown, self.begin, self.end)]
         others = np.delete(np.arange(self.rows), [number for number in markers if number >= 0])
         return np.concatenate([markers, others])
 
     def ours(self) -> Int64[ndarray, " theirs"]:
-        """Our id of each of theirs."""
+        """Our id of each token of theirs."""
         theirs = self.theirs()
         ours = np.empty(self.rows, np.int64)
         ours[theirs[theirs >= 0]] = np.flatnonzero(theirs >= 0)
         return ours
 
     def settings(self) -> Json:
-        """What a network has to know of it."""
+        """The settings of a network that follow from it."""
         missing = [number for number, theirs in enumerate(self.theirs()[:3].tolist()) if theirs < 0 and number != 1]
         if self.masked:
             closing = None if self.closing is None else int(self.ours()[self.closing])
@@ -72,7 +72,7 @@ class TokenIdMap(NamedTuple):
 
 
 def name_before(record: Json, splitter: Subword) -> str | None:
-    """What others call the token that their model reads before a text, which is </s> here; None: of a model of ours."""
+    """The others' name of the token that their model reads before a text, </s> here; None for a model of ours."""
     if (origin := record.get("hugging_face")) is None:
         return None
     numbering = TokenIdMap(**origin["tokens"])
@@ -81,7 +81,7 @@ def name_before(record: Json, splitter: Subword) -> str | None:
 
 
 def rows_by_ours(array: ndarray, numbering: TokenIdMap) -> ndarray:
-    """A tensor with a row for each of their tokens, with one for each of ours."""
+    """A tensor with a row for each of their tokens, as one with a row for each of ours."""
     theirs = numbering.theirs()
     rows = array[theirs]
     rows[theirs < 0] = np.zeros((), array.dtype)
@@ -89,9 +89,10 @@ def rows_by_ours(array: ndarray, numbering: TokenIdMap) -> ndarray:
 
 
 def vocabulary_of(splitter: Subword, numbering: TokenIdMap, numbers: Mapping[str, int] | None = None) -> Vocabulary:
-    """Ours, of all their rows. A token that is spelled as another one is, or as nothing, gets its number for a name.
+    """Our vocabulary of all their rows. A token with the spelling of another one, or with none, gets its number for a
+    name.
 
-    numbers: their ids of pieces; None: those of the splitter.
+    numbers: their ids of pieces; None for those of the splitter.
     """
     spelled = splitter.spelled(numbers)
     names: dict[bytes, None] = {}
@@ -106,7 +107,7 @@ def vocabulary_of(splitter: Subword, numbering: TokenIdMap, numbers: Mapping[str
 def numbering_of(
     checkpoint: Checkpoint, splitter: Subword, rows: int, *, is_masked: bool = False
 ) -> tuple[TokenIdMap, list[str]]:
-    """Which of their tokens are our markers, and what there is to warn of. rows: of the embedding.
+    """Which of their tokens are our markers, with warnings. rows: how many the embedding has.
 
     Raises ModelFormatError.
     """
@@ -126,7 +127,8 @@ def numbering_of(
 
 
 def numbering_by_markers(rows: int, unknown: int | None, begin: int | None, ends: Sequence[int]) -> TokenIdMap:
-    """Of tokens that may have several of these parts: what ends a text comes before what begins it, and before <unk>.
+    """The numbering given their markers. Where a token has several roles, the end of a text comes before its beginning,
+    and that before <unk>.
 
     ends: the first is </s>; with none, there is no </s>.
     """
@@ -140,7 +142,7 @@ def numbering_by_markers(rows: int, unknown: int | None, begin: int | None, ends
 
 
 def check_ids(location: str, rows: int, **ids: Sequence[int]) -> None:
-    """Raises ModelFormatError where one is of no row, which names its field."""
+    """Raises ModelFormatError where an id has no row; the message names its field."""
     for name, numbers in ids.items():
         for number in numbers:
             if not 0 <= number < rows:
@@ -148,7 +150,8 @@ def check_ids(location: str, rows: int, **ids: Sequence[int]) -> None:
 
 
 def _masked_numbering(checkpoint: Checkpoint, splitter: Subword, rows: int) -> TokenIdMap:
-    """Of a model that reads [CLS] text [SEP], with [MASK] for a gap; or without [SEP], where its tokenizer puts none.
+    """The numbering of a model that reads [CLS] text [SEP], with [MASK] for a gap; or without [SEP], if its tokenizer
+    adds none.
 
     Raises ModelFormatError.
     """
@@ -173,7 +176,7 @@ def _masked_numbering(checkpoint: Checkpoint, splitter: Subword, rows: int) -> T
 
 
 def ends_of(checkpoint: Checkpoint, ids: Mapping[str, int]) -> tuple[list[int], list[str]]:
-    """The ids that end a text, by generation_config.json, else config.json, else the tokenizer; and what to warn of.
+    """The ids that end a text, by generation_config.json, else config.json, else the tokenizer; with warnings.
 
     ids: of tokens. Raises ModelFormatError where none does.
     """
@@ -241,6 +244,6 @@ def _put_after(processor: Json | None) -> str | None:
 
 
 def _content(token: object) -> str | None:
-    """Of a token as tokenizer_config.json has it: a string, or an object."""
+    """The text of a token, which tokenizer_config.json has as a string or an object."""
     value = token.get("content") if isinstance(token, dict) else token
     return value if isinstance(value, str) else None

@@ -1,15 +1,12 @@
-"""Boxes in pictures, and files of them.
-
-Boxes in pictures: their overlap, which of several say the same, and where they are in a scaled picture.
+"""Boxes in pictures: their overlap, which of several to keep, where they are in a scaled picture; and files of them.
 
 A box is left, top, right, bottom in pixels, from the left upper corner of the picture: that of all of a picture is
-0, 0, width, height. Legend: N, M boxes.
-
-Pictures with boxes: JSON lines of a path, and the boxes of what it shows.
+0, 0, width, height. Files are JSON lines of a path and the boxes of what the picture shows:
 
 {"image": "1.jpg", "boxes": [{"box": [10, 20, 60, 90], "label": "dog"}]}   left, top, right, bottom, in pixels
 
 A path counts from the folder of the file. A picture without anything in it has no boxes: [].
+Legend: N, M boxes.
 """
 
 from __future__ import annotations
@@ -87,7 +84,7 @@ def overlaps(first: Float32[ndarray, "N 4"], second: Float32[ndarray, "M 4"]) ->
 def suppress_overlapping(
     boxes: Float32[ndarray, "N 4"], scores: Float32[ndarray, " N"], most: float = 0.5
 ) -> Int64[ndarray, " kept"]:
-    """The boxes that are left, best first, when each goes that overlaps a better one that stays by more than `most`.
+    """The boxes that are kept, best first: those that overlap no better kept box by more than `most`.
 
     Non-maximum suppression; of equal scores, the first box is the better one.
     """
@@ -108,7 +105,7 @@ def in_reading_order(boxes: Float32[ndarray, "N 4"]) -> Float32[ndarray, "N 4"]:
 def boxes_in_frame(
     boxes: Boxes, size: tuple[int, int], frame: Frame
 ) -> tuple[Float32[ndarray, "N 4"], Bool[ndarray, " N"]]:
-    """Where the boxes of a picture are after `framed`, and which of them are: those whose centre is in the frame.
+    """The boxes of a picture after `framed`, and which of them remain: those whose centre is in the frame.
 
     size: height and width of the picture. Boxes are cut off at the edges of the frame.
     """
@@ -120,7 +117,7 @@ def boxes_in_frame(
 
 
 def boxes_in_picture(boxes: Boxes, size: tuple[int, int], frame: Frame) -> Float32[ndarray, "N 4"]:
-    """The inverse of `boxes_in_frame`: where boxes in the frame are in the picture, at whose edges they end."""
+    """The inverse of `boxes_in_frame`: boxes in the frame as boxes in the picture, clipped at its edges."""
     scale, offset = frame.mapping(*size)
     return np.clip((boxes - offset) / scale, 0, [size[1], size[0]] * 2).astype(np.float32)
 
@@ -152,9 +149,9 @@ def read_boxes(
 ) -> list[LabelledPicture]:
     """Pictures with labelled boxes, from a file of JSON lines.
 
-    frame: the size that they are kept at, and their boxes with them; by default their own. on_bad: called with a
-    TextError that names file and line of each that cannot be read, or whose boxes are none of its own, which is left
-    out. Raises TextError where there is no box.
+    frame: the size to scale pictures and boxes to; by default pictures keep their own. on_bad: a callback that gets a
+    TextError with file and line for each picture that cannot be read, or has boxes outside of it, which is left out.
+    Raises TextError where there is no box.
 
     good:  chainrule.read_boxes("scenes.jsonl")
     """
@@ -172,9 +169,9 @@ def read_boxes(
 
 
 def boxes_of_record(record: dict[str, Any], place: str, fields: tuple[str, ...] = ("label",)) -> BoxLabels:
-    """The boxes in a line of a file, not yet held against the picture. Raises TextError.
+    """The boxes in a line of a file, not yet compared with the picture's size. Raises TextError.
 
-    fields: where the label of a box may be, the first of them that is there.
+    fields: names of fields for the label of a box, of which the first that exists is read.
     """
     given = read_field(record, "boxes", place)
     if not isinstance(given, list) or not all(isinstance(item, dict) for item in given):
@@ -195,7 +192,7 @@ def boxes_of_record(record: dict[str, Any], place: str, fields: tuple[str, ...] 
 
 
 def boxes_framed(picture: Picture, labels: BoxLabels, frame: Frame) -> BoxLabels:
-    """The boxes where they are after `framed`; those that it cuts off are left out."""
+    """The boxes after `framed`; those that it cuts off are left out."""
     height, width = picture.pixels.shape[:2]
     boxes, is_inside = boxes_in_frame(labels.boxes, (height, width), frame)
     return BoxLabels(

@@ -2,7 +2,7 @@
 
 {"image": "1.jpg", "captions": ["a dog runs", "the dog is running"]}   a path counts from the folder of this file
 
-Lines may also have boxes, as those of `read_boxes` have; their labels, or phrases, say what is in them.
+Lines may also have boxes, as those of `boxes.py` have; their labels, or phrases, say what is in them.
 """
 
 from __future__ import annotations
@@ -57,10 +57,11 @@ def read_captions(
 ) -> list[CaptionedPicture]:
     """The captioned pictures of a file of JSON lines.
 
-    frame: the size that they are kept at; by default their own. on_bad: called with a TextError that names file and
-    line of each that has no caption, or whose picture cannot be read, which is left out. with_pictures: whether to read
-    the pictures; else only their captions, for vectors that stand for them. with_boxes: whether to read their boxes,
-    where lines have them, each labelled by its phrase, or by its label. Raises TextError where there is none.
+    frame: the size to scale pictures to; by default they keep their own. on_bad: a callback that gets a TextError with
+    file and line for each line without a caption, or whose picture cannot be read, which is left out. with_pictures:
+    whether to read the pictures; else only their captions, for vectors that stand for them. with_boxes: whether to read
+    their boxes, where lines have them, each labelled by its phrase, or by its label. Raises TextError where there is
+    none.
 
     good:  chainrule.read_captions("train.jsonl")
     """
@@ -111,7 +112,7 @@ def check_captions(pictures: Sequence[Any], *, with_pictures: bool = True) -> li
 
 
 def _lines(name: str, on_bad: OnBad, with_pictures: bool, with_boxes: bool) -> Iterator[_Line]:
-    """What each line has."""
+    """The record of each line."""
     for place, record in json_objects(name, on_bad):
         try:
             captions = _captions(record, place)

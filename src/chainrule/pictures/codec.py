@@ -37,12 +37,12 @@ def decoded(path: str | os.PathLike[str]) -> UInt8[ndarray, "H W 3"]:
 
 
 def decoded_bytes(data: bytes, name: str, most_pixels: int = MOST_PIXELS) -> UInt8[ndarray, "H W 3"]:
-    """The pixels of what a file would hold. name: what messages call it. Raises as `decoded` does."""
+    """The pixels of a file's bytes. name: its name, for messages. Raises as `decoded` does."""
     return _decoded(BytesIO(data), name, lambda file: _as_rgb(_upright(file)), most_pixels)
 
 
 def pixel_count(data: bytes, name: str) -> int:
-    """How many pixels a file says in its header that it has; nothing is decoded. name: what messages call it.
+    """The number of pixels by a file's header; nothing is decoded. name: its name, for messages.
 
     Raises as `decoded` does.
     """
@@ -51,14 +51,14 @@ def pixel_count(data: bytes, name: str) -> int:
 
 
 def decoded_values(path: str | os.PathLike[str]) -> UInt8[ndarray, "H W"]:
-    """The values of a PNG file in grey or with a palette, whose colours are left aside. Raises as `decoded` does."""
+    """The values of a PNG file in grey or with a palette, whose colours are ignored. Raises as `decoded` does."""
     return _decoded(path, os.fspath(path), _with_values)
 
 
 def _decoded(
     source: str | os.PathLike[str] | BytesIO, path: str, decode: Callable[[Any], Any], most_pixels: int = MOST_PIXELS
 ) -> UInt8[ndarray, "H W ..."]:
-    """The pixels of a file. decode: gives them as Pillow has them. Raises as `_read` does."""
+    """The pixels of a file. decode: a function that gives them from Pillow's image. Raises as `_read` does."""
     pixels: UInt8[ndarray, "H W ..."] = _read(
         source, path, lambda file: np.ascontiguousarray(np.asarray(decode(file), np.uint8)), most_pixels
     )
@@ -68,7 +68,10 @@ def _decoded(
 def _read(
     source: str | os.PathLike[str] | BytesIO, path: str, read: Callable[[Any], Any], most_pixels: int = MOST_PIXELS
 ) -> Any:
-    """What is read of an opened file. path: its name. Raises TextError that names it; SettingError without Pillow."""
+    """The result of reading an opened file.
+
+    path: its name. Raises TextError that names it; SettingError without Pillow.
+    """
     pillow = _pillow()
     try:
         with warnings.catch_warnings():
@@ -134,7 +137,7 @@ def encoded_png(pixels: UInt8[ndarray, "H W C"]) -> bytes:
 
 
 def _upright(file: Any) -> Any:
-    """Turned or mirrored as its EXIF orientation says."""
+    """A picture turned or mirrored as its EXIF orientation says."""
     file.load()
     try:
         return _pillow().ImageOps.exif_transpose(file)
@@ -143,7 +146,7 @@ def _upright(file: Any) -> Any:
 
 
 def _as_rgb(picture: Any) -> Any:
-    """Of any mode of Pillow's."""
+    """A picture of any mode of Pillow's in RGB."""
     image = _pillow().Image
     if picture.mode.startswith("I"):  # 16 bits a pixel, perhaps held in 32, which Pillow would clip at 255
         wide = np.asarray(picture).astype(np.int64)

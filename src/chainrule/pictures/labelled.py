@@ -1,16 +1,12 @@
-"""Pictures with labels, of the whole or of each pixel.
-
-Pictures on disk: folders of class folders, JSON lines (.jsonl) of paths and labels, and single files.
+"""Pictures on disk with labels, of the whole picture or of each pixel.
 
 Folders       animals/cat/1.jpg  animals/dog/2.png       the label is the folder below the one that is given
 JSON lines    {"picture": "cat/1.jpg", "label": "cat"}   a path counts from the folder of this file
+Pixels        {"picture": "1.png", "labels": "1-labels.png", "names": ["sky", "sea"]}   JSON lines, too
 
-Pictures whose pixels are labelled: a picture, and a second one of the same size whose values stand for labels.
-
-JSON lines    {"picture": "1.png", "labels": "1-labels.png", "names": ["sky", "sea"]}
-
-The picture of labels is a PNG in grey or with a palette; its values, 0 and up, are positions in names. Paths count from
-the folder of the file. Legend: H height, W width, in pixels.
+The picture of labels is a PNG in grey or with a palette, of the same size; its values, 0 and up, are positions in
+names.
+Legend: H height, W width, in pixels.
 """
 
 from __future__ import annotations
@@ -42,7 +38,7 @@ _EXPECTED = f"{', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}"
 
 
 class PicturePath(NamedTuple):
-    """Where a picture is, its label if it has one, and where that is said, for messages."""
+    """The path of a picture, its label if it has one, and the place that says so, for messages."""
 
     path: str
     label: str | None
@@ -57,9 +53,9 @@ def read_pictures(
 ) -> list[LabelledPicture]:
     """The labelled pictures of a folder of class folders, or of a file of JSON lines.
 
-    frame: the size that they are kept at; by default their own. on_bad: called with a TextError that names the file of
-    each picture that cannot be read, or has no label, which is left out. Raises TextError where there is no picture;
-    EstimationError where they do not fit into memory.
+    frame: the size to scale pictures to; by default they keep their own. on_bad: a callback that gets a TextError that
+    names the file of each picture that cannot be read, or has no label, which is left out. Raises TextError where there
+    is no picture; EstimationError where they do not fit into memory.
 
     good:  chainrule.read_pictures("animals/")
     """
@@ -210,8 +206,8 @@ def read_pixel_labels(
 ) -> list[LabelledPicture]:
     """Pictures with a label for each of their pixels, row by row, from a file of JSON lines.
 
-    frame: the size that all must have, and their colours. on_bad: called with a TextError for each picture that cannot
-    be read or whose labels do not suit it, which is left out. Raises TextError where there is no picture.
+    frame: the size that all must have, and their colours. on_bad: a callback that gets a TextError for each picture
+    that cannot be read or whose labels do not suit it, which is left out. Raises TextError where there is no picture.
 
     good:  chainrule.read_pixel_labels("scenes.jsonl")
     """
@@ -266,7 +262,7 @@ def _read_example(folder: str, place: str, record: dict[str, Any], frame: Frame 
 
 
 def check_framed(picture: Picture, frame: Frame) -> None:
-    """Raises TextError where a picture would be scaled, and its labels not."""
+    """Raises TextError where a picture would be scaled, since its labels would not be."""
     height, width = picture.pixels.shape[:2]
     if (height, width) != (frame.height, frame.width):
         raise TextError(

@@ -1,8 +1,7 @@
-"""A picture in memory, a labelled one, and how a picture is brought to the size that a network reads.
+"""A picture in memory, with a label or without; scaling it to the size that a network reads; pictures as lines of text.
 
+Lines of text are for language models of pixels: the grey of each pixel as a whole number, row by row.
 Legend: H height, W width, in pixels; C channels: 3 for red, green, blue, or 1 for grey.
-
-Pictures as lines of text, for language models of pixels: the grey of each pixel as a whole number, row by row.
 """
 
 from __future__ import annotations
@@ -55,11 +54,11 @@ class LabelledPicture(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Frame:
-    """The size and colours that a network reads, and how a picture of another shape gets them.
+    """The size and colours that a network reads, and how a picture of another shape is brought to them.
 
     fit: crop: scaled until it fills the frame, and what stands over is cut off on both sides; stretch: each side scaled
-    by itself; pad: scaled until all of it is within the frame, the rest black. share: of the frame that crop first
-    takes, in the middle: 0.875 is 224 of 256 pixels.
+    by itself; pad: scaled until all of it is within the frame, the rest black. share: the central share of the scaled
+    picture that crop takes: 0.875 is 224 of 256 pixels.
     """
 
     height: int
@@ -73,7 +72,7 @@ class Frame:
         return 1 if self.colours == "grey" else 3
 
     def kept(self, height: int, width: int) -> tuple[slice, slice]:
-        """The rows and columns of a picture that stay."""
+        """The rows and columns of a picture that are kept."""
         if self.fit != "crop" or (height, width) == (self.height, self.width):
             return slice(0, height), slice(0, width)
         scale = max(self.height / height, self.width / width)
@@ -95,7 +94,7 @@ class Frame:
         return rows, columns
 
     def mapping(self, height: int, width: int) -> tuple[Float64[ndarray, 4], Float64[ndarray, 4]]:
-        """What left, top, right, bottom in a picture are multiplied by, and what is then added, to be in the frame."""
+        """The factors and offsets that map left, top, right, bottom from the picture to the frame."""
         scales, offsets = [], []
         for kept, covered in zip(self.kept(height, width)[::-1], self.covered(height, width)[::-1], strict=True):
             scales.append((covered.stop - covered.start) / (kept.stop - kept.start))
@@ -124,7 +123,7 @@ def as_picture(given: Picture | str | os.PathLike[str] | UInt8[ndarray, "H W C"]
 
 
 def framed(picture: Picture, frame: Frame) -> UInt8[ndarray, "height width C"]:
-    """The pixels of a picture as a network reads them; as they are where they have that size and colours."""
+    """The pixels of a picture as a network reads them; unchanged if they have that size and these colours."""
     pixels = _coloured(picture.pixels, frame.colours)
     height, width = pixels.shape[:2]
     if (height, width) == (frame.height, frame.width):
@@ -186,7 +185,7 @@ def pixels_of(line: str, columns: int, levels: int, place: str) -> UInt8[ndarray
 
 
 def side_by_side(pictures: Sequence[UInt8[ndarray, "H W 1"]], gap: int = 1) -> UInt8[ndarray, "H W 1"]:
-    """Pictures of one width on a white ground, in rows of about as many as there are rows."""
+    """Pictures of one width on a white ground, in a grid with about as many rows as columns."""
     across = int(np.ceil(np.sqrt(len(pictures))))
     height, width = max(picture.shape[0] for picture in pictures), pictures[0].shape[1]
     rows = -(-len(pictures) // across)

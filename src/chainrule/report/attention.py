@@ -1,14 +1,9 @@
-"""Attention maps of texts and over pictures, as pages and drawings.
+"""Attention maps of a text, as a page or an SVG; attention over a picture, as a page or a figure.
 
-Attention maps, as a self-contained HTML page and as an SVG.
-
-Each map has a row for each query and a column for each key; darker cells have more weight. Small maps also show the
-weights as numbers. Tokens are always escaped.
-
-Attention over time on a picture, a panel a token: as a self-contained page, or as a figure.
-
-Upsampled and smoothed as in figure 2 of Xu et al. 2015; places without attention are dark. Legend: H height, W width of
-the drawn picture, T tokens.
+A map of a text has a row for each query and a column for each key; darker cells have more weight. Small maps also show
+the weights as numbers. Tokens are always escaped. Over a picture, there is a panel for each token, upsampled and
+smoothed as in figure 2 of Xu et al. 2015; places without attention are dark. Pages need no other file.
+Legend: H height, W width of the drawn picture, T tokens.
 """
 
 from __future__ import annotations
@@ -43,7 +38,7 @@ _WHITE, _DARK = (255, 255, 255), (8, 48, 107)
 class AttentionMap:
     """The maps of all heads of a layer. rows, columns: the tokens of queries and keys.
 
-    is_reading: each token attends to those before it only; the page then also shows the text as it is read.
+    is_reading: whether each token attends only to those before it; the page then also shows the text as it is read.
     """
 
     title: str
@@ -179,7 +174,7 @@ _DARKNESS = 0.2  # share of the brightness that is left where nothing is attende
 class AttendedCaption:
     """A caption with the attention of each of its tokens, the end included, over the places of a picture.
 
-    title: what wrote it.
+    title: the name of the model that wrote it.
     """
 
     title: str
@@ -191,9 +186,9 @@ class AttendedCaption:
 def picture_attention_page(
     heading: str, picture: UInt8[ndarray, "H W 3"], captions: Sequence[AttendedCaption], unit: str = "token"
 ) -> str:
-    """HTML in one piece, without scripts: a row of panels for each caption, one below the other.
+    """A self-contained HTML page without scripts: a row of panels for each caption, one below the other.
 
-    unit: what has a panel.
+    unit: what each panel shows, token or sentence.
     """
     height, width = picture.shape[:2]
     return render(
@@ -211,7 +206,9 @@ def picture_attention_page(
 
 
 def panel_records(picture: UInt8[ndarray, "H W 3"], caption: AttendedCaption) -> list[dict[str, str]]:
-    """Of each token: the picture, lit where it attends, as a data URL; and the place of most attention, in words."""
+    """For each token: the picture, bright where the token attends, as a data URL; and the place of most attention, in
+    words.
+    """
     return [
         {"token": panel.name, "address": _address(panel.pixels), "hint": hint}
         for panel, hint in zip(_panels(picture, caption), _hints(caption), strict=True)
@@ -229,7 +226,7 @@ def picture_attention_figure(
 
 
 def lit(picture: UInt8[ndarray, "H W 3"], weights: Float32[ndarray, "rows columns"]) -> UInt8[ndarray, "H W 3"]:
-    """A picture that is the brighter the more attention a place gets; the brightest place is as it is."""
+    """A picture whose places are the brighter the more attention they get; the brightest place has its own colours."""
     height, width = picture.shape[:2]
     shares = np.clip(weights / max(float(weights.max()), 1e-9), 0, 1)
     smooth = resized((255 * shares).round().astype(np.uint8)[..., None], height, width) / 255.0

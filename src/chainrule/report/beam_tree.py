@@ -1,9 +1,4 @@
-"""The tree of a beam search: JSON, drawing, page.
-
-The boxes of a beam's tree: which tokens each has, and where it stands.
-
-The tree of a beam search: as JSON for programs, as an SVG, and as a page with its steps for people.
-"""
+"""The tree of a beam search: as JSON for programs, as an SVG, and as a page with its steps for people."""
 
 from __future__ import annotations
 
@@ -62,7 +57,7 @@ class Box:
 
     @property
     def total_width(self) -> float:
-        """Of the total and the space before it, in pixels."""
+        """The width of the total and the space before it, in pixels."""
         return 0.9 * LETTER * len(self.numbers[1]) + 10 if self.numbers[1] else 0
 
     @property
@@ -99,7 +94,7 @@ def walk(root: Box) -> Iterator[Box]:
 
 
 def width_of(root: Box) -> float:
-    """Of all boxes with their margins, in pixels."""
+    """The width of all boxes with their margins, in pixels."""
     widths = _column_widths(root)
     return sum(widths) + GAP * (len(widths) - 1) + 2 * MARGIN
 
@@ -107,7 +102,7 @@ def width_of(root: Box) -> float:
 def draw(root: Box, head: float, least: float) -> dict[str, Any]:
     """The boxes and lines with their positions, and the size of the drawing, in pixels.
 
-    head: above the boxes. least: the width of a drawing whose boxes take less.
+    head: the height above the boxes, in pixels. least: the least width of a drawing, in pixels.
     """
     visible, widths = list(walk(root)), _column_widths(root)
     lefts = [MARGIN + sum(widths[:column]) + GAP * column for column in range(len(widths))]
@@ -270,7 +265,7 @@ def tree_page(
 ) -> str:
     """A self-contained HTML page: the drawing with a box for each token, a slider through the steps, their lists.
 
-    text: of the tokens of a hypothesis, perhaps with </s>.
+    text: a function that gives the text of a hypothesis' tokens, perhaps with </s>.
     """
     depths = tree.depths()
     order = sorted(range(len(depths)), key=lambda i: _order(tree, i))
@@ -281,7 +276,7 @@ def tree_page(
 
 
 def compare_with_greedy(tree: SearchTree, name: Callable[[int], str]) -> str:
-    """Where greedy search leaves the way to the best text, and what that costs, in a sentence."""
+    """A sentence that says where greedy search leaves the path to the best text, and what that costs."""
     fork = tree.fork
     if not tree.best or not tree.greedy:
         return "The search found no text."
@@ -330,7 +325,7 @@ def _drawing(title: str, prompt: str, tree: SearchTree, name: Callable[[int], st
 
 
 def _order(tree: SearchTree, i: int) -> tuple[bool, float]:
-    """Those that go on or have ended first, the likelier before the others."""
+    """The order of nodes: those that continue or have ended first, the likelier before the others."""
     node = tree.nodes[i]
     return node.fate in ("pruned", "greedy"), -node.total
 

@@ -21,7 +21,7 @@ TITLE = "Language models compared"
 
 
 class Explorer(NamedTuple):
-    """How the models of a report are looked into: the command that starts the explorer, and the address of its page."""
+    """How to explore the models of a report: the command that starts the explorer, and the address of its page."""
 
     command: Sequence[str]
     address: str
@@ -38,7 +38,7 @@ def report_page(
 ) -> str:
     """The page as HTML. drawn: the SVGs of its plots, by name; a plot without one is shown as a table only.
 
-    about: the texts of training and measurement. command: the one that wrote the page. notes: below the table.
+    about: the texts of training and measurement. command: the one that wrote the page. notes: lines below the table.
     """
     plots = comparison.plots()
     samples = ["Samples"] if any(contender.samples for contender in comparison.contenders) else []

@@ -1,8 +1,6 @@
-"""Pages of networks from the inside.
+"""Pages that show a network from the inside, over pictures or over a text; they open without a network connection.
 
-A page that shows a network that reads pictures from the inside; it opens without a network connection.
-
-A page of what a recurrent network computes at each token: heat maps of its gates, single units along the text.
+Over a text, a recurrent network's gates are heat maps, and single units are drawn along the text.
 """
 
 from __future__ import annotations
@@ -48,7 +46,10 @@ class ShownUnit:
 
 @dataclass(frozen=True, kw_only=True)
 class ShownLayer:
-    """box: what the strongest unit sees of the shown picture, at its strongest place: top, left, bottom, right."""
+    """A layer as it is shown.
+
+    box: the receptive field of the strongest unit at its strongest place: top, left, bottom, right.
+    """
 
     name: str
     channels: int
@@ -62,7 +63,7 @@ class ShownLayer:
 def inside_page(
     heading: str, picture: Image, pictures: int, filters: Sequence[Image], layers: Sequence[ShownLayer]
 ) -> str:
-    """A self-contained HTML page without scripts. pictures: how many were looked at for patches."""
+    """A self-contained HTML page without scripts. pictures: how many were searched for patches."""
     return render(
         "inside_pictures.html.j2", title=heading, picture=picture, pictures=pictures, filters=filters, layers=layers
     )
@@ -88,7 +89,7 @@ _LONGEST = 16  # letters of a token
 
 @dataclass(frozen=True, kw_only=True)
 class InsideLayer:
-    """What a layer computes at each token. values: by name. units: those that are shown."""
+    """The values that a layer computes at each token. values: by name. units: those that are shown."""
 
     name: str
     values: Mapping[str, Float32[ndarray, "T D"]]
@@ -149,7 +150,7 @@ def _map(layer: InsideLayer, name: str, tokens: Sequence[str]) -> dict[str, Any]
 
 
 def _along(layer: InsideLayer, unit: int, tokens: Sequence[str]) -> dict[str, Any]:
-    """The text in the colours of a unit, once for each of what it computes."""
+    """The text in the colours of a unit, once for each value that it computes."""
     rows = []
     for name, values in layer.values.items():
         column = values[:, unit]
@@ -165,7 +166,7 @@ def _along(layer: InsideLayer, unit: int, tokens: Sequence[str]) -> dict[str, An
 
 
 def _scale(values: Float32[ndarray, "T D"], name: str) -> float:
-    """The value with the full colour: 1, and of cells, which have no bound, and of ReLU the largest."""
+    """The value with the full colour: 1; for cells and ReLU, which have no bound, the largest value."""
     return max(1.0, float(np.abs(values).max(initial=0.0))) if name in "ch" else 1.0
 
 

@@ -1,13 +1,7 @@
-"""Pages of pictures, graphs and trees with their labels.
+"""Pages of pictures, graphs and trees with the labels that a network gives them, without other files; trees as SVG.
 
-Graphs with the labels that a network gives them, as a page of HTML that needs nothing else.
-
-Pictures with the labels that a network gives to their pixels, as a page of HTML that needs nothing else.
-
-A tree with what a network makes of it, as an SVG and as a self-contained page.
-
-Each node has its word, a label with its probability, and its input gate; the line to its parent is the wider, the more
-of its memory the parent keeps (the forget gate).
+Each node of a tree has its word, a label with its probability, and its input gate; the line to its parent is the wider,
+the more of its memory the parent keeps (the forget gate).
 """
 
 from __future__ import annotations
@@ -41,7 +35,10 @@ _PALETTE = [name for name in COLOURS if name.startswith("line-")]
 
 
 class DrawnGraph(NamedTuple):
-    """A graph as it is drawn. names: of nodes. labels: of each node with its probability; of none if it is empty."""
+    """A graph as it is drawn.
+
+    names: those of nodes. labels: the label and probability of each node; empty if nodes have none.
+    """
 
     title: str
     names: Sequence[str]
@@ -50,7 +47,7 @@ class DrawnGraph(NamedTuple):
 
 
 def labelled_graphs_page(title: str, graphs: Sequence[DrawnGraph]) -> str:
-    """HTML in one piece. A label has the same colour in all graphs; a graph of many nodes is not drawn."""
+    """A self-contained HTML page. A label has the same colour in all graphs; a graph of many nodes is not drawn."""
     labels = dict.fromkeys(label for graph in graphs for label, _ in graph.labels)
     colours = {label: _PALETTE[i % len(_PALETTE)] for i, label in enumerate(labels)}
     drawn = [_graph_values(graph, colours) for graph in graphs]
@@ -77,7 +74,9 @@ def _graph_values(graph: DrawnGraph, colours: dict[str, str]) -> dict[str, Any]:
 
 
 def _places(nodes: int, edges: Sequence[tuple[int, int, str]]) -> list[tuple[float, float]]:
-    """Of each node, from 0 to 1 in both directions: linked nodes near each other (Fruchterman and Reingold 1991)."""
+    """The place of each node, from 0 to 1 in both directions: linked nodes are near each other (Fruchterman and
+    Reingold 1991).
+    """
     import networkx
 
     graph = networkx.Graph()
@@ -131,7 +130,7 @@ _LEAST_SHARE = 5e-4  # a share that is shown
 
 
 class DrawnPicture(NamedTuple):
-    """A picture as it is drawn. log_probs: of the labels of each pixel, or of the whole picture."""
+    """A picture as it is drawn. log_probs: those of the labels of each pixel, or of the whole picture."""
 
     name: str
     pixels: UInt8[ndarray, "H W C"]
@@ -139,9 +138,10 @@ class DrawnPicture(NamedTuple):
 
 
 def labelled_pictures_page(title: str, names: Sequence[str], pictures: Sequence[DrawnPicture]) -> str:
-    """HTML in one piece: each picture, the colours of its pixels' labels laid on it, and how sure the network is.
+    """A self-contained HTML page: each picture, overlaid with the colours of its pixels' labels, and how sure the
+    network is.
 
-    names: of labels, each of which has the same colour on all pictures.
+    names: those of labels, each of which has the same colour on all pictures.
     """
     keys = [(name, _PALETTE[i % len(_PALETTE)]) for i, name in enumerate(names)]
     colours = np.array([_rgb(COLOURS[key].light) for _, key in keys], np.float64)
@@ -185,7 +185,7 @@ def _data_uri(pixels: UInt8[ndarray, "H W C"]) -> str:
 
 
 def _rgb(colour: str) -> list[int]:
-    """Of a colour as #rrggbb."""
+    """The numbers of a colour written as #rrggbb."""
     return [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
 
 
@@ -195,8 +195,8 @@ LETTER, LONGEST = 7.6, 18  # the width of a letter of 13 pixels, and the most le
 
 @dataclass(frozen=True, kw_only=True)
 class DrawnNode:
-    """What is written at a node. note: below its word. hint: for the mouse. strength: of the line to its parent, from
-    0 to 1; None: all lines are alike.
+    """The text at a node. note: the line below its word. hint: the tooltip. strength: that of the line to its parent,
+    from 0 to 1; None where all lines are alike.
     """
 
     note: str = ""
@@ -279,7 +279,8 @@ def _tree_values(drawing: TreeDrawing) -> dict[str, Any]:
 
 
 def _middles(tree: Tree, widths: Sequence[float]) -> tuple[list[float], float]:
-    """The middle of each node, and the width of all: words stand in their order, a node without one over its children.
+    """The middle of each node, and the width of all: words are in their order, a node without a word is above its
+    children.
 
     A node that is wider than what is below it makes room for itself.
     """
@@ -298,7 +299,7 @@ def _middles(tree: Tree, widths: Sequence[float]) -> tuple[list[float], float]:
 
 
 def _extra_room(tree: Tree, widths: Sequence[float]) -> list[float]:
-    """The room that each node with a word takes, so that the nodes above find theirs."""
+    """The extra width of each node with a word, so that the nodes above it have enough room."""
     room = [0.0] * len(tree)
     for node in sorted(range(len(tree)), key=lambda node: -int(tree.depths[node])):
         own, parent = max(room[node], widths[node]), tree.parents[node]

@@ -40,8 +40,8 @@ def model_rows(
 ) -> list[tuple[str, str]]:
     """Names and values of what is known about a model.
 
-    size: bytes on disk. signature: of its measurements. Entries of the record that chainrule would not have written are
-    left out, since people may edit config.json.
+    size: in bytes, on disk. signature: that of its measurements. Entries of the record that chainrule would not have
+    written are left out, since people may edit config.json.
     """
     rows = [
         ("family", family),

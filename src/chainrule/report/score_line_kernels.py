@@ -1,4 +1,4 @@
-"""The compiled part of printing a line for each scored document."""
+"""Compiled writing of a line for each scored document."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def sentence_lines(scores: SentenceScores, block: Block) -> UInt8[ndarray, " byt
 
 
 def sentences_as_json(scores: SentenceScores, block: Block) -> Iterator[dict[str, Any]]:
-    """The same for JSON, where null stands for infinity."""
+    """As `sentence_lines`, for JSON, where null stands for infinity."""
     columns = scores.log_probs.tolist(), scores.tokens.tolist(), scores.unknown.tolist()
     for text, log_prob, tokens, oov in zip(block.documents(), *columns, strict=True):
         finite = log_prob if math.isfinite(log_prob) else None

@@ -123,13 +123,13 @@ def build_app(service: Service, states: WorkerStates) -> FastAPI:
 
 
 async def _record(handled: Awaitable[Any]) -> Json:
-    """The record of an answer that may still have to be waited for."""
+    """The record of an answer, awaited if it is not there yet."""
     answer = await handled
     return answer if isinstance(answer, dict) else await answer.record()
 
 
 async def _whole_body(request: Request, service: Service) -> bytes:
-    """Raises ApiError if it does not arrive in time, or its client goes."""
+    """The body of a request. Raises ApiError if it does not arrive in time, or the client disconnects."""
     try:
         return await asyncio.wait_for(request.body(), service.limits.receipt_seconds)
     except TimeoutError:
@@ -139,7 +139,7 @@ async def _whole_body(request: Request, service: Service) -> bytes:
 
 
 async def _unless_disconnected(request: Request, answer: Any, seconds: float) -> Json:
-    """Waits for an answer; drops its work when the client goes away. Raises ApiError after so many seconds."""
+    """Waits for an answer; drops its work when the client disconnects. Raises ApiError after this many seconds."""
     task = asyncio.ensure_future(answer)
     done, _ = await asyncio.wait({task}, timeout=_BODY_WAIT_SECONDS)
     if not done:
@@ -170,7 +170,9 @@ async def _disconnected(request: Request) -> None:
 
 
 class _Stream(StreamingResponse):
-    """A response whose work is dropped when it ends, however it ends: a generator would wait until it is collected."""
+    """A response whose work is dropped when it ends, however it ends: a generator would do so only when it is
+    garbage-collected.
+    """
 
     def __init__(self, answer: CompletionAnswer | ChatAnswer, events: AsyncIterator[bytes], ignored: list[str]) -> None:
         headers = {"cache-control": "no-cache", **_ignored_header(ignored)}
@@ -220,7 +222,7 @@ async def _chainrule_error(request: Request, error: Exception) -> Response:
 
 
 def _as_api_error(error: Exception) -> ApiError:
-    """What a request asked that a model cannot do is the client's error; the rest is the server's."""
+    """An exception as an ApiError: what a model cannot do is the client's error, all else the server's."""
     if isinstance(error, SettingError):
         return ApiError(400, str(error))
     LOG.error("a model failed", exc_info=error)

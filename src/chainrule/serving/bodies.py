@@ -1,11 +1,8 @@
-"""Request bodies and errors.
+"""The bodies of requests, and errors as clients of OpenAI's interface read them.
 
-Errors as clients of OpenAI's interface read them.
-
-The bodies of requests. null means "not given". Fields that nobody here knows are kept apart and reported where
-clients of other servers send them, and refused on routes that are ours alone.
-
-Pictures in requests: base64 data of PNG or JPEG files. No path and no address is ever opened.
+null means "not given". Fields that nobody here knows are kept apart and reported where clients of other servers send
+them, and refused on routes that are ours alone. Pictures are base64 data of PNG or JPEG files: no path and no address
+is ever opened.
 """
 
 from __future__ import annotations
@@ -19,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, ge
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
 
+from chainrule.api.seq2seq.config import CaptionOptions, TargetBeam, WriteOptions
 from chainrule.api.texts.config import CorrectOptions
 from chainrule.base.options import hints_of
 from chainrule.decoding.config import SamplingConfig
@@ -38,7 +36,7 @@ class ApiError(Exception):
     """An answer that is an error.
 
     param: the field of the request that is wrong. retry_after: seconds after which the same request may succeed.
-    closes: whether the connection ends with it, since what follows on it cannot be trusted.
+    closes: whether the connection ends with it, since the bytes after it cannot be trusted.
     """
 
     def __init__(
@@ -84,7 +82,7 @@ Texts = Annotated[str | list[str], Field(union_mode="left_to_right")]
 
 
 class Body(BaseModel):
-    """What all bodies share."""
+    """The fields that all bodies share."""
 
     model_config = ConfigDict(extra="allow", allow_inf_nan=False)
 
@@ -97,13 +95,17 @@ class Body(BaseModel):
 
 
 class OwnBody(Body):
-    """What the bodies of routes share that no other server has: a field that is unknown is a mistake."""
+    """The base of bodies for routes that are ours alone: an unknown field is a mistake."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
+    def options(self) -> dict[str, Any]:
+        """The options that were given."""
+        return self.model_dump(exclude={"model", "input"}, exclude_none=True)
+
 
 def options_body(options: type[Options], base: type[Body] = OwnBody) -> type[Body]:
-    """A body with the fields of `options` that requests may set, within the bounds that `served` has for them."""
+    """A body with the fields of `options` that requests may set, named as flags, within the bounds of `served`."""
     hints, served = hints_of(options), {}
     for field in fields(options):
         allowed, bounds = field.metadata["served"], field.metadata
@@ -115,7 +117,7 @@ def options_body(options: type[Options], base: type[Body] = OwnBody) -> type[Bod
         else:
             limits = dict(zip(("ge", "le"), allowed, strict=True))
         kind = Literal[allowed] if isinstance(allowed, tuple) and isinstance(allowed[0], str) else hints[field.name]
-        served[field.name] = (_json_type(kind) | None, Field(None, **limits))
+        served[field.metadata["flag"] or field.name] = (_json_type(kind) | None, Field(None, **limits))
     return create_model(f"{options.__name__}Body", __base__=base, **served)  # type: ignore[call-overload]
 
 
@@ -223,30 +225,24 @@ class InfillBody(Body):
     n_predict: Whole | None = None
 
 
-class TranslateBody(OwnBody):
+class SearchBody(OwnBody if TYPE_CHECKING else options_body(TargetBeam)):  # type: ignore[misc]
+    """How the likeliest texts given each input are found."""
+
+    input: Texts
+
+
+class TranslateBody(SearchBody if TYPE_CHECKING else options_body(WriteOptions, SearchBody)):  # type: ignore[misc]
     """The body of /v1/translate: source texts for a model of pairs."""
 
-    input: Texts
-    beam: Whole | None = Field(None, ge=1, le=64)
-    max_tokens: Whole | None = Field(None, ge=1, le=_MOST)
 
-
-class CaptionBody(OwnBody):
+class CaptionBody(SearchBody if TYPE_CHECKING else options_body(CaptionOptions, SearchBody)):  # type: ignore[misc]
     """The body of /v1/caption. input: pictures, each the base64 data of a PNG or JPEG file."""
-
-    input: Texts
-    beam: Whole | None = Field(None, ge=1, le=64)
-    max_tokens: Whole | None = Field(None, ge=1, le=_MOST)
 
 
 class CorrectBody(OwnBody if TYPE_CHECKING else options_body(CorrectOptions)):  # type: ignore[misc]
     """The body of /v1/correct: texts with errors. keep: words that are never changed."""
 
     input: Texts
-
-    def options(self) -> dict[str, Any]:
-        """The options that were given."""
-        return self.model_dump(exclude={"model", "input"}, exclude_none=True)
 
 
 BodyType = TypeVar("BodyType", bound=Body)
@@ -270,7 +266,10 @@ _DATA_ADDRESS = re.compile(r"data:image/(?:png|jpeg);base64,")  # as web pages a
 
 
 def picture_of(data: str, number: int, most_pixels: int) -> Picture:
-    """Decodes a picture. number: its place among the request's. Raises ApiError; SettingError without Pillow."""
+    """Decodes a picture.
+
+    number: its index among the request's pictures, from 0. Raises ApiError; SettingError without Pillow.
+    """
     name, file = _name(number), _file_of(data, number)
     try:
         return Picture(decoded_bytes(file, name, most_pixels), name)

@@ -1,4 +1,4 @@
-"""A server with OpenAI's interface, seen from the other side: conversations and completions over HTTP."""
+"""A client of servers with OpenAI's interface: conversations and completions over HTTP."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ class Client:
     """A server. Methods raise ServerError where it cannot be reached, refuses, or answers nonsense."""
 
     def __init__(self, url: str, model: str | None = None, key: str | None = None) -> None:
-        """url: of the interface, as http://127.0.0.1:8000/v1; /v1 may be left out. model: its name on the server.
+        """url: that of the interface, such as http://127.0.0.1:8000/v1; /v1 may be left out. model: the model's name on
+        the server.
 
         Raises SettingError.
         """
@@ -60,7 +61,7 @@ class Client:
         return self._model
 
     def complete(self, text: str, n: int = 5, *, corrector: LastWordCorrector | None = None) -> list[Completion]:
-        """As `Completer.complete`, by a server of ours. corrector: is not asked; the server completes only."""
+        """As `Completer.complete`, by a server of ours. corrector: ignored, since the server only completes."""
         answer = self._answer("complete", {"model": self._model, "text": text, "n": n})
         try:
             return [
@@ -78,7 +79,10 @@ class Client:
             ) from None
 
     def stream_chat(self, settings: Json) -> Iterator[Piece]:
-        """The answer to a conversation, piece by piece; the last one says why it ended. settings: the request's."""
+        """The answer to a conversation, piece by piece; the last piece says why it ended.
+
+        settings: fields of the request.
+        """
         with self._open("chat/completions", {"model": self.model, "stream": True, **settings}) as response:
             ending = "stop"
             for event in self._events(response):
@@ -169,7 +173,9 @@ class RemoteChat:
 
 
 def sampling_settings(sampling: SamplingConfig) -> Json:
-    """How texts are drawn, as requests say it: the temperature, and what is not the default of `SamplingConfig`."""
+    """The sampling settings as fields of a request: the temperature, and all that differ from the defaults of
+    `SamplingConfig`.
+    """
     plain = SamplingConfig()
     named = {**_NAMES, **{name: name for name in _PENALTIES}}
     changed = {
@@ -189,7 +195,7 @@ def _error_message(error: HTTPError) -> str:
 
 
 def _message_of(body: Any) -> str:
-    """What a body says about an error: OpenAI's form, or FastAPI's."""
+    """The error message in a body, in OpenAI's form or FastAPI's."""
     if not isinstance(body, dict):
         return ""
     inner = body.get("error", body.get("detail"))

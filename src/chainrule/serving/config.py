@@ -23,21 +23,21 @@ _limit = partial(option, above=0, flag=None)
 class ServerLimits(Options):
     """Limits of a server. Raises SettingError if one is not above 0."""
 
-    body_bytes: int = _limit(4 << 20, "the bytes of a request")
-    prompts: int = _limit(2048, "the texts of a request")
+    body_bytes: int = _limit(4 << 20, "the size of a request")
+    prompts: int = _limit(2048, "texts in a request")
     choices: int = _limit(2048, "texts generated for a request, all prompts together")
     max_tokens: int = option(4096, "the longest text that a request may ask for", above=0)
     logprobs: int = _limit(20, "alternatives shown for a position")
     stops: int = _limit(64, "stop strings")
-    picture_pixels: int = _limit(1 << 24, "the pixels of a picture")
-    request_pixels: int = _limit(1 << 25, "the pixels of all pictures of a request")
-    running_tokens: int = _limit(1 << 17, "the tokens of all texts that grow together, prompts and max_tokens")
-    waiting_tokens: int = _limit(1 << 20, "the tokens of those and of all that wait for them")
+    picture_pixels: int = _limit(1 << 24, "pixels of a picture")
+    request_pixels: int = _limit(1 << 25, "pixels of all pictures of a request")
+    running_tokens: int = _limit(1 << 17, "tokens of all texts that grow together, prompts and max_tokens")
+    waiting_tokens: int = _limit(1 << 20, "tokens of those and of all texts that wait")
     rows: int = _limit(256, "texts that grow together")
     requests: int = _limit(1024, "requests answered at the same time")
-    receipt_seconds: float = _limit(10.0, "until a request has arrived")
-    answer_seconds: float = _limit(600.0, "until it is answered")
-    stopping_seconds: float = _limit(10.0, "for running answers when the server stops")
+    receipt_seconds: float = _limit(10.0, "the time for a request to arrive")
+    answer_seconds: float = _limit(600.0, "the time to answer it")
+    stopping_seconds: float = _limit(10.0, "the time for running answers to end when the server stops")
 
 
 def bytes_of(gigabytes: float) -> int:
@@ -59,8 +59,8 @@ class ServeOptions(Options):
     that answer; each has limits and models of its own, but mapped files, such as those of n-gram models, are in memory
     once. memory: bytes that the files of all open models of a process may have; by default, any number.
     exit_on_failure: whether a model that fails several times in a row ends the server; by default, the next request
-    opens it again. on_start: called with the server's address once it answers. on_event: called with what happened to
-    which model.
+    opens it again. on_start: a callback that gets the server's address once it answers. on_event: a callback that gets
+    each event and its model's name.
     """
 
     host: str = option("127.0.0.1", "the address to listen on; other machines reach it only if it is not 127.0.0.1")

@@ -1,4 +1,4 @@
-"""The explorer's page, and the routes that it asks."""
+"""The routes of the explorer: its page, and the records that it asks for."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PAGE = "/explore/"
 
 
 class ViewBody(Body):
-    """What the bodies of all views share. given: a source, for models of pairs; picture: a file in base64."""
+    """The fields that the bodies of all views share. given: a source, for seq2seq models; picture: a file in base64."""
 
     text: str = ""
     given: str | None = None
@@ -74,7 +74,10 @@ class AttentionBody(ViewBody):
 
 
 def add_explorer(app: FastAPI, post: Callable[..., None], service: Service) -> None:
-    """Registers the page and its routes. post: registers a route that takes a body, by path, kind and function."""
+    """Registers the page and its routes.
+
+    post: a function that registers a route with a body, by path, kind and function.
+    """
     page_files()  # now, so that the first visitor does not wait for them
 
     async def on_model(body: Body, function: Callable[[Any], Json]) -> Json:
@@ -83,7 +86,7 @@ def add_explorer(app: FastAPI, post: Callable[..., None], service: Service) -> N
         return {**record, "model": served.name, "fingerprint": served.fingerprint}
 
     async def on_view(body: ViewBody, function: Callable[[Any, Json], Json]) -> Json:
-        """function: takes the model, and what its texts are given."""
+        """function: a function of the model and of the source or picture that its texts are given."""
         given: Json = {"given": body.given, "picture": None}
         if body.picture:
             given["picture"] = await asyncio.to_thread(picture_of, body.picture, 1, service.limits.picture_pixels)

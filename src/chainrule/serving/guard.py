@@ -1,8 +1,7 @@
-"""What every request passes before a route sees it: host, origin, key, size, and how many are answered at once.
+"""What every request passes before a route sees it: host, origin, key, size, and the limit of concurrent requests.
 
-What a server writes to standard error: warnings, errors and, if asked for, a line for each request.
-
-A plain ASGI layer, so that it covers every route, and nothing of a refused body is read.
+A plain ASGI layer, so that it covers every route, and nothing of a refused body is read. Also what a server writes to
+standard error: warnings, errors and, if asked for, a line for each request.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[\w.~!$&'()*+,;=%-]*)(:\d{0,5})?", re.A
 
 
 class Guard:
-    """Wraps an application. key: None lets everybody in. hosts: names that the Host header may have; None: any."""
+    """Wraps an application. key: None lets everybody in. hosts: names that the Host header may have; None for any."""
 
     def __init__(
         self, app: App, *, key: str | None, hosts: set[str] | None, limits: ServerLimits, metrics: Metrics
@@ -154,7 +153,7 @@ class _Limited:
 
 
 def stopping() -> ApiError:
-    """What requests are answered while the server stops."""
+    """The error that requests get while the server stops."""
     return ApiError(503, "the server is stopping", code="stopping", retry_after=5)
 
 

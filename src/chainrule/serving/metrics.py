@@ -1,8 +1,6 @@
-"""Counts and times, of all processes.
+"""Counts and times of a server, as Prometheus reads them.
 
-Counts and times of a server, as Prometheus reads them.
-
-What the processes of a server report of themselves, so that each can answer for all.
+Each process reports its own, so that any of them can answer for all.
 """
 
 from __future__ import annotations
@@ -95,7 +93,7 @@ _PATIENCE_SECONDS = 1.0  # with another process
 
 
 class WorkerState(NamedTuple):
-    """broken: names of models whose threads have failed. series: what has happened, as `Metrics.series` gives it."""
+    """broken: names of models whose threads have failed. series: counts and times, as `Metrics.series` gives them."""
 
     broken: list[str]
     series: dict[str, float]
@@ -105,7 +103,7 @@ class WorkerStates:
     """The states of all processes of a server: its own, and those of others, each at a socket in a private folder."""
 
     def __init__(self, own: Callable[[], WorkerState], folder: Path | None = None, number: int = 0) -> None:
-        """folder: where the sockets are; None if there is one process. number: of this process."""
+        """folder: where the sockets are; None if there is one process. number: the index of this process."""
         self._own, self._folder, self._number = own, folder, str(number)
 
     async def all(self) -> list[WorkerState]:
@@ -117,7 +115,7 @@ class WorkerStates:
 
     @asynccontextmanager
     async def shown(self) -> AsyncIterator[None]:
-        """Answers the others meanwhile."""
+        """A context in which the other processes can ask for this one's state."""
         if self._folder is None:
             yield
             return

@@ -1,11 +1,7 @@
-"""Models by name, opened and closed; correctors.
+"""The models of a server by name, each with its scheduler; and their correctors, by settings.
 
-Corrections of texts: correctors by their settings, and what they change as records.
-
-A model that is served: what requests need of it, and the scheduler that works with it.
-
-The models of a server by name: opened when first asked for, opened again when their files change, closed when the
-memory is short.
+A model is opened when first asked for, opened again when its files change, and closed when memory is short. What a
+corrector changes is given as records.
 """
 
 from __future__ import annotations
@@ -95,7 +91,7 @@ VERBS = {
 
 
 class ServedModel:
-    """A model with its name. fingerprint: of its files; equal ones give equal texts for equal seeds."""
+    """A model with its name. fingerprint: that of its files; with equal fingerprints, equal seeds give equal texts."""
 
     def __init__(
         self,
@@ -123,7 +119,7 @@ class ServedModel:
 
     @property
     def family(self) -> str:
-        """The model's family; of those that write texts from something else, from what."""
+        """The model's family; for models that write texts from sources, the kind of source."""
         model = self.any_model
         return model.family if isinstance(model, Model) else "pictures" if hasattr(model, "caption") else "pairs"
 
@@ -186,7 +182,9 @@ def wrong_model(name: str, verb: str) -> ApiError:
 
 
 class ModelVersion(NamedTuple):
-    """The file that changes when a model does: a model itself, or what a folder's writer writes last; as it was."""
+    """The state of the file that changes when a model does: the model file, or the last file that is written in a
+    folder.
+    """
 
     file: str
     stamp: tuple[int, ...]
@@ -209,7 +207,7 @@ class ModelVersion(NamedTuple):
 
     @property
     def fingerprint(self) -> str:
-        """Of a folder, by what it says of its files. Raises OSError."""
+        """The fingerprint of a folder, by what its configuration says of its files. Raises OSError."""
         file = Path(self.file)
         content = read_file(file) if file.name == CONFIG else repr((file.name, *self.stamp)).encode()
         return "fp_" + hashlib.sha256(content).hexdigest()[:16]
@@ -244,10 +242,11 @@ class ModelTable:
         memory: int | None = None,
         on_event: Callable[[str, str], None] = lambda event, name: None,
     ) -> None:
-        """paths: names and models. memory: bytes that the files of all open models may have; None: any number.
+        """paths: the models' paths by name. memory: the most bytes that the files of all open models may have; None for
+        any number.
 
-        on_event: a callback for what happened (opened, closed, cannot be opened: why, BROKEN) to which model;
-        the last on another thread.
+        on_event: a callback that gets an event (opened, closed, cannot be opened: why, BROKEN) and the model's name;
+        BROKEN comes on another thread.
         Raises SettingError if two models have one name.
         """
         self._entries: dict[str, _Entry] = {}
@@ -269,7 +268,7 @@ class ModelTable:
         return next(iter(self._entries))
 
     def open_models(self) -> Iterator[ServedModel]:
-        """All that are open, and those that still answer requests of before."""
+        """All open models, also replaced ones that still answer earlier requests."""
         yield from (entry.served for entry in self._entries.values() if entry.served is not None)
         self._retired = [served for served in self._retired if not served.scheduler.is_idle]
         yield from self._retired
@@ -277,7 +276,8 @@ class ModelTable:
     async def get(self, name: str | None, verb: str | None = None) -> ServedModel:
         """A model by its name; the first one without a name. Raises ApiError.
 
-        verb: of `VERBS`, a method that it must have: one whose configuration shows that it has not is never opened.
+        verb: a method, one of `VERBS`, that it must have; a model whose configuration shows that it has not is never
+        opened.
         """
         entry = self._entries.get(self.default if name is None else name)
         if entry is None:
@@ -299,13 +299,13 @@ class ModelTable:
             return entry.served
 
     def close(self) -> None:
-        """Lets every model finish its work, and no more."""
+        """Lets every model finish its work, and accepts no more."""
         for served in self.open_models():
             served.scheduler.close()
 
     @staticmethod
     def _is_current(entry: _Entry) -> bool:
-        """Whether the files are those that were opened, or are gone: then the open model goes on."""
+        """Whether the files are those that were opened, or are gone, in which case the open model is still used."""
         return entry.commit_point is not None and entry.commit_point.is_current
 
     async def _open(self, name: str, entry: _Entry) -> None:
@@ -338,7 +338,7 @@ class ModelTable:
             self.on_event("closed", name)
 
     def _make_room(self, name: str, size: int) -> None:
-        """Closes idle models that were used least lately, until another one fits. Raises ApiError if it does not."""
+        """Closes the least recently used idle models, until another one fits. Raises ApiError if it does not."""
         if self._memory is None:
             return
         others = [
@@ -359,7 +359,7 @@ class ModelTable:
 
 def _check_kind(name: str, path: Path, verb: str) -> None:
     """Raises ApiError if the configuration of a model shows that it lacks a method."""
-    with suppress(ChainruleError, OSError):  # to open it shows what is wrong
+    with suppress(ChainruleError, OSError):  # opening it shows what is wrong
         kind = model_class_at(path)
         if kind is not None and not hasattr(kind, verb):
             raise wrong_model(name, verb)

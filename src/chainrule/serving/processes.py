@@ -1,10 +1,6 @@
-"""serve: one process or several.
-
-Runs a server as several processes, its workers, which all accept connections from one socket.
+"""`serve`: runs a server until it is stopped, as one process or as several workers that share a socket.
 
 The parent opens no model: it starts workers, replaces those that end, and stops them.
-
-`serve`: runs a server until it is stopped.
 """
 
 from __future__ import annotations
@@ -51,7 +47,7 @@ def run_workers(
     on_start: Callable[[], None] | None,
     on_event: Callable[[str, str], None],
 ) -> None:
-    """Serves until Ctrl-C or SIGTERM. Raises what a worker could not start for."""
+    """Serves until Ctrl-C or SIGTERM. Raises the error with which a worker could not start."""
     workers: list[_Worker] = []
     with _sigterm_as_interrupt(), tempfile.TemporaryDirectory(prefix="chainrule-") as folder:
         try:
@@ -93,12 +89,12 @@ def _start(number: int, count: int, settings: ServerSettings, listening: socket.
 
 
 def threads_of_each(count: int) -> int:
-    """How many threads each of several workers uses: what was asked for, or its share of the processors."""
+    """How many threads each of several workers uses: the requested number, or its share of the processors."""
     return requested_threads() or max(1, thread_count() // count)
 
 
 def _received(worker: _Worker) -> tuple[str, Any]:
-    """What a worker says: ready, event, error; or how it ended."""
+    """A worker's message: ready, event, error; or how the worker ended."""
     try:
         kind, content = worker.channel.recv()
         return kind, content

@@ -1,9 +1,4 @@
-"""Sockets, signals, one process.
-
-Runs the application with uvicorn: sockets, slow senders, signals.
-
-Runs one process of a server.
-"""
+"""Runs one process of a server, with uvicorn: sockets, slow senders, signals."""
 
 from __future__ import annotations
 
@@ -47,9 +42,9 @@ def build_server(
     folder: Path | None = None,
     number: int = 0,
 ) -> uvicorn.Server:
-    """A server for sockets that are bound to a host.
+    """A uvicorn server for sockets that are bound to a host.
 
-    on_start: called once it accepts requests. folder, number: as in `WorkerStates`.
+    on_start: a callback, called once it accepts requests. folder, number: as in `WorkerStates`.
     """
     metrics = Metrics()
 
@@ -130,7 +125,7 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
     async def _until_answered(self, seconds: float) -> None:
-        """Waits until no request runs, at most so long; a second signal ends the wait."""
+        """Waits until no request runs, at most this long; a second signal ends the wait."""
         until = time.monotonic() + seconds
         while self._guard.running and not self.force_exit and time.monotonic() < until:
             await asyncio.sleep(_POLL_SECONDS)
@@ -182,7 +177,7 @@ def _protocol_with_deadline(seconds: float) -> type[asyncio.Protocol]:
 
 @dataclass(frozen=True, kw_only=True)
 class ServerSettings:
-    """What all processes of a server share. models: names and paths. The rest is as in `serve`."""
+    """The settings that all processes of a server share. models: paths by name. The others are those of `serve`."""
 
     models: tuple[tuple[str, Path], ...]
     host: str
@@ -196,8 +191,8 @@ class ServerSettings:
 class Place:
     """A process among several.
 
-    number: its own. folder: where each shows its state. lifeline: a file descriptor that is ready to be read once the
-    process shall stop.
+    number: its index. folder: where each process shows its state. lifeline: a file descriptor that becomes readable
+    when the process is to stop.
     """
 
     number: int

@@ -1,7 +1,4 @@
-"""What the server does, without HTTP: methods take the bodies of requests and give plain records.
-
-What scored texts cost, as records.
-"""
+"""What the server does, without HTTP: methods take the bodies of requests and give plain records."""
 
 from __future__ import annotations
 
@@ -15,8 +12,8 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from chainrule.api.models.language_models import CausalModel
+from chainrule.api.seq2seq.config import TargetBeam
 from chainrule.applications.continuations import Pair, split_pairs
-from chainrule.decoding.config import BeamConfig
 from chainrule.errors import SettingError, TextError
 from chainrule.evaluation.token_scores import score_documents
 from chainrule.protocol import END, UNKNOWN
@@ -43,6 +40,7 @@ if TYPE_CHECKING:
         EmbeddingBody,
         InfillBody,
         ScoreBody,
+        SearchBody,
         TokenizeBody,
         TranslateBody,
     )
@@ -59,7 +57,7 @@ def score_records(
 ) -> list[dict[str, Any]]:
     """A record for each text: its log-probability in nats, tokens, bytes and bits per byte.
 
-    before: how many tokens of each are given, and cost nothing. Bits per byte are of the normalised text and include
+    before: how many tokens of each text are given, and not scored. Bits per byte are of the normalised text and include
     the spelling of unknown words, as in `evaluate`; None where a model does not continue texts.
     """
     ends = np.flatnonzero(encoded.ids == END)
@@ -79,7 +77,7 @@ def score_records(
     ]
 
 
-_PARAGRAPH = re.compile(r"\n[^\S\n]*\n")  # what is between two
+_PARAGRAPH = re.compile(r"\n[^\S\n]*\n")  # the separator of two
 _INFILL_READ, _INFILL_STEP = 4096, 1024  # characters before the cursor; a cut moves by steps, so that states stay good
 
 
@@ -90,7 +88,7 @@ class Service:
         self.table, self.limits = table, limits
 
     async def models(self) -> Json:
-        """The list of models; those that are open say how much they read at once."""
+        """The list of models; for open ones, with how many tokens they read at once."""
         return {"object": "list", "data": [self._model(name) for name in self.table.names]}
 
     async def model(self, name: str) -> Json:
@@ -213,26 +211,25 @@ class Service:
         """What a model of pairs writes for source texts: translations, summaries, corrections."""
         served = await self.table.get(body.model, "write")
         write = served.verb("write")
-        texts, beam = self._texts(body.input), self._checked_beam(body)
+        texts, options = self._texts(body.input), self._search_options(body)
 
         def written(first: int, last: int) -> list[Any]:
-            return cast("list[Any]", write(texts[first:last], beam, max_tokens=body.max_tokens))
+            return cast("list[Any]", write(texts[first:last], **options))
 
-        return _written_record(served, await call_in_pieces(served, written, len(texts), _sources_at_once(beam)))
+        return _written_record(served, await call_in_pieces(served, written, len(texts), _sources_at_once(options)))
 
     async def caption(self, body: CaptionBody) -> Json:
         """Captions of pictures."""
         served = await self.table.get(body.model, "caption")
         caption = served.verb("caption")
-        files, beam, most_pixels = self._texts(body.input), self._checked_beam(body), self.limits.picture_pixels
-        limit = {} if body.max_tokens is None else {"max_tokens": body.max_tokens}
+        files, options, most_pixels = self._texts(body.input), self._search_options(body), self.limits.picture_pixels
         await asyncio.to_thread(check_pixels, files, self.limits.request_pixels)
 
         def captions(first: int, last: int) -> list[Any]:
             pictures = [picture_of(files[i], i, most_pixels) for i in range(first, last)]
-            return cast("list[Any]", caption(pictures, beam, **limit))
+            return cast("list[Any]", caption(pictures, **options))
 
-        return _written_record(served, await call_in_pieces(served, captions, len(files), _sources_at_once(beam)))
+        return _written_record(served, await call_in_pieces(served, captions, len(files), _sources_at_once(options)))
 
     async def correct(self, body: CorrectBody) -> Json:
         """Texts with their errors corrected, and each change with its position and probability."""
@@ -246,12 +243,13 @@ class Service:
         data = [correction_record(i, one) for i, one in enumerate(results)]
         return {"object": "list", "data": data, "model": served.name, "system_fingerprint": served.fingerprint}
 
-    def _checked_beam(self, body: TranslateBody | CaptionBody) -> BeamConfig | None:
-        """The beam that a request asks for, within the limits. Raises ApiError."""
-        if (body.max_tokens or 0) > self.limits.max_tokens:
-            message = f"max_tokens is {body.max_tokens:,}; expected at most {self.limits.max_tokens:,}"
+    def _search_options(self, body: SearchBody) -> dict[str, Any]:
+        """What a request asks of a search, within the limits. Raises ApiError."""
+        options = body.options()
+        if (max_tokens := options.get("max_tokens", 0)) > self.limits.max_tokens:
+            message = f"max_tokens is {max_tokens:,}; expected at most {self.limits.max_tokens:,}"
             raise ApiError(400, message, param="max_tokens")
-        return BeamConfig(size=body.beam, rank_by="mean", stop="likely") if body.beam else None
+        return options | {"beam": TargetBeam(size=options.get("beam", TargetBeam.size))}
 
     def _texts(self, value: str | list[str]) -> list[str]:
         """The texts of `input`, of which there may be one alone. Raises ApiError if there are too many."""
@@ -274,9 +272,10 @@ def _encoded(
     return encoded, np.array(before, np.int64)
 
 
-def _sources_at_once(beam: BeamConfig | None) -> int:
-    """As many as have 128 hypotheses together, which bounds the memory that they take."""
-    return 128 // (beam or BeamConfig()).size
+def _sources_at_once(options: dict[str, Any]) -> int:
+    """How many sources to search at once: as many as have 128 hypotheses together, which bounds their memory."""
+    size: int = options["beam"].size
+    return 128 // size
 
 
 def _written_record(served: ServedModel, written: list[Any]) -> Json:
@@ -291,7 +290,7 @@ def _written_record(served: ServedModel, written: list[Any]) -> Json:
 async def call_in_pieces(
     served: ServedModel, function: Callable[[int, int], list[Any]], count: int, at_once: int
 ) -> list[Any]:
-    """Calls a function for some of the inputs at a time: from the first to before the last. Others take turns between.
+    """Calls a function of `first` and `last` for some of the inputs at a time; other requests take turns in between.
 
     Raises as `call_model`.
     """
@@ -302,7 +301,7 @@ async def call_in_pieces(
 
 
 async def call_model(served: ServedModel, function: Callable[[], Any], *, param: str = "input") -> Any:
-    """Calls a function on the model's thread. Raises ApiError with the field `param` where what was asked is wrong."""
+    """Calls a function on the model's thread. Raises ApiError with the field `param` where the request is wrong."""
     try:
         return await served.call(function)
     except MarkerError as error:

@@ -1,12 +1,9 @@
-"""Shards served and asked.
+"""Looks up n-grams in some shards of a model over TCP: server and client.
 
-Answers look-ups of n-grams in some shards of a model, over TCP, for `ShardClient`.
-
-The server begins with a line of JSON that says which shards it has. A request is the number of rows in four bytes, then
-the rows, int32, order words each (see `look_up_rows`). The answer is as many pairs of float32 after four bytes with
-their number; or, after the number ERROR, the length of a message in four bytes, and the message. All little-endian.
-
-Scores n-grams by the shards of a model that other processes serve: `chainrule shard-serve`.
+The server, `chainrule shard-serve`, begins with a line of JSON that says which shards it has. A request is the number
+of rows in four bytes, then the rows, int32, order words each (see `look_up_rows`). The answer is as many pairs of
+float32 after four bytes with their number; or, after the number ERROR, the length of a message in four bytes, and the
+message. All little-endian.
 """
 
 from __future__ import annotations
@@ -40,7 +37,7 @@ class ShardServer(socketserver.ThreadingTCPServer):
     allow_reuse_address = daemon_threads = True
 
     def __init__(self, shards: Mapping[int, Table], edges: Sequence[int], host: str, port: int) -> None:
-        """shards: those of this process, by number. edges: as `ShardedModel` has them. Raises OSError."""
+        """shards: the tables of this process's shards, by number. edges: as in `ShardedModel`. Raises OSError."""
         self.shards, self.edges = dict(shards), np.array(edges)
         first = next(iter(self.shards.values()))
         self.order, self.vocabulary_size = first.order, first.vocabulary_size
@@ -56,7 +53,7 @@ class ShardServer(socketserver.ThreadingTCPServer):
         }
 
     def answer(self, rows: Int32[ndarray, "rows order"]) -> Float32[ndarray, "rows 2"]:
-        """Raises ValueError where a row is none, or of another process's shard."""
+        """The answer to a request. Raises ValueError where a row is invalid, or belongs to another process's shard."""
         if ((rows < PADDING) | (rows >= self.vocabulary_size)).any() or (rows[:, 0] < 0).any():
             raise ValueError(f"a row has a number that is no word; expected 0 to {self.vocabulary_size - 1}")
         numbers = np.searchsorted(self.edges[1:], rows[:, 0], side="right")
@@ -104,7 +101,7 @@ _MAX_HEADER = 1 << 24
 
 
 class _Process:
-    """A connection to a process and what it serves."""
+    """A connection to a process, with the shards that it serves."""
 
     def __init__(self, address: str, timeout: float) -> None:
         """Raises SettingError, ServiceError."""
@@ -157,7 +154,9 @@ class ShardClient:
     """
 
     def __init__(self, addresses: Sequence[str], *, timeout: float = _TIMEOUT) -> None:
-        """timeout: seconds to wait for a process. Raises SettingError; ServiceError, which names a missing shard."""
+        """timeout: how many seconds to wait for a process. Raises SettingError; ServiceError, which names a missing
+        shard.
+        """
         self._processes: list[_Process] = []
         if isinstance(addresses, str):
             raise SettingError(f"addresses is {addresses!r}; expected a list of them, such as [{addresses!r}]")

@@ -41,7 +41,7 @@ class Documents:
         return bool(self.files)
 
     def locate(self, source: int, start: int) -> str:
-        """Where a piece begins, for messages."""
+        """The place where a piece begins, for messages."""
         if not self.files:
             return "the data frame"
         return f"{self.files.get(source, 'a file')}, in the part from byte {start:,} on"
@@ -64,7 +64,8 @@ class Piece(NamedTuple):
 
 
 def documents_of(session: SparkSession, texts: Any, column: str | None = None) -> Documents:
-    """Paths, whose lines are documents, or a data frame, whose rows are. column: of the frame; None: its only one.
+    """The documents of paths (their lines) or of a data frame (its rows). column: that of the frame; None for its only
+    one.
 
     Paths with a scheme, such as s3a://, go to Spark as they are; others are resolved here, as everywhere in chainrule.
     Raises TextError, SettingError.

@@ -1,25 +1,22 @@
-"""Estimates in ranges of words, and shards.
+"""Estimates an n-gram model in shards on Spark's workers: the driver holds the vocabulary, and no n-grams.
 
-What workers do to estimate probabilities: a task has the n-grams that begin with a range of words.
-
-An n-gram and its context begin with the same word, so that totals and back-offs stay within a range. Its suffix begins
-with its second word, in another range. So two things are sent between ranges:
+A task has the n-grams that begin with a range of words. An n-gram and its context begin with the same word, so totals
+and back-offs stay within a range. Its suffix begins with its second word, in another range. So two things are sent
+between ranges:
 
     suffixes        each range tells the others how many of its n-grams end in each of theirs: the counts of Kneser-Ney,
                     and the list of probabilities that it will need
     probabilities   order by order, in the order of these lists, so that they are numbers alone
 
-Nothing of this depends on which task does it, or how often: a range's rows are sorted before they are used.
+The steps, of which all but the second are shuffles:
 
-Estimates a model in shards on Spark's workers: the driver holds the vocabulary, and no n-grams.
-
-    suffixes     ranges of first words tell each other how many of their n-grams end in which of theirs
+    suffixes     as above
     discounts    the driver adds up counts of counts, and estimates the unigrams
     orders       one after the other: each range estimates its n-grams, and sends their probabilities to the ranges
                  whose longer n-grams end in them
     shards       ranges are cut and joined where a model in shards is cut; their arrays come to the driver's disk
 
-All but the second are shuffles; `range_estimates.py` has their tasks.
+Nothing of this depends on which task does it, or how often: a range's rows are sorted before they are used.
 """
 
 from __future__ import annotations
@@ -85,7 +82,7 @@ if TYPE_CHECKING:
 
 
 class RangeSummary(NamedTuple):
-    """What the driver needs to know about a range. tallies: by order from 2, how many adjusted counts are 0, 1, ..."""
+    """The figures of a range that the driver needs. tallies: by order from 2, how many adjusted counts are 0, 1, ..."""
 
     counts: Int64[ndarray, " words"]
     adjusted: Int64[ndarray, " words"]
@@ -171,7 +168,8 @@ def estimate_order(
 ) -> Iterator[RecordBatch]:
     """Messages of each range: estimates of the n-grams of one order, and their probabilities to those that need them.
 
-    batches: of this level, of `adjust_counts` and of the order below. unigrams: their probabilities, for bigrams.
+    batches: those of this level, of `adjust_counts` and of the order below. unigrams: the probabilities of unigrams,
+    for bigrams.
     """
     set_threads(1)
 
@@ -218,7 +216,7 @@ def build_shards(
 ) -> Iterator[RecordBatch]:
     """Rows of CHUNKS: the arrays of each shard's table. batches: of `cut_estimates`.
 
-    log_probs, log_backoffs: of all unigrams.
+    log_probs, log_backoffs: those of all unigrams, in nats.
     """
     set_threads(1)
 
@@ -312,7 +310,7 @@ def estimate_shards(
     """The model of counted runs, whose shards lie on this machine's disk, and the record of its estimation.
 
     runs: rows of PARTS, of ranges of words with these bounds. config: of a smoothing that `check_by_level` accepts, and
-    of order 2 or more. name: of the text, for messages. Raises TextError, EstimationError.
+    of order 2 or more. name: that of the text, for messages. Raises TextError, EstimationError.
     """
     steps = config.order + 1
     with ExitStack() as stack:
@@ -396,7 +394,7 @@ def _summary(adjusted: DataFrame, config: NGramConfig, bounds: Sequence[int], na
 
 
 def _log_backoffs(bigrams: DataFrame, bounds: Sequence[int]) -> Float32[ndarray, " V"]:
-    """Of all unigrams; 0 where nothing follows."""
+    """The log-backoffs of all unigrams; 0 where nothing follows."""
     log_backoffs = np.zeros(bounds[-1], np.float32)
     for message in _collected(bigrams.where("kind = 'backoffs'")):
         (log_backoffs[bounds[message.part] : bounds[message.part + 1]],) = unpack(message.data)

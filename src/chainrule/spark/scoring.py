@@ -33,7 +33,7 @@ class Likelihood:
 
     @property
     def bits_per_token(self) -> float:
-        """With </s>, and the spelling of unknown words."""
+        """The cross-entropy in bits per token, with </s> and the spelling of unknown words."""
         return -self.log_prob / math.log(2) / self.tokens
 
 

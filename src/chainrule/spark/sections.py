@@ -45,7 +45,7 @@ class Section:
 
     @classmethod
     def empty(cls, words: int, order: int) -> Section:
-        """Of words that begin no n-gram."""
+        """A section of words that begin no n-gram."""
         none = np.zeros(0, np.int32)
         levels = [
             Level(np.zeros(words, np.int32) if n == 2 else none, none, none.astype(np.int64))
@@ -59,7 +59,7 @@ class Section:
 
     @property
     def ngrams(self) -> int:
-        """How many there are, from bigrams on."""
+        """The number of n-grams, from bigrams on."""
         return sum(level.words.size for level in self.levels)
 
     def without_counts(self, order: int) -> Section:

@@ -1,4 +1,4 @@
-"""Spark sessions on this machine, and what is said where Spark cannot start or gives up."""
+"""Spark sessions on this machine, and the messages where Spark cannot start or fails."""
 
 from __future__ import annotations
 
@@ -46,9 +46,10 @@ _JAVA_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 def local_session(master: str = "local[2]", *, memory: int | str | None = None) -> Iterator[SparkSession]:
     """A Spark session that ends with the block. master: local[2] has two workers here; spark://host:port is a cluster.
 
-    memory: of each Java process, such as '4G'; by default 2 GB of the one here, and what a cluster gives to its own.
-    Nothing listens on addresses other than this machine's own. What Java prints goes to no screen. Raises SettingError
-    where pyspark or Java is missing, where the master cannot be reached, and where this process has a session already.
+    memory: that of each Java process, such as '4G'; by default 2 GB for the one here, and the cluster's default for
+    others. Nothing listens on addresses other than this machine's own. What Java prints goes to no screen. Raises
+    SettingError where pyspark or Java is missing, where the master cannot be reached, and where this process has a
+    session already.
 
     good:  with chainrule.spark.local_session("local[4]") as session: chainrule.spark.train(session, "corpus.txt")
     """
@@ -67,7 +68,7 @@ def local_session(master: str = "local[2]", *, memory: int | str | None = None) 
     settings = {
         "spark.driver.memory": f"{(size or _DEFAULT_MEMORY) >> 20}m",
         **({} if size is None else {"spark.executor.memory": f"{size >> 20}m"}),
-        "spark.driver.maxResultSize": "0",  # what comes to the driver is the model
+        "spark.driver.maxResultSize": "0",  # no limit: the model itself comes to the driver
         "spark.task.maxDirectResultSize": str(100 << 20),  # not by way of the workers' storage, where it may be lost
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -218,7 +219,7 @@ def _was_interrupted(error: BaseException | None) -> bool:
 
 
 def cause_of(error: object) -> str:
-    """The line of a Spark error that says most: the error of a Python worker, or the last cause that Java names."""
+    """The most informative line of a Spark error: the error of a Python worker, or the last cause that Java names."""
     named = [match for line in str(error).splitlines() if (match := _ERROR.match(line.strip()))]
     of_python = [match for match in named if not match[1] and not match[2].startswith(("org.", "java."))]
     return (of_python or named)[-1][2][:300] if named else first_line(error)

@@ -1,14 +1,8 @@
-"""Counts and trains on Spark; learns words.
+"""Learns the words of a text, counts and trains n-gram models on Spark; results are those of the local engine.
 
-The words of a text on Spark, and their counts: a pass over it, whose rows are put together on the driver one by one.
-
-Ids are those of the local model: in the order in which tokens first occur in the files. The rows of a data frame have
-no order, so that their tokens are ordered by their bytes.
-
-Counts and trains n-gram models on Spark.
-
-    words      a pass over the text: the tokens of each piece of a file, in order, so that ids are those of the local
-               model
+    words      a pass over the text: the tokens of each piece of a file, in order, put together on the driver one by
+               one, so that ids are those of the local model: in the order in which tokens first occur in the files.
+               The rows of a data frame have no order, so their tokens are ordered by their bytes
     counting   another pass: workers count runs of the text with the local engine, cut counts into ranges of first
                words, and send each range to one task, which merges the runs: one shuffle of counts, not of tokens
     driver     joins the ranges, one after the other, into the counts that the local engine has, and estimates as it
@@ -169,14 +163,15 @@ def train(
 ) -> CausalModel:
     """Trains an n-gram model; that of `chainrule.train` on the same text, bit for bit.
 
-    texts: paths, whose lines are documents (with any scheme that Spark knows), or a data frame, whose rows are.
-    column: the one of a data frame that holds the texts. The rows of a data frame have no order, so that ids are given
-    in the order of the tokens' bytes, not of their first occurrence. tokenizer: word, whitespace, character or byte,
-    or the path of a tokenizer.json or of a model folder. tune: a text of this machine, as for `chainrule.train`.
-    shards: workers estimate, too, and the model is that of `chainrule.convert(..., shards=shards)`, on this machine's
-    disk; the driver then holds no n-grams, which else it does, all of them. partitions: tasks that merge counts; by
-    default by the size of the text. run_tokens: how many a worker counts at once, which bounds its memory.
-    Raises TextError, SettingError, EstimationError; OutputError where a disk of this machine is full.
+    texts: paths, whose lines are documents (with any scheme that Spark knows), or a data frame, whose rows are. column:
+    the one of a data frame that holds the texts. The rows of a data frame have no order, so that ids are given in the
+    order of the tokens' bytes, not of their first occurrence. tokenizer: word, whitespace, character or byte, or the
+    path of a tokenizer.json or of a model folder. tune: a text of this machine, as for `chainrule.train`. shards:
+    workers estimate, too, and the model is that of `chainrule.convert(..., shards=shards)`, on this machine's disk; the
+    driver then holds no n-grams; without shards, it holds all of them. partitions: the number of tasks that merge
+    counts; by default it follows from the size of the text. run_tokens: how many tokens a worker counts at once, which
+    bounds its memory. Raises TextError, SettingError, EstimationError; OutputError where a disk of this machine is
+    full.
     """
     began, progress, config = time.perf_counter(), callback(progress), config or NGramConfig()
     chosen = as_config(tokenizer)
@@ -266,7 +261,7 @@ def count(
 
 
 class _Text(NamedTuple):
-    """A text on Spark. tokens: the count of each token. left_out: those that the vocabulary does not keep."""
+    """A text on Spark. tokens: the count of each token. left_out: the tokens that the vocabulary does not keep."""
 
     tokenizer: Tokenizer
     tokens: Int64[ndarray, " V"]
@@ -345,7 +340,7 @@ def _limited(
 ) -> tuple[Tokenizer, Int64[ndarray, " kept"], Sequence[bytes]]:
     """The tokenizer with the tokens that are kept, their counts, and the others, which become <unk>.
 
-    known: the tokens to keep; None: as the configuration says.
+    known: the tokens to keep; None to follow the configuration.
     """
     if known is None and not config.is_limited:
         return tokenizer, counts, ()
@@ -364,7 +359,7 @@ def _limited(
 
 
 def _bounds(counts: Int64[ndarray, " V"], parts: int) -> list[int]:
-    """Cuts the words into at most so many ranges that begin about as many n-grams."""
+    """Cuts the words into at most this many ranges, which begin about equally many n-grams."""
     begins = counts.copy()
     begins[BEGIN], begins[END] = counts[END], 0
     ends = np.cumsum(begins)

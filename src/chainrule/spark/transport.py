@@ -1,15 +1,10 @@
-"""Arrays, rows and messages between tasks and driver.
+"""Arrays, rows and messages on their way between Spark's tasks, and from tasks to the driver.
 
-Rows that tasks send to each other, in Arrow batches, and those that come to the driver.
-
-Arrays on their way to the driver, in chunks: Spark puts a whole partition of rows into Java's memory at a time.
-
-What ranges of words send to each other: messages of any size, in rows of a quarter of a megabyte.
-
-Spark holds a row as a whole in Java's memory, several times: as it comes from Python, where rows are sorted, and where
-they are written to disk. The n-grams that begin with a comma alone would be rows of a hundred megabytes.
-
-Arrays as bytes, which is what Spark moves between tasks without looking into them.
+Rows go in Arrow batches, arrays as bytes, which Spark moves without looking into them. Spark holds a row as a whole in
+Java's memory, several times: as it comes from Python, where rows are sorted, and where they are written to disk. The
+n-grams that begin with a comma alone would be rows of a hundred megabytes. So messages between ranges of words, of any
+size, are cut into rows of a quarter of a megabyte. It also puts a whole partition of rows into Java's memory at a time,
+so arrays come to the driver in chunks.
 """
 
 from __future__ import annotations
@@ -83,7 +78,7 @@ _PARTITION_BYTES = 1 << 23  # on average
 
 
 class Chunk(NamedTuple):
-    """A row of CHUNKS: the bytes from `start` on of `size` bytes, which are called so in this part."""
+    """A row of CHUNKS: the bytes from `start` on, of `size` bytes in all, that have this name in this part."""
 
     part: int
     name: str

@@ -94,7 +94,7 @@ def read_config(folder: Path) -> ModelEntry:
 
 
 def _why_no_model(folder: Path) -> str:
-    """What a folder without config.json is, and what to do."""
+    """What a folder without config.json seems to be, and what the user can do."""
     if (folder / _CHECKPOINT).exists() or any(folder.glob(f"*/{_CHECKPOINT}")):  # of a phase before the main one
         return (
             "this folder has the checkpoints of unfinished training, but no model yet; repeat the training with "

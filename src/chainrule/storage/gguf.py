@@ -1,17 +1,16 @@
-"""Reads GGUF files, versions 2 and 3, little-endian: metadata, and tensors that may be quantised.
+"""Reads GGUF files, versions 2 and 3, little-endian: metadata, and tensors, dequantised to float32.
 
-Dequantises the blocks of GGUF files to float32. ggml's source defines their layouts.
-
-A block has 32 or 256 weights. q is the integer stored for a weight, d and m are the block's scale and minimum,
-and in the K types s and t are those of 32 or 16 weights within it, in units of d and m.
-
-    Q4_0  d (q - 8)     Q5_0  d (q - 16)    Q8_0  d q      Q4_K, Q5_K  d s q - m t
-    Q4_1  d q + m       Q5_1  d q + m       Q6_K  d s (q - 32)
-
-The magic GGUF, the version, the number of tensors and of metadata entries;
+A file begins with the magic GGUF, the version, the number of tensors and of metadata entries;
 for each metadata entry, its name, type and value;
 for each tensor, its name, dimensions (the innermost first), type, and the offset of its data;
 the data, each tensor at a multiple of general.alignment.
+
+ggml's source defines the layouts of blocks. A block has 32 or 256 weights. q is the integer stored for a weight, d and
+m are the block's scale and minimum, and in the K types s and t are those of 32 or 16 weights within it, in units of d
+and m.
+
+    Q4_0  d (q - 8)     Q5_0  d (q - 16)    Q8_0  d q      Q4_K, Q5_K  d s q - m t
+    Q4_1  d q + m       Q5_1  d q + m       Q6_K  d s (q - 32)
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class BlockType(NamedTuple):
-    """weights, bytes: how many in a block. decode: None for types that are not quantised, whose type is `dtype`."""
+    """weights, bytes: how many a block has. decode: None for types that are not quantised; `dtype` is theirs."""
 
     name: str
     weights: int
@@ -50,7 +49,7 @@ class BlockType(NamedTuple):
 
 
 def _half(blocks: Blocks, begin: int) -> Float32[ndarray, "blocks 1"]:
-    """A float16 of each block."""
+    """One float16 from each block, at an offset."""
     return np.ascontiguousarray(blocks[:, begin : begin + 2]).view("<f2").astype(np.float32)
 
 

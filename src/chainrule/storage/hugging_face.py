@@ -42,11 +42,11 @@ CHAT_TEMPLATE = "chat_template.jinja"
 _SIDES = (SOURCE_PIECES, TARGET_PIECES, VOCABULARY, TARGET_VOCABULARY)
 MODULES, READ_TEXTS, PROMPTS = "modules.json", "sentence_bert_config.json", "config_sentence_transformers.json"
 _PICKLE, _PICKLE_INDEX = "pytorch_model.bin", "pytorch_model.bin.index.json"
-_OF_OLD = ("architectures", "num_hidden_layers", "n_layer")  # what a config.json without model_type has
+_OF_OLD = ("architectures", "num_hidden_layers", "n_layer")  # fields of a config.json without model_type
 
 
 class Checkpoint(NamedTuple):
-    """A model in Hugging Face's terms, whatever file it lies in. location: what messages call it."""
+    """A model in Hugging Face's terms, whatever file it is in. location: its name, for messages."""
 
     location: str
     config: Json
@@ -71,9 +71,10 @@ def is_hugging_face(folder: Path) -> bool:
 
 
 def open_folder(folder: Path, open_pickle: OpenTensors | None = None) -> Checkpoint:
-    """What a folder holds; no tensor of a safetensors file is read yet.
+    """The checkpoint in a folder; no tensor of a safetensors file is read yet.
 
-    open_pickle: what opens a pickle where there are no safetensors; None: it is refused. Raises ModelFormatError.
+    open_pickle: a function that opens a pickle where there are no safetensors; None to refuse it. Raises
+    ModelFormatError.
     """
     config = read_json(folder / CONFIG)
     if "auto_map" in config:
@@ -100,7 +101,7 @@ def open_folder(folder: Path, open_pickle: OpenTensors | None = None) -> Checkpo
 
 
 def _sentence_files(folder: Path) -> dict[str, bytes]:
-    """What a folder of sentence-transformers says of its parts. Raises ModelFormatError."""
+    """The settings of the parts in a folder of sentence-transformers. Raises ModelFormatError."""
     path = folder / MODULES
     if not path.exists():
         return {}
@@ -125,12 +126,15 @@ def _is_name(part: str) -> bool:
 
 
 def read_json(path: Path) -> Json:
-    """A file that holds a JSON object. Raises ModelFormatError."""
+    """The JSON object in a file. Raises ModelFormatError."""
     return json_object(_bytes_of(path), str(path))
 
 
 def json_object(content: bytes, location: str) -> Json:
-    """What a file of JSON holds. location: the file, for messages. Raises ModelFormatError where it is no object."""
+    """The JSON object in a file's bytes.
+
+    location: the file, for messages. Raises ModelFormatError where it is no object.
+    """
     found = _parsed(content, location)
     if not isinstance(found, dict):
         raise ModelFormatError(f"{location}: holds a JSON {type(found).__name__}; expected an object")
@@ -180,7 +184,7 @@ def _in_one_file(path: Path, opened: OpenTensors) -> tuple[Mapping[str, ndarray]
 
 
 def _sharded(path: Path, opened: OpenTensors) -> tuple[Mapping[str, ndarray], Mapping[str, str]]:
-    """path: of the index. opened: what opens a shard. Raises ModelFormatError."""
+    """path: that of the index. opened: a function that opens a shard. Raises ModelFormatError."""
     folder, locations = path.parent, read_json(path).get("weight_map")
     if not isinstance(locations, dict) or not all(isinstance(shard, str) for shard in locations.values()):
         raise ModelFormatError(f"{path}: weight_map does not say which file each tensor is in; expected an object")

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
 CARD, ARRAYS, TOKENIZER = "README.md", "arrays.safetensors", "tokenizer.json"
-SOURCE_TOKENIZER = "source-tokenizer.json"  # of a conditional model that tokenizes sources in another way
+SOURCE_TOKENIZER = "source-tokenizer.json"  # of a seq2seq model whose sources have another tokenizer
 _DATA = (ARRAYS, TOKENIZER, SOURCE_TOKENIZER)  # all data files that a folder may have
 RUN = (
     "checkpoints",
@@ -195,7 +195,7 @@ def open_model(folder: Path) -> FolderContents:
 
 
 def _commit_of(folder: Path) -> tuple[int, int] | None:
-    """Which replacement of the configuration stands: an equal one may come back after another."""
+    """What identifies the current replacement of the configuration: an equal one may come back after another."""
     try:
         status = (folder / CONFIG).stat()
     except OSError:

@@ -59,7 +59,7 @@ def write_tensors(
     *,
     metadata: dict[str, str] | None = None,
 ) -> str:
-    """Writes and syncs a file, and returns its SHA-256. metadata: what the header says beside the arrays.
+    """Writes and syncs a file, and returns its SHA-256. metadata: entries of the header besides the arrays.
 
     Raises OSError.
     """

@@ -1,9 +1,4 @@
-"""Trees and graphs as the arrays that a network reads.
-
-Trees as a network reads them: token ids, and the arrays that say how nodes are wired.
-
-Graphs as a network reads them: token ids or numbers of nodes, and edges as arrays.
-"""
+"""Trees and graphs as the arrays that a network reads: token ids or numbers of nodes, and how nodes are linked."""
 
 from __future__ import annotations
 
@@ -31,8 +26,8 @@ Binarise = Literal["left", "right", "head"]
 
 
 class TreeTokens(NamedTuple):
-    """A tree's nodes: the token of each (-1: none), its parent (-1: none), its depth, its rank among its siblings, and
-    which nodes are labelled units. Nodes that binarising adds come last.
+    """A tree's nodes: the token of each (-1 for none), its parent (-1 for none), its depth, its rank among its
+    siblings, and which nodes are labelled units. Nodes that binarising adds come last.
     """
 
     tokens: Int64[ndarray, " nodes"]
@@ -49,7 +44,7 @@ def encoded_trees(
     binarise: Binarise | None = None,
     most_children: int | None = None,
 ) -> list[TreeTokens]:
-    """The labelled nodes of trees are their units. Else as `encoded`."""
+    """As `encoded`, where units are the labelled nodes of trees."""
     nodes = [
         [each.input.root] if unit == "tree" else [i for i, label in enumerate(each.input.labels) if label is not None]
         for each in examples
@@ -66,10 +61,11 @@ def encoded(
     binarise: Binarise | None = None,
     most_children: int | None = None,
 ) -> list[TreeTokens]:
-    """units: the labelled nodes of each tree. places: of each, for messages. binarise: as of `binarised`, or not.
+    """Encodes trees. units: the labelled nodes of each tree. places: file and line of each, for messages. binarise: the
+    direction as for `binarised`; None not to.
 
-    most_children: of a node, that the network can read. Raises TextError where a node has more, or a word is no token
-    by itself.
+    most_children: the most children of a node that the network can read. Raises TextError where a node has more, or a
+    word is no token by itself.
     """
     found = []
     rows = tokens_of_nodes(tokenizer, [tree.words for tree in trees], places)
@@ -190,7 +186,8 @@ def _wiring(children: Sequence[Sequence[int]], root: int) -> tuple[Nodes, Nodes,
 def tokens_of_nodes(
     tokenizer: Tokenizer, words: Sequence[Sequence[str | None]], places: Sequence[str]
 ) -> list[Int64[ndarray, " nodes"]]:
-    """The token of each node of trees or graphs; -1 where it has no word. places: of each structure, for messages.
+    """The token of each node of trees or graphs; -1 where it has no word. places: file and line of each structure, for
+    messages.
 
     Raises TextError where a word is no token by itself.
     """
@@ -215,8 +212,9 @@ def tokens_of_nodes(
 class GraphArrays(NamedTuple):
     """A graph's nodes and edges. Legend: F numbers of a node.
 
-    tokens: of each node, -1 where it has none. numbers: of each node. types: of each edge, an index of the types that
-    a network knows. units: the labelled nodes; one, of no meaning, where the whole graph is labelled.
+    tokens: that of each node, -1 where it has none. numbers: those of each node, (N, F). types: for each edge, the
+    index of its type among those that the network knows. units: the labelled nodes; a single, meaningless one where the
+    whole graph is labelled.
     """
 
     tokens: Int64[ndarray, " nodes"]
@@ -241,7 +239,8 @@ def encoded_graphs(
     types: Sequence[str],
     numbers: int,
 ) -> list[GraphArrays]:
-    """units: the labelled nodes of each graph. places: of each, for messages. types, numbers: what a network reads.
+    """Encodes graphs. units: the labelled nodes of each graph. places: file and line of each, for messages. types,
+    numbers: the types of edges, and how many numbers of a node, that the network reads.
 
     Raises TextError where a graph has other types of edges or other numbers, or a word is no token by itself.
     """

@@ -30,8 +30,8 @@ class Edge(NamedTuple):
 class Graph:
     """Nodes and directed edges. Raises TextError where there is no node, an edge names a missing one, or kinds mix.
 
-    nodes: of each, a word, or None; or numbers, as many for each. edges: (source, target, type), with indices of nodes.
-    labels: of each node, None where it has none; empty: of none. label: of the whole graph.
+    nodes: for each, a word or None; or numbers, equally many for each. edges: (source, target, type), with indices of
+    nodes. labels: that of each node, None where it has none; empty if no node has one. label: that of the whole graph.
 
     good:  Graph(("start", None, "end"), (Edge(0, 1), Edge(1, 2)), label="connected")
     bad:   Graph(("a", (0.5, 1.0)))                # either words or numbers
@@ -77,7 +77,7 @@ class Graph:
 
     @property
     def words(self) -> tuple[str | None, ...]:
-        """Of each node; None where it has none, or holds numbers."""
+        """The word of each node; None where it has none, or holds numbers."""
         return tuple(node if isinstance(node, str) else None for node in self.nodes)
 
     def text(self) -> str:
@@ -85,13 +85,13 @@ class Graph:
         return " ".join(word for word in self.words if word is not None)
 
     def shown(self, node: int) -> str:
-        """A node for people: its word, or its index."""
+        """A node's name to show: its word, or its index."""
         held = self.nodes[node]
         return held if isinstance(held, str) else f"node {node}"
 
 
 class LabelledGraph(NamedTuple):
-    """A graph, and the labels of its labelled units: of the whole, or of each node that has one."""
+    """A graph, and the labels of its labelled units: the whole graph, or each node that has a label."""
 
     input: Graph
     labels: tuple[str, ...]

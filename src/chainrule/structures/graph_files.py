@@ -32,10 +32,10 @@ class PlacedGraph(NamedTuple):
 
 
 def read_graphs(name: str | os.PathLike[str], unit: str = "graph", on_bad: OnBad = raise_error) -> list[LabelledGraph]:
-    """The labelled graphs of a file. unit: graph: each has a label; node: some of its nodes have.
+    """The labelled graphs of a file. unit: "graph" if each has a label, "node" if some of its nodes have.
 
-    on_bad: called with a TextError that names file and line for each graph that cannot be read or has no label, which
-    is left out. Raises TextError where there is no graph.
+    on_bad: a callback that gets a TextError with file and line for each graph that cannot be read or has no label,
+    which is left out. Raises TextError where there is no graph.
 
     good:  chainrule.read_graphs("molecules.jsonl")
     """

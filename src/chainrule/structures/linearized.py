@@ -1,13 +1,11 @@
-"""Trees as token sequences, and files of trees as such a text.
-
-Trees as texts of tokens, from the root down, and where such a text stands: what may come next, what is open.
+"""Trees as texts of tokens, from the root down; where such a text stands; and files of trees as such a text.
 
 ( saw She -HEAD- ( man the -HEAD- ) )     a node with children: its head, then them; -HEAD- is where its word stands
 ( NP ( DT the ) ( NN man ) )              of constituents, the head is the label; a word without children has no bracket
 
 Every token depends on what is above it and left of it in the tree, so this is the order of a top-down language model.
-
-Files of trees as a text, a tree a document: what a language model of trees is trained and measured on.
+A ParserState says what may come next, and what is open. In a Treebank, a tree is a document: language models of trees
+are trained and measured on it.
 """
 
 from __future__ import annotations
@@ -39,7 +37,7 @@ OPEN, CLOSE, HEAD = "(", ")", "-HEAD-"
 
 
 class Action(IntEnum):
-    """What may come next. Each leaves out what would be no tree."""
+    """What may come next in a text, so that it stays a tree."""
 
     BEGIN = 0  # a word, or ( and a node with children
     HEAD = 1  # the head of a node that was opened
@@ -49,7 +47,7 @@ class Action(IntEnum):
 
 
 class OpenBracket(NamedTuple):
-    """An open bracket: what was before it, its head's token (-1: it comes next), and the one around it."""
+    """An open bracket: the state before it, its head's token (-1 if it comes next), and the bracket around it."""
 
     before: Any
     head: int
@@ -57,7 +55,7 @@ class OpenBracket(NamedTuple):
 
 
 class ParserState(NamedTuple):
-    """Where a text stands. opened: the innermost open bracket."""
+    """The state of a text. opened: the innermost open bracket."""
 
     turn: Action = Action.BEGIN
     opened: OpenBracket | None = None
@@ -71,9 +69,10 @@ class Brackets(NamedTuple):
 
 
 def step(place: ParserState, token: int, before: Any, brackets: Brackets) -> tuple[ParserState, OpenBracket | None]:
-    """The place after a token, and the bracket that it closes.
+    """The state after a token, and the bracket that it closes.
 
-    before: what an opening bracket keeps of the text before it. A token that may not come is read as a word.
+    before: the value that an opening bracket keeps for the text before it. A token that may not come next is read as a
+    word.
     """
     turn, opened = place
     if token == END:
@@ -91,8 +90,9 @@ def step(place: ParserState, token: int, before: Any, brackets: Brackets) -> tup
 class TreeSteps(NamedTuple):
     """A text as a network reads it: a state before it, then one after each token.
 
-    tokens: read at each state, </s> first. before: the state that each goes on from; -1: none. heads: at a closing
-    bracket, the head of its node, else -1. turns: what may come after each. levels: how many states are before each.
+    tokens: the token read at each state, </s> first. before: the state that each continues from; -1 for none. heads: at
+    a closing bracket, the head of its node, else -1. turns: what may come after each state. levels: how many states are
+    before each.
     """
 
     tokens: Int64[ndarray, " states"]
@@ -103,7 +103,9 @@ class TreeSteps(NamedTuple):
 
 
 def tree_steps(tokens: Int32[ndarray, " T"], brackets: Brackets) -> TreeSteps:
-    """The states of a text; a closing bracket goes on from what was before the opening one, and from its head."""
+    """The states of a text; a closing bracket continues from the state before the opening one, and reads its node's
+    head.
+    """
     states = len(tokens) + 1
     read = np.concatenate([[END], tokens]).astype(np.int64)
     before, heads = np.arange(-1, states - 1), np.full(states, -1)

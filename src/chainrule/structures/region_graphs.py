@@ -30,7 +30,8 @@ def grid_regions(height: int, width: int, cell: int) -> Int64[ndarray, "H W"]:
 def superpixels(pixels: UInt8[ndarray, "H W C"], count: int = 200, compactness: float = 10.0) -> Int64[ndarray, "H W"]:
     """The number of the superpixel that each pixel is in (SLIC, Achanta et al. 2012), by scikit-image.
 
-    count: about so many. compactness: nearness of place against that of colour. Raises SettingError.
+    count: about how many superpixels. compactness: the weight of nearness in place against nearness in colour. Raises
+    SettingError.
     """
     try:
         from skimage.segmentation import slic

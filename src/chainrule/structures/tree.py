@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class Tree:
     """Nodes in the order of the text: a word at each leaf (of constituents) or at each node (of dependencies).
 
-    words, labels: of each node; None where it has none. parents: the index of each node's parent; -1 of the root.
-    Siblings stand in their order. Raises TextError where there is not one root, or a circle.
+    words, labels: those of each node; None where it has none. parents: the index of each node's parent; -1 for the
+    root. Siblings are in their order. Raises TextError where there is not one root, or a circle.
 
     good:  Tree(("a", "dog", None), (None, None, "NP"), (2, 2, -1))
     """
@@ -62,7 +62,7 @@ class Tree:
 
     @cached_property
     def children(self) -> list[list[int]]:
-        """Of each node, in their order."""
+        """The children of each node, in their order."""
         children: list[list[int]] = [[] for _ in self.parents]
         for node, parent in enumerate(self.parents):
             if parent >= 0:
@@ -90,7 +90,7 @@ class Tree:
         return " ".join(word for i in sorted(nodes) if (word := self.words[i]) is not None)
 
     def relabelled(self, names: dict[str, str]) -> Tree:
-        """With other labels: a label that is not among the names is left out.
+        """The tree with other labels; labels that are not among the names are left out.
 
         good:  tree.relabelled({"0": "negative", "1": "negative", "3": "positive", "4": "positive"})
         """
@@ -113,7 +113,7 @@ def check_depth(tree: Tree, place: str) -> Tree:
 
 
 class LabelledTree(NamedTuple):
-    """A tree, and the labels of its labelled units: of its root, or of each node that has one."""
+    """A tree, and the labels of its labelled units: its root, or each node that has a label."""
 
     input: Tree
     labels: tuple[str, ...]

@@ -1,21 +1,15 @@
-r"""Files of trees: brackets, CoNLL-U, JSON lines.
+r"""Files of trees: brackets, CoNLL-U (.conllu), and JSON lines (.jsonl), perhaps compressed; bad ones are reported.
 
-Trees in brackets, as in the Penn Treebank and the Stanford Sentiment Treebank.
+Brackets are those of the Penn Treebank and the Stanford Sentiment Treebank. A tree may go on over lines. A chain of
+single nodes becomes one, with the upper label. -LRB- and \/ become ( and /.
 
 (3 (2 A) (4 (3 lovely) (2 film)))        a label and a word, or a label and the nodes below it
 (S (NP She) (VP (V sleeps)) .)           a word may stand without a label of its own
 ( (S ...))                               a node without a label around a tree is taken off
 
-A tree may go on over lines. A chain of single nodes becomes one, with the upper label. -LRB- and \/ become ( and /.
-
-Dependency trees in CoNLL-U: a word a line in ten columns, an empty line after each sentence.
-
-Of the columns, ID, FORM, UPOS and HEAD are read; the label of a node is its UPOS, and that of a tree a comment
-`# label = ...`, where there is one. Lines of several words in one token (8-9) and of empty nodes (8.1) are no nodes.
-
-From what a file holds, one structure after another, to a list; bad ones are reported.
-
-Files of trees: brackets, CoNLL-U (.conllu), and JSON lines (.jsonl), each perhaps compressed.
+CoNLL-U has a word a line in ten columns, an empty line after each sentence. Of the columns, ID, FORM, UPOS and HEAD are
+read; the label of a node is its UPOS, and that of a tree a comment `# label = ...`, where there is one. Lines of
+several words in one token (8-9) and of empty nodes (8.1) are no nodes.
 
 JSON lines    {"words": ["MAX", "2", "9"], "parents": [-1, 0, 0], "label": "9"}    or "labels", one for each node
 
@@ -60,9 +54,10 @@ class PlacedTree(NamedTuple):
 
 
 def trees_in_brackets(lines: Iterable[str], name: str = "the given lines") -> Iterator[PlacedTree | TextError]:
-    """Each tree, or the error in its place, after which reading goes on with the next line that begins with a bracket.
+    """Each tree, or in its place the error, after which reading continues with the next line that begins with a
+    bracket.
 
-    name: of the file, for messages, which have line and column.
+    name: that of the file, for messages, which have line and column.
     """
     open_nodes = _OpenNodes(name)
     is_lost = False
@@ -190,7 +185,7 @@ _LABEL = re.compile(r"#\s*label\s*=\s*(\S+)")
 
 
 def dependency_trees(lines: Iterable[str], name: str, unit: str) -> Iterator[PlacedTree | TextError]:
-    """Each sentence, or the error in its place. unit: tree: only the root has a label, that of the comment."""
+    """Each sentence, or the error in its place. unit: with "tree", only the root has a label, that of the comment."""
     rows: list[tuple[int, str]] = []
     for number, line in enumerate([*lines, ""], 1):
         if line.strip():
@@ -244,7 +239,8 @@ Read = TypeVar("Read")
 def collect(
     structures: Iterable[Placed | TextError], read: Callable[[Placed], Read], on_bad: OnBad, missing: str
 ) -> list[Read]:
-    """What `read` makes of each structure. on_bad: gets each error, of the file or of `read`; it is left out.
+    """The results of `read` for all structures. on_bad: a callback that gets each error, of the file or of `read`,
+    whose structure is left out.
 
     Raises TextError with the message `missing` where none is left.
     """
@@ -265,10 +261,10 @@ UNITS = ("tree", "node")
 
 
 def read_trees(name: str | os.PathLike[str], unit: str = "tree", on_bad: OnBad = raise_error) -> list[LabelledTree]:
-    """The labelled trees of a file. unit: tree: the root of each has a label; node: some nodes have.
+    """The labelled trees of a file. unit: "tree" if the root of each has a label, "node" if some nodes have.
 
-    on_bad: called with a TextError that names file, line and, in brackets, column for each tree that cannot be read or
-    has no label, which is left out. Raises TextError where there is no tree.
+    on_bad: a callback that gets a TextError with file, line and, in brackets, column for each tree that cannot be read
+    or has no label, which is left out. Raises TextError where there is no tree.
 
     good:  chainrule.read_trees("train.txt.gz", "node")
     """
@@ -296,7 +292,10 @@ def _checked(placed: PlacedTree, name: str) -> Tree:
 
 
 def trees_of(name: str, unit: str, on_bad: OnBad) -> Iterator[PlacedTree | TextError]:
-    """Each tree of a file, or the error in its place. unit: as of `read_trees`, or another: labels may be missing."""
+    """Each tree of a file, or the error in its place.
+
+    unit: as for `read_trees`; with any other value, labels may be missing.
+    """
     if FORMATS.get(text_suffix(name)) == "json":
         for place, record in json_objects(name, on_bad):
             try:

@@ -1,13 +1,10 @@
-"""Labelled texts, and the labels of units.
-
-The labels of the units of an input: a tuple of names, or, for many units, positions in a list of names.
-
-Labelled texts: one label for each text, or for each of its words.
+"""Labelled texts: one label for each text, or for each of its words.
 
 JSON lines    {"text": "a text", "label": "news"}       {"words": ["a", "text"], "labels": ["DET", "NOUN"]}
 TSV           text, tab, label                          word, tab, label; an empty line after each text
 
 In JSON, a label may be a whole number. If the label on the first line of TSV is "label", the line is a header.
+The labels of an input's units are a tuple of names, or, for many units, positions in a list of names (UnitLabels).
 """
 
 from __future__ import annotations
@@ -61,7 +58,7 @@ class UnitLabels(Sequence[str]):
 
 
 def distinct_labels(labels: Sequence[str]) -> set[str]:
-    """The different ones."""
+    """The distinct labels."""
     if isinstance(labels, UnitLabels):
         return {labels.names[value] for value in np.unique(labels.values).tolist()}
     return set(labels)
@@ -92,7 +89,7 @@ class Labelled(NamedTuple):
 
     @property
     def input(self) -> str:
-        """What is labelled, under the name that it has for inputs of every kind."""
+        """The text, under the name that inputs of every kind have."""
         return self.text
 
 
@@ -101,7 +98,7 @@ def read_labelled(
 ) -> list[Labelled]:
     """Reads a file of JSON lines (.jsonl) or of TSV. unit: whether each text or each word has a label.
 
-    on_bad: called with a TextError that names file and line for each example without a text, word or label, which is
+    on_bad: a callback that gets a TextError with file and line for each example without a text, word or label, which is
     left out. Raises TextError if there is no example.
     """
     check_unit(unit)

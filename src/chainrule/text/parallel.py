@@ -1,15 +1,11 @@
-"""Pairs of source and target texts, conversations as pairs, long sources shortened.
+"""Pairs of source and target texts, conversations as such pairs, and sources shortened to what a model reads.
 
-Conversations as pairs: the turns before an answer are its source.
+Pairs come from two parallel files, two columns separated by a tab, or records with two fields. Knows no tokens, and
+nothing of languages. Long sources are cut at one side, or reduced to their most central sentences.
 
-A conversation is an object with `messages`, each with `role` (system, user or assistant) and `content`, as
-`chainrule chat` saves them. A source has all turns in one line, each after its role: `user: Hello assistant: Hi`.
-
-Pairs of source and target texts: two parallel files, two columns separated by a tab, or records with two fields.
-
-Knows no tokens, and nothing of languages.
-
-Sources that are longer than a model reads: cut at one side, or reduced to their most central sentences.
+In a conversation, the turns before an answer are its source. A conversation is an object with `messages`, each with
+`role` (system, user or assistant) and `content`, as `chainrule chat` saves them. A source has all turns in one line,
+each after its role: `user: Hello assistant: Hi`.
 """
 
 from __future__ import annotations
@@ -45,7 +41,7 @@ ROLES = ("system", "user", "assistant")
 
 
 def source_of_turns(turns: Iterable[tuple[str, str]]) -> str:
-    """Roles and texts in one line: what a model of pairs reads of a conversation."""
+    """Roles and texts in one line: the source that a seq2seq model reads for a conversation."""
     return " ".join(f"{role}: {on_one_line(text)}" for role, text in turns)
 
 
@@ -232,8 +228,8 @@ def shorten(
 ) -> Shortened:
     """The sources with at most `most` tokens each.
 
-    texts, rows: the same sources as texts and as ids. how: end or front, which is cut off; sentences, of which the most
-    central are kept; or refuse, to leave sources as they are. encode: texts -> ids.
+    texts, rows: the same sources as texts and as ids. how: "end" or "front", the side that is cut off; "sentences", to
+    keep the most central ones; or "refuse", to leave sources unchanged. encode: a function from texts to ids.
     """
     is_long = [how != "refuse" and len(row) > most for row in rows]
     if not any(is_long):

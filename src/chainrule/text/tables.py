@@ -34,7 +34,7 @@ class Record(NamedTuple):
 def read_table(name: str | os.PathLike[str], needed: Collection[str], on_bad: OnBad = raise_error) -> list[Record]:
     """Reads the records of a file. needed: fields that each must have.
 
-    on_bad: called with a TextError that names file and line for each record that lacks one, which is left out.
+    on_bad: a callback that gets a TextError with file and line for each record that lacks one, which is left out.
     Raises TextError if there is no record.
     """
     name = os.fspath(name)

@@ -1,12 +1,9 @@
-"""Words and other units of texts and documents.
+"""Words and other units of texts, whatever the tokenizer, and to which unit each token belongs.
 
-The words of a text, whatever its tokenizer: runs of anything but ASCII white space; and the word of each token.
-
-A token belongs to the word that contains its last visible byte: leading white space belongs to the next word, a token
-of only white space to the word after it, and a token that spans several words to the last one. The end of a document,
-</s>, is a word of its own.
-
-The units of encoded documents (the documents themselves, words or tokens): their positions and their tokens.
+A word is a run of anything but ASCII white space. A token belongs to the word that contains its last visible byte:
+leading white space belongs to the next word, a token of only white space to the word after it, and a token that spans
+several words to the last one. The end of a document, </s>, is a word of its own. The units of encoded documents are the
+documents themselves, words or tokens.
 """
 
 from __future__ import annotations

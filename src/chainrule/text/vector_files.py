@@ -266,7 +266,7 @@ def _is_text(head: bytes, width: int) -> bool:
 
 
 def _trailing_numbers(line: bytes) -> int:
-    """The number of numbers at the end of a line, not counting its first part."""
+    """How many numbers are at the end of a line, not counting its first part."""
     return sum(1 for _ in takewhile(_is_number, reversed(line.split()[1:])))
 
 

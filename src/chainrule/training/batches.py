@@ -1,11 +1,8 @@
-"""Batches as functions of the step: streams, and inputs by length.
+"""Which examples each training step reads: windows of a stream of ids, or batches of inputs of similar size.
 
-The order in which training reads a text: a pure function of the step, so that checkpoints need not store it.
-
-A text is one stream of ids with </s> after each document. The input for token i is token i - 1, and </s> for the
-first. Ids may be memory-mapped: only what a step needs is read.
-
-The examples of each step, in batches of inputs of similar size, and their division among processes and parts.
+The order is a pure function of the step, so that checkpoints need not store it. A stream has </s> after each document;
+the input for token i is token i - 1, and </s> for the first. Ids may be memory-mapped: only what a step needs is read.
+Batches are divided among processes and into parts.
 """
 
 from __future__ import annotations
@@ -112,7 +109,7 @@ class MicroBatch(NamedTuple):
 
 
 def blocks(stream: Int32[ndarray, " tokens"], length: int, rows: int, tokens: int) -> Iterator[MicroBatch]:
-    """A text in independent blocks; the last one is the remainder.
+    """A text in independent blocks of equal length; the last one is the remainder.
 
     tokens: if the text has more, only some blocks are read: evenly spaced, at least one.
     """
@@ -195,10 +192,10 @@ class SortedBatches:
 
 
 class SharedBatches(SortedBatches):
-    """The same, divided among the processes of a run, and for each into the parts of a step."""
+    """SortedBatches, divided among the processes of a run, and for each process into the parts of a step."""
 
     def __init__(self, sizes: Int64[ndarray, " examples"], setup: Setup, inputs: str) -> None:
-        """inputs: what they are, in the plural. Raises SettingError if a step cannot be divided."""
+        """inputs: their name, in the plural, for messages. Raises SettingError if a step cannot be divided."""
         self._first, self._accumulate = setup.processes.rank * setup.training.accumulate, setup.training.accumulate
         self._shares = setup.processes.number * setup.training.accumulate
         if min(setup.recipe.batch, sizes.size) < self._shares:

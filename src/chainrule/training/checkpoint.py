@@ -1,19 +1,13 @@
-"""Checkpoints, the folder of a run, whether it may resume.
-
-Checkpoints: all that a run needs to continue, and its best weights so far.
+"""Checkpoints: all that a run needs to continue, and its best weights so far; and whether a run may resume from one.
 
     checkpoint.json              settings, progress, and which files belong to this checkpoint
     last-<digest>.safetensors    weights, optimiser, average, carried state, random state
     best-<digest>.safetensors    the weights that validated best
 
-Processes that share out the weights write folders in place of these files: last-<name>/, best-<name>/, a file for each.
+Processes that shard the weights write folders in place of these files: last-<name>/, best-<name>/, a file for each.
 
 Replacing checkpoint.json is the one commit point: after a kill at any moment, this checkpoint is whole or the previous
-one. Nothing is ever unpickled.
-
-The folder of a run, for code that does not train. Does not import torch.
-
-Checks that a run may resume from a checkpoint: settings and texts must be the same.
+one. Nothing is ever unpickled. A run may resume only with the same settings and texts.
 """
 
 from __future__ import annotations
@@ -59,7 +53,7 @@ class DataFile(_Strict):
 
 
 class DataFolder(_Strict):
-    """A folder of files, each with the shares of one process."""
+    """A folder of files, each with one process's shares of the arrays."""
 
     name: str
     files: list[DataFile]
@@ -152,7 +146,8 @@ class Checkpoints:
         last: dict[str, ndarray] | DataFolder,
         best: dict[str, ndarray] | DataFolder | None,
     ) -> None:
-        """best: None if there is none, or if the saved one is still the best. Raises OutputError.
+        """Saves a checkpoint. best: the best weights; None if there are none, or if the saved ones are still the best.
+        Raises OutputError.
 
         last, best: arrays, or the folder of them that `write_shards` wrote.
         """
@@ -191,7 +186,10 @@ class Checkpoints:
         self._sweep()
 
     def write_shards(self, kind: str, tensors: dict[str, Tensor], processes: Processes) -> DataFolder:
-        """Writes the shares of all processes, for `save` in the first. All must call it. Raises OutputError."""
+        """Writes the shares of all processes, for `save` in the first process.
+
+        All processes must call it. Raises OutputError.
+        """
         from chainrule.training.distributed import write_shards  # imports torch
 
         name = f"{kind}-{int(processes.broadcast(float(secrets.randbits(32)))):08x}"

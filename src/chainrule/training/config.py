@@ -1,14 +1,6 @@
-"""Settings of runs, of labels and of fine-tuning; no torch.
+"""Settings of training runs, of classifiers and of fine-tuning, and what training takes besides; does not import torch.
 
-The settings of a training run. Does not import torch, so that help and completion are quick.
-
-How networks learn labels. Free of torch, so that help and completion are quick.
-
-How a pre-trained network is fine-tuned. Free of torch, so that help and completion are quick.
-
-What training takes besides its settings: how the run goes, and what belongs to a stream. Does not import torch.
-
-How settings differ.
+Free of torch, so that help and completion are quick. `differences` says how two settings differ.
 """
 
 from __future__ import annotations
@@ -158,7 +150,7 @@ def settings_of(config: TrainingConfig) -> dict[str, object]:
 
 _EPOCHS, _MOST_EPOCHS = 10, 30
 _BATCH, _LEAST_BATCH = 32, 8
-_SEEN, _STEPS_IN_EPOCH = 36_000, 400  # a small set is read until it comes to so many examples
+_SEEN, _STEPS_IN_EPOCH = 36_000, 400  # a small set is read repeatedly, up to this many examples in all
 _WARM_UP = 0.1  # share of the steps
 _ALL = 1 << 62  # tokens to validate on
 
@@ -200,7 +192,7 @@ class ClassifierTrainingConfig:
             raise SettingError("epochs and minutes are both given; choose one of them")
 
     def fitted_to(self, examples: int) -> Self:
-        """With defaults for this many examples: a small set gets more epochs, and steps of fewer examples."""
+        """The settings with defaults for this many examples: a small set gets more epochs, and smaller steps."""
         epochs = self.epochs
         if epochs is None and self.minutes is None:
             epochs = _epochs_of(examples)
@@ -269,7 +261,8 @@ class TrainingRun:
     """How a run goes, whatever it trains.
 
     folder: for checkpoints and log.jsonl; without one, neither is written. resume: continue from the checkpoint in it,
-    or start if there is none. overwrite: start over even if there is one. on_report: called with a Report now and then.
+    or start if there is none. overwrite: start over even if there is one. on_report: a callback that gets a Report now
+    and then.
     """
 
     folder: Path | None = None
@@ -295,7 +288,7 @@ class InitialVectors:
 
 
 def vectors_name(file: str, *, fixed: bool) -> str:
-    """The name in records."""
+    """The name of vectors in records."""
     return f"{file}, fixed" if fixed else file
 
 
@@ -318,7 +311,7 @@ def _shown(value: object) -> str:
 
 
 def _as_json(value: object) -> object:
-    """Tuples as the lists that they are in a record."""
+    """The settings with tuples as lists, as JSON has them in a record."""
     if isinstance(value, dict):
         return {key: _as_json(own) for key, own in value.items()}
     return [_as_json(own) for own in value] if isinstance(value, tuple | list) else value

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from chainrule.errors import SettingError
-from chainrule.neural.config import GridConfig, RecurrentConfig
 from chainrule.training.config import BUDGETS, DEFAULT_MINUTES
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ def with_stream_defaults(config: NetworkConfig, training: TrainingConfig) -> Tra
     Recurrent ones are compiled only on request: the compiler does not look into torch's layers, and the code around
     them becomes a third slower. In a short run they use AdamW, since Muon would take most of a step.
     """
-    if not isinstance(config, (RecurrentConfig, GridConfig)):
+    if not config.is_recurrent:
         return with_defaults(training)
     minutes = with_budget(training).minutes
     if training.optimiser is None and minutes is not None and minutes < _SHORT_MINUTES:
@@ -57,7 +56,7 @@ def with_stream_defaults(config: NetworkConfig, training: TrainingConfig) -> Tra
 
 
 def row_length(config: NetworkConfig, training: TrainingConfig) -> int:
-    """The tokens in a row of a step. Raises SettingError if the network has a shorter context."""
+    """How many tokens a row of a step has. Raises SettingError if the network has a shorter context."""
     if training.row_tokens is not None and training.row_tokens > config.context:
         raise SettingError(
             f"row_tokens is {training.row_tokens:,}, but the network's context is {config.context:,}; give at most that"
@@ -66,17 +65,18 @@ def row_length(config: NetworkConfig, training: TrainingConfig) -> int:
 
 
 def refuse_rows(training: TrainingConfig) -> None:
-    """Raises SettingError if rows of a text are cut to a length, where what is learned from is no running text."""
+    """Raises SettingError if a length of rows is set, but the training data is no running text."""
     if training.row_tokens is not None:
         raise SettingError("row_tokens is for networks that learn from running text; leave it out")
 
 
 def recipe_for(config: NetworkConfig, training: TrainingConfig) -> Recipe:
-    """The same tokens per step whatever the context; more for recurrent networks, on whose large matrices Muon is slow.
+    """A recipe with the same tokens per step whatever the context; more for recurrent networks, on whose large matrices
+    Muon is slow.
 
-    training: with defaults.
+    training: the settings, with defaults filled in.
     """
-    is_recurrent = isinstance(config, (RecurrentConfig, GridConfig))
+    is_recurrent = config.is_recurrent
     tokens = _RECURRENT_STEP_TOKENS if is_recurrent else _STEP_TOKENS
     if training.optimiser == "muon":
         rate, warm_up = (2e-3, 100) if is_recurrent else (1e-2, 20)
@@ -93,7 +93,7 @@ def recipe_for(config: NetworkConfig, training: TrainingConfig) -> Recipe:
 
 
 def with_pair_defaults(training: TrainingConfig) -> TrainingConfig:
-    """As `with_defaults`, for a conditional model: it is compiled only on request, since every length of pairs would be
+    """As `with_defaults`, for a seq2seq model: it is compiled only on request, since every length of pairs would be
     compiled anew. Raises SettingError.
     """
     refuse_rows(training)
@@ -101,7 +101,7 @@ def with_pair_defaults(training: TrainingConfig) -> TrainingConfig:
 
 
 def conditional_recipe(config: Seq2SeqConfig, training: TrainingConfig) -> Recipe:
-    """As `recipe_for`, for a conditional model. training: with defaults."""
+    """As `recipe_for`, for a seq2seq model. training: the settings, with defaults filled in."""
     is_recurrent = config.is_recurrent(config.decoder)
     if training.optimiser == "muon":
         rate, warm_up = (1e-2 if is_recurrent else 6e-3), 50

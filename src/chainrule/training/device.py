@@ -1,13 +1,8 @@
-"""Device, precision, compilation, recomputation.
+"""What a run computes with: device, precision, threads, torch.compile (or the plain network), activation checkpointing.
 
-What a run computes with: device, precision, threads, and whether to compile.
-
-torch.compile, with the plain network to fall back on.
-
-Activation checkpointing: the backward pass computes a block's activations again, so that they need no memory.
-
-Chen et al., Training deep nets with sublinear memory cost (2016). Only the inputs of blocks stay in memory; a step
-takes about a third more operations. Dropout draws the same numbers again, so results do not change.
+With activation checkpointing, only the inputs of blocks stay in memory, and the backward pass computes their
+activations again: about a third more operations. Dropout draws the same numbers again, so results do not change (Chen
+et al., Training deep nets with sublinear memory cost, 2016).
 """
 
 from __future__ import annotations
@@ -127,7 +122,10 @@ def peak_speed(machine: Machine) -> float:
 
 @contextmanager
 def explain_out_of_memory(message: Callable[[str], str]) -> Iterator[None]:
-    """Turns running out of memory into a SettingError. message: gets "the GPU" or "the processor"."""
+    """Turns running out of memory into a SettingError.
+
+    message: a function from "the GPU" or "the processor" to the message.
+    """
     try:
         yield
     except torch.OutOfMemoryError as error:
@@ -152,9 +150,9 @@ def memory_in_use(device: torch.device) -> int | None:
 
 
 def compile_or_fall_back(network: nn.Module, on_failure: Callable[[str], None]) -> Callable[..., Any]:
-    """The network, compiled when it is first called; from the first failure on, the plain network.
+    """The network, compiled when it is first called; after a failure of the compiler, the plain network.
 
-    on_failure: called once, with the reason.
+    on_failure: a callback, called once, with the reason.
     """
     compiled: Callable[..., Any] | None = torch.compile(network)
 
@@ -172,7 +170,7 @@ def compile_or_fall_back(network: nn.Module, on_failure: Callable[[str], None]) 
 
 
 def recompute_activations(blocks: Iterable[nn.Module]) -> None:
-    """From now on, blocks keep only their inputs for the backward pass."""
+    """Makes blocks keep only their inputs for the backward pass, from now on."""
     for block in blocks:
         forward: Any = partial(checkpoint, block.forward, use_reentrant=False)
         block.forward = forward

@@ -1,18 +1,14 @@
-"""Processes, sharding, tensors of shards.
+"""Training in several processes, started by torchrun: sharding by FSDP2, and checkpoints, whole or in shards.
 
-One process or several, started by torchrun: each takes its share of the rows of every step.
+Each process takes its share of the rows of every step. Sharded (ZeRO's third stage), it also keeps only its share of
+the rows of every parameter, gradient and optimiser state. Before a block of layers runs, its weights are gathered;
+after it ran, they are dropped again; its gradients go to the shares as sums over all processes. Sources: Rajbhandari et
+al., ZeRO: memory optimizations toward training trillion parameter models (2020); Zhao et al., PyTorch FSDP (2023).
 
-Weights, gradients and optimiser states shared out among processes: torch's FSDP2, after ZeRO's third stage.
-
-Each process keeps the rows of every parameter that are its share. Before a block of layers runs, its weights are
-gathered; after it ran, they are dropped again; its gradients go to the shares as sums over all processes. Sources:
-Rajbhandari et al., ZeRO: memory optimizations toward training trillion parameter models (2020); Zhao et al., PyTorch
-FSDP (2023). This module imports torch.distributed.tensor, which takes a second or two, so import it only to shard.
-
-The tensors of a checkpoint: one file that the first process writes, or a file from each process that shards.
-
-Both are safetensors, so nothing is ever unpickled. Files of shards are written and read by
-torch.distributed.checkpoint, whose reader finds the rows that a process needs, however many processes wrote them.
+A checkpoint's tensors are one file that the first process writes, or a file from each process that shards. Both are
+safetensors, so nothing is ever unpickled. Files of shards are written and read by torch.distributed.checkpoint, whose
+reader finds the rows that a process needs, however many processes wrote them. torch.distributed.tensor takes a second
+or two to import, so import it only to shard.
 """
 
 from __future__ import annotations
@@ -46,7 +42,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Processes:
-    """The number of processes, and which one this is. sharding: how they share out the weights; None: all have all."""
+    """The number of processes, and which one this is.
+
+    sharding: how they share out the weights; None if each has all weights.
+    """
 
     rank: int = 0
     number: int = 1
@@ -144,7 +143,7 @@ def leave_processes() -> None:
 
 @dataclass(frozen=True)
 class Sharding:
-    """The processes that share out a network, of which this is the one of `rank`."""
+    """The processes that share out a network; this process is the one of number `rank`."""
 
     mesh: DeviceMesh
     rank: int
@@ -152,11 +151,17 @@ class Sharding:
 
     @classmethod
     def among(cls, rank: int, number: int, device: torch.device) -> Sharding:
-        """The mesh is named: without one, FSDP2 takes a GPU where there is one, whatever the device of the run."""
+        """The sharding among these processes.
+
+        It names the mesh: without one, FSDP2 takes a GPU where there is one, whatever the device of the run.
+        """
         return cls(init_device_mesh(device.type, (number,)), rank, number)
 
     def shard(self, network: nn.Module, blocks: Iterable[nn.Module]) -> None:
-        """Keeps this process's share of a network, on the device. blocks: whose weights are gathered together."""
+        """Keeps this process's share of a network, on the device.
+
+        blocks: the layers whose weights are each gathered together.
+        """
         for module in (*blocks, network):
             fully_shard(module, mesh=self.mesh)
             sharded = cast("FSDPModule", module)
@@ -180,7 +185,7 @@ class Sharding:
 
     @staticmethod
     def like(whole: Tensor, sharded: Tensor) -> Tensor:
-        """A tensor that every process has as a whole, shared out as another one is."""
+        """This process's share of a tensor that every process has as a whole, shared out as another tensor is."""
         if not isinstance(sharded, DTensor):
             return whole
         device = sharded.device_mesh.device_type
@@ -234,8 +239,8 @@ class SavedTensors(Protocol):
         """All of every tensor. Raises ModelFormatError."""
 
     def shares(self, sharding: Sharding, sharded_as: Callable[[str], Tensor | None]) -> dict[str, Tensor]:
-        """This process's shares. sharded_as: the parameter of the same shape that a tensor is shared out as; None: it
-        is not. All processes must call it. Raises ModelFormatError.
+        """This process's shares. sharded_as: the parameter of the same shape that a tensor is shared out like; None
+        where it is not shared out. All processes must call it. Raises ModelFormatError.
         """
 
 
@@ -282,7 +287,9 @@ class TensorShards:
         return self._read(template, is_alone=False)
 
     def _read(self, template: Callable[[str, Tensor], Tensor], *, is_alone: bool) -> dict[str, Tensor]:
-        """template: makes the tensor to read into of a name and an empty tensor of its whole shape, in no memory."""
+        """template: a function that makes the tensor to read into, from a name and an empty tensor of the whole shape
+        that takes no memory.
+        """
         from torch.distributed.checkpoint.api import CheckpointException
         from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
         from torch.distributed.checkpoint.metadata import TensorStorageMetadata
@@ -328,7 +335,7 @@ def write_shards(folder: Path, tensors: dict[str, Tensor]) -> None:
 
 
 def _reason(error: BaseException) -> str:
-    """What went wrong, in one line; of several processes, in the first."""
+    """The reason of an error, in one line; if several processes failed, that of the first."""
     failures = getattr(error, "failures", None)
     if failures:
         rank, (first, _) = next(iter(failures.items()))

@@ -1,14 +1,7 @@
-"""What the loop trains: job and Objective.
+"""What the training loop trains: a TrainingJob builds a network, and its Objective gives the rows and losses of steps.
 
-What the training loop trains: how to build a network, and its objective.
-
-What the training loop needs of an objective: the rows of a step, their loss, and the validation loss.
-
-The simplest implementation is next_token.py: the next token of a stream.
-
-A text to validate on.
-
-What training on a stream of tokens takes.
+The simplest objective is `objectives/next_token.py`. Also the text to validate on, and the options of training on a
+stream of tokens.
 """
 
 from __future__ import annotations
@@ -52,11 +45,11 @@ class TrainingJob(Generic[N]):
     training: with the family's defaults. network: its settings. text: names and digests of the texts. A run resumes
     only if `network` and `text` are the same. build: makes the network, with weights from torch's random numbers.
     matrices: the parameters that Muon orthogonalises. step: what a step holds in memory, in words. memory_hint: the
-    settings to lower if that does not fit. notes: for users, before the first step, a sentence each. keeps_best: Ctrl-C
-    ends training with the best weights so far, once some have been validated. divergence_hint: what to change if the
-    diverges, if not the usual settings. blocks: the layers of a network that is deep enough to share them out among
-    processes and to recompute their activations; None: of others. run_config: of a job that is one phase of a run, the
-    settings of the whole run, which have to stay the same for it to resume; None: `training`.
+    settings to lower if that does not fit. notes: for users, before the first step, a sentence each. keeps_best:
+    whether Ctrl-C ends training with the best weights so far, once some have been validated. divergence_hint: what to
+    change if the loss diverges, if not the usual settings. blocks: the layers of a network, if it is deep enough to
+    share them out among processes and to recompute their activations; else None. run_config: if the job is one phase of
+    a run, the settings of the whole run, which must stay the same for it to resume; None if these are `training`.
     """
 
     training: TrainingConfig
@@ -87,10 +80,11 @@ class ValidationResult(NamedTuple):
 
 
 class Objective(Protocol):
-    """What is minimised. Steps are pure functions of their index, so that a run can resume at any.
+    """What training minimises. Steps are pure functions of their index, so that a run can resume at any of them.
 
-    epoch: tokens in one pass over the training data. flops_per_token: forward and backward. validation_tokens: 0 if
-    there is no validation data. row_tokens: tokens in a row, on average.
+    epoch: the number of tokens in one pass over the training data. flops_per_token: floating-point operations, forward
+    and backward. validation_tokens: the number of tokens to validate on; 0 if there are none. row_tokens: tokens in a
+    row, on average.
     """
 
     epoch: int
@@ -136,7 +130,7 @@ class StatelessObjective:
         return []
 
     def load_state(self, tensors: list[Tensor]) -> None:
-        """There is nothing to restore."""
+        """Does nothing, since there is no state to restore."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,9 +150,9 @@ class Validation:
 class StreamOptions:
     """What training on a stream of tokens takes besides the stream and the network's settings.
 
-    origin: where the ids came from; a run resumes only if it is the same. vectors: to initialise the embedding with.
-    begins_word: whether a token begins a word, for masks of whole words. start: a network with the same settings, whose
-    weights training starts from.
+    origin: where the ids came from; a run resumes only if it is the same. vectors: those to initialise the embedding
+    with. begins_word: whether a token begins a word, for masks of whole words. start: a network with the same settings,
+    whose weights training starts from.
     """
 
     training: TrainingConfig = field(default_factory=TrainingConfig)

@@ -1,10 +1,7 @@
-"""Muon, AdamW, SGD, and the schedule.
+"""From gradients to new weights: Muon for matrices, AdamW or SGD for the rest; and the learning-rate schedule.
 
-torch's optimisers without the start-up of its compiler.
-
-From gradients to new weights: Muon for matrices, AdamW or SGD for the rest, each with its own peak rate.
-
-The learning rate as a share of its peak, and the number of steps in a budget.
+Muon and the other optimiser have a peak rate each; the schedule gives rates as shares of the peak. torch's optimisers
+run without its compiler, which takes long to start.
 """
 
 from __future__ import annotations
@@ -181,7 +178,7 @@ class Optimisers:
         return [group for optimiser in self._optimisers for group in optimiser.param_groups]
 
     def tensors(self) -> dict[str, Tensor]:
-        """All that a step depends on besides the weights, by name."""
+        """The tensors that a step depends on besides the weights, by name."""
         tensors = {}
         for i, optimiser in enumerate(self._optimisers):
             for number, state in optimiser.state_dict()["state"].items():

@@ -1,8 +1,6 @@
-"""Progress of a run, and Ctrl-C at the end of a step.
+"""Progress reports of a run, for its callback, log.jsonl and TensorBoard; defers Ctrl-C to the end of a step.
 
-Progress reports of a run: for the caller, for log.jsonl and, on request, for TensorBoard.
-
-Defers Ctrl-C and SIGTERM during training to the end of a step.
+SIGTERM is deferred in the same way.
 """
 
 from __future__ import annotations

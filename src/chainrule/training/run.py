@@ -1,10 +1,7 @@
-"""A whole run, new or resumed, with its record and batch size.
+"""A whole run, new or resumed: from a job to a trained network, with checkpoints in a folder and a record of the run.
 
-Chooses the batch size of a short run: a trial before the first step measures what a row takes on this machine.
-
-The end of a run: the last validation, and the record that is kept with the model.
-
-A whole run: from a job to a trained network, with checkpoints in a folder; new or resumed.
+`choose_batch` chooses the batch size of a short run: a trial before the first step measures how long a row takes on
+this machine. The last validation and the record, which is kept with the model, end a run.
 """
 
 from __future__ import annotations
@@ -18,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Generic
 import torch
 
 from chainrule.errors import EstimationError, SettingError
-from chainrule.neural.config import BIDIRECTIONAL, MaskedConfig
 from chainrule.storage.model_folder import check_target
 from chainrule.training.checkpoint import FOLDER, Checkpoints, check_same, open_checkpoint
 from chainrule.training.config import TrainingRun, settings_of
@@ -124,7 +120,7 @@ def validate_finally(trainer: Trainer, timetable: Timetable) -> dict[str, Any] |
 
 
 def run_record(trainer: Trainer, elapsed: float, validation: dict[str, Any] | None) -> dict[str, Any]:
-    """What is recorded of a run. elapsed: seconds of the whole run."""
+    """The record of a run. elapsed: seconds of the whole run."""
     network, setup = trainer.network, trainer.setup
     record: dict[str, Any] = {
         "parameters": sum(parameter.numel() for parameter in network.parameters()),
@@ -161,9 +157,10 @@ def train_network(
 ) -> tuple[Network, dict[str, Any]]:
     """Trains a network of any family on a stream; returns and raises as `run_job`, and raises TextError."""
     options, run = options or StreamOptions(), run or TrainingRun()
-    if isinstance(config, MaskedConfig) and config.next_sentence:
-        return run_job(next_sentence_job(stream, vocabulary_size, config, options), run)
-    make_job = two_sided_job if isinstance(config, tuple(BIDIRECTIONAL.values())) else next_token_job
+    if config.predicts_next_sentence:
+        make_job = next_sentence_job
+    else:
+        make_job = two_sided_job if config.is_bidirectional else next_token_job
     return run_job(make_job(stream, vocabulary_size, config, options), run)
 
 
@@ -452,7 +449,7 @@ class _RunningJob(Generic[N]):
         return self._plain().cpu(), record
 
     def _plain(self) -> N:
-        """The network as others know it: whole, and without what was changed for training."""
+        """The network as callers know it: whole, and without the changes for training."""
         if self.processes.sharding is not None:
             weights = {
                 name: self.processes.sharding.whole(weight).cpu() for name, weight in self.network.state_dict().items()

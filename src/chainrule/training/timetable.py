@@ -1,12 +1,7 @@
-"""When a run validates, saves and ends.
+"""When a run validates, saves and ends: from its settings, and from the measured speed of steps and of validation.
 
-How a run is planned: the rows of a step, and how often and on how much text it validates.
-
-Nothing here reads the clock: durations are arguments.
-
-The measured speed of steps and of validation.
-
-When a run validates and when it ends: the steps that fit its minutes, by the speed measured so far.
+`layout` plans the rows of a step, and how often and on how much text to validate. Nothing here reads the clock:
+durations are arguments.
 """
 
 from __future__ import annotations
@@ -60,7 +55,7 @@ def layout(training: TrainingConfig, steps: int, tokens: int, text: int) -> Layo
 
 
 def batch_choices(rows: int, row_tokens: float, shares: int) -> list[int]:
-    """Batch sizes to choose from: `rows`, batch_choices while it divides evenly into `shares` and has enough tokens."""
+    """Batch sizes to choose from: `rows`, halved while it divides evenly into `shares` and has enough tokens."""
     choices = [rows]
     while choices[-1] % (2 * shares) == 0 and choices[-1] // 2 * row_tokens >= _LEAST_TOKENS:
         choices.append(choices[-1] // 2)
@@ -68,7 +63,7 @@ def batch_choices(rows: int, row_tokens: float, shares: int) -> list[int]:
 
 
 def choose_rows(choices: list[int], budget: float, row_seconds: float, fixed_seconds: float) -> int:
-    """The first choice that gives a run enough steps; it goes on halving only while that gives many more steps.
+    """The first choice that gives a run enough steps; it continues halving only while that gives many more steps.
 
     budget, row_seconds: seconds, of the run and per row. fixed_seconds: of a step, independent of its rows.
     """
@@ -94,8 +89,8 @@ class Throughput:
     """Seconds per step, and per token of validation."""
 
     def __init__(self, step: int, seconds: float, budget: float | None, token_seconds: float | None) -> None:
-        """step, seconds: where the run starts or resumes. budget: seconds for the whole run. token_seconds: of
-        validation, if it was measured before.
+        """step, seconds: where the run starts or resumes. budget: seconds for the whole run. token_seconds: seconds per
+        token of validation, if they were measured before.
         """
         self._start, self._budget = (step, seconds), budget
         self._window = _LONGEST if budget is None else min(_LONGEST, max(_SHORTEST, _SHARE * budget))
@@ -103,7 +98,7 @@ class Throughput:
         self.token_seconds = token_seconds
 
     def stepped(self, step: int, seconds: float) -> None:
-        """seconds: of all steps so far."""
+        """Records the time of all steps so far, in seconds."""
         if step <= self._start[0] + _SLOW_STEPS:
             self._marks.clear()
         self._marks.append((step, seconds))
@@ -138,8 +133,8 @@ class Throughput:
 class Timetable:
     """The plan of one run, adjusted as it proceeds. All processes follow the first one's.
 
-    layout: None until the number of steps is known. plans: how often the clock has set that number. save_seconds: of
-    the last checkpoint. notes: for users, until they are reported.
+    layout: None until the number of steps is known. plans: how often the clock has set that number. save_seconds: the
+    duration of the last checkpoint. notes: notes for users, kept until they are reported.
     """
 
     def __init__(self, trainer: Trainer, setup: Setup, resumed: RunProgress | None, began: float) -> None:

@@ -37,7 +37,9 @@ class Trainer:
     def __init__(
         self, network: nn.Module, matrices: list[nn.Parameter], objective: Objective, setup: Setup, peak: float
     ) -> None:
-        """matrices: of the network, for Muon. peak: floating-point operations per second of this machine."""
+        """matrices: the network's parameters that Muon updates. peak: floating-point operations per second of this
+        machine.
+        """
         training, recipe = setup.training, setup.recipe
         self.network, self.objective, self.setup = network, objective, setup
         self.parameters = [parameter for parameter in network.parameters() if parameter.requires_grad]
@@ -67,7 +69,7 @@ class Trainer:
 
     @property
     def stops_early(self) -> bool:
-        """Whether as many validations as `early_stopping` have passed without improvement."""
+        """Whether the last `early_stopping` validations brought no improvement."""
         return 0 < self.setup.training.early_stopping <= self.since_best
 
     @property

@@ -1,1 +1,1 @@
-"""Word vectors: skip-gram, CBOW and GloVe, with subwords; co-occurrences, analogies, and what measures them."""
+"""Word vectors: skip-gram, CBOW and GloVe, with subwords; co-occurrences, analogies, and their measures."""

@@ -1,9 +1,4 @@
-"""Settings of word vectors and co-occurrences.
-
-How word vectors are trained; free of NumPy, so that help and completion are quick.
-
-What counts as a co-occurrence; free of NumPy, so that help and completion are quick.
-"""
+"""Settings of word vectors, and what counts as a co-occurrence; does not import NumPy, so that help is quick."""
 
 from __future__ import annotations
 

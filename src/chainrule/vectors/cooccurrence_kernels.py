@@ -1,4 +1,4 @@
-"""How often words stand near one another, row by row: the contexts of all occurrences of one word after the other.
+"""Compiled counting of co-occurrences, row by row: the contexts of all occurrences of a word, one word after the other.
 
 Words are rows numbered from 0, and -1 ends a document. Sums are whole numbers, UNIT for one co-occurrence that counts
 in full, so that they do not depend on the order in which they are added.
@@ -23,7 +23,7 @@ _AHEAD = 8  # occurrences whose neighbours are asked for early
 
 @kernel
 def sort_positions(words: Array, places: Array, positions: Array) -> None:
-    """The positions of each word, rising. places: where those of each word begin; afterwards, where they end."""
+    """The positions of each word, ascending. places: where those of each word begin; afterwards, where they end."""
     for k in range(words.size):
         word = words[k]
         if word >= 0:
@@ -36,10 +36,11 @@ def count_rows(
     words: Array, positions: Array, starts: Array, first: int, last: int, weights: Array, left: bool, right: bool,
     sums: Array, marks: Array, summary: Array, row_starts: Array, columns: Array, values: Array,
 ) -> int:  # fmt: skip
-    """The co-occurrences of the words first:last, one row after the other, columns rising. Returns how many there are.
+    """The co-occurrences of the words first:last, one row after the other, with ascending columns. Returns how many
+    there are.
 
-    weights[d]: of a distance d, from 1 on. left, right: which side's words count. sums, marks, summary: scratch of
-    zeros, left so: a sum a word, a bit a word, a bit for each of those numbers.
+    weights[d]: the weight of a distance d, from 1 on. left, right: which side's words count. sums, marks, summary:
+    scratch, zeros before and after: a sum for each word, a bit for each word, a bit for each number of `marks`.
     """
     count = 0
     for word in range(first, last):
@@ -76,7 +77,7 @@ def _add(other: Any, weight: int, sums: Array, marks: Array, summary: Array) -> 
 
 @kernel
 def _take(sums: Array, marks: Array, summary: Array, columns: Array, values: Array, count: int) -> int:
-    """Writes the sums that are not 0, by rising column, and clears them; how many have been written in all."""
+    """Writes the sums that are not 0, by ascending column, and clears them; returns how many are written in all."""
     for top in range(summary.size):
         parts = summary[top]
         summary[top] = 0

@@ -1,10 +1,8 @@
-"""Co-occurrences of words: how often each stands near each other one, counted in parts where memory is short.
+"""Co-occurrences of words: how often each stands near each other one, counted from a text or read from a file.
 
-The sums do not depend on threads or parts, since they are of whole numbers.
-
-Reads co-occurrences that were counted before: lines of word, context and count, or the file of GloVe's cooccur.
-
-Pairs may come in any order; counts of the same pair are added up. Files are not trusted: every error is a TextError.
+They are counted in parts where memory is short. The sums do not depend on threads or parts, since they are of whole
+numbers. Files are lines of word, context and count, or those of GloVe's cooccur. Pairs may come in any order; counts of
+the same pair are added up. Files are not trusted: every error is a TextError.
 """
 
 from __future__ import annotations
@@ -37,19 +35,21 @@ if TYPE_CHECKING:
     from chainrule.text.corpus.streams import ByteStream
     from chainrule.vectors.config import CooccurrenceConfig
 
-_BLOCKS = 64  # of rows: what a thread counts at once
+_BLOCKS = 64  # of rows: a thread counts one at a time
 _COUNTED_BYTES = 12  # a column and a sum
 
 
 class Cooccurrences(NamedTuple):
-    """Word i has contexts columns[starts[i]:starts[i + 1]], rising, and sums of as many, UNIT for a whole one."""
+    """Word i has the contexts columns[starts[i]:starts[i + 1]], ascending, and as many sums, in which UNIT stands for
+    1.
+    """
 
     starts: Int64[ndarray, " words+1"]
     columns: Int32[ndarray, " pairs"]
     sums: Int64[ndarray, " pairs"]
 
     def dense(self) -> Float64[ndarray, "words words"]:
-        """As one matrix, for small vocabularies."""
+        """The counts as one matrix, for small vocabularies."""
         words = self.starts.size - 1
         matrix = np.zeros((words, words))
         matrix[np.repeat(np.arange(words), np.diff(self.starts)), self.columns] = self.sums / UNIT
@@ -59,7 +59,8 @@ class Cooccurrences(NamedTuple):
 def count_stream(
     stream: Int32[ndarray, " tokens"], words: int, config: CooccurrenceConfig, progress: Progress
 ) -> Cooccurrences:
-    """Of a stream of ids: row r is the word of id r + FIRST_ORDINARY, other ids are left out, END ends a document.
+    """The co-occurrences of a stream of ids: row r is the word of id r + FIRST_ORDINARY, other ids are left out, END
+    ends a document.
 
     Raises TextError where no two words stand together.
     """
@@ -81,12 +82,12 @@ def _part_size(tokens: int, config: CooccurrenceConfig) -> int:
     at_hand = available_memory()
     if at_hand is None:
         return max(1, tokens)
-    each = 12 + 2 * min(config.window, 16) * _COUNTED_BYTES  # positions, and at most so many pairs, mostly repeated
+    each = 12 + 2 * min(config.window, 16) * _COUNTED_BYTES  # positions, and at most this many pairs, mostly repeated
     return max(1 << 16, min(tokens, at_hand // 2 // each))
 
 
 def _rows_of(stream: Int32[ndarray, " tokens"]) -> Int32[ndarray, " rows"]:
-    """Words as rows, -1 for the end of a document; other tokens, which no distance counts, are left out."""
+    """Words as rows, -1 for the end of a document; other tokens are left out, and do not count in distances."""
     kept = stream[(stream >= FIRST_ORDINARY) | (stream == END)]
     return np.where(kept == END, -1, kept - FIRST_ORDINARY).astype(np.int32)
 
@@ -146,7 +147,7 @@ _LEAST, _MOST = 2.0**-31, 2.0**30  # a count
 
 
 class CooccurrenceFile(NamedTuple):
-    """occurrences: of each word, where the file tells. digest: the SHA-256 of the file."""
+    """occurrences: how often each word occurs, if the file says so. digest: the SHA-256 of the file."""
 
     words: list[bytes]
     occurrences: list[int] | None
@@ -160,7 +161,7 @@ def vocabulary_path(path: Path) -> Path:
 
 
 def read_cooccurrence_file(path: Path, progress: Progress = silent) -> CooccurrenceFile:
-    """A file whose name ends in .bin is binary. Raises TextError."""
+    """Reads a file of co-occurrences; one whose name ends in .bin is binary. Raises TextError."""
     return _read_records(path, progress) if path.suffix == ".bin" else _read_lines(path, progress)
 
 
@@ -261,7 +262,7 @@ def _read_records(path: Path, progress: Progress) -> CooccurrenceFile:
 
 
 def _read_vocabulary(path: Path, records: Path) -> tuple[list[bytes], list[int]]:
-    """Words with how often each occurs, a line each."""
+    """Words and how often each occurs, one on each line."""
     if not path.is_file():
         raise TextError(
             f"{records}: its words are expected in {path}, as counting writes them; put GloVe's vocab.txt there"
@@ -300,7 +301,7 @@ def _check_words(name: str, words: list[bytes]) -> None:
 def _summed(
     words: Int64[ndarray, " pairs"], contexts: Int64[ndarray, " pairs"], counts: Float64[ndarray, " pairs"], size: int
 ) -> Cooccurrences:
-    """In order, each pair once."""
+    """The pairs in order, each once, with its sum."""
     sums, keys = np.rint(counts * UNIT).astype(np.int64), words * size + contexts
     if not (np.diff(keys) > 0).all():
         order = np.argsort(keys, kind="stable")

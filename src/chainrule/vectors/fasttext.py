@@ -1,10 +1,7 @@
-"""Subwords, and the files of fastText.
+"""Words as sets of their characters' n-grams (subwords, Bojanowski 2017), and fastText's .bin files of their vectors.
 
-Words as sets of their characters' n-grams (Bojanowski 2017), numbered as in fastText's files.
-
-fastText's .bin files, of vectors with subwords: arguments, dictionary, the input matrix, the output matrix.
-
-Little-endian throughout. The input matrix has a row a word, then a row a bucket of n-grams.
+N-grams are numbered as in these files, which have arguments, dictionary, the input matrix and the output matrix,
+little-endian throughout. The input matrix has a row a word, then a row a bucket of n-grams.
 """
 
 from __future__ import annotations
@@ -35,7 +32,7 @@ MOST_CHARACTERS = 1000  # of an n-gram
 
 
 class Ngrams(NamedTuple):
-    """How long n-grams of characters are, at least and at most, and how many buckets they are hashed to."""
+    """The shortest and longest n-grams of characters, and how many buckets they are hashed to."""
 
     shortest: int
     longest: int
@@ -43,7 +40,7 @@ class Ngrams(NamedTuple):
 
     @property
     def is_sound(self) -> bool:
-        """Whether these may be numbers of a training, not of a damaged file."""
+        """Whether these numbers are plausible, and not those of a damaged file."""
         return 1 <= self.shortest <= self.longest < MOST_CHARACTERS and 1 <= self.buckets < 1 << 31
 
     def of(self, word: bytes) -> Int64[ndarray, " ngrams"]:
@@ -54,9 +51,9 @@ class Ngrams(NamedTuple):
 
 
 class Units(NamedTuple):
-    """What of a model's input rows is a part of each word: its own, then its n-grams'.
+    """The input rows that each word consists of: its own, then those of its n-grams.
 
-    starts: where those of each word begin. seen: the buckets that words of the vocabulary have, rising: the row of
+    starts: where those of each word begin. seen: the buckets that words of the vocabulary have, ascending; the row of
     seen[k] is the number of words + k.
     """
 
@@ -66,7 +63,7 @@ class Units(NamedTuple):
 
 
 def units_of(words: Sequence[bytes], ngrams: Ngrams | None) -> Units:
-    """Of the words of a vocabulary. Without n-grams, each is its own only unit."""
+    """The units of a vocabulary's words. Without n-grams, each word is its only unit."""
     own = np.arange(len(words), dtype=np.int64)
     if ngrams is None:
         return Units(np.arange(len(words) + 1, dtype=np.int64), own.astype(np.int32), np.empty(0, np.int64))
@@ -83,7 +80,7 @@ def units_of(words: Sequence[bytes], ngrams: Ngrams | None) -> Units:
 def means_of(
     units: Units, inputs: Float32[ndarray, "rows D"], rows: ndarray | None = None
 ) -> Float32[ndarray, "words D"]:
-    """The vector of each word: the mean of its units'. rows: of the inputs, the row of each unit."""
+    """The vector of each word: the mean of its units'. rows: the row of each unit among the inputs."""
     rows = units.rows if rows is None else rows
     means = np.empty((units.starts.size - 1, inputs.shape[1]), np.float32)
     for start in range(0, len(means), 1 << 12):
@@ -103,7 +100,7 @@ _MOST = 1 << 31
 
 @dataclass(frozen=True)
 class FastText:
-    """What such a file holds. inputs: a row a word, then a row for each of the buckets `seen`, which rise."""
+    """The contents of such a file. inputs: a row for each word, then a row for each of the ascending buckets `seen`."""
 
     words: Sequence[bytes]
     counts: Int64[ndarray, " words"]
@@ -120,7 +117,9 @@ class FastText:
 
 
 def is_fasttext(path: str | os.PathLike[str]) -> bool:
-    """Whether a regular file begins as fastText's do; a pipe is not opened, which would use up its beginning."""
+    """Whether a regular file begins as fastText's files do; a pipe is not opened, since that would consume its
+    beginning.
+    """
     if not Path(path).is_file():
         return False
     try:
@@ -131,7 +130,7 @@ def is_fasttext(path: str | os.PathLike[str]) -> bool:
 
 
 def write_fasttext(path: Path, model: FastText, progress: Progress = silent) -> None:
-    """As version 12. Buckets that no word has are rows of zeros. Raises OutputError."""
+    """Writes a file of version 12. Buckets that no word has are rows of zeros. Raises OutputError."""
     width, words = model.inputs.shape[1], len(model.words)
     shortest, longest, buckets = model.ngrams or (0, 0, 0)
     with replace_file(path) as file:
@@ -184,7 +183,7 @@ class _Reader:
         return word
 
     def matrix(self, what: str) -> Float32[ndarray, "rows D"]:
-        """Mapped, not copied."""
+        """The next matrix of the file, mapped, not copied."""
         (quantised,) = self.unpack(struct.Struct("<b"), what)
         if quantised:
             raise ModelFormatError(
@@ -200,7 +199,7 @@ class _Reader:
 
 
 def read_fasttext(path: str | os.PathLike[str]) -> FastText:
-    """Matrices are mapped. Raises ModelFormatError."""
+    """Reads a file; matrices are mapped. Raises ModelFormatError."""
     name = str(path)
     try:
         with open_regular(path) as file:

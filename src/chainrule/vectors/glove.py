@@ -1,4 +1,4 @@
-"""GloVe: co-occurrences in cells, shuffled, which any number of threads learn from alike."""
+"""GloVe's learner: co-occurrences in shuffled cells, from which any number of threads learn the same vectors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _SHARES = 8  # of a cell: a pass takes a share of every cell, then the next, so 
 
 
 def glove_matrices(config: VectorsConfig, words: int, rng: np.random.Generator) -> Matrices:
-    """As GloVe's program begins: all numbers at random, biases too, and squares of 1."""
+    """The initial matrices, as in GloVe's program: all random, biases too; sums of squared gradients begin at 1."""
     bound = 0.5 / config.dimensions
     matrices: Matrices = {}
     for name in ("word", "context"):
@@ -45,7 +45,7 @@ def glove_matrices(config: VectorsConfig, words: int, rng: np.random.Generator) 
 
 
 class GloveLearner:
-    """A step is a round of shares of cells."""
+    """Learns GloVe's vectors; a step is a round of shares of cells."""
 
     def __init__(self, counted: Cooccurrences, config: VectorsConfig, matrices: Matrices) -> None:
         self._config, self.matrices = config, matrices

@@ -23,7 +23,10 @@ def place_cells(
     starts: Array, columns: Array, sums: Array, unit: float, first: int, last: int, blocks: int, block_of: Array,
     places: Array, pairs: Array, counts: Array,
 ) -> None:  # fmt: skip
-    """Writes the co-occurrences of the words first:last to the cells of their blocks; places: where the next goes."""
+    """Writes the co-occurrences of the words first:last to the cells of their blocks.
+
+    places: where the next one of each cell goes.
+    """
     for word in range(first, last):
         block = np.int64(block_of[0, word]) * blocks
         for k in range(starts[word], starts[word + 1]):
@@ -62,8 +65,8 @@ def learn_counts(
 ) -> float:  # fmt: skip
     """Learns from the pairs of a cell; the sum of their costs, f(x) (w c + b + d - log x)^2 / 2 each.
 
-    The squares, from 1 on, take the gradient times the rate, as in GloVe's program, and its biases know no rate.
-    biases: a row each of the biases and of their squares.
+    As in GloVe's program, the sums of squares, which begin at 1, take gradients times the rate, but those of biases
+    take gradients alone. biases: a row of biases, and a row of their sums of squares.
     """
     cost = 0.0
     for k in range(start, stop):

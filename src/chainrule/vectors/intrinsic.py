@@ -1,8 +1,7 @@
-"""Similarity and analogies, measured.
+"""Measures word vectors by word similarity, as people rate it, and by analogies.
 
-How well the cosine of two words agrees with how alike people find them.
-
-A set is a file of lines with two words and a rating, tabs or spaces between, as RG-65, WS-353, MEN and SimVerb come.
+Similarity: how well the cosine of two words agrees with how alike people find them. A set is a file of lines with two
+words and a rating, tabs or spaces between, as RG-65, WS-353, MEN and SimVerb come.
 
 Analogies: man is to king as woman is to what? The word whose direction fits best, by two rules.
 
@@ -44,7 +43,8 @@ class Pair(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Agreement:
-    """Of one set. pairs: those that both words have vectors for, of all. Intervals: 95 %, by bootstrap over pairs.
+    """The agreement on one set. pairs: how many have vectors for both words, and how many there are. Intervals: 95 %,
+    by bootstrap over pairs.
 
     A correlation is NaN where fewer than three pairs are seen, or all ratings, or all cosines, are equal.
     """
@@ -58,7 +58,7 @@ class Agreement:
     pearson_interval: tuple[float, float]
 
     def as_json(self) -> dict[str, Any]:
-        """For JSON: null for what is no number."""
+        """The figures for JSON, with null for NaN."""
         return {name: _finite(value) for name, value in asdict(self).items()}
 
 
@@ -80,10 +80,10 @@ def agreement(
     vector_of: Callable[[str], Float32[ndarray, " D"] | None],
     unknown: Unknown = "skip",
 ) -> Agreement:
-    """Of the cosines with the ratings.
+    """The agreement of the cosines with the ratings.
 
-    vector_of: of a word; None where it has none. unknown: what a pair with such a word does: it is left out, or its
-    cosine is 0. Raises SettingError.
+    vector_of: a function from a word to its vector, or None. unknown: whether a pair with a word without a vector is
+    left out, or has the cosine 0. Raises SettingError.
     """
     if unknown not in ("skip", "zero"):
         raise SettingError(f"unknown is {unknown!r}; expected skip or zero")
@@ -108,7 +108,7 @@ def agreement(
 
 
 def cosine(first: Float32[ndarray, " D"], second: Float32[ndarray, " D"]) -> float:
-    """0 where one of the vectors is of zeros."""
+    """The cosine of two vectors; 0 where one of them is all zeros."""
     lengths = float(np.linalg.norm(first)) * float(np.linalg.norm(second))
     return float(first @ second) / lengths if lengths else 0.0
 
@@ -139,7 +139,7 @@ def _read_set(path: Path) -> list[Pair]:
 
 
 def lines_of(path: str | os.PathLike[str]) -> list[str]:
-    """Of a small text file, compressed as its name says, without line ends. Raises TextError."""
+    """The lines of a small text file, compressed as its name says, without line ends. Raises TextError."""
     import os
 
     name = os.fspath(path)
@@ -168,7 +168,7 @@ Question = tuple[str, str, str, str]
 
 @dataclass(frozen=True, kw_only=True)
 class Accuracy:
-    """Of one section. questions: those whose words are all known, of all."""
+    """The accuracy on one section. questions: how many have only known words, and how many there are."""
 
     section: str
     right: int
@@ -180,12 +180,15 @@ class Accuracy:
         return self.right / self.questions if self.questions else float("nan")
 
     def as_json(self) -> dict[str, Any]:
-        """For JSON."""
+        """The figures for JSON."""
         return {**asdict(self), "share": self.share if self.questions else None}
 
 
 def read_analogies(path: str | os.PathLike[str]) -> dict[str, list[Question]]:
-    """By section, as word2vec's questions-words.txt: `: family`, then lines of four words. Raises TextError."""
+    """Questions by section, in the format of word2vec's questions-words.txt: `: family`, then lines of four words.
+
+    Raises TextError.
+    """
     sections: dict[str, list[Question]] = {}
     questions: list[Question] | None = None
     for number, line in enumerate(lines_of(path), 1):
@@ -209,7 +212,7 @@ def answers(
 ) -> tuple[Int64[ndarray, "questions top"], Float32[ndarray, "questions top"]]:
     """The words that fit best, best first, with their scores; never one of the question's own.
 
-    directions: vectors of length 1. questions: a, b, c of a is to b as c is to what. Raises SettingError.
+    directions: vectors scaled to length 1. questions: a, b, c in "a is to b as c is to what". Raises SettingError.
     """
     if rule not in ("add", "multiply"):
         raise SettingError(f"rule is {rule!r}; expected add or multiply")
@@ -226,7 +229,7 @@ def answers(
 def best(
     scores: Float32[ndarray, "rows words"], top: int
 ) -> tuple[Int64[ndarray, "rows top"], Float32[ndarray, "rows top"]]:
-    """The columns of the highest scores of each row, highest first, of equal ones the first; and the scores."""
+    """The columns of the highest scores of each row, highest first, of equal ones the first; and these scores."""
     top = min(top, scores.shape[1])
     columns = np.argpartition(-scores, top - 1, axis=1)[:, :top]
     highest = np.take_along_axis(scores, columns, axis=1)
@@ -241,7 +244,7 @@ def accuracies(
     rule: Rule,
     progress: Progress,
 ) -> list[Accuracy]:
-    """How many questions each section has right. row_of: a word's row of `directions`, or None."""
+    """How many questions each section has right. row_of: a function from a word to its row of `directions`, or None."""
     rows: dict[str, list[tuple[int, ...]]] = {}
     for name, questions in sections.items():
         asked = [[row_of(word) for word in question] for question in questions]
@@ -261,7 +264,7 @@ def accuracies(
 
 
 def summed(name: str, parts: Sequence[Accuracy]) -> Accuracy:
-    """Several sections as one."""
+    """The figures of several sections together."""
     return Accuracy(
         section=name,
         right=sum(part.right for part in parts),

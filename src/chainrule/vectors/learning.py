@@ -1,16 +1,12 @@
-"""What all learners share: steps, cells, the text, aligned matrices.
+"""What all learners of word vectors share: steps, matrices, the text as a stream of ids, and blocks of words.
 
-Matrices whose rows kernels read in whole lanes.
+What a step learns from is a function of its number and the seed. Rows of matrices are aligned, so that kernels read
+them in whole lanes.
 
-How vectors are learned, a step at a time; what a step learns from is a function of its number and the seed.
-
-Blocks of words and blocks of contexts; a cell is the pairs of one of each.
-
-In a round, cell (i, i + round) is worked on for every i: no block stands in two of them, so that no two share a row.
-The number of blocks comes from the vocabulary alone, and a cell's pairs have one order: so the result is the same on
-any number of threads (Gemulla 2011 for matrices; Lerer 2019 draws negatives inside the block).
-
-What is trained on: a text as a stream of ids, and what its words are.
+A cell is the pairs of a block of words and a block of contexts. In a round, cell (i, i + round) is worked on for every
+i: no block stands in two of them, so that no two share a row. The number of blocks comes from the vocabulary alone, and
+a cell's pairs have one order: so the result is the same on any number of threads (Gemulla 2011 for matrices; Lerer 2019
+draws negatives inside the block).
 """
 
 from __future__ import annotations
@@ -38,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def zero_rows(rows: int, width: int) -> Float32[ndarray, "rows padded"]:
-    """Zeros, as wide as whole lanes, each of which lies in one line of the cache."""
+    """Rows of zeros, padded to whole lanes, each of which lies in one cache line."""
     size = rows * padded(width)
     room = np.zeros(size + LANES, np.float32)
     start = -(room.ctypes.data // room.itemsize) % LANES
@@ -46,7 +42,7 @@ def zero_rows(rows: int, width: int) -> Float32[ndarray, "rows padded"]:
 
 
 def random_rows(rows: int, width: int, bound: float, rng: np.random.Generator) -> Float32[ndarray, "rows padded"]:
-    """Uniform between -bound and bound; the numbers past the width are 0."""
+    """Rows of uniform random numbers between -bound and bound; the padding is 0."""
     drawn = zero_rows(rows, width)
     for start in range(0, rows, 1 << 14):
         part = drawn[start : start + (1 << 14), :width]
@@ -59,7 +55,10 @@ MOST_TOKENS = 1 << 16  # that one call of a kernel learns from
 
 
 class StepTotals(NamedTuple):
-    """What a step learned from. loss: the sum over its examples. words: of the text, or pairs of words for GloVe."""
+    """The totals of a step.
+
+    loss: the sum over its examples, in nats. words: how many words of the text it read; for GloVe, pairs of words.
+    """
 
     loss: float
     examples: int
@@ -67,27 +66,27 @@ class StepTotals(NamedTuple):
 
 
 class Learner(Protocol):
-    """matrices: all that it learns, by name, changed in place."""
+    """A Protocol: learns vectors step by step. matrices: all parameters, by name, changed in place."""
 
     @property
     def steps(self) -> int:
-        """Of an epoch."""
+        """The number of steps in an epoch."""
 
     @property
     def matrices(self) -> Matrices: ...
 
     def learn(self, step: int, rate: Rate, rng: np.random.Generator) -> StepTotals:
-        """step: of the epoch."""
+        """Learns from a step. step: its index in the epoch."""
 
 
 def sigmoid_table() -> Float32[ndarray, " entries"]:
-    """Of Python's own exp, so that it is the same wherever this runs."""
+    """A table of the sigmoid, by Python's own exp, so that it is the same on every machine."""
     half = SIGMOID_BOUND * SIGMOID_STEPS
     return np.array([1 / (1 + math.exp(-k / SIGMOID_STEPS)) for k in range(-half, half + 2)], np.float32)
 
 
 def word_matrices(config: VectorsConfig, rows: int, outputs: int, rng: np.random.Generator) -> Matrices:
-    """Inputs uniform between -1/D and 1/D, outputs 0, as in gensim and fastText.
+    """The initial matrices: inputs uniform between -1/D and 1/D, outputs 0, as in gensim and fastText.
 
     word2vec.c's bound is half of it, from which skip-gram learns less on small texts.
     """
@@ -103,25 +102,27 @@ _LEAST_ROWS = 256  # of a block
 
 
 def blocks_for(rows: int) -> int:
-    """How many blocks of words there are, and of contexts: as many threads can work at once."""
+    """How many blocks of words, and of contexts, to make: this is how many threads can work at once."""
     return max(1, min(_MOST_BLOCKS, rows // _LEAST_ROWS))
 
 
 def random_blocks(rows: int, blocks: int, rng: np.random.Generator) -> Int32[ndarray, " rows"]:
-    """A block for each row; of as many rows as there are blocks, side by side in frequency, each has another."""
+    """A random block for each row; consecutive runs of rows (by frequency), as many as there are blocks, all get
+    different ones.
+    """
     groups = -(-rows // blocks)
     order = rng.permuted(np.tile(np.arange(blocks, dtype=np.int32), (groups, 1)), axis=1)
     return order.reshape(-1)[:rows]
 
 
 def cells_of_round(number: int, blocks: int) -> list[tuple[int, int]]:
-    """Block of words and block of contexts."""
+    """The cells of a round, as pairs of a block of words and a block of contexts."""
     return [(i, (i + number) % blocks) for i in range(blocks)]
 
 
 def starts_of(sizes: Int64[ndarray, "parts cells"]) -> tuple[Int64[ndarray, "parts cells"], Int64[ndarray, " cells+1"]]:
-    """Where each part's share of a cell begins, if cells lie one after the other and in each the parts in order; and
-    where each cell begins.
+    """Where each part's share of each cell begins, if cells are stored one after the other, each with the parts in
+    order; and where each cell begins.
     """
     in_order = sizes.T.reshape(-1)
     starts = (np.cumsum(in_order) - in_order).reshape(sizes.T.shape).T

@@ -1,12 +1,8 @@
-"""Compiled rows, noise tables and hashed n-grams of characters.
-
-What is done with rows of numbers, in whole lanes: products, sums, and one step of a logistic regression.
+"""Compiled products, sums and logistic steps over rows of vectors; noise tables; n-grams of characters as buckets.
 
 Rows are float32, and their width is a multiple of LANES; the numbers past a vector's own are 0 and stay so.
-
-Tables to draw rows from, each with its probability, in constant time (Walker 1977, made as Vose 1991).
-
-The n-grams of words' characters, as fastText hashes them to buckets.
+Noise tables draw rows, each with its probability, in constant time (Walker 1977, made as Vose 1991). N-grams of words'
+characters are hashed to buckets as fastText does.
 """
 
 from __future__ import annotations
@@ -25,7 +21,7 @@ Float32 = Any  # a scalar of this type
 UInt64 = Any
 
 _ZERO, _ONE = np.float32(0.0), np.float32(1.0)
-SIGMOID_BOUND, SIGMOID_STEPS = 16, 128  # the table: from -bound to bound, so many steps a unit
+SIGMOID_BOUND, SIGMOID_STEPS = 16, 128  # the table: from -bound to bound, with this many steps a unit
 _BOUND, _STEPS = np.float32(SIGMOID_BOUND), np.float32(SIGMOID_STEPS)
 _FACTOR, _ADDEND = np.uint64(6364136223846793005), np.uint64(1442695040888963407)  # Knuth's, of MMIX
 _32 = np.uint64(32)
@@ -64,7 +60,7 @@ def clear_row(a: Array, i: int) -> None:
 
 @kernel
 def prefetch_row(a: Array, i: int) -> None:
-    """Asks the memory for a row that is soon to be read."""
+    """Prefetches a row that is soon to be read."""
     for column in range(0, a.shape[1], LANES):
         ask_for(a, i, column)
 
@@ -87,7 +83,7 @@ def sigmoid(x: Float32, table: Array) -> Float32:
 def step(
     hidden: Array, h: int, outputs: Array, row: int, label: Float32, rate: Float32, errors: Array, table: Array
 ) -> Float32:
-    """A step of logistic regression: raises the likelihood of the label, 1 or 0, of the row by hidden[h].
+    """A step of logistic regression: raises the likelihood of a row's label, 1 or 0, given hidden[h].
 
     outputs[row] += rate (label - sigmoid(hidden[h] outputs[row])) hidden[h]; the same, times the old outputs[row], is
     added to errors[0]. Returns the probability of label 1.
@@ -116,7 +112,7 @@ def next_random(state: UInt64) -> UInt64:
 
 @kernel
 def below(state: UInt64, size: int) -> Any:
-    """A random number from 0 to size - 1, of the upper half of a state."""
+    """A random number from 0 to size - 1, from the upper half of a state."""
     return np.int64(((state >> _32) * np.uint64(size)) >> _32)
 
 
@@ -133,9 +129,10 @@ _WHOLE = 4294967296.0  # 2^32
 def make_aliases(
     weights: Array, starts: Array, members: Array, shares: Array, aliases: Array, heights: Array, waiting: Array
 ) -> None:
-    """Of each block: shares, 2^32 times the probability that a member stays itself, and its alias where it does not.
+    """Writes the tables of each block: shares, 2^32 times the probability that a member stays itself, and its alias
+    otherwise.
 
-    heights, waiting: scratch. Those below the mean wait at the front of `waiting`, those above it at the back.
+    heights, waiting: scratch. Members below the mean wait at the front of `waiting`, those above it at the back.
     """
     for block in range(starts.size - 1):
         start, stop = starts[block], starts[block + 1]
@@ -174,7 +171,7 @@ _SIGN, _UPPER = np.uint32(0x80), np.uint32(0xFFFFFF00)
 
 @kernel
 def ngram_buckets(text: Array, start: int, stop: int, shortest: int, longest: int, buckets: int, found: Array) -> int:
-    """The buckets of the n-grams of one word, which stands with < before it and > after it in text[start:stop].
+    """The buckets of the n-grams of one word, which is text[start:stop] with < before and > after it.
 
     N-grams are of whole UTF-8 characters; single ones at the edges, which are < and >, are left out. The hash takes a
     byte as a signed number, as fastText does, so that those from 128 on flip the upper bits, too. Returns how many.

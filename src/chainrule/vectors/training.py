@@ -1,4 +1,4 @@
-"""A training of word vectors: so many steps, each a function of its number, with a report after each."""
+"""The training loop of word vectors: each step is a function of its number, with a report after each."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LEAST_RATE = 1e-4  # of the highest, as word2vec.c
 
 @dataclass(frozen=True, kw_only=True)
 class VectorsReport:
-    """How a training stands. loss: the mean of the last step, in nats; GloVe's cost of a pair."""
+    """The state of a training. loss: the mean of the last step, in nats; for GloVe, the mean cost of a pair."""
 
     step: int
     steps: int
@@ -51,14 +51,17 @@ class VectorsReport:
 
 
 def ngrams_of(config: VectorsConfig) -> Ngrams | None:
-    """The n-grams that a configuration gives vectors, if it does."""
+    """The n-grams to which a configuration gives vectors; None if there are none."""
     lengths = ngram_lengths(config.subwords)
     return None if lengths is None else Ngrams(*lengths, config.buckets)
 
 
 @dataclass(kw_only=True)
 class TrainingState:
-    """How far a training is. epoch_losses: of the epochs that are over; loss, examples: sums of the one under way."""
+    """How far a training has come.
+
+    epoch_losses: the losses of finished epochs. loss, examples: sums over the current epoch.
+    """
 
     step: int = 0
     epoch_losses: list[float] = field(default_factory=list)
@@ -67,12 +70,14 @@ class TrainingState:
 
 
 class VectorsTraining:
-    """A run that can be cut at any step, and goes on bit for bit from its matrices and its state."""
+    """A run that can be interrupted at any step, and continues bit for bit from its matrices and its state."""
 
     def __init__(
         self, learner: Learner, config: VectorsConfig, state: TrainingState | None = None, word_share: float = 1.0
     ) -> None:
-        """config: resolved. state: where a run is to go on. word_share: of what the learner counts as words."""
+        """config: with defaults filled in. state: the one to continue from. word_share: the factor from what the
+        learner counts as words to words of the text.
+        """
         self._learner, self.config, self.state = learner, config, state or TrainingState()
         self.loss, self.seconds = float("nan"), 0.0
         self._first, self._words, self._word_share = self.state.step, 0, word_share
@@ -91,7 +96,7 @@ class VectorsTraining:
         return self._learner.matrices
 
     def advance(self) -> None:
-        """One step. Raises EstimationError where it gives what is no number."""
+        """Takes one step. Raises EstimationError where the loss is not finite."""
         began = time.perf_counter()
         rng = np.random.default_rng([self.config.seed, self.step + 1])
         highest = self.config.rate or 0.0
@@ -111,7 +116,7 @@ class VectorsTraining:
         self.seconds += time.perf_counter() - began
 
     def report(self) -> VectorsReport:
-        """After a step."""
+        """The report after a step."""
         return VectorsReport(
             step=self.step,
             steps=self.steps,
@@ -141,7 +146,7 @@ def training_on_text(
     matrices: Matrices | None = None,
     state: TrainingState | None = None,
 ) -> VectorsTraining:
-    """config: resolved. matrices, state: where a run is to go on. Raises TextError."""
+    """config: with defaults filled in. matrices, state: those to continue from. Raises TextError."""
     words = len(text.words)
     if config.method == "glove":
         assert config.window is not None
@@ -163,11 +168,11 @@ def training_on_cooccurrences(
     matrices: Matrices | None = None,
     state: TrainingState | None = None,
 ) -> VectorsTraining:
-    """GloVe's. As `training_on_text`."""
+    """A run of GloVe on co-occurrences; arguments as for `training_on_text`."""
     matrices = matrices or glove_matrices(config, counted.starts.size - 1, _first_rng(config))
     return VectorsTraining(GloveLearner(counted, config, matrices), config, state)
 
 
 def _first_rng(config: VectorsConfig) -> np.random.Generator:
-    """For the matrices that a run begins with."""
+    """The random generator for the initial matrices."""
     return np.random.default_rng([config.seed, 0])

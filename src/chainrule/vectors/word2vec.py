@@ -1,12 +1,12 @@
-"""Skip-gram and CBOW: two learners, negative sampling and Huffman trees.
+"""Skip-gram and CBOW: two learners, the noise distribution of negative sampling, and Huffman trees.
 
-What words are told from in negative sampling: random ones, drawn by how frequent they are.
+    PairLearner     skip-gram with negative sampling, of whole words: pairs in cells, from which any number of threads
+                    learn alike
+    WindowLearner   CBOW, subwords, and losses through a Huffman tree or over all words: one word after the other, on
+                    one thread
 
-Skip-gram with negative sampling, of whole words: pairs in cells, which any number of threads learn from alike.
-
-A Huffman tree of words: the path from its root to a word, for hierarchical softmax (Morin and Bengio 2005).
-
-CBOW, subwords, and the losses that go through a tree or all words: one word after the other, on one thread.
+The noise distribution draws random words by their frequency. The path from a Huffman tree's root to a word is for
+hierarchical softmax (Morin and Bengio 2005).
 """
 
 from __future__ import annotations
@@ -49,7 +49,10 @@ if TYPE_CHECKING:
 
 
 class Noise(NamedTuple):
-    """Rows in blocks, and for each block the tables of Walker's alias method. starts: where each block begins."""
+    """The noise distribution: rows in blocks, and for each block the tables of Walker's alias method.
+
+    starts: where each block begins.
+    """
 
     starts: Int64[ndarray, " blocks+1"]
     members: Int32[ndarray, " rows"]
@@ -58,7 +61,7 @@ class Noise(NamedTuple):
 
 
 def noise_of(weights: Float64[ndarray, " rows"], block_of: Int32[ndarray, " rows"], blocks: int) -> Noise:
-    """weights: how likely each row is, but for a factor."""
+    """weights: the probability of each row, up to a factor."""
     starts = np.concatenate([[0], np.cumsum(np.bincount(block_of, minlength=blocks))]).astype(np.int64)
     members = np.argsort(block_of.astype(np.int16), kind="stable").astype(np.int32)  # by radix
     shares, aliases = np.empty(members.size, np.uint64), np.empty(members.size, np.int32)
@@ -66,7 +69,7 @@ def noise_of(weights: Float64[ndarray, " rows"], block_of: Int32[ndarray, " rows
     return Noise(starts, members, shares, aliases)
 
 
-# Blocks are drawn anew for each step, since a word is told from no other block's words until then: so steps are short,
+# Blocks are drawn anew for each step, since a word's noise comes from a single block until then: so steps are short,
 # about as many tokens as there are words, though not so short that the drawing, which takes that long, would count.
 _PARTS = 8  # of a step
 _LEAST_TOKENS = 1 << 12  # of a part
@@ -74,7 +77,7 @@ _PAIRS = 1 << 22  # of a part, at most
 
 
 class PairLearner:
-    """Skip-gram with negative sampling, of whole words: pairs in cells, on threads."""
+    """Learns skip-gram with negative sampling, for whole words: from pairs in cells, on threads."""
 
     def __init__(self, text: TrainingText, config: VectorsConfig, matrices: Matrices) -> None:
         self._text, self._config, self.matrices = text, config, matrices
@@ -141,10 +144,10 @@ class PairLearner:
 
 
 class Paths(NamedTuple):
-    """The inner nodes on the way to each word, from the root, and which of its two ways it goes at each: 1 or 0.
+    """The inner nodes on the path to each word, from the root, and which branch it takes at each: 1 or 0.
 
-    P(word | hidden) is the product of sigmoid(hidden node) where it goes 1, and of 1 - that where it goes 0. starts:
-    where each word's begin. There are as many inner nodes as words, less one.
+    P(word | hidden) is the product of sigmoid(hidden node) for branches 1, and of 1 - sigmoid(hidden node) for branches
+    0. starts: where each word's path begins. There is one inner node less than there are words.
     """
 
     starts: Int64[ndarray, " words+1"]
@@ -184,7 +187,10 @@ _LOSSES = {"negative": NEGATIVE, "hierarchical": HIERARCHICAL, "softmax": SOFTMA
 
 
 class WindowLearner:
-    """As the module says. units: what each word's input is the mean of."""
+    """Learns CBOW, subwords and other losses over running windows.
+
+    units: each word's input is the mean of its units'.
+    """
 
     def __init__(self, text: TrainingText, config: VectorsConfig, matrices: Matrices, units: Units) -> None:
         self._text, self._config, self.matrices, self._units = text, config, matrices, units

@@ -1,13 +1,12 @@
-"""Pairs of a word and one of its context: drawn from a text, sorted into cells, and learned from by negative sampling.
+"""Compiled learning of skip-gram and CBOW: from pairs in cells by negative sampling, and over running windows.
 
-Words are rows of matrices, numbered from 0 by falling frequency. In a stream of ids, a word's id is its
-row plus FIRST_ORDINARY.
-A cell holds the pairs of a block of words and a block of contexts; cells in which no block stands twice share no row of
-any matrix, so it makes no difference in which order, or how much at once, they are learned from.
+Words are rows of matrices, numbered from 0 by falling frequency. In a stream of ids, a word's id is its row plus
+FIRST_ORDINARY. Pairs of a word and one of its context are drawn from a text and sorted into cells. A cell holds the
+pairs of a block of words and a block of contexts; cells in which no block stands twice share no row of any matrix, so
+it makes no difference in which order, or how many at once, they are learned from.
 
-Skip-gram and CBOW over running windows, with subwords or without, and with any loss: one word after the other.
-
-What has a vector is a unit: a word, or an n-gram of its characters. A word's input is the mean of its units'.
+Windows work with subwords or without, and with any loss: one word after the other. What has a vector is a unit: a word,
+or an n-gram of its characters. A word's input is the mean of its units'.
 """
 
 from __future__ import annotations
@@ -38,14 +37,14 @@ Array = NDArray[Any]
 
 _ONE, _ZERO = np.float32(1.0), np.float32(0.0)
 _LOWER = np.uint64(0xFFFFFFFF)
-_NOTED = 64  # of so many pairs, the loss of one is computed
+_NOTED = 64  # the loss of one in this many pairs is computed
 
 
 @kernel
 def subsample(stream: Array, start: int, stop: int, keep: Array, random: int, rows: Array) -> tuple[int, int, int]:
-    """The rows of the words of one document, or as many as there is room for, without those left out at random.
+    """Subsamples one document: the rows of its words, as many as there is room for, without those left out at random.
 
-    keep: of each row, 2^32 times the probability that an occurrence stays. Returns how many rows there are, where the
+    keep: for each row, 2^32 times the probability that an occurrence stays. Returns how many rows there are, where the
     next document begins, and the state of the generator.
     """
     count = 0
@@ -69,8 +68,9 @@ def draw_pairs(
 ) -> int:  # fmt: skip
     """The pairs of word and context in a part of a stream, and how many are in each cell.
 
-    The context is 1 to `window` words on both sides, drawn for each word. block_of: words and contexts, the block of
-    each row. rows: scratch, as long as the longest sentence. sizes: a number for each cell, words before contexts.
+    The context is 1 to `window` words on both sides, drawn for each word. block_of: the block of each row, for words
+    and for contexts. rows: scratch, as long as the longest sentence. sizes: the number of pairs in each cell, by block
+    of words, then of contexts.
     """
     count = 0
     while start < stop:
@@ -89,7 +89,7 @@ def draw_pairs(
 
 @kernel
 def sort_pairs(pairs: Array, count: int, blocks: int, block_of: Array, places: Array, sorted_pairs: Array) -> None:
-    """Writes pairs to their cells. places: of each cell, where its next pair goes."""
+    """Writes pairs to their cells. places: for each cell, where its next pair goes."""
     for k in range(count):
         cell = np.int64(block_of[0, pairs[k, 0]]) * blocks + block_of[1, pairs[k, 1]]
         place = places[cell]
@@ -102,7 +102,8 @@ def draw_noise(
     members: Array, shares: Array, aliases: Array, start: int, stop: int, random: int, drawn: Array, k: int,
     outputs: Array,
 ) -> int:  # fmt: skip
-    """Draws rows for drawn[k] from the members of a block, start:stop, by Walker's alias method; asks for them.
+    """Draws noise rows for drawn[k] from the members start:stop of a block, by Walker's alias method, and prefetches
+    them.
 
     shares: 2^32 times the probability that a member is itself, and not its alias. Returns the state of the generator.
     """
@@ -125,9 +126,9 @@ def learn_pairs(
 ) -> tuple[float, int]:  # fmt: skip
     """Skip-gram with negative sampling (Mikolov 2013, equation 4) on the pairs of a cell, one after the other.
 
-    For each pair, the context is told from rows drawn from members[first:last]; one that is the context itself is
-    left out, as in word2vec.c. errors, drawn: scratch; as many rows are drawn as drawn is wide.
-    Returns the sum of the losses of some pairs, and how many they are.
+    For each pair, noise rows are drawn from members[first:last]; one that is the context itself is left out, as in
+    word2vec.c. errors, drawn: scratch; the width of `drawn` is the number of noise rows. Returns the sum of the losses
+    of some pairs, in nats, and how many pairs these are.
     """
     loss, noted = 0.0, 0
     if start < stop:
@@ -162,9 +163,10 @@ def predict(
     aliases: Array, path_starts: Array, path_nodes: Array, path_labels: Array, logits: Array, errors: Array,
     drawn: Array, table: Array,
 ) -> tuple[float, int]:  # fmt: skip
-    """One step to make a word likelier after hidden[0]; its loss so far, in nats, and the state of the generator.
+    """A step that makes a word likelier given hidden[0]. Returns its loss before the step, in nats, and the generator's
+    state.
 
-    What is to be added to hidden[0] is added to errors[0].
+    The correction of hidden[0] is added to errors[0].
     """
     cost = 0.0
     if loss == NEGATIVE:
@@ -224,11 +226,12 @@ def learn_windows(
     aliases: Array, path_starts: Array, path_nodes: Array, path_labels: Array, rows: Array, logits: Array,
     hidden: Array, errors: Array, sums: Array, drawn: Array, table: Array,
 ) -> tuple[float, int]:  # fmt: skip
-    """Learns from a part of a stream; the sum of the losses, and how many words were foretold.
+    """Learns from a part of a stream; returns the sum of the losses, in nats, and how many words were predicted.
 
-    As in word2vec.c and fastText, each input gets the whole error, though it was a part of a mean, and skip-gram's word
-    is corrected after each of its context. As that moves the mean by the error, the units themselves can wait for the
-    sum of the errors. (Only an n-gram that a word has twice moves the mean a little more.)
+    As in word2vec.c and fastText, each input gets the whole error, although it was only a part of a mean, and
+    skip-gram's word is corrected after each word of its context. As that moves the mean by the error, the units
+    themselves are updated later, by the sum of the errors. (Only an n-gram that a word has twice moves the mean a
+    little more.)
     """
     total, foretold = 0.0, 0
     while start < stop:

@@ -38,12 +38,11 @@ def convert(
 ) -> Model | Seq2SeqModel:
     """Writes a model in another format, and returns it.
 
-    source: whatever `load` opens; a model of pairs becomes a folder. target: a new folder, or a file whose name ends in
-    .arpa, .arpa.gz, .zst, .xz or .bz2. tokenizer: as `load` has it. compact: quantised, as `Model.compact` has it;
-    without it, a compact model becomes a fast one, and stays quantised. shards: cuts a plain n-gram model into about as
-    many files, by the first words of its n-grams; several processes may serve them. to: hugging-face: a folder that
-    transformers opens, of a network.
-    allow_pickle: as `load` has it.
+    source: whatever `load` opens; a seq2seq model becomes a folder. target: a new folder, or a file whose name ends in
+    .arpa, .arpa.gz, .zst, .xz or .bz2. tokenizer: as for `load`. compact: whether to quantise, as `Model.compact` does;
+    without it, a compact model becomes a fast one, and its probabilities stay quantised. shards: cuts a plain n-gram
+    model into about as many files, by the first words of its n-grams; several processes may serve them. to:
+    hugging-face writes a network as a folder that transformers opens. allow_pickle: as for `load`.
     Raises ModelFormatError, OutputError, SettingError.
 
     good:  chainrule.convert("lm/", "lm.arpa.gz")

@@ -1,9 +1,4 @@
-"""mix and merge.
-
-Mixes models of any families into one.
-
-Merges n-gram models into one that stores their interpolation.
-"""
+"""Mixes models of any families into one (`mix`); merges n-gram models into one that interpolates them (`merge`)."""
 
 from __future__ import annotations
 
@@ -63,8 +58,8 @@ def mix(
     """A mixture of models of any families that share tokenizer and vocabulary.
 
     heldout: a text to tune the weights on, if the configuration has none. cache: adds a cache of recent words. names:
-    of the models, for errors and the record. The speller is a mixture of theirs. <unk> stands for as many unseen types
-    as in the model that expects the fewest; models that expect more are rescaled.
+    the names of the models, for errors and the record. The speller is a mixture of theirs. <unk> stands for as many
+    unseen types as in the model that expects the fewest; models that expect more are rescaled.
     Raises SettingError, TextError, EstimationError.
 
     good:  chainrule.mix([chainrule.load("a/"), chainrule.load("b/")], heldout="valid.txt").save("mix/")

@@ -58,10 +58,10 @@ def prune_by_entropy(
     """Removes the n-grams that change the model least (Stolcke 1998). Give either threshold or ngrams.
 
     threshold: removes an n-gram if that alone would raise the perplexity by less than this share. ngrams: how many
-    n-grams to keep, of all orders together. histories: how contexts are weighed. discounts: by their counts in
-    training, recovered from the mass that discounting gave to the lower order; exact for Kneser-Ney and other
-    discounting methods, before any pruning. chain: by the model's own probabilities, as Stolcke and SRILM do. Or a
-    text, at best the training text: by their frequencies in it. Raises SettingError, TextError, ModelFormatError.
+    n-grams to keep, of all orders together. histories: how contexts are weighed: "discounts", by their counts in
+    training, recovered from the mass that discounting gave to the lower order, which is exact for Kneser-Ney and other
+    discounting methods before any pruning; "chain", by the model's own probabilities, as Stolcke and SRILM do; or a
+    text, best the training text, by their frequencies in it. Raises SettingError, TextError, ModelFormatError.
     """
     progress = callback(progress)
     model = _unpack(model, progress)

@@ -1,1 +1,1 @@
-"""What users hold: models of every kind but conditional ones, with their tokenizers; saved and opened."""
+"""Models as users hold them, with their tokenizers: every kind but seq2seq models; saving and opening them."""

@@ -1,7 +1,4 @@
-"""Models that label texts, words, trees and other inputs.
-
-A page that shows inputs with the labels that a classifier gives them.
-"""
+"""ClassifierModel: labels texts, words, trees and other inputs; draws a page of inputs with their predicted labels."""
 
 from __future__ import annotations
 
@@ -35,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class ClassifierModel(Model):
-    """A network that labels inputs, or their units, such as words."""
+    """A network that labels inputs, or units of inputs, such as words."""
 
     capability: ClassVar[str] = "labels texts"
 
@@ -51,7 +48,7 @@ class ClassifierModel(Model):
         return inputs_of(self.classifier).predict(self.classifier, self.tokenizer, self._checked(inputs))
 
     def embed(self, inputs: Iterable[Any]) -> Float32[ndarray, "units D"]:
-        """A vector for each input, or for each of all units: what the network reads labels from.
+        """A vector for each input, or for each of all units: what the network predicts labels from.
 
         Raises SettingError where it was fine-tuned, or inputs are not what it reads; MarkerError, TextError.
         """
@@ -59,7 +56,7 @@ class ClassifierModel(Model):
         return np.concatenate([own.vectors for own in found]) if found else np.empty((0, 0), np.float32)
 
     def embed_units(self, inputs: Iterable[Any]) -> list[UnitVectors]:
-        """As `embed`, input by input, with the units. Raises as `embed`."""
+        """As `embed`, for each input by itself, with its units. Raises as `embed`."""
         from chainrule.applications.classifier_inputs import inputs_of
 
         return inputs_of(self.classifier).embed(self.classifier, self.tokenizer, self._checked(inputs))
@@ -71,9 +68,10 @@ class ClassifierModel(Model):
         return as_texts(inputs) if are_texts else list(inputs)
 
     def draw(self, inputs: Iterable[Any], path: str | os.PathLike[str], *, overwrite: bool = False) -> list[Predicted]:
-        """The labels of inputs, as `classify`; they are drawn on a page, .html, that needs no other file.
+        """The labels of inputs, as `classify` gives them, which are also drawn on a page (.html) that needs no other
+        file.
 
-        So far of graphs. Raises SettingError, OutputError, and what `classify` raises.
+        So far only for classifiers of graphs. Raises SettingError, OutputError, and what `classify` raises.
 
         good:  classifier.draw(graphs, "labels.html")
         """
@@ -101,7 +99,7 @@ class ClassifierModel(Model):
     def detect(
         self, pictures: Iterable[Any], *, least: float = 0.5, progress: ProgressOption = None
     ) -> list[list[Detection]]:
-        """The boxes of each picture, best first, in its own pixels. least: the lowest score.
+        """The boxes of each picture, best first, in its own pixels. least: the lowest score of a box that is kept.
 
         pictures: paths, pixels or `Picture`s. Raises SettingError where it was not trained with unit="box"; TextError.
 
@@ -156,7 +154,7 @@ def check_page(classifier: Any, path: str | os.PathLike[str], *, overwrite: bool
 def draw_labels(
     classifier: Any, inputs: Sequence[Any], found: Sequence[Predicted], path: str | os.PathLike[str], *, overwrite: bool
 ) -> None:
-    """Writes the page. found: the labels of the inputs. Raises as `check_page`, and OutputError."""
+    """Writes the page. found: the predicted labels of the inputs. Raises as `check_page`, and OutputError."""
     check_page(classifier, path, overwrite=overwrite)
     page = _PAGES[classifier.reads](inputs, found, classifier.unit)
     with replace_file(Path(path)) as file:
@@ -181,7 +179,7 @@ def _pictures_page(inputs: Sequence[Any], found: Sequence[Predicted], unit: str)
     return labelled_pictures_page("Labelled pictures", found[0].labels if found else (), drawn)
 
 
-# (inputs, their labels, what of them is labelled) -> HTML, by what a classifier reads.
+# By the kind of inputs that a classifier reads: a function from inputs, their labels and the labelled unit to HTML.
 _PAGES: dict[str, Callable[[Sequence[Any], Sequence[Predicted], str], str]] = {
     "graph": _graphs_page,
     "picture": _pictures_page,

@@ -1,7 +1,4 @@
-"""Models that give vectors of texts, of their words and of their vocabulary.
-
-Vectors of texts, of their parts and of a vocabulary, for the methods of `Model` that give them.
-"""
+"""EmbeddingModel: gives vectors of texts, of parts of texts, and of the tokens of its vocabulary."""
 
 from __future__ import annotations
 
@@ -31,7 +28,7 @@ _BATCH_BYTES = 1 << 16  # of texts, which are sorted by length
 def embed_texts(
     embedder: Embedder, tokenizer: Tokenizer, texts: Sequence[str], config: EmbeddingConfig
 ) -> list[Embedded]:
-    """The vectors of what the configuration says, by text. Raises SettingError, MarkerError."""
+    """For each text, the vectors of the units that the configuration names. Raises SettingError, MarkerError."""
     batches = (texts[first : first + _BATCH] for first in range(0, len(texts), _BATCH))
     encoded = (tokenizer.encode_texts(batch) for batch in batches)
     return [text for batch in encoded for text in embedded(embedder, tokenizer, batch, config)]
@@ -50,7 +47,7 @@ def embed_whole_texts(
 def embed_blocks(
     embedder: Embedder, tokenizer: Tokenizer, blocks: Iterable[Block], config: EmbeddingConfig
 ) -> Iterator[Embedded]:
-    """As `embed_texts`, of the documents of blocks as they come."""
+    """As `embed_texts`, lazily, for the documents of blocks of texts."""
     for piece in (piece for block in blocks for piece in block.pieces(_BATCH_BYTES)):
         yield from embedded(embedder, tokenizer, tokenizer.encode_block(piece), config)
 
@@ -81,7 +78,7 @@ class EmbeddingModel(Model):
         return embed_whole_texts(self.embedder, self.tokenizer, as_texts(texts), config)
 
     def embed_units(self, texts: Iterable[str], config: EmbeddingConfig | None = None) -> list[Embedded]:
-        """The vectors of each text's words, or of what the configuration says, by text. Raises SettingError.
+        """For each text, the vectors of its words, or of the units that the configuration names. Raises SettingError.
 
         good:  [text] = model.embed_units(["the bank of the river"]); text.units, text.vectors
         """
@@ -89,7 +86,7 @@ class EmbeddingModel(Model):
         return embed_texts(self.embedder, self.tokenizer, texts, config)
 
     def embed_blocks(self, blocks: Iterable[Block], config: EmbeddingConfig) -> Iterator[Embedded]:
-        """As `embed_units`, of the documents of blocks as they come. Raises SettingError, MarkerError."""
+        """As `embed_units`, lazily, for the documents of blocks of texts. Raises SettingError, MarkerError."""
         yield from embed_blocks(self.embedder, self.tokenizer, blocks, config)
 
     def embed_vocabulary(self) -> Iterator[Embedded]:

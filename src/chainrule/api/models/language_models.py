@@ -1,12 +1,6 @@
-"""Causal and masked models: generate, chat, beams, gaps.
+"""Language models as users hold them: CausalModel continues texts and chats, MaskedModel fills gaps.
 
-The tree of a beam search, as numbers, a drawing or a page.
-
-Chat with a model: its template, or one that is given, and its tokenizer.
-
-Models that predict the next token, and so measure, complete and write texts: n-grams, mixtures and networks.
-
-Networks that see both sides of a gap and fill it.
+`BeamTree` is the tree of a beam search, as numbers, a drawing or a page.
 """
 
 from __future__ import annotations
@@ -63,7 +57,7 @@ class BeamTree:
     tokenizer: Tokenizer
 
     def __str__(self) -> str:
-        """Where greedy search would have gone another way."""
+        """Where greedy search would have chosen another token."""
         return compare_with_greedy(self.tree, self._name)
 
     def __repr__(self) -> str:
@@ -104,7 +98,7 @@ def check_tree_file(path: Path, *, overwrite: bool) -> None:
 
 
 class TextEncoder:
-    """A `PromptEncoder` without control tokens, for models that were not taught to talk: a conversation is a text."""
+    """A `PromptEncoder` without control tokens, for models not trained to chat: a conversation is plain text."""
 
     special: Sequence[str] = ()
     added: Sequence[str] = ()
@@ -118,7 +112,7 @@ class TextEncoder:
 
 
 def chat_model(parts: ModelParts, template: str | None = None) -> ChatModel:
-    """parts: of a model that continues texts. template: Jinja in place of the model's own.
+    """parts: the parts of a causal model. template: Jinja, in place of the model's own.
 
     Raises SettingError if there is no template, ModelFormatError if it is damaged.
     """
@@ -159,7 +153,7 @@ class CausalModel(ScoringModel):
         ends: bool = True,
         frequencies: Int64[ndarray, " vocab"] | None = None,
     ) -> Measurement:
-        """Measures the model on a text. ends: whether </s> is predicted and counted.
+        """Measures the model on a text. ends: whether </s> is predicted, and counted as a token.
 
         Files are cut into documents as in training. frequencies: the count of each token in the training text, to
         report the cost of rare ones. Raises TextError.
@@ -181,11 +175,11 @@ class CausalModel(ScoringModel):
 
     @property
     def is_distribution(self) -> bool:
-        """Whether its probabilities sum to one: those of stupid backoff are scores."""
+        """Whether its probabilities sum to one; stupid backoff gives scores that do not."""
         return bool(FAMILIES[self.family].measure_options(self.language_model).get("is_distribution", True))
 
     def perplexity(self, source: Source | Paths) -> float:
-        """Per token, </s> predicted, unknown words as <unk>."""
+        """The perplexity per token, with </s> predicted and unknown words as <unk>."""
         return self.evaluate(source).perplexity
 
     def next(self, prompt: str = "", top: int = 10) -> list[tuple[str, float]]:
@@ -251,9 +245,9 @@ class CausalModel(ScoringModel):
     ) -> str:
         """The answer to the last message of a conversation, by the model's chat template.
 
-        messages: dictionaries with role (system, user or assistant) and content. warn: called if the earliest messages
-        were left out, since the model cannot read that many. By default, temperature is 0.7, top_p 0.9, and an answer
-        has at most 512 tokens. Raises SettingError, also if the model has no chat template.
+        messages: dictionaries with role (system, user or assistant) and content. warn: a callback, called if the
+        earliest messages were left out because the model cannot read that many. By default, temperature is 0.7, top_p
+        0.9, and an answer has at most 512 tokens. Raises SettingError, also if the model has no chat template.
 
         good:  model.chat([{"role": "user", "content": "What is the capital of France?"}])
         """
@@ -297,7 +291,7 @@ class CausalModel(ScoringModel):
         return self.decoder.search(prompt, search, limits, progress=progress).texts
 
     def beam_tree(self, prompt: str = "", search: BeamConfig | None = None, limits: Limits | None = None) -> BeamTree:
-        """All that the search of `beam` considers, with the way of greedy search. Raises SettingError.
+        """All that the search of `beam` considers, with the path of greedy search. Raises SettingError.
 
         good:  model.beam_tree("I visited", BeamConfig(size=2)).save("tree.html")
         """
@@ -321,7 +315,7 @@ class CausalModel(ScoringModel):
 
     @property
     def decoder(self) -> TextDecoder:
-        """All ways to get text out of the model."""
+        """What generates text with this model: by sampling or beam search."""
         return TextDecoder(self.language_model, self.tokenizer, lambda: self.speller)
 
 
@@ -344,7 +338,7 @@ class MaskedModel(ScoringModel, EmbeddingModel):
         return fill_masks(self.engine, self.tokenizer, text, top, mask)
 
     def follows(self, first: str, second: str) -> float:
-        """P(the second sentence follows the first), of a model that learned it (`next_sentence`).
+        """P(the second sentence follows the first), by a model that was trained with `next_sentence`.
 
         Raises SettingError if it did not, or if one of them is empty; MarkerError.
 

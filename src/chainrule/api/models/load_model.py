@@ -1,8 +1,6 @@
-"""Opens a saved model as its kind.
+"""Opens a saved model as its kind, which follows from its family.
 
-Chooses the kind of a model by its family.
-
-Opens saved models: model folders, Hugging Face and GGUF checkpoints, ARPA files and KenLM's binaries.
+Reads model folders, Hugging Face and GGUF checkpoints, ARPA files and KenLM's binaries.
 """
 
 from __future__ import annotations
@@ -57,7 +55,7 @@ def build_model(
 
 
 def kind_of(family: str) -> type[Model]:
-    """What the models of a family can do."""
+    """The class that models of a family have."""
     match FAMILIES[family].job:
         case "continue":
             return CausalNetwork if FAMILIES[family].embeds else CausalModel

@@ -1,16 +1,13 @@
-"""Model: what all kinds share, and saving.
+"""Model: a model with its tokenizer, its speller and the record of its training; what all kinds share, and saving.
 
-Saves models: as folders, which `load_model.py` opens, for transformers, or as ARPA files.
+What a model can do depends on its kind, which has a module of its own: a CausalModel continues texts, a MaskedModel
+fills gaps, a ClassifierModel labels, an EmbeddingModel gives vectors. Models are saved as folders, which
+`load_model.py` opens, as checkpoints of Hugging Face, or as ARPA files.
 
-What users hold: a model with its tokenizer, its speller, and the record of its training.
-
-`Model` is what all of them have. What a model can do is its kind, in a module of its own: a CausalModel continues
-texts, a MaskedModel fills gaps, a ClassifierModel labels, an EmbeddingModel gives vectors.
-
-model = chainrule.train("corpus.txt", chainrule.NGramConfig(order=5))
-model.score(["a sentence", "another one"])
-model.save("lm/")
-chainrule.load("lm/").perplexity("heldout.txt")
+    model = chainrule.train("corpus.txt", chainrule.NGramConfig(order=5))
+    model.score(["a sentence", "another one"])
+    model.save("lm/")
+    chainrule.load("lm/").perplexity("heldout.txt")
 """
 
 from __future__ import annotations
@@ -31,7 +28,6 @@ from chainrule.text.corpus.reading import document_in
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator
 
     from chainrule.base.progress import Progress
     from chainrule.families.family import Quantization, Task
@@ -111,7 +107,7 @@ _DOES: dict[Task, str] = {
 class Model:
     """A model of text, usually a language model. `record` holds its data, settings, versions and times."""
 
-    capability: ClassVar[str] = ""  # what a kind does, in the error where another kind was given
+    capability: ClassVar[str] = ""  # what models of a kind do, for the error where another kind was given
 
     def __init__(
         self,
@@ -123,7 +119,7 @@ class Model:
         *,
         mapped: MappedFile | None = None,
     ) -> None:
-        """engine: what the family trains, usually a LanguageModel. speller: by default learned from the vocabulary.
+        """engine: what the family trains, usually a LanguageModel. speller: by default one learned from the vocabulary.
 
         mapped: the file that the arrays are mapped from.
         """
@@ -139,15 +135,6 @@ class Model:
 
     def _repr_html_(self) -> str:
         return info_of_model(self.parts)._repr_html_()
-
-    if not TYPE_CHECKING:  # for type checkers, a model has the verbs of its kind alone
-
-        def __getattr__(self, name: str) -> Any:
-            """Raises WrongModelError for a verb of another kind of models."""
-            wanted = sorted({kind.capability for kind in _kinds(Model) if name in vars(kind)})
-            if not wanted or hasattr(type(self), name):
-                return object.__getattribute__(self, name)  # raises what it raised before
-            raise WrongModelError(_describe_wrong_kind(self.family, ", or one that ".join(wanted)))
 
     @property
     def engine(self) -> Any:
@@ -214,8 +201,9 @@ class Model:
 
     @shows_progress
     def compact(self, progress: ProgressOption = None) -> Self:
-        """The same model, quantised: an n-gram model in a fifth of the room, its probabilities 256 values an order; a
-        Transformer in little more than a quarter, its matrices in int8 with a scale for every 32 weights.
+        """The same model, quantised: an n-gram model takes a fifth of the memory, with 256 values for the probabilities
+        of each order; a Transformer takes little more than a quarter, with matrices in int8 and a scale for every 32
+        weights.
 
         Raises SettingError where it has no compact form, ModelFormatError where it is damaged, EstimationError where
         there is not enough memory.
@@ -277,13 +265,6 @@ def check_kind(model: Model, kind: type[Kind]) -> Kind:
     if not isinstance(model, kind):
         raise WrongModelError(_describe_wrong_kind(model.family, kind.capability))
     return model
-
-
-def _kinds(kind: type[Model]) -> Iterator[type[Model]]:
-    """All kinds of models below one."""
-    for below in kind.__subclasses__():
-        yield below
-        yield from _kinds(below)
 
 
 def _describe_wrong_kind(family: str, wanted: str) -> str:

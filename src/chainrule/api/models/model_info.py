@@ -1,6 +1,6 @@
-"""What is known of a model: what it is, how large, how it came about, and what its figures may be compared with.
+"""ModelInfo: what is known of a model: its family, size and origin, and what its figures may be compared with.
 
-What a model is made of, for the functions that `Model` calls and that do not know it.
+`ModelParts` is what a model is made of, for functions that `Model` calls and that do not import it.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelInfo:
-    """What is known of a model. `record` is how it came about, as its config.json has it.
+    """What is known of a model. `record` says how it was made, as its config.json does.
 
-    parameters: of a network. ngrams: by order, of an n-gram model. bytes: of its data files; None where it is in no
-    file. signature: what its figures are of, as `Measurement.signature` has it of the model's side; None where it is
-    no distribution over texts by itself.
+    parameters: the number of a network's parameters. ngrams: the number of an n-gram model's n-grams, by order. bytes:
+    the size of its data files; None where it is in no file. signature: what its figures may be compared with, the
+    model's part of `Measurement.signature`; None where it is no distribution over texts by itself.
     """
 
     family: str
@@ -39,7 +39,7 @@ class ModelInfo:
     record: dict[str, Any]
 
     def rows(self) -> list[tuple[str, str]]:
-        """For people: names and values, as the model card has them."""
+        """Names and values as on the model card, to be read by people."""
         return model_rows(
             self.family, self.tokenizer, self.vocabulary_size, self.record, size=self.bytes, signature=self.signature
         )
@@ -55,7 +55,10 @@ class ModelInfo:
         return html_table(f"{self.family} model", [], self.rows())
 
     def to_dict(self) -> dict[str, Any]:
-        """The figures by name, without the record: a row for pandas. ngrams: of all orders together."""
+        """The figures by name, without the record: a row for pandas.
+
+        ngrams: the number of n-grams of all orders together.
+        """
         return {
             "family": self.family,
             "tokenizer": self.tokenizer,
@@ -81,7 +84,7 @@ class ModelInfo:
 
 
 def info_of_model(parts: ModelParts, *, size: int | None = None) -> ModelInfo:
-    """size: bytes on disk, where they are known."""
+    """The info of a model. size: its bytes on disk, where they are known."""
     tokenizer = parts.tokenizer
     return ModelInfo(
         family=parts.family,
@@ -98,7 +101,7 @@ def info_of_model(parts: ModelParts, *, size: int | None = None) -> ModelInfo:
 def info_of_pairs(
     target: Tokenizer, source: Tokenizer, record: dict[str, Any], *, size: int | None = None
 ) -> ModelInfo:
-    """Of a model of one text given another. size: bytes on disk, where they are known."""
+    """The info of a seq2seq model. size: its bytes on disk, where they are known."""
     return ModelInfo(
         family="conditional",
         tokenizer=target.name if source is target else f"{target.name}, of sources {source.name}",
@@ -112,7 +115,7 @@ def info_of_pairs(
 
 
 def info_of_captioner(tokenizer: Tokenizer, record: dict[str, Any], *, size: int | None = None) -> ModelInfo:
-    """Of a model that captions pictures. size: bytes on disk, where they are known."""
+    """The info of a captioner. size: its bytes on disk, where they are known."""
     return ModelInfo(
         family="caption",
         tokenizer=tokenizer.name,
@@ -126,7 +129,7 @@ def info_of_captioner(tokenizer: Tokenizer, record: dict[str, Any], *, size: int
 
 
 def info_of_vectors(vectors: WordVectors) -> ModelInfo:
-    """Of word vectors, which are not a model of texts and have no signature."""
+    """The info of word vectors, which are no model of texts and have no signature."""
     return ModelInfo(
         family="vectors",
         tokenizer=vectors.tokenizer.name,
@@ -140,7 +143,7 @@ def info_of_vectors(vectors: WordVectors) -> ModelInfo:
 
 
 def size_of(record: dict[str, Any]) -> str:
-    """For a line about a model, after a comma: how much training set."""
+    """The number of n-grams or parameters, with a comma before it, for a line about a model."""
     parameters, ngrams = _parameters(record), _ngrams(record)
     if ngrams is not None:
         return f", {sum(ngrams):,} n-grams"
@@ -148,7 +151,7 @@ def size_of(record: dict[str, Any]) -> str:
 
 
 def _parameters(record: dict[str, Any]) -> int | None:
-    """People may edit records."""
+    """The number of parameters; None unless it is an integer, since people may edit records."""
     parameters = record.get("parameters")
     return parameters if isinstance(parameters, int) else None
 

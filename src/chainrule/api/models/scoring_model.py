@@ -1,12 +1,6 @@
-"""Scores, choices, minimal pairs, prompts.
+"""ScoringModel: scores texts, predicts next tokens, fills masks, judges minimal pairs (BLiMP), and answers prompts.
 
-A model with its tokenizer, as what answers prompts.
-
-Minimal pairs, BLiMP's: which sentence of each a model finds likelier.
-
-What a model says of texts at hand: their scores, the likeliest next tokens, what fills their gaps.
-
-Models that score texts, and choose among them: those that continue texts, and those that fill gaps.
+The base of causal and masked models.
 """
 
 from __future__ import annotations
@@ -117,7 +111,7 @@ def judge_pairs(
     on_bad: OnBad,
     progress: Progress,
 ) -> list[GroupAccuracy]:
-    """As `Model.judge_pairs`. fills: whether the model reads both sides."""
+    """As `Model.judge_pairs`. fills: whether the model is bidirectional."""
     names = [files] if isinstance(files, str | os.PathLike) else files
     if pseudo is not None and pseudo not in get_args(Pseudo):
         raise SettingError(f"pseudo is {pseudo!r}; expected {' or '.join(get_args(Pseudo))}")
@@ -183,7 +177,7 @@ def _with_probabilities(
 
 
 class ScoringModel(Model):
-    """A model that gives texts probabilities or, if it sees both sides, pseudo-log-likelihoods."""
+    """A model that gives texts probabilities or, if it is bidirectional, pseudo-log-likelihoods."""
 
     capability: ClassVar[str] = "continues texts or fills gaps in texts"
 
@@ -191,8 +185,8 @@ class ScoringModel(Model):
         """log P of each text with its </s>, in nats; an unknown word counts as <unk>, without its spelling.
 
         given: a prompt that comes before each text, or one for all: log P(text | prompt). The two are joined as they
-        are, so that a text after a word begins with its space. Of a network that sees both sides,
-        pseudo-log-likelihoods. Raises MarkerError; SettingError if there are not as many prompts as texts.
+        are, so that a text after a word begins with its space. A bidirectional network gives pseudo-log-likelihoods.
+        Raises MarkerError; SettingError if there are not as many prompts as texts.
 
         good:  model.score([" great", " terrible"], given="Overall, the movie was")
         """
@@ -208,8 +202,8 @@ class ScoringModel(Model):
     ) -> dict[str, float]:
         """How likely the model finds each choice after a prompt, relative to the others: probabilities that sum to one.
 
-        The prompt is read once. separator: what comes between, unless there is white space. A network that sees both
-        sides needs a [MASK] in the prompt. Raises SettingError, MarkerError.
+        The prompt is read once. separator: the text between prompt and choice, unless there is white space already. A
+        bidirectional network needs a [MASK] in the prompt. Raises SettingError, MarkerError.
 
         good:  model.choose("Overall, the movie was", ["great", "terrible"])
         """
@@ -251,10 +245,10 @@ class ScoringModel(Model):
     ) -> list[GroupAccuracy]:
         """Judges minimal pairs, BLiMP's JSON lines: how often the good sentence is likelier, by set, field and in all.
 
-        ends: whether </s> is predicted and counted; never of a network that sees both sides.
-        pseudo: how such a network scores, see `pseudo_log_likelihoods`. warn: gets file and line of each pair
-        that cannot be judged, which is left out, and of each whose sentences are equal, which is a tie; strict: these
-        are errors.
+        ends: whether </s> is predicted and counted; it never is by a bidirectional network. pseudo: how such a network
+        scores, see `pseudo_log_likelihoods`. warn: a callback that gets file and line of each pair that cannot be
+        judged, which is left out, and of each whose sentences are equal, which is a tie; strict: whether these are
+        errors instead.
         Raises TextError, SettingError.
         """
         progress = callback(progress)
@@ -274,10 +268,13 @@ class ScoringModel(Model):
 
     @property
     def scorer(self) -> Scorer:
-        """The engine as a Scorer, perhaps of pseudo-log-likelihoods. Raises ModelFormatError as `engine`."""
+        """The engine as a Scorer; that of a bidirectional network gives pseudo-log-likelihoods.
+
+        Raises ModelFormatError as `engine`.
+        """
         return cast("Scorer", self.engine)
 
     @property
     def answerer(self) -> ModelAnswerer:
-        """The model as what answers prompts."""
+        """The model as an `Answerer` of prompts."""
         return ModelAnswerer(self.parts)

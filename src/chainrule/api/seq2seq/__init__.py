@@ -1,1 +1,1 @@
-"""Models of one text given another, or of a caption given a picture."""
+"""Seq2seq models: a text given another, or a caption given a picture; generating, measuring, saving."""

@@ -1,4 +1,4 @@
-"""Models that caption pictures: a conditional model, its encoder of pictures, a tokenizer, and the training record.
+"""CaptionModel: captions pictures. A seq2seq model with its encoder of pictures, a tokenizer, and the training record.
 
 model = chainrule.train_captions(chainrule.read_captions("train.jsonl"), encoder="resnet/")
 model.caption(["dog.jpg"])[0][0].text
@@ -13,10 +13,12 @@ import numpy as np
 
 from chainrule.api.models.language_models import BeamTree, CausalModel
 from chainrule.api.models.model_info import info_of_captioner, size_of
-from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.api.progress_line import ProgressOption, callback, showing, shows_progress
+from chainrule.api.seq2seq.config import MAX_TOKENS, CaptionOptions
 from chainrule.api.seq2seq.generation import BEAM, score_targets, search_sources, sentence_slices
 from chainrule.api.seq2seq.measurement import PairMeasurement, measure_targets
 from chainrule.api.tokenizers import tokenizer_entry, tokenizer_from
+from chainrule.base.options import takes
 from chainrule.base.progress import silent
 from chainrule.decoding.beam import search, with_greedy
 from chainrule.decoding.config import Limits
@@ -49,7 +51,6 @@ if TYPE_CHECKING:
     from chainrule.text.tokenization.tokenizer import Tokenizer
 
 FAMILY = "caption"
-MAX_TOKENS = 60  # of a caption, unless another limit is set
 _PLACE = 4  # pixels of the frame for each place that attention to regions is drawn on
 
 
@@ -58,8 +59,8 @@ class Caption(NamedTuple):
 
     log_prob: in nats. score: what hypotheses are ranked by. ending: end, if </s> was written, which log_prob then
     includes; length, if the caption was cut at the limit. tokens: as the tokenizer marks them. attention: the weights
-    of each token, and of </s> if it was written, over the rows and columns of the picture's places; or, with a place
-    for each, over its regions.
+    of each token, and of </s> if it was written, (tokens, rows, columns) over the picture's places; or over its
+    regions, each as a place.
     """
 
     text: str
@@ -88,8 +89,8 @@ class CaptionModel:
         record: dict[str, Any] | None = None,
         regions: RegionReader | None = None,
     ) -> None:
-        """encoder: the settings of the encoder of pictures; None where the model is given vectors. regions: what reads
-        the regions that the model attends to; None: it attends to the places of a grid.
+        """encoder: the settings of the encoder of pictures; None where the model is given vectors. regions: the reader
+        of the regions that the model attends to; None where it attends to the places of a grid.
         """
         self.model, self.encoder, self.tokenizer, self.record = model, encoder, tokenizer, record or {}
         self.regions = regions
@@ -103,7 +104,9 @@ class CaptionModel:
 
     @property
     def grid(self) -> tuple[int, int]:
-        """The rows and columns of a picture's places; of a model of regions, those that attention is drawn on."""
+        """The rows and columns of a picture's places; for a model of regions, those of the grid that attention is drawn
+        on.
+        """
         if self.encoder is not None and self.regions is not None:
             return -(-self.encoder.frame.height // _PLACE), -(-self.encoder.frame.width // _PLACE)
         rows, columns = self.model.network.config.source_grid
@@ -146,35 +149,26 @@ class CaptionModel:
         """
         return self._encoded(self.sources(pictures), callback(progress))
 
-    @shows_progress
-    def caption(
-        self,
-        pictures: Iterable[Any],
-        beam: BeamConfig | None = None,
-        *,
-        alignments: bool = False,
-        max_tokens: int = MAX_TOKENS,
-        progress: ProgressOption = None,
-    ) -> list[list[Caption]]:
+    @takes(CaptionOptions, "beam")
+    def caption(self, pictures: Iterable[Any], options: CaptionOptions) -> list[list[Caption]]:
         """The likeliest captions of each picture, best first.
 
-        pictures: each as for `given`. beam: by default, 5 hypotheses, ranked by mean log-probability, until a better
-        one is unlikely. alignments: whether to keep attention weights. Raises TextError, SettingError.
+        pictures: each as for `given`. The options are those of `CaptionOptions`. Raises TextError, SettingError.
 
         good:  model.caption(["dog.jpg"])[0][0].text
         """
-        progress = callback(progress)
         if isinstance(pictures, str):
             raise TypeError("caption takes several pictures; put a single one in a list")
-        sources = self._encoded(self.sources(pictures), progress)
-        searched = self._search(sources, beam, max_tokens, progress, alignments=alignments)
+        with showing(options.progress) as progress:
+            sources = self._encoded(self.sources(pictures), progress)
+            searched = self._search(sources, options.beam, options.max_tokens, progress, alignments=options.alignments)
         return [
             [self._caption(hypothesis, source) for hypothesis in several]
             for several, source in zip(searched, sources, strict=True)
         ]
 
     def beam_tree(self, picture: Any, beam: BeamConfig | None = None, *, max_tokens: int = MAX_TOKENS) -> BeamTree:
-        """All that the search of `caption` considers for a picture, with the way of greedy search.
+        """All that the search of `caption` considers for a picture, with the path of greedy search.
 
         Raises TextError, SettingError.
 
@@ -218,10 +212,11 @@ class CaptionModel:
         max_tokens: int = MAX_TOKENS,
         progress: ProgressOption = None,
     ) -> PairMeasurement:
-        """Perplexity and bits per byte of captions; BLEU, METEOR, ROUGE-L and CIDEr-D of those that the model writes.
+        """Perplexity and bits per byte of given captions; BLEU, METEOR, ROUGE-L and CIDEr-D of captions that the model
+        writes.
 
-        vectors: those that stand for the pictures; a model without an encoder of pictures needs them. Raises TextError,
-        SettingError.
+        vectors: the vectors of the pictures, in their place; a model without an encoder of pictures needs them. Raises
+        TextError, SettingError.
         """
         progress = callback(progress)
         pictures = check_captions(pictures, with_pictures=self.encoder is not None and vectors is None)
@@ -280,7 +275,7 @@ class CaptionModel:
         return self.sources(pictures if self.regions is not None else (item.picture for item in pictures))
 
     def _region_sources(self, pictures: list[Any], progress: Progress) -> list[Float32[ndarray, "S F"]]:
-        """Of regions; vectors stay as they are."""
+        """The sources of regions; vectors stay unchanged."""
         assert self.regions is not None
         fresh = [given for given in pictures if not (isinstance(given, np.ndarray) and given.dtype == np.float32)]
         read = iter(self.regions.sources(fresh, progress))

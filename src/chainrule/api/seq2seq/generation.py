@@ -1,10 +1,7 @@
-"""Texts generated from sources.
+"""Scores and generates texts from sources with a seq2seq model, by beam search or sampling.
 
-Scores and searches with a conditional model, for many sources: those of similar length together.
-
-Texts that a model of pairs generates from sources: the likeliest ones, or samples.
-
-The token that ends a sentence, for decoders that write sentence by sentence.
+Sources of similar length are read together. `sentence_slices` and `with_sentence_end` serve decoders that write
+sentence by sentence.
 """
 
 from __future__ import annotations
@@ -15,8 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from chainrule.api.seq2seq.config import TargetBeam
 from chainrule.decoding.beam import Hypothesis, SearchTree, search, with_greedy
-from chainrule.decoding.config import BeamConfig, Limits
+from chainrule.decoding.config import Limits
 from chainrule.decoding.limits import constraints_for
 from chainrule.decoding.sampling import Sample, sample
 from chainrule.errors import SettingError
@@ -29,8 +27,9 @@ if TYPE_CHECKING:
     from jaxtyping import Float32, Float64, Int32, Shaped
     from numpy import ndarray
 
+    from chainrule.api.seq2seq.config import WriteOptions
     from chainrule.base.progress import Progress
-    from chainrule.decoding.config import SamplingConfig
+    from chainrule.decoding.config import BeamConfig, SamplingConfig
     from chainrule.decoding.limits import Constraints
     from chainrule.decoding.sampling import Ending
     from chainrule.neural.config.seq2seq import Seq2SeqConfig
@@ -73,8 +72,8 @@ def search_sources(
 ) -> list[list[Hypothesis]]:
     """The likeliest targets of each source, best first; none for a source without tokens.
 
-    limit: source -> the most tokens of its target, in place of max_tokens. alignments: whether to keep attention
-    weights. Raises SettingError.
+    limit: a function from a source to the most tokens of its target, in place of max_tokens. alignments: whether to
+    keep attention weights. Raises SettingError.
     """
     hypotheses: list[list[Hypothesis]] = [[] for _ in sources]
     order = sorted((i for i, source in enumerate(sources) if len(source)), key=lambda i: len(sources[i]))
@@ -95,7 +94,7 @@ def search_sources(
     return hypotheses
 
 
-BEAM = BeamConfig(size=5, rank_by="mean", stop="likely")
+BEAM = TargetBeam()
 MAX_TOKENS = 1 << 20  # of a target
 
 
@@ -118,31 +117,30 @@ class GeneratedText(NamedTuple):
 
 
 class Seq2SeqGenerator:
-    """All ways to get texts out of a model of pairs."""
+    """What generates texts with a seq2seq model: by beam search or sampling."""
 
     def __init__(self, model: ConditionalModel, source: Tokenizer, target: Tokenizer) -> None:
         self.model, self.source, self.target = model, source, target
 
-    def search(
-        self,
-        texts: Sequence[str],
-        beam: BeamConfig,
-        progress: Progress,
-        *,
-        begin: str = "",
-        alignments: bool = False,
-        max_tokens: int | None = None,
-    ) -> list[list[GeneratedText]]:
+    def search(self, texts: Sequence[str], options: WriteOptions, progress: Progress) -> list[list[GeneratedText]]:
         """As `Seq2SeqModel.write`."""
-        sources, limit = self.encode(texts), max_target_length if max_tokens is None else None
-        constraints = self.constraints(begin, max_tokens)
-        searched = search_sources(self.model, sources, beam, constraints, progress, limit=limit, alignments=alignments)
+        sources, limit = self.encode(texts), max_target_length if options.max_tokens is None else None
+        constraints = self.constraints(options.begin, options.max_tokens)
+        searched = search_sources(
+            self.model,
+            sources,
+            options.beam or BEAM,
+            constraints,
+            progress,
+            limit=limit,
+            alignments=options.alignments,
+        )
         return [
             [self._written(one, source) for one in several] for source, several in zip(sources, searched, strict=True)
         ]
 
     def search_tree(self, text: str, beam: BeamConfig, *, begin: str = "", max_tokens: int | None = None) -> SearchTree:
-        """All that a search considers, with the way of greedy search. Raises SettingError, also of an empty source."""
+        """All that a search considers, with the path of greedy search. Raises SettingError, also of an empty source."""
         [source] = self.encode([text])
         if not source.size:
             raise SettingError("the source is empty; give a text with a token in it at least")
@@ -204,12 +202,12 @@ class Seq2SeqGenerator:
         return documents_of(self.source.encode_texts([text if text.strip() else "" for text in texts]).ids)
 
     def shorten(self, texts: Sequence[str]) -> Shortened:
-        """As `encode`, and how many sources were too long. Raises MarkerError."""
+        """As `encode`; also returns how many sources were too long. Raises MarkerError."""
         config = self.model.network.config
         return shorten(texts, self.encode_whole(texts), config.max_source - 1, config.long_sources, self.encode_whole)
 
     def constraints(self, begin: str, max_tokens: int | None) -> Constraints:
-        """The limits of texts. max_tokens: None: any number. Raises SettingError."""
+        """The limits of texts. max_tokens: None for any number. Raises SettingError."""
         return constraints_for(Limits(begin=begin, max_tokens=max_tokens or MAX_TOKENS), self.target, "")
 
     def _written(self, output: Hypothesis | Sample, source: Tokens) -> GeneratedText:

@@ -1,4 +1,4 @@
-"""How well a model of pairs predicts the targets, and how close its own texts come to them."""
+"""How well a seq2seq model predicts the targets, and how close its own texts come to them."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 class PairMeasurement:
     """Likelihood of the targets given their sources, and scores of the texts that the model writes.
 
-    tokens: of the targets, </s> included. unknown: those of them that count as <unk>; bits per byte are NaN if there
-    are any, since the model does not spell them. documents: the cost of each target, in nats, and its bytes.
+    tokens: the number of tokens of the targets, </s> included. unknown: how many of them count as <unk>; bits per byte
+    are NaN if there are any, since the model does not spell them. documents: the cost of each target, in nats, and its
+    number of bytes.
     """
 
     tokens: int
@@ -36,16 +37,16 @@ class PairMeasurement:
     documents: Documents
     scores: TextScores
     signature: str
-    of: str = "pair"  # what has a text that is measured by scores: a pair of texts, or a picture
+    of: str = "pair"  # whatever has a text that scores measure: a pair of texts, or a picture
 
     @property
     def perplexity(self) -> float:
-        """Per token of the targets, </s> counted."""
+        """The perplexity per token of the targets, </s> counted."""
         return math.exp(math.fsum(self.documents.nats.tolist()) / self.tokens)
 
     @property
     def bits_per_byte(self) -> float:
-        """Of the targets given the sources."""
+        """The bits per byte of the targets given the sources."""
         if self.unknown:
             return math.nan
         return math.fsum(self.documents.nats.tolist()) / math.log(2) / int(self.documents.bytes.sum())
@@ -93,7 +94,8 @@ class PairMeasurement:
 def measure_pairs(
     targets: Sequence[str], log_probs: Float64[ndarray, " pairs"], texts: Sequence[str], tokenizer: Tokenizer
 ) -> PairMeasurement:
-    """Measures what a model of pairs gave. log_probs: of the targets, in nats. texts: written from their sources.
+    """Measures the output of a seq2seq model. log_probs: of the targets, in nats. texts: those that the model wrote
+    from the sources.
 
     tokenizer: of the targets. Raises SettingError if sacrebleu is not installed.
     """

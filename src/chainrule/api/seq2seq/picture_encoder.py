@@ -37,11 +37,11 @@ EncoderLike = PictureLabelling | ClassifierModel | str | os.PathLike[str]
 
 @dataclass(frozen=True)
 class PictureEncoder:
-    """What gives the vectors of a picture's places.
+    """Gives the vectors of a picture's places.
 
-    config: None where only vectors are known. body: with its weights; None where it is to be trained from the start.
-    vectors: those of all pictures, (N, rows, columns, F). detector: what proposes boxes, if the encoder is of one that
-    does. name: for the record.
+    config: the network's settings; None where only vectors are known. body: the network with its weights; None where it
+    is to be trained from the start. vectors: those of all pictures, (N, rows, columns, F). detector: the network that
+    proposes boxes, if the encoder belongs to one. name: for the record.
     """
 
     name: str
@@ -66,7 +66,7 @@ class PictureEncoder:
         return None if self.config is None else self.config.frame
 
     def record(self) -> dict[str, Any]:
-        """What it is, for the record of a model, and to resume a run with the same one only."""
+        """Its description for the record of a model, by which a run resumes only with the same encoder."""
         settings = None if self.config is None else labelling_settings(self.config)
         return {"name": self.name, "digest": self.digest(), "settings": settings}
 
@@ -147,8 +147,8 @@ def encode_pictures(
 ) -> Float32[ndarray, "N L F"]:
     """The vectors of pictures, by an encoder with weights.
 
-    cache: a file that keeps them (.safetensors): what it has is not computed again, and what it lacks is added. Raises
-    SettingError where it is of another encoder; ModelFormatError, OutputError, EstimationError.
+    cache: a file that keeps them (.safetensors): vectors that it has are not computed again, and missing ones are
+    added. Raises SettingError where it is of another encoder; ModelFormatError, OutputError, EstimationError.
     """
     from chainrule.neural.seq2seq.visual_sources import vectors_of_pictures
 

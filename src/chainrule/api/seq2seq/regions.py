@@ -1,14 +1,9 @@
-"""Regions of pictures, and saving them.
+"""From a picture to the vectors of its regions, each with a phrase, that a caption decoder attends to; and saving that.
 
-From a picture to the vectors of its regions, each with a phrase: what a decoder attends to.
-
-Regions are boxes that are given, or that a detector proposes; the first region is always the whole picture.
+Regions are boxes that the caller gives or that a detector proposes; the first region is always the whole picture. In a
+model folder, the arrays of the detector, or of the classifier whose maps are read, have the prefix `regions.detector.`,
+those of the phrase model `regions.phrases.`.
 Legend: R regions, F numbers of a place, W of a phrase.
-
-Takes the readers of regions apart for a model folder, and puts them together again, as `saving` does with networks.
-
-The arrays of the detector, or of the classifier whose maps are read, have the prefix `regions.detector.`, those of the
-model of phrases `regions.phrases.`.
 """
 
 from __future__ import annotations
@@ -56,7 +51,7 @@ if TYPE_CHECKING:
 Regions = Literal["grid", "given", "proposed"]
 MOST_REGIONS = 32  # of a picture: the surest boxes that a detector proposes, or the first ones given
 MOST_WORDS = 12  # of a phrase
-_SURE = 0.3  # the least score of a proposed box: what a region is not, the decoder can learn to leave out
+_SURE = 0.3  # the least score of a proposed box: the decoder can learn to ignore boxes that are no region
 _SAME = 0.9  # boxes that overlap by more are one region, whatever their labels
 _GREEDY = BeamConfig(size=1)
 _TOGETHER = 64  # pictures
@@ -72,11 +67,11 @@ class Region(NamedTuple):
 
 @dataclass(frozen=True)
 class RegionReader:
-    """What reads regions.
+    """Gives the vectors of a picture's regions.
 
-    encoder, body: the network whose maps they are of, and its settings. detector: what proposes boxes; None where they
-    are given. phrases: writes a phrase for each box, from the vectors of its cells; None: there are none. tokenizer: of
-    phrases.
+    encoder, body: the settings and the network whose maps the vectors are of. detector: the network that proposes
+    boxes; None where boxes are given. phrases: the network that writes a phrase for each box, from the vectors of its
+    cells; None for no phrases. tokenizer: that of the phrases.
     """
 
     encoder: PictureLabelling
@@ -86,17 +81,17 @@ class RegionReader:
     phrases: ConditionalModel | None = None
 
     def width(self, body_width: int) -> int:
-        """The numbers of a vector. body_width: of the maps'."""
+        """How many numbers a region's vector has. body_width: how many the maps have at each place."""
         return body_width + self.phrase_width + 4
 
     @property
     def phrase_width(self) -> int:
-        """The numbers that are of a phrase."""
+        """How many numbers of a region's vector are those of its phrase."""
         return 0 if self.phrases is None else self.phrases.network.config.width
 
     @property
     def phrase_parameters(self) -> int:
-        """The weights of what writes phrases."""
+        """The number of weights of the network that writes phrases."""
         return 0 if self.phrases is None else sum(weight.numel() for weight in self.phrases.network.parameters())
 
     def sources(self, pictures: Sequence[Any], progress: Progress = silent) -> list[Float32[ndarray, "R F+W+4"]]:
@@ -134,7 +129,7 @@ class RegionReader:
         return [Region(tuple(box), text) for box, text in zip(own.tolist(), texts, strict=True)]
 
     def cells(self, picture: CaptionedPicture) -> list[Float32[ndarray, "k*k F+4"]]:
-        """The vectors of the cells of each box given with a picture: what a phrase is written from."""
+        """The vectors of the cells of each box given with a picture, from which a phrase is written."""
         from chainrule.neural.seq2seq.visual_sources import as_shares, region_cells
 
         pixels, boxes = self._framed(picture, needs_boxes=True)

@@ -1,12 +1,10 @@
-"""Models of texts given texts; chat by pairs.
+"""Seq2SeqModel: generates a text from a text, with the tokenizers of both sides; `PairChat` chats with one.
 
-A model of pairs that answers: the history of a conversation is its source.
+    model = chainrule.train_pairs(chainrule.Pairs(["ein Hund"], ["a dog"]))
+    model.write(["ein Hund"])
+    model.save("mt/")
 
-Models of one text given another: a conditional model, the tokenizers of both sides, and the training record.
-
-model = chainrule.train_pairs(chainrule.Pairs(["ein Hund"], ["a dog"]))
-model.write(["ein Hund"])
-model.save("mt/")
+In a chat, the history of the conversation is the source.
 """
 
 from __future__ import annotations
@@ -23,13 +21,15 @@ from chainrule import __version__
 from chainrule.api.models.language_models import BeamTree, CausalModel
 from chainrule.api.models.load_model import open_checkpoint
 from chainrule.api.models.model_info import info_of_pairs, size_of
-from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.api.progress_line import ProgressOption, callback, showing, shows_progress
+from chainrule.api.seq2seq.config import WriteOptions
 from chainrule.api.seq2seq.generation import BEAM, GeneratedText, Seq2SeqGenerator, score_targets
 from chainrule.api.seq2seq.measurement import PairMeasurement, measure_pairs
 from chainrule.api.tokenizers import tokenizer_entry, tokenizer_from
 from chainrule.applications.chat import CHAT_LIMITS, Answer
 from chainrule.applications.config import CHAT_SAMPLING
 from chainrule.applications.messages import Message, as_messages, exchanges, split_system
+from chainrule.base.options import takes
 from chainrule.decoding.config import SamplingConfig
 from chainrule.decoding.text_generator import TextDecoder
 from chainrule.errors import ModelFormatError, SettingError
@@ -67,7 +67,7 @@ _NOTHING = np.empty(0, np.int32)
 
 
 class PairChat:
-    """Answers as a `ChatModel` does. It reads as many of the last messages as it can, at least the last."""
+    """A `ChatModel` on a seq2seq model. It reads as many of the last messages as it can, at least the last."""
 
     def __init__(self, generator: Seq2SeqGenerator) -> None:
         self.generator = generator
@@ -82,7 +82,7 @@ class PairChat:
         seed: int | None = None,
         number: int = 0,
     ) -> Answer:
-        """As `ChatModel.answer`; of a last message that is too long, the end is read."""
+        """As `ChatModel.answer`; if the last message is too long, only its end is read."""
         seed = secrets.randbits(32) if seed is None else seed
         limits = limits or CHAT_LIMITS
         if limits.begin:
@@ -121,7 +121,7 @@ class Seq2SeqModel:
     def __init__(
         self, model: ConditionalModel, source: Tokenizer, target: Tokenizer, record: dict[str, Any] | None = None
     ) -> None:
-        """source, target: the tokenizers; one and the same if it was learned on both sides."""
+        """source, target: the tokenizers of both sides; the same one if it was learned on both."""
         self.model, self.source, self.target, self.record = model, source, target, record or {}
 
     def __repr__(self) -> str:
@@ -151,7 +151,7 @@ class Seq2SeqModel:
 
     @property
     def generator(self) -> Seq2SeqGenerator:
-        """All ways to get texts out of the model."""
+        """What generates texts with this model: by beam search or sampling."""
         return Seq2SeqGenerator(self.model, self.source, self.target)
 
     @shows_progress
@@ -161,36 +161,24 @@ class Seq2SeqModel:
         sources, targets = self.sources(pairs.sources), documents_of(self.target.encode_texts(pairs.targets).ids)
         return score_targets(self.model, sources, targets, progress)
 
-    @shows_progress
-    def write(
-        self,
-        texts: Sequence[str],
-        beam: BeamConfig | None = None,
-        *,
-        begin: str = "",
-        alignments: bool = False,
-        max_tokens: int | None = None,
-        progress: ProgressOption = None,
-    ) -> list[list[GeneratedText]]:
+    @takes(WriteOptions, "beam")
+    def write(self, texts: Sequence[str], options: WriteOptions) -> list[list[GeneratedText]]:
         """The likeliest texts for each source, best first; none for a source without tokens.
 
-        beam: by default, 5 hypotheses, ranked by mean log-probability, until a better one is unlikely. begin: what
-        each text begins with; it is scored, too. alignments: whether to keep attention weights. max_tokens: of a text;
-        by default 20 more than twice the source's. Raises MarkerError; SettingError if a source is too long, or the
+        The options are those of `WriteOptions`. Raises MarkerError; SettingError if a source is too long, or the
         vocabulary lacks a word of `begin`.
 
         good:  model.write(["ein Hund"], begin="the")[0][0].text
         """
         if isinstance(texts, str):
             raise TypeError("write takes several texts; put a single one in a list")
-        return self.generator.search(
-            texts, beam or BEAM, callback(progress), begin=begin, alignments=alignments, max_tokens=max_tokens
-        )
+        with showing(options.progress) as progress:
+            return self.generator.search(texts, options, progress)
 
     def beam_tree(
         self, text: str, beam: BeamConfig | None = None, *, begin: str = "", max_tokens: int | None = None
     ) -> BeamTree:
-        """All that the search of `write` considers for a source, with the way of greedy search. Raises as `write`.
+        """All that the search of `write` considers for a source, with the path of greedy search. Raises as `write`.
 
         good:  model.beam_tree("ein Hund", BeamConfig(size=2)).save("tree.html")
         """
@@ -212,9 +200,9 @@ class Seq2SeqModel:
     ) -> list[list[GeneratedText]]:
         """n sampled texts for each source; none for a source without tokens.
 
-        seed: the same one gives the same texts; without one, each call gives others. first: the number of the first
-        source among all that are sampled for: a text depends on the seed, its source and their numbers only. begin,
-        max_tokens and errors: as in `write`.
+        seed: the same one gives the same texts; without one, each call gives others. first: the index of the first
+        source among all sources of several calls: a text depends only on the seed, its source, the source's index and
+        its own among the n. begin, max_tokens and errors: as in `write`.
 
         good:  model.sample(["ein Hund"], 5, chainrule.SamplingConfig(temperature=0.7, top_p=0.9), seed=1)
         """
@@ -306,7 +294,7 @@ class Seq2SeqModel:
 
 
 def is_seq2seq(path: Path) -> bool:
-    """Whether a path is the folder of a model of pairs, ours or Hugging Face's.
+    """Whether a path is the folder of a seq2seq model, ours or Hugging Face's.
 
     Raises ModelFormatError if the folder is damaged.
     """
@@ -319,7 +307,7 @@ def is_seq2seq(path: Path) -> bool:
 def load_pairs(
     path: str | os.PathLike[str], *, allow_pickle: bool = False, progress: ProgressOption = None
 ) -> Seq2SeqModel:
-    """Opens the folder of a model of pairs. allow_pickle: as in `load`. Raises ModelFormatError, SettingError."""
+    """Opens the folder of a seq2seq model. allow_pickle: as in `load`. Raises ModelFormatError, SettingError."""
     path = Path(path)
     if is_hugging_face(path):
         return _open(open_checkpoint(path, allow_pickle=allow_pickle), callback(progress))

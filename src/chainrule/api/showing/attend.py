@@ -1,9 +1,4 @@
-"""Attention over texts and pictures.
-
-Where models that caption pictures attend while they write, drawn on the picture.
-
-Attention maps of a network, as numbers, a page or a picture.
-"""
+"""Attention maps of a network over a text, a pair of texts or a picture: as numbers, a page or a drawing."""
 
 from __future__ import annotations
 
@@ -15,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, cast, overload
 import numpy as np
 
 from chainrule.api.models.model import Model, check_model
-from chainrule.api.seq2seq.caption_model import MAX_TOKENS, CaptionModel
+from chainrule.api.seq2seq.caption_model import CaptionModel
+from chainrule.api.seq2seq.config import MAX_TOKENS
 from chainrule.api.seq2seq.generation import sentence_slices
 from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel
 from chainrule.base.files import check_new_file, replace_file
@@ -94,7 +90,8 @@ def attend_picture(
 
     models: one, or several by the names that are shown, such as one of soft and one of hard attention. picture: as for
     `CaptionModel.caption`. caption: whose tokens attend; by default the likeliest caption of each model, of at most
-    max_tokens. unit: a sentence has the mean attention of its tokens. Raises SettingError, TextError, MarkerError.
+    max_tokens. unit: token or sentence; a sentence has the mean attention of its tokens. Raises SettingError,
+    TextError, MarkerError.
 
     good:  chainrule.attend_picture({"soft": soft, "hard": hard}, "dog.jpg").save("attention.html")
     """
@@ -193,9 +190,9 @@ def attend(
 ) -> AttentionMaps | PictureAttention:
     """The attention of a network while it reads a text: a row for each query token, a column for each key token.
 
-    model: a Transformer, or a model of pairs with attention; of one that captions, text is a picture, see
-    `attend_picture`. target: for a model of pairs; by default what the model writes. Raises SettingError if the network
-    has no attention, the source is empty or too long, or a target is given to a model of single texts; MarkerError.
+    model: a Transformer, or a seq2seq model with attention; for a captioner, text is a picture, see `attend_picture`.
+    target: the target text, for a seq2seq model; by default what it writes. Raises SettingError if the network has no
+    attention, the source is empty or too long, or a target is given to a model of single texts; MarkerError.
 
     good:  chainrule.attend(model, "the dog bit the man").save("maps.html")
     """

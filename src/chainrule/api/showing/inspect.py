@@ -1,9 +1,4 @@
-"""Networks over pictures and texts, from the inside.
-
-A recurrent network from the inside: what its gates, cells and hidden units do at each token of a text.
-
-A network from the inside: filters, maps and receptive fields of one that reads pictures; gates of recurrent ones.
-"""
+"""Shows a network from the inside: filters, maps and receptive fields over pictures; gates and cells over texts."""
 
 from __future__ import annotations
 
@@ -41,7 +36,7 @@ ALONG = 4  # units of a layer that a page shows along the text, unless units are
 
 @dataclass(frozen=True)
 class TextInspection:
-    """What a recurrent network computes at each token. layers: of each, with the units to show."""
+    """What a recurrent network computes at each token. layers: the values of each layer, with the units to show."""
 
     heading: str
     tokens: Sequence[str]
@@ -99,7 +94,11 @@ def check_units(units: Sequence[int], width: int) -> None:
 
 
 def inspect_text(model: Model, text: str, *, units: int = 24, only: Sequence[int] = ()) -> TextInspection:
-    """As `inspect`, of a text. units: shown of each layer, those whose hidden values vary most. only: these instead."""
+    """As `inspect`, for a text.
+
+    units: how many to show of each layer, those whose hidden values vary most. only: the indices of units to show
+    instead.
+    """
     from chainrule.neural.inspection import gates_of_text
 
     read, layers = gates_of_text(model.engine, model.tokenizer.encode_texts([text]).ids[:-1])
@@ -118,7 +117,7 @@ _PATCH_SIDE = 84  # pixels of a patch, at most: larger ones are made smaller
 
 @dataclass(frozen=True)
 class Inspection:
-    """What a network does with a picture, layer by layer. page: self-contained HTML."""
+    """What a network does with a picture, layer by layer. page: a self-contained HTML page."""
 
     heading: str
     layers: Sequence[ShownLayer]
@@ -261,7 +260,9 @@ def _layer(
     units: int,
     patches: int,
 ) -> ShownLayer:
-    """maps: of the shown picture. found, pixels, names: of the pictures that patches are cut from."""
+    """maps: those of the shown picture. found, pixels, names: excitements, pixels and names of the pictures that
+    patches are cut from.
+    """
     order = np.argsort(-maps.max((1, 2)), kind="stable")[:units].tolist()
     row, column = divmod(int(maps[order[0]].argmax()), maps.shape[2])
     box = fields.of(index, row, column)
@@ -297,12 +298,12 @@ def _small(pixels: Pixels) -> Pixels:
 
 
 def _grey(values: Float32[ndarray, "h w"], hint: str) -> Image:
-    """From the smallest, black, to the largest, white."""
+    """Values as shades of grey, from the smallest (black) to the largest (white)."""
     low, high = float(values.min()), float(values.max())
     return _image((255 * (values - low) / ((high - low) or 1)).astype(np.uint8)[..., None], hint)
 
 
 def _filter(weights: Float32[ndarray, "C k k"]) -> Image:
-    """0 is grey in the middle; the largest weight is the brightest."""
+    """A filter's weights as colours: 0 is medium grey; the largest weight is the brightest."""
     scaled = weights / (2 * float(np.abs(weights).max()) or 1) + 0.5
     return _image((255 * np.moveaxis(scaled, 0, 2)).astype(np.uint8), "a filter of the first layer")

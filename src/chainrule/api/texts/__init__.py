@@ -1,1 +1,1 @@
-"""Verbs on texts: correct, rescore, filter, rank, detect, prompt and others, each in a module of its name."""
+"""Verbs on texts: correct, rescore, filter, detect and others, each in a module of its name."""

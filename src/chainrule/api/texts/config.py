@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, Literal
 from chainrule.applications.correction.config import CorrectionConfig, CorrectionSettings, read_settings
 from chainrule.applications.prompting.config import PromptSettings
 from chainrule.applications.rescoring.config import ListFormat, Objective, TuningConfig
-from chainrule.base.options import option
+from chainrule.base.options import Options, option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from os import PathLike
 
+    from chainrule.api.models.language_models import MaskedModel
     from chainrule.api.models.model import Model
     from chainrule.api.progress_line import ProgressOption
     from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel
@@ -126,6 +127,55 @@ class CorrectOptions(CorrectorOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
+class DetectOptions(Options):
+    """How texts are examined. masked: a network that fills gaps, to measure the curvature, too."""
+
+    masked: MaskedModel | None = option(
+        None, "a model that fills gaps: also measure the curvature (DetectGPT), by its fillings", reads=Path
+    )
+    perturbations: int = option(20, "with --masked, how often each text is changed", least=2)
+    seed: int = option(0, "the seed of the perturbations and of the quiz")
+    progress: ProgressOption = option(None, "whether progress is shown, or a callback", flag=None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoiseOptions(Options):
+    """How texts are corrupted.
+
+    channel: keyboard, slips of the fingers; ocr, letters that look alike; grammar, what learners of English confuse,
+    and some slips; or a file of `train_grammar`. rate: how often something goes wrong at a character that can go wrong
+    (0.03), or, for grammar, at a word (0.2). inflections: a file with the forms of words, for grammar; by default from
+    rules of English and the source's words. model: one of words, that proposes what may have been meant, for keyboard
+    and ocr.
+    """
+
+    channel: AnyPath = option(
+        "keyboard",
+        "the source of errors: keyboard; ocr, letters that look alike; grammar, as learners of English make them; or "
+        "a file from chainrule train channel --grammar",
+        reads=str,
+    )
+    rate: float | None = option(
+        None,
+        "the probability of an error at each character that can be corrupted, up to 0.5 (by default 0.03) or, with "
+        "grammar, at each word (0.2)",
+        above=0,
+        most=0.5,
+    )
+    seed: int = option(0, "the seed of the errors")
+    inflections: AnyPath | None = option(
+        None,
+        "with grammar: the forms of a word in each line, or AGID; by default from rules of English",
+        reads=Path,
+    )
+    model: Model | None = option(
+        None, "write n-best lists of corrections from the words of this model, instead of text", reads=Path
+    )
+    best: int = option(50, "with --model: how many corrections a list has", least=1, most=1 << 14)
+    progress: ProgressOption = option(None, "whether progress is shown, or a callback", flag=None)
+
+
+@dataclass(frozen=True, kw_only=True)
 class TuneOptions(CorrectorOptions):
     """Where the search for settings begins. output: a JSON file for them. maximise: what they shall raise."""
 
@@ -140,8 +190,8 @@ class PromptOptions(PromptSettings):
     """What a model is asked.
 
     template: a prompt with fields in braces. choices: texts and the labels that they stand for, or texts that are their
-    own labels; none: the model writes. examples: solved ones for few-shot prompts: a file of JSON lines, CSV or TSV, or
-    dictionaries.
+    own labels; without choices, the model writes its answer. examples: solved examples for few-shot prompts: a file of
+    JSON lines, CSV or TSV, or dictionaries.
     """
 
     template: str
@@ -155,12 +205,12 @@ class PromptOptions(PromptSettings):
 class RescoreOptions(TuningConfig):
     """How n-best lists are rescored.
 
-    weights: by name; by default 1, and 0 for words and for priors that a model stands in for. tune: lists with
-    references, or a file of references for these, on which the weights are tuned for the objective. references: a
-    file, a line a list, or with the lists' ids before. sources: the same, for models of pairs, which score a hypothesis
-    given its source. scores, costs: the files beside a text of Kaldi's, by name. spelling: whether an unknown word
-    costs its spelling, too. share: whether what hypotheses begin with alike is read once. bleu: whether to measure it,
-    where sacrebleu is installed.
+    weights: by name; by default 1, and 0 for words and for priors that a model replaces. tune: lists with references,
+    or a file of references for these, on which the weights are tuned for the objective. references: a file with a line
+    for each list, perhaps after the list's id. sources: a file of the same form, for seq2seq models, which score a
+    hypothesis given its source. scores, costs: the files beside a text of Kaldi's, by name. spelling: whether an
+    unknown word also costs its spelling. share: whether common prefixes of hypotheses are read once. bleu: whether to
+    measure BLEU, where sacrebleu is installed.
     """
 
     weights: Mapping[str, float] | None = option(

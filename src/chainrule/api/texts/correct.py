@@ -1,10 +1,7 @@
-"""correct, corrector, tuning.
+"""Corrects texts by a language model and an error channel, measures corrections, and tunes the settings of a corrector.
 
-Corrects texts, by a language model and an error channel.
-
-Chooses how texts are corrected, on texts whose corrections are known.
-
-A model of pairs of wrong and right texts, as a corrector: what it writes, and what it thinks of texts.
+`tune_correction` chooses the settings on texts whose corrections are known; `PairCorrector` corrects by a seq2seq model
+that was trained on wrong and right texts.
 """
 
 from __future__ import annotations
@@ -19,6 +16,7 @@ import numpy as np
 
 from chainrule.api.models.model import check_model
 from chainrule.api.progress_line import ProgressOption, showing
+from chainrule.api.seq2seq.config import TargetBeam
 from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel
 from chainrule.api.texts.config import CorrectOptions, TuneOptions
 from chainrule.api.texts.rescore import scorer_of
@@ -34,7 +32,6 @@ from chainrule.applications.noisy_channel.lexicon import prior_of
 from chainrule.applications.noisy_channel.word_channel import WordChannel, english_grammar
 from chainrule.base.options import takes
 from chainrule.base.progress import BlockProgress
-from chainrule.decoding.config import BeamConfig
 from chainrule.errors import SettingError, TextError
 from chainrule.evaluation.pseudo_likelihood import pseudo_log_likelihoods
 from chainrule.evaluation.texts.corrections import UNCHANGED, calibrated, judge_changes
@@ -208,7 +205,7 @@ def _error_model(channel: Confusions | Channel | PathLike[str], rate: float | No
 
 
 def word_index(model: Model, lexicon: Mapping[str, float] | WordIndex | str | PathLike[str] | None = None) -> WordIndex:
-    """The correct words: of a lexicon or, without one, of the model's vocabulary. As a lexicon, it is used as it is.
+    """The correct words: those of a lexicon or, without one, of the model's vocabulary. A Lexicon is used unchanged.
 
     Raises SettingError, TextError.
     """
@@ -254,8 +251,11 @@ _HIGHEST_RATE = 0.5
 
 
 class TunedCorrection(NamedTuple):
-    """The chosen settings. figures: the figure to be raised, before and after. changes: with the settings, all that
-    the best paths have, whatever their probability."""
+    """The chosen settings.
+
+    figures: the maximised figure, before and after. changes: all changes on the best paths under these settings,
+    whatever their probability.
+    """
 
     settings: CorrectionSettings
     figures: tuple[float, float]
@@ -360,11 +360,11 @@ def _loaded(
     }
 
 
-_BEAM = BeamConfig(size=4, best=4, rank_by="mean", stop="likely")
+_BEAM = TargetBeam(size=4, best=4)
 
 
 class PairCorrector:
-    """P(right text | wrong text). It says nothing of texts longer than the model reads."""
+    """P(right text | wrong text). It proposes nothing for texts that are longer than the model reads."""
 
     def __init__(self, model: Seq2SeqModel) -> None:
         # A literal </s> or <unk> is left alone.
@@ -373,7 +373,7 @@ class PairCorrector:
         self._longest = model.model.network.config.max_source
 
     def propose(self, texts: Sequence[str]) -> list[list[str]]:
-        """For each text, what may have been meant by it."""
+        """For each text, texts that may have been meant by it."""
         read = self._readable(texts)
         written = self._model.write([texts[i] for i in read], _BEAM)
         proposed: list[list[str]] = [[] for _ in texts]

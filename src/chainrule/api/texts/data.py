@@ -1,9 +1,4 @@
-"""data and pixels.
-
-Writes small data sets made by rule, for trying things out without a download.
-
-Pictures to lines of text, which language models read, and lines that they wrote to a picture.
-"""
+"""Writes small data sets made by rule, to try things without a download; turns pictures into text, and back."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""detect, measured, and its pages.
+"""Scores each token of texts by its rank under a model, and measures how well that tells who wrote them; draws pages.
 
-How likely a model finds each token of texts, and how well that tells who wrote them.
-
-Pages about who wrote a text: tokens coloured by their ranks, and a quiz for people. They need no other file.
+`ranks_page` colours tokens by their ranks, `quiz_page` lets people guess. Pages need no other file.
 """
 
 from __future__ import annotations
@@ -15,9 +13,11 @@ import numpy as np
 
 from chainrule.api.models.language_models import CausalModel, MaskedModel
 from chainrule.api.models.model import check_kind
-from chainrule.api.progress_line import ProgressOption, callback, shows_progress
-from chainrule.applications.detection import BOUNDS, PERTURBATIONS, RankedText, curvatures, rank_texts
+from chainrule.api.progress_line import showing
+from chainrule.api.texts.config import DetectOptions
+from chainrule.applications.detection import BOUNDS, RankedText, curvatures, rank_texts
 from chainrule.base.arguments import as_texts
+from chainrule.base.options import takes
 from chainrule.drawing.pages import html_table, render
 from chainrule.drawing.plots import Axis, Line, Plot
 from chainrule.errors import SettingError
@@ -42,7 +42,7 @@ class DetectedText:
     curvature: float | None = None
 
     def statistics(self) -> dict[str, float]:
-        """What is larger where a machine is likelier to have written the text."""
+        """The statistics by name; each is larger where a machine is likelier to have written the text."""
         ranked = self.ranked
         curvature = {} if self.curvature is None else {"curvature": self.curvature}
         return {"log-probability": ranked.mean_log_prob, "log-rank": -ranked.mean_log_rank, **curvature}
@@ -109,31 +109,25 @@ class DetectionMeasurement:
         return html_table(title, ["statistic", "area under ROC", "95 %"], rows)
 
 
-@shows_progress
-def detect(
-    model: CausalModel,
-    texts: Iterable[str],
-    *,
-    masked: MaskedModel | None = None,
-    perturbations: int = PERTURBATIONS,
-    seed: int = 0,
-    progress: ProgressOption = None,
-) -> list[DetectedText]:
-    """How likely a model finds each token of some texts.
+@takes(DetectOptions)
+def detect(model: CausalModel, texts: Iterable[str], options: DetectOptions) -> list[DetectedText]:
+    """The rank and log-probability of each token of some texts under a model.
 
-    masked: a network that fills gaps, to measure the curvature, too, by `perturbations` of each text.
-    Raises SettingError, TextError, MarkerError.
+    The options are those of `DetectOptions`. Raises SettingError, TextError, MarkerError.
 
     good:  [found] = chainrule.detect(model, ["a text"]); found.ranked.ranks
     """
-    on_progress: Progress = callback(progress)
+    with showing(options.progress) as progress:
+        return _detect(model, texts, options, progress)
+
+
+def _detect(model: CausalModel, texts: Iterable[str], options: DetectOptions, progress: Progress) -> list[DetectedText]:
+    masked = options.masked
     check_kind(model, CausalModel)
     if masked is not None:
         check_kind(masked, MaskedModel)
-    if perturbations < 2:
-        raise SettingError(f"perturbations is {perturbations}; expected 2 or more")
     texts = as_texts(texts)
-    ranked = rank_texts(model.language_model, model.tokenizer, texts, on_progress)
+    ranked = rank_texts(model.language_model, model.tokenizer, texts, progress)
     if masked is None:
         return [DetectedText(text, row) for text, row in zip(texts, ranked, strict=True)]
     found = curvatures(
@@ -143,32 +137,23 @@ def detect(
         masked.engine,
         masked.tokenizer,
         texts,
-        perturbations,
-        seed=seed,
-        progress=on_progress,
+        options.perturbations,
+        seed=options.seed,
+        progress=progress,
     )
     return [DetectedText(*columns) for columns in zip(texts, ranked, found.tolist(), strict=True)]
 
 
-@shows_progress
+@takes(DetectOptions)
 def measure_detection(
-    model: CausalModel,
-    human: Iterable[str],
-    machine: Iterable[str],
-    *,
-    masked: MaskedModel | None = None,
-    perturbations: int = PERTURBATIONS,
-    seed: int = 0,
-    progress: ProgressOption = None,
+    model: CausalModel, human: Iterable[str], machine: Iterable[str], options: DetectOptions
 ) -> DetectionMeasurement:
-    """How well a model's statistics tell texts of machines from those of people; the arguments are those of `detect`.
+    """How well a model's statistics tell texts of machines from those of people; the options are those of `detect`.
 
     good:  chainrule.measure_detection(model, human=people, machine=model.generate(n=100)).to_records()
     """
-    people, machines = (
-        detect(model, texts, masked=masked, perturbations=perturbations, seed=seed, progress=progress)
-        for texts in (human, machine)
-    )
+    with showing(options.progress) as progress:
+        people, machines = (_detect(model, texts, options, progress) for texts in (human, machine))
     if not people or not machines:
         raise SettingError(
             f"there are {len(people)} texts of people and {len(machines)} of machines; give some of both"
@@ -193,7 +178,7 @@ _COMPARISON = (
 
 
 class ShownToken(NamedTuple):
-    """before: white space. group: by rank, from 0. title: what is shown to who points at it."""
+    """before: the white space before it. group: the index of its group of ranks, from 0. title: the tooltip."""
 
     before: str
     text: str
@@ -202,7 +187,7 @@ class ShownToken(NamedTuple):
 
 
 class ShownText(NamedTuple):
-    """figures: what is said below the text."""
+    """figures: the figures below the text."""
 
     tokens: Sequence[ShownToken]
     figures: str

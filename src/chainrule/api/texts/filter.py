@@ -1,15 +1,9 @@
-"""filter: scores, thresholds.
-
-Scores documents by cross-entropy, to filter a corpus: the likeliest, or those more like one text than another.
+"""Filters a corpus by a model: scores its documents, and keeps those with the lowest scores.
 
 A document's score is its cross-entropy in bits per token, with </s> and the spelling of unknown tokens; or, with two
 models, the difference of their cross-entropies, per token of the first (Moore and Lewis, Intelligent selection of
 language model training data, 2010). It is low for documents like the first model's training text and unlike the
-second's.
-
-Selects the lowest of more scores than fit into memory: scores are kept in a file, and the threshold is exact.
-
-Filters a corpus: keeps the documents that a model finds likeliest.
+second's. Scores are kept in a file, since there may be more of them than fit into memory; the threshold is exact.
 """
 
 from __future__ import annotations
@@ -134,7 +128,7 @@ class Threshold:
     ties: int
 
     def passes(self, scores: Float32[ndarray, " scores"]) -> Bool[ndarray, " scores"]:
-        """Which of the next scores pass. To be called on all scores in order: ties are counted across calls."""
+        """Which of the next scores pass. Call it on all scores in order: ties are counted across calls."""
         passing = scores < np.float32(self.value)
         equal = np.flatnonzero(scores == np.float32(self.value))[: self.ties]
         passing[equal] = True
@@ -182,7 +176,7 @@ class ScoreFile:
         return Threshold(value, count - before - before_key)
 
     def _bucket(self, rank: int, shift: int, upper: int | None) -> tuple[int, int]:
-        """The half key at `shift` of the score at this rank, and how many scores have a lower one.
+        """The half of a key, at bit `shift`, of the score at this rank; and how many scores have a lower one.
 
         upper: count only scores whose upper half key is this one.
         """

@@ -1,4 +1,4 @@
-"""A model as lm-evaluation-harness takes it."""
+"""`harness`: a model as an `LM` of lm-evaluation-harness."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from chainrule.api.models.model import Model
-from chainrule.api.opening import load
 from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel
+from chainrule.api.texts.lm_eval_answers import open_answering
 from chainrule.errors import SettingError
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ def harness(
     """A model, or the one at a path, as an `LM` of lm-evaluation-harness, whose package lm_eval has to be installed.
 
     tokenizer, markers: as `load` takes them. ends: whether </s> is predicted after a continuation, as `judge_pairs`
-    does; the harness itself leaves it out. seed: of texts that are sampled.
-    Raises SettingError where lm_eval is missing, or the model is a classifier; ModelFormatError.
+    does; the harness itself leaves it out. seed: for sampled texts. Raises SettingError where lm_eval is missing, or
+    the model is a classifier; ModelFormatError.
 
     good:  lm_eval.simple_evaluate(model=chainrule.harness("lm/"), tasks=["lambada_openai"])
     """
@@ -37,7 +37,7 @@ def harness(
     from chainrule.api.texts.lm_eval_model import ChainruleLM
 
     if not isinstance(model, Model | Seq2SeqModel):
-        model = load(os.fspath(model), tokenizer=tokenizer, markers=markers)
+        model = open_answering(os.fspath(model), tokenizer=tokenizer, markers=markers)
     elif (tokenizer, markers) != (None, None):
         raise SettingError("tokenizer and markers are for a path; a model that is open has its own")
     return ChainruleLM(model, ends=ends, seed=seed)

@@ -11,7 +11,9 @@ import numpy as np
 from chainrule import __version__
 from chainrule.api.models.language_models import CausalModel
 from chainrule.api.models.model import Model, check_kind
+from chainrule.api.opening import load
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.api.seq2seq.caption_model import CaptionModel
 from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel
 from chainrule.applications.continuations import (
     Pair,
@@ -21,15 +23,18 @@ from chainrule.applications.continuations import (
 )
 from chainrule.decoding.config import GREEDY, Limits, SamplingConfig
 from chainrule.decoding.limits import possible_stops
-from chainrule.errors import SettingError
+from chainrule.errors import SettingError, WrongModelError
 from chainrule.evaluation.likelihood import model_signature, token_signature
 from chainrule.evaluation.measurement import NO_DISTRIBUTION
 from chainrule.families.table import FAMILIES
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterator, Sequence
 
     from chainrule.evaluation.likelihood import StreamScoring
+    from chainrule.text.tokenization.config import TokenizerConfig
+    from chainrule.text.tokenization.vocabulary import Markers
 
 MAX_TOKENS = 256  # of a generated text where the task does not say, as the harness has it
 _LENGTHS = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")  # the first that is there counts
@@ -51,6 +56,16 @@ class Request(NamedTuple):
     settings: dict[str, Any]
 
 
+def open_answering(
+    path: str | os.PathLike[str], *, tokenizer: TokenizerConfig | str | None = None, markers: Markers | None = None
+) -> Model | Seq2SeqModel:
+    """Opens a model whose answers are wanted. Raises WrongModelError if it captions pictures; what `load` raises."""
+    model = load(path, tokenizer=tokenizer, markers=markers)
+    if isinstance(model, CaptionModel):
+        raise WrongModelError(f"{path}: captions pictures; this takes a model that continues texts")
+    return model
+
+
 class Answers:
     """A model's answers to requests, in their order."""
 
@@ -68,8 +83,8 @@ class Answers:
     def continuations(self, pairs: Sequence[Pair], progress: ProgressOption = None) -> list[tuple[float, bool]]:
         """log P(continuation | context) in nats, and whether greedy search would write it.
 
-        A model of pairs takes the context as its source. A network that sees both sides gives
-        pseudo-log-likelihoods, and no continuation of it counts as greedy. Raises MarkerError.
+        A seq2seq model takes the context as its source. A bidirectional network gives pseudo-log-likelihoods, and none
+        of its continuations counts as greedy. Raises MarkerError.
         """
         progress = callback(progress)
         answers: list[tuple[float, bool]] = [(0.0, True)] * len(pairs)
@@ -140,7 +155,7 @@ class Answers:
 
     @property
     def warnings(self) -> list[str]:
-        """What to know before comparing figures."""
+        """What a reader must know before comparing figures."""
         notes = []
         if isinstance(self.model, CausalModel) and not self.model.is_distribution:
             notes.append(f"the figures are {NO_DISTRIBUTION}; no continuation counts as greedy")
@@ -155,7 +170,7 @@ class Answers:
 
     @property
     def info(self) -> dict[str, Any]:
-        """What the figures depend on, for the record."""
+        """The settings that the figures depend on, for the record."""
         settings = {"chainrule_version": __version__, "ends": self.ends, "seed": self.seed}
         signature = token_signature(self._tokenizer)
         if not isinstance(self.model, Model):
@@ -180,7 +195,7 @@ class Answers:
         return isinstance(self.model, Seq2SeqModel)
 
     def _by_source(self, contexts: Sequence[str]) -> Iterator[tuple[Model, list[int]]]:
-        """The model for each context, and which contexts it is for: all, unless contexts are sources."""
+        """Each model, with the contexts that it answers: a single one answers all, unless contexts are sources."""
         if isinstance(self.model, Model):
             if contexts:
                 yield self.model, list(range(len(contexts)))

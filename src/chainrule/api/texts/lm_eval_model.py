@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lm_eval.api.model import LM
 from lm_eval.api.registry import register_model
 
-from chainrule.api.opening import load
-from chainrule.api.texts.lm_eval_answers import Answers, Request
+from chainrule.api.texts.lm_eval_answers import Answers, Request, open_answering
 from chainrule.applications.continuations import Pair
 from chainrule.errors import SettingError
 
@@ -44,7 +43,9 @@ class ChainruleLM(LM):  # type: ignore[misc]  # lm_eval has no types
             problem = f"have no {unknown}" if unknown is not None else "need pretrained, the path of the model"
             raise SettingError(f"model_args {problem}; expected pretrained=lm/, and any of {', '.join(_ARGUMENTS[1:])}")
         path, tokenizer = str(settings["pretrained"]), settings.get("tokenizer")
-        model = load(path, tokenizer=None if tokenizer is None else str(tokenizer), markers=settings.get("markers"))
+        model = open_answering(
+            path, tokenizer=None if tokenizer is None else str(tokenizer), markers=settings.get("markers")
+        )
         ends, seed = settings.get("ends", False), settings.get("seed", 0)
         if not isinstance(ends, bool) or not isinstance(seed, int):
             raise SettingError(

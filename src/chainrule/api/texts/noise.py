@@ -1,4 +1,4 @@
-"""Texts as a keyboard, the recognition of print, or a learner would spoil them, and what may have been meant."""
+"""Adds errors to texts: of a keyboard, of character recognition, or of learners; and proposes corrections."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ import numpy as np
 
 from chainrule.api.models.model import check_model
 from chainrule.api.progress_line import ProgressOption, showing
+from chainrule.api.texts.config import NoiseOptions
 from chainrule.applications.noisy_channel.character_channel import CONFUSIONS, channel_named
 from chainrule.applications.noisy_channel.files import read_grammar
 from chainrule.applications.noisy_channel.inflections import english_inflections, read_inflections
 from chainrule.applications.noisy_channel.lexicon import Lexicon, prior_of
 from chainrule.applications.noisy_channel.proposals import ProposalConfig, Proposer
 from chainrule.applications.noisy_channel.word_channel import GrammarNoise, english_grammar, words_and_marks
+from chainrule.base.options import takes
 from chainrule.base.progress import BlockProgress
 from chainrule.base.threads import map_in_order
 from chainrule.errors import SettingError, TextError
@@ -24,7 +26,6 @@ from chainrule.text.corpus.corpus import source_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
-    from os import PathLike
 
     from chainrule.api.models.model import Model
     from chainrule.applications.noisy_channel.character_channel import Channel
@@ -40,14 +41,16 @@ _REPORTED_BYTES = 1 << 14  # of text, after which progress is reported
 
 
 class NoisyText(NamedTuple):
-    """A text, with and without errors. proposals: corrections, likeliest first, if a model proposed any."""
+    """A text, with and without errors. proposals: corrections that a model proposed, likeliest first."""
 
     text: str
     observed: str
     proposals: list[Proposal] | None = None
 
     def as_json(self, id: str) -> dict[str, Any]:
-        """An n-best list for `rescore`, with scores of the channel and of unigrams; a model replaces the latter."""
+        """An n-best list for `rescore`, with scores of the channel and of unigrams; the model of `rescore` replaces the
+        latter.
+        """
         hypotheses = [
             {
                 "text": proposal.text,
@@ -68,47 +71,34 @@ class _Corrupting(Protocol):
     def corrupted(self, text: str, rng: np.random.Generator) -> str: ...
 
 
-def noise(
-    source: Source | Paths,
-    *,
-    channel: str | PathLike[str] = "keyboard",
-    rate: float | None = None,
-    seed: int = 0,
-    inflections: str | PathLike[str] | None = None,
-    model: Model | None = None,
-    best: int = 50,
-    progress: ProgressOption = None,
-) -> Iterator[NoisyText]:
+@takes(NoiseOptions)
+def noise(source: Source | Paths, options: NoiseOptions) -> Iterator[NoisyText]:
     """Adds errors to each line of a text, lazily.
 
-    channel: keyboard, slips of the fingers; ocr, letters that look alike; grammar, what learners of English confuse,
-    and some slips; or a file of `train_grammar`. rate: how often something goes wrong at a character that can go wrong,
-    up to 0.5 (0.03), or, for grammar, at a word (0.2). inflections: a file with the forms of words, for grammar; by
-    default from rules of English and the source's words. model: one of words, that proposes what may have been meant,
-    for keyboard and ocr; best: so many. Raises SettingError; TextError where a document is no line.
+    The options are those of `NoiseOptions`. Raises SettingError; TextError where a document is no line.
 
     good:  [line] = chainrule.noise(chainrule.Lines(["so it goes"]), rate=0.2); line.observed
     """
+    channel, model = options.channel, options.model
     if model is not None:
         check_model(model)
     read = source_of(source)
     if isinstance(channel, str) and channel in CONFUSIONS:
-        if inflections is not None:
+        if options.inflections is not None:
             raise SettingError(f"inflections are for errors of grammar; the channel is {channel}")
-        letters = channel_named(channel, _RATE_OF_CHARACTERS if rate is None else rate)
-        proposer = None if model is None else proposer_of(letters, model, best)
-        return _spoilt_lines(read, letters, seed, proposer, progress)
+        letters = channel_named(channel, options.rate or _RATE_OF_CHARACTERS)
+        proposer = None if model is None else proposer_of(letters, model, options.best)
+        return _spoilt_lines(read, letters, options.seed, proposer, options.progress)
     if model is not None:
         raise SettingError("a model proposes corrections of the channels keyboard and ocr; leave the model out")
-    return _spoilt_lines(read, grammar_noise(read, channel, rate, inflections), seed, None, progress)
+    return _spoilt_lines(read, grammar_noise(read, options), options.seed, None, options.progress)
 
 
-def grammar_noise(
-    source: Source, channel: str | PathLike[str], rate: float | None, inflections: str | PathLike[str] | None
-) -> GrammarNoise:
+def grammar_noise(source: Source, options: NoiseOptions) -> GrammarNoise:
     """Raises SettingError, ModelFormatError, TextError."""
+    channel, rate, inflections = options.channel, options.rate, options.inflections
     if channel == "grammar":
-        grammar = english_grammar(_RATE_OF_WORDS if rate is None else rate)
+        grammar = english_grammar(rate or _RATE_OF_WORDS)
     elif isinstance(channel, str) and not Path(channel).exists():
         raise SettingError(
             f"there is no channel called {channel!r}, nor a file; expected {', '.join(CONFUSIONS)}, grammar or a file"
@@ -118,7 +108,7 @@ def grammar_noise(
     else:
         grammar = read_grammar(Path(channel))
     forms = english_inflections(_words_of(source)) if inflections is None else read_inflections(inflections)
-    spelling = channel_named("keyboard", _MISSPELT * (_RATE_OF_WORDS if rate is None else rate))
+    spelling = channel_named("keyboard", _MISSPELT * (rate or _RATE_OF_WORDS))
     return GrammarNoise(grammar, forms, spelling)
 
 
@@ -151,7 +141,7 @@ def _spoilt_lines(
 
 
 def _spoilt(source: Source, channel: _Corrupting, seed: int, progress: Progress) -> Iterator[NoisyText]:
-    """Every line, and what comes out of it. Raises TextError where a document is no line."""
+    """Every line, with and without errors. Raises TextError where a document is no line."""
     rng = np.random.default_rng(seed)
     inside = BlockProgress(progress, "spoiling")
     for block in source.blocks(inside, "spoiling"):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @takes(PromptOptions, "template", "choices")
 def prompt(model: Model, data: Records, options: PromptOptions) -> PromptResult:
-    """How often a model answers prompts rightly, without having been trained for it.
+    """How often a model answers prompts correctly, without having been trained to.
 
     data: a file of JSON lines, CSV or TSV, or dictionaries. The options are those of `PromptOptions`.
     Raises SettingError, TextError, MarkerError.

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class RankedDocument(NamedTuple):
-    """name: of the document. log_prob: of the query, given it, in nats."""
+    """name: the document's. log_prob: log P(query | document), in nats."""
 
     name: str
     log_prob: float
@@ -42,7 +42,7 @@ class RankedDocument(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Ranked:
-    """Documents by query, best first; and how good that is, given judgements."""
+    """The documents for each query, best first; and, given judgements, how good these rankings are."""
 
     queries: dict[str, str]  # name -> text
     documents: dict[str, list[RankedDocument]]
@@ -89,10 +89,10 @@ def rank(
 ) -> Ranked:
     """The documents under which each query is likeliest.
 
-    queries: a file of a query a line, or texts by name. documents: JSON lines with the fields text and, optionally, id,
-    or texts by name. by_model: whether the model gives P(query | document as a prompt); otherwise a smoothed unigram
-    model of each document does, and the model only tokenizes. judgements: grades of relevance in TREC's format, or by
-    query and document. Raises SettingError, TextError, MarkerError.
+    queries: a file with a query on each line, or texts by name. documents: JSON lines with the fields text and,
+    optionally, id, or texts by name. by_model: whether the model gives P(query | document as a prompt); otherwise a
+    smoothed unigram model of each document does, and the model only tokenizes. judgements: grades of relevance in
+    TREC's format, or by query and document. Raises SettingError, TextError, MarkerError.
     """
     progress = callback(progress)
     if top < 1:

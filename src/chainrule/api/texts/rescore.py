@@ -1,8 +1,6 @@
-"""rescore, also by seq2seq models.
+"""Rescores n-best lists: chooses each list's best hypothesis by its own scores and those of other models.
 
-A model of pairs as a scorer of hypotheses, given the sources of their lists.
-
-Rescores n-best lists: chooses the best hypothesis of each, by its own scores and those of language models.
+Other models are language models, or seq2seq models given the sources of the lists.
 """
 
 from __future__ import annotations
@@ -213,7 +211,7 @@ class Rescoring:
         self._blocks = chain([first], blocks)
 
     def __iter__(self) -> Iterator[Scored]:
-        """Some lists at a time, when they have been counted."""
+        """Some lists at a time, after they have been counted."""
         for block in self._blocks:
             self._add(block)
             yield block
@@ -301,7 +299,7 @@ def _tuned(
     given: Weights,
     progress: Progress,
 ) -> tuple[ListSource, Weights, TuningData | None]:
-    """The source, perhaps with references now; the weights; and what tuning kept of the source."""
+    """The source, perhaps with references now; the weights; and the lists of the source that tuning kept."""
     if holds_json(tune):
         tuned_on = ListSource(tune, "json", source.files)
     else:

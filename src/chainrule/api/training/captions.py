@@ -1,10 +1,7 @@
-"""Captions, phrases, adversarial phase.
+"""Trains models that caption pictures: the captioner, its phrase model for regions, and an adversarial phase.
 
-Trains what writes a phrase for a region of a picture, before a model of captions that attends to regions.
-
-The second phase of a model of paragraphs: a discriminator judges what it writes (Liang et al. 2017).
-
-Trains a model that captions pictures.
+The phrase model comes before a captioner that attends to regions. In the adversarial phase, a discriminator judges the
+paragraphs that the model writes (Liang et al. 2017).
 """
 
 from __future__ import annotations
@@ -93,7 +90,7 @@ def check_phrases(pictures: Sequence[CaptionedPicture]) -> None:
 
 
 def open_regions(encoder: PictureEncoder, regions: Regions, tokenizer: Tokenizer) -> RegionReader:
-    """What reads regions, as yet without phrases. `check_regions` has checked the encoder."""
+    """A reader of regions, without phrases so far. `check_regions` has checked the encoder."""
     from chainrule.neural.seq2seq.captioner import without_pool
 
     assert encoder.config is not None
@@ -110,7 +107,10 @@ def train_phrases(
     training: TrainingConfig,
     run: TrainingRun,
 ) -> RegionReader:
-    """The reader with what writes phrases, trained on the boxes given with pictures. Raises as `train_captions`."""
+    """The reader of regions with a network that writes phrases, trained on the boxes given with pictures.
+
+    Raises as `train_captions`.
+    """
     from chainrule.neural.seq2seq.model import ConditionalModel
     from chainrule.training.objectives.seq2seq import TokenPairs, pairs_job
     from chainrule.training.run import run_job
@@ -159,7 +159,9 @@ def phase_budget(training: TrainingConfig) -> dict[str, Any]:
 
 
 def _budget(training: TrainingConfig) -> dict[str, Any]:
-    """Of phrases, which are learned in few passes over many boxes: few steps, unless minutes were given."""
+    """The budget for phrases: few steps, unless minutes were given, since they are learned in few passes over many
+    boxes.
+    """
     budget = phase_budget(training)
     if training.minutes is not None:
         return budget
@@ -241,10 +243,10 @@ def train_captions(
     classifier is trained with the rest, too. features: a file (.safetensors) that keeps the vectors of an encoder that
     is not tuned, so that they are computed once. regions: what gets a vector: the places of a grid; the boxes given
     with each picture; or those that the encoder, a classifier of boxes, proposes. phrases: whether to learn first a
-    phrase for each region, from the boxes given with the pictures; the decoder attends to it, too.
-    discriminator: weight of the rewards, in a second phase, for sentences that a discriminator takes for given ones, by
-    their words and after those before them; 0: no such phase. validation: pictures to choose the best weights by; by
-    default, the last ones. The other arguments, and the errors, are those of `train`.
+    phrase for each region, from the boxes given with the pictures; the decoder attends to it, too. discriminator: in a
+    second phase, the weight of rewards for sentences that a discriminator, by their words and the sentences before
+    them, takes for given ones; 0 for no such phase. validation: pictures to choose the best weights by; by default, the
+    last ones. The other arguments, and the errors, are those of `train`.
 
     good:  model = train_captions(chainrule.read_captions("train.jsonl"), encoder="resnet/", folder="captions/")
            model.save("captions/")
@@ -364,7 +366,7 @@ def _is_tuned(encoder: PictureEncoder, tuned: bool | None, features: object) -> 
 
 
 def settled_config(config: CaptionConfig, encoder: PictureEncoder, reader: RegionReader | None = None) -> CaptionConfig:
-    """With the places and the numbers of the vectors that an encoder gives, or a reader of regions."""
+    """The configuration with the number and width of the vectors that an encoder or a reader of regions gives."""
     rows, columns, width = encoder.grid()
     if reader is not None:
         return replace(

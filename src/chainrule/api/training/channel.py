@@ -86,7 +86,7 @@ def _error_pairs(texts: Sequence[tuple[str, str]], counts: Sequence[float]) -> E
 
 
 def wrong_words(wrong: str, right: str) -> list[tuple[str, str]]:
-    """The words of a text that went wrong, with what they should be, in lower case.
+    """The wrong words of a text, with what they should be, in lower case.
 
     Of texts of several words, those that replace as many others and are like them, without the marks around them; and
     one that replaces two, or two that replace one, whose space was lost or inserted.
@@ -150,8 +150,8 @@ def train_channel(
     """Trains a channel of spelling errors, in lower case, by EM, for `correct`.
 
     pairs: (wrong, right), or a file of them, see `read_error_pairs`. output: the JSON file to write the channel to,
-    which is replaced. rounds: of EM. prior: keyboard or ocr, or a channel learned before, or its file: what it expects
-    counts where the pairs say little. Raises TextError, SettingError, ModelFormatError, OutputError.
+    which is replaced. rounds: of EM. prior: keyboard or ocr, or a channel learned before, or its file: its
+    probabilities count where there are few pairs. Raises TextError, SettingError, ModelFormatError, OutputError.
 
     good:  channel = chainrule.train_channel([("teh", "the"), ("recieve", "receive")])
     """

@@ -1,9 +1,4 @@
-"""train_classifier and finetune.
-
-From labelled inputs of any kind to a classifier, without a language model first.
-
-Fine-tunes a pre-trained network on labelled texts; the result is a classifier.
-"""
+"""Trains classifiers: from scratch on labelled inputs of any kind, or by fine-tuning a pre-trained network on texts."""
 
 from __future__ import annotations
 
@@ -20,11 +15,11 @@ from chainrule.api.run import RunOptions, record_header, training_run
 from chainrule.api.tokenizers import tokenized
 from chainrule.api.training.stream import vectors_of_tokens, with_words_of
 from chainrule.applications.classifier_inputs import BOX_UNIT, RATING_UNIT, digest_of_inputs, kind_of
+from chainrule.base.arguments import check_type
 from chainrule.errors import SettingError
 from chainrule.evaluation.ratings import ratings_of, scale_of, shares_of
 from chainrule.families.table import FAMILIES
-from chainrule.neural.config.classifiers import LABELLING, labelling_name
-from chainrule.neural.config.network import LabellingConfig
+from chainrule.neural.config.classifiers import labelling_config, labelling_name
 from chainrule.pictures.boxes import box_rows
 from chainrule.text.corpus.corpus import Lines
 from chainrule.text.labelled import Labelled, LabelledUnit, classes_of, label_indices
@@ -39,6 +34,7 @@ if TYPE_CHECKING:
     from chainrule.applications.classifier_inputs import InputKind
     from chainrule.applications.labelled_pairs import LabelledPair
     from chainrule.base.progress import Progress
+    from chainrule.neural.config.network import LabellingConfig
     from chainrule.neural.config.vision import PictureLabelling
     from chainrule.text.tokenization.config import TokenizerConfig
     from chainrule.text.tokenization.vocabulary import Markers
@@ -64,14 +60,14 @@ def train_classifier(
     """A model of family classifier, trained from scratch on labelled inputs: texts, trees and others.
 
     examples: of the kind that the network reads, as `read_labelled` gives them for texts. network: a configuration, or
-    the name of one: bag, lstm, gru, rnn, convolution, transformer and others of LABELLING. unit: what of an input has
-    labels; by default the whole, such as a text; pair: two have one label, as `read_labelled_pairs` gives them; rating:
-    two have a number; box: where things are in pictures, as `read_boxes` gives them. tokenizer, markers: of texts, as
-    in `train`. vectors: word vectors that those of tokens begin as, whose width an embedding_width that is not said
-    takes; fixed_vectors: and stay as, which makes all words of the vectors known, those too that no example has.
-    run, progress, options: as of `train`. Ctrl-C ends the training with the best epoch so far, once there is one.
-    Raises SettingError; TextError where labels are missing, or all the same; EstimationError where the loss is no
-    number; else what `train` raises.
+    the name of one: bag, lstm, gru, rnn, convolution, transformer and others of LABELLING. unit: what is labelled; by
+    default whole inputs, such as texts; "pair", two inputs with one label, as `read_labelled_pairs` gives them;
+    "rating", two inputs with a number; "box", things in pictures, as `read_boxes` gives them. tokenizer, markers: of
+    texts, as in `train`. vectors: word vectors to initialise token vectors with; embedding_width is their width by
+    default. fixed_vectors: whether they are never updated; then all words that have a vector are known, even if no
+    example has them. run, progress, options: as of `train`. Ctrl-C ends the training with the best epoch so far, once
+    there is one. Raises SettingError; TextError where labels are missing, or all the same; EstimationError where the
+    loss is no number; else what `train` raises.
 
     good:  chainrule.train_classifier(chainrule.read_labelled("reviews.tsv"), "convolution")
     """
@@ -80,9 +76,8 @@ def train_classifier(
 
     progress = callback(progress)
     began = time.perf_counter()
-    network, training = _configuration(network), training or ClassifierTrainingConfig()
-    if not isinstance(training, ClassifierTrainingConfig):
-        raise TypeError(f"training is {training!r}; expected a ClassifierTrainingConfig")
+    network, training = labelling_config(network), training or ClassifierTrainingConfig()
+    check_type("training", training, ClassifierTrainingConfig)
     kind = kind_of(network.reads, unit)
     unit = kind.unit(unit)
     run = training_run(run, options, progress)
@@ -131,17 +126,6 @@ def train_classifier(
     return ClassifierModel("classifier", classifier, learner, record)
 
 
-def _configuration(network: LabellingConfig | str) -> LabellingConfig:
-    """Raises SettingError, TypeError."""
-    if isinstance(network, str):
-        if network not in LABELLING:
-            raise SettingError(f"there is no network called {network!r} that labels; known are {', '.join(LABELLING)}")
-        return LABELLING[network]()
-    if not isinstance(network, LabellingConfig):
-        raise TypeError(f"network is {network!r}; expected one of {', '.join(LABELLING)}, or its configuration")
-    return network
-
-
 def _tokenizer(
     kind: InputKind,
     examples: Sequence[Any],
@@ -149,7 +133,10 @@ def _tokenizer(
     markers: Markers,
     progress: Progress,
 ) -> Tokenizer:
-    """Learned from the texts in inputs; where these have none, one that knows nothing. Raises as `tokenized` does."""
+    """A tokenizer learned from the texts in inputs; an empty one where they have no texts.
+
+    Raises as `tokenized` does.
+    """
     texts = kind.texts([example.input for example in examples])
     if kind.tokenizer is None or not texts:
         return Tokenizer.untrained("whitespace")
@@ -157,7 +144,7 @@ def _tokenizer(
 
 
 def _as_wide(network: LabellingConfig, vectors: Vectors) -> LabellingConfig:
-    """With an embedding_width of the vectors, where it is left at its default."""
+    """The configuration with the vectors' width as embedding_width, where that is left at its default."""
     field = next((field for field in network.__dataclass_fields__.values() if field.name == "embedding_width"), None)
     if field is None or getattr(network, field.name) != field.default or not vectors.rows.size:
         return network
@@ -192,8 +179,7 @@ def finetune(
     progress = callback(progress)
     began = time.perf_counter()
     check_model(model)
-    if not isinstance(config, FineTuningConfig | None):
-        raise TypeError(f"config is {config!r}; expected a FineTuningConfig")
+    check_type("config", config or FineTuningConfig(), FineTuningConfig)
     if not FAMILIES[model.family].embeds:
         raise SettingError(f"a model of family {model.family!r} has no encoder for a head; give a network")
     kind = kind_of("text", unit)

@@ -1,4 +1,4 @@
-"""Trains a model of one text given another."""
+"""Trains seq2seq models on pairs of texts (`train_pairs`)."""
 
 from __future__ import annotations
 

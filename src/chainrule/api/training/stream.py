@@ -1,10 +1,7 @@
-"""Validation text, speller, initial vectors.
+"""What a training on one stream of text needs besides the text: validation text, speller, initial token vectors.
 
-The validation text of a network's training.
-
-Trains the speller of a model on the rarest words of its training text.
-
-What a network's vectors of tokens begin as: word vectors of our own folders, or of any file that we read.
+The speller learns from the rarest words of the training text. Vectors come from our own folders, or from any file of
+word vectors that we read.
 """
 
 from __future__ import annotations
@@ -18,7 +15,7 @@ import numpy as np
 from chainrule.api.vectors.word_vectors import load_vectors
 from chainrule.base.scratch import parts_released
 from chainrule.errors import SettingError, TextError
-from chainrule.ngram.config import NGramConfig
+from chainrule.families.table import FAMILIES, family_of
 from chainrule.protocol import BEGIN, END, UNKNOWN
 from chainrule.text.tokenization.splitters import JOINER, SEPARATORS
 from chainrule.text.tokenization.vocabulary import Vocabulary
@@ -142,13 +139,14 @@ def speller_of_counts(
 ) -> Speller:
     """Trains a speller on the types that a limited vocabulary left out and, if they are few, on the rarest others.
 
-    The number of unseen types: none, if the tokenizer spells everything. One, which leaves P(<unk>) as it is, if the
-    model gives <unk> the mass of all of them, because <unk> occurred in its text or its unigrams are not interpolated.
-    Else as `unseen_types` estimates it, since <unk> then has the probability of a single type.
+    The number of unseen types that the speller stands for is none if the tokenizer spells everything. It is one, which
+    leaves P(<unk>) unchanged, if the model gives <unk> the mass of all of them, because <unk> occurred in its text or
+    its unigrams are not interpolated. Else as `unseen_types` estimates it, since <unk> then has the probability of a
+    single type.
     """
     from chainrule.ngram.speller import ENOUGH, Speller, rare_spellings, unseen_types
 
-    has_whole_mass = counts[UNKNOWN] > 0 or (isinstance(config, NGramConfig) and config.unknown_has_whole_mass)
+    has_whole_mass = counts[UNKNOWN] > 0 or FAMILIES[family_of(config)].unknown_mass(config)
     counts = counts.astype(np.int64)  # a copy
     counts[[UNKNOWN, BEGIN, END]] = 0
     spellings = left_out[:: max(1, len(left_out) // (2 * ENOUGH))]
@@ -170,9 +168,9 @@ def check_fixed(*sources: str | os.PathLike[str] | None, fixed: bool) -> None:
 def initial_vectors(
     source: str | os.PathLike[str] | None, tokens: Sequence[bytes], progress: Progress, *, fixed: bool
 ) -> InitialVectors | None:
-    """What the vectors of a vocabulary's tokens begin as; None where no source is given.
+    """The vectors that a vocabulary's tokens are initialised with; None where no source is given.
 
-    fixed: whether none of them is trained. Raises TextError, ModelFormatError.
+    fixed: whether they are never updated. Raises TextError, ModelFormatError.
     """
     return None if source is None else InitialVectors(vectors_of_tokens(source, tokens, progress), fixed)
 
@@ -196,7 +194,7 @@ def with_words_of(tokenizer: Tokenizer, source: str | os.PathLike[str], progress
 
 
 def vectors_of_tokens(source: str | os.PathLike[str], tokens: Sequence[bytes], progress: Progress) -> Vectors:
-    """By the ids of tokens. Of vectors with n-grams, unknown words have theirs, too.
+    """The vectors of tokens by their ids. If the source has n-grams, words that it does not know have vectors, too.
 
     Raises TextError, ModelFormatError.
     """

@@ -1,9 +1,4 @@
-"""train and adapt.
-
-Trains a model on a text: tokenizer, language model and speller, with a record of the training.
-
-Trains a network further, on other text.
-"""
+"""Trains a model on a text: tokenizer, language model, speller and record (`train`); or trains it further (`adapt`)."""
 
 from __future__ import annotations
 
@@ -40,6 +35,7 @@ from chainrule.base.memory import Owned, as_bytes
 from chainrule.base.options import config_from_json
 from chainrule.base.threads import start_in_thread
 from chainrule.errors import SettingError
+from chainrule.families.family import Counting
 from chainrule.families.table import FAMILIES, family_of
 from chainrule.neural.config import BIDIRECTIONAL, NETWORKS
 from chainrule.ngram.config import DiskPlan, NGramConfig, check_limitable, check_tunable, ignore_plan
@@ -85,8 +81,8 @@ class TrainOptions(RunOptions, total=False):
     tune: a held-out text, which the weights, discounts or constant of an n-gram model's smoothing are tuned on.
     vectors: word vectors that a network's token vectors start from: a folder, or a file of word2vec, GloVe or fastText.
     fixed_vectors: whether those are never updated. memory: the most bytes that training an n-gram model may hold, such
-    as "4G"; what needs more lies on disk, and the model is the same. By default, what is free. on_plan: called with a
-    DiskPlan before n-grams are counted on disk.
+    as "4G"; the rest is kept on disk, and the model is the same. By default, the free memory. on_plan: a callback that
+    gets a DiskPlan before n-grams are counted on disk.
     """
 
     tune: Source | Paths | None
@@ -146,8 +142,8 @@ def train(
     TokenizerConfig, or just its kind: word, whitespace, character, byte, bpe, unigram, wordpiece, or the path of a
     tokenizer.json or a model folder. markers: what to do with a literal <s>, </s> or <unk> in the text: error, skip or
     keep. progress: by default, a line at a terminal or in a notebook; True: in a log, too; False: nothing; or a
-    callback, called with task, done and total. tune: a held-out text to tune an n-gram model's smoothing on. memory:
-    the most bytes that an n-gram model may hold while it is trained, such as "4G"; what needs more lies on disk.
+    callback that gets task, done and total. tune: a held-out text to tune an n-gram model's smoothing on. memory: the
+    most bytes that an n-gram model may hold while it is trained, such as "4G"; what needs more lies on disk.
 
     All others are for networks. training: how long and how to train. validation: a text to choose the best weights by;
     by default, the end of the training text. start: the folder of a network to train further, with its configuration
@@ -190,8 +186,8 @@ def train(
 class _Request:
     """What to train, on what text.
 
-    network: one to train further, from the folder `start`. source_checkpoint: how the Hugging Face folder of it
-    was described.
+    network: the network to train further, from the folder `start`. source_checkpoint: the record of the Hugging Face
+    folder that it came from.
     """
 
     source: Source
@@ -276,9 +272,8 @@ def _read(request: _Request, markers: Markers, folder: Path | None, progress: Pr
     from chainrule.ngram.counting.count import check_text_fits
 
     token_bytes = request.family.token_bytes
-    counts_in_memory = not isinstance(request.config, NGramConfig) or request.config.needs_whole_counts
     on_disk = request.memory is not None or may_exceed_memory(request.source, token_bytes)
-    on_disk = on_disk and not counts_in_memory and request.tune is None
+    on_disk = on_disk and request.family.counts_on_disk(request.config) and request.tune is None
     with ids_file(folder) if request.family.trains_in_steps or on_disk else nullcontext() as file:
         return tokenized(
             request.source,
@@ -303,14 +298,10 @@ def _learn_counts(
     request: _Request, text: _Text, run: TrainingRun, progress: Progress
 ) -> tuple[LanguageModel[Any], dict[str, Any]]:
     """Estimates a model from counts; returns it with its record."""
-    size = text.tokenizer.vocabulary_size
-    if not isinstance(request.config, NGramConfig):
-        return request.family.train(text.stream, size, request.config, progress)
-    from chainrule.ngram.training import train_ngram
-
     heldout = None if request.tune is None else encoded_stream(text.tokenizer, request.tune, progress)
-    given = text.stream, size, request.config, progress, heldout
-    model, learned = train_ngram(*given, memory=request.memory, on_plan=request.on_plan)
+    counting = Counting(heldout, request.memory, request.on_plan)
+    size = text.tokenizer.vocabulary_size
+    model, learned = request.family.train(text.stream, size, request.config, progress, counting=counting)
     return model, learned if request.tune is None else {**learned, "tuned_on": request.tune.record["data"]}
 
 

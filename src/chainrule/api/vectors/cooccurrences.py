@@ -1,11 +1,4 @@
-"""Co-occurrences, counted, read, kept.
-
-Co-occurrences of words as users hold them: a matrix, a file, and what GloVe learns from.
-
-Words of a text as ids, for word vectors.
-
-Counts how often words occur near one another in a text.
-"""
+"""Counts how often words occur near one another in a text; keeps the counts, from which GloVe learns, in a file."""
 
 from __future__ import annotations
 
@@ -45,8 +38,8 @@ _AT_ONCE = 1 << 18  # pairs
 
 
 class CooccurrenceMatrix(NamedTuple):
-    """words: by falling frequency; occurrences: of each, 0 where a file does not tell; counted: which stands near
-    which, and how often; record: what was counted, for JSON.
+    """words: by falling frequency; occurrences: how often each occurs, 0 where a file does not say; counted: which
+    words occur near which, and how often; record: what was counted, for JSON.
     """
 
     words: list[str]
@@ -56,7 +49,7 @@ class CooccurrenceMatrix(NamedTuple):
 
     @property
     def pairs(self) -> int:
-        """That stand together at all."""
+        """The number of pairs of words that occur near each other at all."""
         return int(self.counted.columns.size)
 
     def matrix(self) -> Float64[ndarray, "words words"]:
@@ -97,7 +90,7 @@ class CooccurrenceMatrix(NamedTuple):
             progress("writing co-occurrences", start, self.pairs)
 
     def _records(self, start: int) -> ndarray:
-        """Some of the pairs, from one on."""
+        """Some of the pairs, from a given one on."""
         starts, stop = self.counted.starts, min(start + _AT_ONCE, self.pairs)
         first, last = np.searchsorted(starts, start, "right") - 1, np.searchsorted(starts, stop, "left")
         in_each = np.diff(np.clip(starts[first : last + 1], start, stop))

@@ -33,7 +33,7 @@ class VectorsMeasurement:
     """How well vectors agree with sets of pairs and answer analogies; `str` is a table of each.
 
     similarity: a row for each set. analogies: a row for each section, then for all grammar sections, and for all.
-    by_ngrams: how many words of the sets are not in the vocabulary, but have vectors made of their n-grams.
+    by_ngrams: how many words of the sets are not in the vocabulary, but have vectors by their n-grams.
     """
 
     similarity: list[Agreement] = field(default_factory=list)

@@ -1,11 +1,4 @@
-"""A map of words: projection and page.
-
-A map of words: a page of HTML that needs nothing else, to search and to zoom in.
-
-Vectors in two dimensions, to be looked at.
-
-Draws a map of word vectors in two dimensions, as a page.
-"""
+"""Draws word vectors in two dimensions, as a page of HTML to search and zoom, which needs no other file."""
 
 from __future__ import annotations
 
@@ -32,7 +25,10 @@ _WIDTH, _HEIGHT, _EDGE = 1000.0, 700.0, 30.0
 
 
 def vector_map_page(title: str, about: str, words: Sequence[str], places: Float64[ndarray, "words 2"]) -> str:
-    """HTML in one piece. places: in any unit. words: the most frequent first; they are written on top of others."""
+    """A self-contained HTML page.
+
+    places: (words, 2), in any unit. words: the most frequent first, drawn on top of the others.
+    """
     low, high = places.min(axis=0), places.max(axis=0)
     scaled = (places - low) / np.where(high > low, high - low, 1)
     x = _EDGE + scaled[:, 0] * (_WIDTH - 2 * _EDGE)
@@ -47,7 +43,7 @@ Projection = Literal["pca", "tsne"]
 def projected(
     vectors: Float32[ndarray, "words D"], method: Projection, seed: int
 ) -> tuple[Float64[ndarray, "words 2"], str]:
-    """Places in a plane, and what it shows of the vectors, in words.
+    """The places of vectors in a plane, (words, 2), and what the plane shows of them, in words.
 
     pca: the two directions in which they differ most. tsne: neighbours stay neighbours (van der Maaten 2008), by
     scikit-learn. Raises SettingError.

@@ -1,13 +1,9 @@
-"""Trains word vectors, resumable.
-
-Checkpoints of word-vector training, from which it resumes bit for bit.
+"""Trains word vectors on a text, or on co-occurrences counted before; keeps checkpoints, and resumes bit for bit.
 
     checkpoints/checkpoint.json             the settings, the state, and the name of the matrices' file
     checkpoints/last-<digest>.safetensors   the matrices
 
 Replacing checkpoint.json is the one commit point.
-
-Trains word vectors on a text, or on co-occurrences counted before; keeps checkpoints, and records the training.
 """
 
 from __future__ import annotations

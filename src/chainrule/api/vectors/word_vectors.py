@@ -1,8 +1,6 @@
-"""Word vectors as users hold them, and opening them.
+"""WordVectors: neighbours, analogies, odd one out, likely contexts, saving; and opening folders and files of vectors.
 
-Word vectors as users hold them: neighbours, analogies, the odd one out, likely contexts, and saving.
-
-Opens word vectors: model folders, and files of word2vec, GloVe and fastText.
+Opens our model folders, and files of word2vec, GloVe and fastText.
 """
 
 from __future__ import annotations
@@ -66,7 +64,7 @@ class WordVectors:
         record: dict[str, Any],
         ngrams: Ngrams | None = None,
     ) -> None:
-        """arrays: vectors, and perhaps contexts, counts, centres, ngrams, buckets. Raises ModelFormatError."""
+        """arrays: by name: vectors, and perhaps contexts, counts, centres, ngrams, buckets. Raises ModelFormatError."""
         words = len(tokenizer.vocabulary) - FIRST_ORDINARY
         vectors = arrays["vectors"]
         for name, array in arrays.items():

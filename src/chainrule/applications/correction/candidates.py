@@ -1,16 +1,12 @@
-"""What may have been meant: spelling, marks, grammar.
+"""Proposals for the chunks of a text: other words by spelling, other marks, and corrections of grammar.
 
-What may have been meant by the marks around a word: other marks, or none, by a channel that knows of marks.
-
-A scan shows signs where there is nothing, and a comma for a full stop: errors of the same channel as those of letters.
-
-What may have been meant by the chunks of a text: other words, one word for two that a space broke, two for one.
-
-What may have been meant by the chunks of a text beyond spelling: other words and forms, words that were lost or put
-in, punctuation, capital letters.
+    Spelling  other words, one word for two that a space broke, two words for one
+    Marks     other marks of punctuation around a word, or none, by a channel of errors in marks: a scan shows signs
+              where there is nothing, and a comma for a full stop
+    Grammar   other words and forms, words that were lost or put in, punctuation, capital letters
 
 A word that was lost is proposed together with the chunk that it stood before, and one that was put in together with
-the chunk after it: so a beam compares ways through the same chunks.
+the chunk after it: so a beam compares paths through the same chunks.
 """
 
 from __future__ import annotations
@@ -47,7 +43,7 @@ class Marks:
         self._known: dict[str, list[tuple[str, float]]] = {}
 
     def alternatives(self, marks: str) -> list[tuple[str, float]]:
-        """Others that may have been meant, and log P(marks | other) - log P(marks | marks)."""
+        """Other marks that may have been meant, each with log P(marks | other) - log P(marks | marks), in nats."""
         if marks not in self._known:
             self._known[marks] = self._best(marks)
         return self._known[marks]
@@ -64,7 +60,7 @@ class Marks:
 
 
 def _within_one_edit(marks: str) -> Iterable[str]:
-    """Less one mark, and if all are usual ones, with one more, or another in the place of one."""
+    """Marks with one mark less; and, if all are usual ones, with one more, or with one replaced."""
     usual = _MARKS if all(mark in _MARKS for mark in marks) else ""
     for i in range(len(marks) + 1):
         yield from (marks[:i] + mark + marks[i:] for mark in usual)
@@ -80,7 +76,7 @@ _REMEMBERED = 1 << 18  # words whose options are kept
 
 
 class Proposal(NamedTuple):
-    """What may have been meant by some chunks, from one on. log_prob: of what was written, given this. Nats."""
+    """A text that may have been meant by some chunks from one on. log_prob: log P(what was written | this), in nats."""
 
     chunks: int
     text: str
@@ -95,21 +91,21 @@ class _Options(NamedTuple):
 
 
 class Spelling:
-    """Proposes words by a channel and the words that there are."""
+    """Proposes words by a channel and an index of known words."""
 
     def __init__(self, words: WordIndex, errors: ErrorModel, most: int) -> None:
-        """most: proposals for a word."""
+        """most: the most candidates for a word."""
         self._words, self._errors, self._most = words, errors, most
         self._marks = Marks(errors)
         self._options: dict[str, _Options] = {}
 
     @property
     def knows_marks(self) -> bool:
-        """Whether the channel rewrites marks, too, as that of a scan does."""
+        """Whether the channel rewrites marks, too, as a channel for scans does."""
         return self._errors.knows_marks
 
     def propose(self, texts: Sequence[str], parted: Sequence[list[Chunk]]) -> list[list[list[Proposal]]]:
-        """For each chunk of each text, itself first."""
+        """The proposals for each chunk of each text; the chunk itself comes first."""
         self._look_up(
             {chunk.text[a:b].lower() for chunks in parted for chunk in chunks if not chunk.kept for a, b in chunk.words}
         )
@@ -133,7 +129,10 @@ class Spelling:
             self._options[word] = _Options(log_prob, [(one.word, one.log_prob) for one in others] + split.get(word, []))
 
     def _variants(self, chunk: Chunk) -> list[tuple[str, float]]:
-        """What a chunk may have meant, with log P(chunk | variant); itself first. Variants differ in one word."""
+        """Variants that a chunk may have meant, with log P(chunk | variant); itself first.
+
+        Variants differ in one word.
+        """
         if chunk.kept:
             return [(chunk.text, 0.0)]
         if not chunk.words:
@@ -196,7 +195,7 @@ class Spelling:
         return split
 
     def _alone(self, word: str) -> str:
-        """A known word of one letter as it is most often: i -> I. Others as they are."""
+        """A known word of one letter in its most frequent form (i -> I); other words unchanged."""
         return self._words.most_frequent_form(word) if len(word) == 1 and word in self._words else word
 
     def _joined(self, text: str, chunks: list[Chunk], i: int) -> list[Proposal]:
@@ -224,7 +223,7 @@ _CLOSED = (".", "!", "?", ":", ";", ",", '"', "'", "”", "’", ")")
 
 
 class Grammar:
-    """Proposes what a channel of grammar could have made a text's chunks of."""
+    """Proposes texts that a channel of grammar could have turned into a text's chunks."""
 
     def __init__(self, channel: WordChannel, inflections: Inflections, words: WordIndex) -> None:
         self.name = channel.name
@@ -234,7 +233,10 @@ class Grammar:
         self._added = {rule.written: log(rule.prob) for rule in channel.by_meant.get("", [])}
 
     def propose(self, text: str, chunks: Sequence[Chunk], rows: Sequence[Sequence[Proposal]]) -> list[list[Proposal]]:
-        """rows: for each chunk, what spelling proposes, itself first. These, with the proposals of grammar."""
+        """The proposals of spelling with those of grammar.
+
+        rows: for each chunk, the proposals of spelling, itself first.
+        """
         spaced = is_spaced(text)
         kept_probs = [self._unchanged(chunk) for chunk in chunks]
         singles = [
@@ -256,7 +258,7 @@ class Grammar:
         return proposed
 
     def _unchanged(self, chunk: Chunk) -> float:
-        """log P that what was meant stands there."""
+        """log P that the text is as it was meant."""
         _, word, _ = _parts(chunk)
         changed = self._channel.changed(word.lower())
         if self._inflections.others(word.lower()):
@@ -319,7 +321,7 @@ class Grammar:
     def _without_an_added_word(
         self, chunks: Sequence[Chunk], variants: Sequence[Sequence[Proposal]], i: int, *, spaced: bool
     ) -> Iterator[Proposal]:
-        """The chunk after one that was put in; or without its mark."""
+        """The chunk after an inserted word, without that word; or the chunk without its mark."""
         chunk = chunks[i]
         log_prob = self._added.get(chunk.text.lower())
         if log_prob is not None and i + 1 < len(chunks):
@@ -342,7 +344,7 @@ class Grammar:
 
 
 def _parts(chunk: Chunk) -> tuple[str, str, str]:
-    """What stands before the chunk's only word, it, and what stands after it; a mark by itself is its word."""
+    """The text before the chunk's only word, the word, and the text after it; a mark by itself counts as the word."""
     if len(chunk.words) == 1:
         [(a, b)] = chunk.words
         return chunk.text[:a], chunk.text[a:b], chunk.text[b:]

@@ -63,8 +63,10 @@ class CorrectionConfig(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class CorrectionSettings:
-    """What `tune_correction` chose; None: not tuned. rate, grammar_rate: as in `correct`; the others as in
-    `CorrectionConfig`."""
+    """The settings that `tune_correction` chose; None where one was not tuned.
+
+    rate, grammar_rate: as in `correct`; the others as in `CorrectionConfig`.
+    """
 
     rate: float | None = None
     grammar_rate: float | None = None

@@ -1,8 +1,6 @@
-"""Corrects texts along the best path; proposals of a seq2seq model.
+"""Corrects texts: builds a lattice of proposals for what may have been meant, and follows the best path through it.
 
-A corrector that was learned from pairs of texts, in the lattice: what it writes joins the proposals.
-
-Corrects texts: builds a lattice of what may have been meant, and follows the best path through it.
+What a LearnedCorrector, a seq2seq model trained on pairs of texts, writes joins the proposals.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ if TYPE_CHECKING:
     from chainrule.protocol import Scorer
     from chainrule.text.tokenization.tokenizer import Tokenizer
 
-_PROPOSED = -4.0  # log P of what was written, given what only the learned corrector proposes
+_PROPOSED = -4.0  # log P(written | a proposal that only the learned corrector made)
 _LONGEST = 4  # chunks that a proposal takes
 
 
@@ -46,7 +44,7 @@ class LearnedCorrector(Protocol):
     """P(right text | wrong text)."""
 
     def propose(self, texts: Sequence[str]) -> list[list[str]]:
-        """For each text, what may have been meant by it."""
+        """For each text, texts that may have been meant by it."""
 
     def log_probs(self, texts: Sequence[str], meant: Sequence[str]) -> Float64[ndarray, " texts"]:
         """log P(meant | text) of each pair, in nats."""
@@ -55,7 +53,7 @@ class LearnedCorrector(Protocol):
 def add_rewrites(
     chunks: Sequence[Chunk], rows: Sequence[Sequence[Proposal]], rewritings: Sequence[str]
 ) -> list[list[Proposal]]:
-    """The proposals for each chunk, with those parts of other texts that differ from it there, if they are short."""
+    """The proposals for each chunk, with the parts of other texts that differ from the chunk, if these are short."""
     given = [chunk.text for chunk in chunks]
     best: list[dict[tuple[int, str], float]] = [{(one.chunks, one.text): one.log_prob for one in row} for row in rows]
     for rewriting in rewritings:
@@ -106,9 +104,9 @@ class Corrector:
         learned: LearnedCorrector | None = None,
         rescorer: TextScorer | None = None,
     ) -> None:
-        """grammar: what it proposes joins the words of spelling. learned: so do its texts, and it weighs the best.
+        """grammar: its proposals join the words of spelling. learned: so do its texts, and it rescores the best paths.
 
-        rescorer: a second language model, which weighs the best, too.
+        rescorer: a second language model, which rescores the best paths, too.
         """
         self._model, self._speller = model, speller
         self._tokenizer = tokenizer.with_markers("keep")  # a literal </s> or <unk> is left alone
@@ -146,7 +144,7 @@ class Corrector:
         """The correction of the last word of a text that is being typed, given the words before it.
 
         None if it is right. Only spelling is corrected, without grammar, a learned corrector or a second model, so that
-        it can be asked for at every key.
+        it is fast enough for every key press.
         """
         begin = text.rfind("\n", 0, len(text.rstrip())) + 1
         line = text[begin:]
@@ -173,7 +171,7 @@ class Corrector:
         return None
 
     def _weighed(self, texts: list[str], paths: list[list[Path]]) -> list[list[Path]]:
-        """The paths of each text in the order that they have with the learned corrector and the second model."""
+        """The paths of each text, reordered by the learned corrector and the second model."""
         written = [text for text, ways in zip(texts, paths, strict=True) for _ in ways]
         meant = [path.text() for ways in paths for path in ways]
         totals = np.zeros(len(meant))
@@ -258,7 +256,7 @@ def _as_read(text: str, position: int) -> str:
 
 
 def _differences(text: str, chunks: list[Chunk], path: Path) -> list[tuple[int, int, str]]:
-    """Where a path differs from a text: start, stop, and what it has there; words that both have are left out."""
+    """The parts where a path differs from a text: start, stop, the path's text; words that both have are left out."""
     differences, first = [], 0
     for arc in path.arcs():
         start, stop = chunks[first].start, chunks[first + arc.chunks - 1].stop

@@ -23,7 +23,7 @@ _LONGEST = 64  # characters of a word
 
 @kernel
 def variants_of(text: Array, distance: int, variants: Array) -> int:
-    """variants[:n]: the hashes of what is left of a text's first characters after up to `distance` are left out; n."""
+    """Writes the hashes of a text's first characters with up to `distance` deleted to variants[:n]; returns n."""
     size = min(text.size, PREFIX)
     n = 0
     for first in range(-1, size if distance > 0 else 0):

@@ -31,7 +31,7 @@ class ErrorModel(Protocol):
         """log P(observed | meant) of the marks before or after a word, or between two, in nats."""
 
     def log_probs(self, observed: Sequence[str], meant: Sequence[str]) -> Float64[ndarray, " pairs"]:
-        """log P(observed | meant) of pairs of words, in nats. A space in one of them was inserted or lost."""
+        """log P(observed | meant) of pairs of words, in nats. A space in one of the two was inserted or lost."""
 
 
 class CharacterErrorModel:

@@ -1,9 +1,9 @@
 """Beam search for the best paths through lattices of variants, by a channel and a language model, for many texts at
 once.
 
-Position i of a text is before its chunk i. An arc spans one or more chunks and has a variant: what may have been meant,
-as tokens, and its log-probability under the channel. Tokens are scored only where a text has a choice, together with
-those since the last choice.
+Position i of a text is before its chunk i. An arc spans one or more chunks and has a variant: a text that may have been
+meant, as tokens, and its log-probability under the channel. Tokens are scored only where a text has a choice, together
+with those since the last choice.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Variant(NamedTuple):
-    """What some chunks may have meant. surcharge: the cost of unknown tokens besides P(<unk>). Nats."""
+    """A text that some chunks may have meant. surcharge: the cost of unknown tokens besides P(<unk>), in nats."""
 
     text: str
     log_prob: float
@@ -42,8 +42,8 @@ class Arc(NamedTuple):
 class Path(NamedTuple):
     """A path through the first chunks of a text: its last arc, and the path before it.
 
-    log_prob: of the channel, and of the language model for all tokens except `pending`. context: the tokens before
-    these, as far back as the model sees.
+    log_prob: the channel's, plus the language model's for all tokens except `pending`, in nats. context: the tokens
+    before these, as far back as the model sees.
     """
 
     log_prob: float = 0.0
@@ -77,8 +77,8 @@ def best_paths(
 ) -> list[list[Path]]:
     """For each text, up to `beam` paths through all of its chunks, best first.
 
-    lattices: for each text, the arcs from each of its positions. weight: of the language model's log-probabilities.
-    end: whether </s> follows.
+    lattices: for each text, the arcs from each of its positions. weight: the factor of the language model's
+    log-probabilities. end: whether </s> follows.
     """
     scoring = _Scoring(model, weight)
     waiting: list[list[list[Path]]] = [[[] for _ in range(len(lattice) + 1)] for lattice in lattices]
@@ -137,7 +137,7 @@ class _Scoring:
         self._reach = None if order is None else max(1, order - 1)
 
     def log_probs_of(self, pairs: Sequence[tuple[Path, Arc]]) -> Float64[ndarray, " pairs"]:
-        """What each arc adds to its path: the weighted log-probability of its tokens and of the pending ones."""
+        """The weighted log-probability that each arc adds to its path: of its tokens and of the pending ones."""
         contexts = [path.context for path, _ in pairs]
         added = [path.pending + arc.variant.tokens for path, arc in pairs]
         surcharges = np.array([arc.variant.surcharge for _, arc in pairs], np.float64)

@@ -1,13 +1,8 @@
-"""Running text, chunks, changes.
+"""The parts of a text that a corrector works on, chunks of running text, and the changes that it makes to them.
 
-Changes of texts, and texts with their changes.
-
-Texts of several lines as running text: lines are put together, and changes are given back where they stand.
-
-A hyphen at the end of a line joins the word that it cuts: `mo-` and `tion` are read as `motion`, and come back as two
-lines. Empty lines part paragraphs, which are read one by one.
-
-Splits a text at white space into chunks, each with its words, and marks those that a corrector leaves alone.
+Lines are put together to running text, and changes are given back where they stand. A hyphen at the end of a line joins
+the word that it cuts: `mo-` and `tion` are read as `motion`, and come back as two lines. Empty lines part paragraphs,
+which are read one by one. A chunk is what white space separates; some are marked to be left alone.
 """
 
 from __future__ import annotations
@@ -33,7 +28,7 @@ class Change(NamedTuple):
 
 
 class Corrected(NamedTuple):
-    """A text, its correction, and where they differ. note: the reason why nothing was changed, if there is one."""
+    """A text, its correction, and the changes between them. note: the reason why nothing was changed, if any."""
 
     text: str
     corrected: str
@@ -61,7 +56,10 @@ _WORD_BEFORE, _WORD_AFTER = re.compile(r"[^\W\d_]+$"), re.compile(r"[^\W\d_]+")
 
 
 class LineBreak(NamedTuple):
-    """Where a line ended. position: in running text. is_space: whether a space stands there for it. text: the break."""
+    """The end of a line.
+
+    position: in running text. is_space: whether a space stands for it there. text: the line break itself.
+    """
 
     position: int
     is_space: bool
@@ -73,7 +71,7 @@ class LineBreak(NamedTuple):
 
     @property
     def longer(self) -> int:
-        """By how many characters the break is longer than what stands for it."""
+        """By how many characters the line break is longer than its replacement."""
         return len(self.text) - self.is_space
 
 
@@ -86,7 +84,10 @@ class RunningText(NamedTuple):
 
 
 def running_texts(text: str, is_word: Callable[[str], bool]) -> list[RunningText]:
-    """The paragraphs of a text. is_word: tells known words, and so a word that was cut from one with a hyphen."""
+    """The paragraphs of a text.
+
+    is_word: whether a word is known, which tells a word cut at the line's end from one with a hyphen.
+    """
     if "\n" not in text:
         return [RunningText(text)]
     return [_in_one_line(match.group(), match.start(), is_word) for match in _PARAGRAPH.finditer(text)]
@@ -130,7 +131,9 @@ def in_lines(change: Change, running: RunningText, text: str) -> Change:
 
 
 def _broken(after: str, line_break: LineBreak, offset: int) -> str:
-    """What a change writes, broken at a space or hyphen; in a word at an offset, if the line was broken in one."""
+    """The new text of a change with its line break put back: at a space or hyphen, or inside a word, if the line was
+    broken there.
+    """
     end = line_break.text.removeprefix("-")
     gaps = [match.start() for match in _GAP.finditer(after)]
     if gaps:

@@ -1,12 +1,9 @@
-"""Words near a word, by deletions and phonetic keys.
+"""The words that a word may have meant, the likeliest first: close in letters, or in consonants.
 
-Finds the words within an edit distance of a text, without a scan of the vocabulary, by an index of deletions.
-
-Two texts within distance d share a variant: what is left of each after deleting at most d characters. So the index
-holds the variants of the words, and a query looks up its own (Garbe's SymSpell, 2012). Only the first characters make
-variants, which keeps the index small; matches are exact, since the distance confirms each.
-
-The words that a word may have meant, the likeliest first: close in letters, or in consonants.
+Words within an edit distance are found without a scan of the vocabulary, by an index of deletions. Two texts within
+distance d share a variant: what is left of each after deleting at most d characters. So the index holds the variants of
+the words, and a query looks up its own (Garbe's SymSpell, 2012). Only the first characters make variants, which keeps
+the index small; matches are exact, since the distance confirms each.
 """
 
 from __future__ import annotations
@@ -112,7 +109,8 @@ class CandidateWord(NamedTuple):
 
 
 class WordIndex:
-    """Words in lower case, each with its likeliest spelling in the vocabulary and the probability of all spellings.
+    """An index of words in lower case, each with its likeliest spelling in the vocabulary and the probability of all
+    spellings.
 
     of_a_letter: those of one letter, without rare ones.
     """
@@ -146,11 +144,11 @@ class WordIndex:
         return self._known
 
     def written(self, word: str) -> str:
-        """A known word as the vocabulary writes it: london -> London."""
+        """A known word with the capitals of the vocabulary: london -> London."""
         return self._written[self._known[word.lower()]]
 
     def most_frequent_form(self, word: str) -> str:
-        """A known word as the vocabulary has it most often: i -> I."""
+        """A known word in its most frequent form in the vocabulary: i -> I."""
         return self._usual[self._known[word.lower()]]
 
     def truecase(self, text: str, *, capitals: bool = False) -> str:

@@ -1,9 +1,8 @@
-"""The compiled channel: the probability of an observed text, and the search for the words that may have been meant.
+"""The compiled channel: P(observed text), the search for words that may have been meant, and EM's expectation step.
 
-sides[r, 0] is what rule r replaces, sides[r, 1] what it puts there, as code points padded with 0. Every code is
-compared with a table's size before it becomes an index.
-
-The compiled expectation step of EM over a channel's rules: how often each rule was used in pairs of texts.
+The expectation step counts how often each rule was used in pairs of texts. sides[r, 0] is what rule r replaces,
+sides[r, 1] what it puts there, as code points padded with 0. Every code is compared with a table's size before it
+becomes an index.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Errors of characters: learned, keyboard, OCR.
-
-A noisy channel from the source text to the observed one: every character is copied, or a rule rewrites it.
+"""A noisy channel over characters: each is copied, or a rule rewrites it. Ready-made for keyboards and OCR.
 
     P(observed | source) = sum over all ways to rewrite source as observed, of the product of their steps
 
@@ -9,9 +7,7 @@ character with the probability that remains. So the probabilities of all observe
 and Gale, A spelling correction program based on a noisy channel model, 1990; Brill and Moore, An improved error model
 for noisy channel spelling correction, 2000, for rules of several characters.
 
-Ready-made channels: typing errors on a keyboard, and errors of optical character recognition.
-
-The rate is the probability of an error at a character that can go wrong.
+The rate of a ready-made channel is the probability of an error at a character that can go wrong.
 """
 
 from __future__ import annotations

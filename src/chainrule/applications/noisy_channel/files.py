@@ -1,10 +1,6 @@
-"""Files of channels.
+"""JSON files of learned channels, of characters or of grammar: their rules, and how they were learned.
 
-JSON files of channels: an object with a field that says of which kind and version it is.
-
-Reads and writes a learned channel as a JSON file: its rules, and how it was learned.
-
-A learned channel of grammar as a JSON file: its rules, and how it was learned.
+A field says of which kind and version a file is.
 """
 
 from __future__ import annotations
@@ -70,7 +66,7 @@ def read_channel(path: Path) -> Channel:
 def channel_of(channel: Confusions | Channel | PathLike[str], rate: float) -> Channel:
     """A channel by the name of a ready-made one, or from its file, or itself.
 
-    rate: of errors at a character, of a ready-made one. Raises SettingError, ModelFormatError.
+    rate: for a ready-made channel, the probability of an error at a character. Raises SettingError, ModelFormatError.
     """
     if isinstance(channel, Channel):
         return channel

@@ -1,28 +1,21 @@
-"""Channels learned from pairs.
+"""Learns channels from pairs of wrong and right texts: of characters by EM over rules, of grammar by counting.
 
-Learns a channel from pairs of wrong and right spellings, by EM over its rules.
+Characters: words are put between marks (`marked`), so that rules can distinguish the beginning and the end of a word
+from its middle: `e` lost at the end, `k` before `n` at the beginning. Candidate rules come from around the differences
+of a shortest edit script; EM then weighs all ways to rewrite one spelling as the other (Brill and Moore, An improved
+error model for noisy channel spelling correction, 2000, take the counts of one alignment). Single edits that occur in
+no pair keep a small probability, so that no word is impossible. A prior channel counts as some visits to each left
+side, in which its rules were used as often as it says: the maximum a posteriori under Dirichlet priors. A space that
+was lost or inserted is counted apart: the rule that loses it has the share of wrong words that differ in one, and EM
+sees words without it.
 
-Words are put between marks (`marked`), so that rules can distinguish the beginning and the end of a word from its
-middle: `e` lost at the end, `k` before `n` at the beginning. Candidate rules come from around the differences of a
-shortest edit script; EM then weighs all ways to rewrite one spelling as the other (Brill and Moore, An improved error
-model for noisy channel spelling correction, 2000, take the counts of one alignment). Single edits that occur in no pair
-keep a small probability, so that no word is impossible.
-
-A prior channel counts as some visits to each left side, in which its rules were used as often as it says: the maximum a
-posteriori under Dirichlet priors.
-
-A space that was lost or inserted is counted apart: the rule that loses it has the share of wrong words that differ in
-one, and EM sees words without it.
-
-A channel of grammar learned from pairs of a wrong and a right text, by counting what became of each word.
-
-Words are aligned by a cheapest edit script in which forms of one word, words that begin alike, and those that the prior
-confuses replace each other for less. A probability is
+Grammar: words are aligned by a cheapest edit script in which forms of one word, words that begin alike, and those that
+the prior confuses replace each other for less. A probability is
 
     (count + k prior) / (visits + k)
 
-with the prior of another channel, which so keeps what no pair shows. What replaces a word is
-counted if it stands in some right text, or the prior has it: all else is a matter of spelling.
+with the prior of another channel, which so keeps what no pair shows. What replaces a word is counted if it stands in
+some right text, or the prior has it: all else is a matter of spelling.
 """
 
 from __future__ import annotations
@@ -58,7 +51,7 @@ def marked(text: str) -> str:
 
 
 def marks_as_word(marks: str) -> str:
-    """What stands before or after a word, as a word of its own."""
+    """The marks before or after a word, as a word of their own."""
     return MARKS + marks
 
 
@@ -74,8 +67,8 @@ def learn_channel(
     """A channel for marked words, from pairs (wrong, right). weights: of the pairs, such as their counts.
 
     Pairs may be of marks (`marks_as_word`), right ones among them, so that the probabilities of their errors are those
-    of all marks, not of wrong ones. Pairs may differ in a space. prior: a channel of words in lower case; what few
-    pairs say is smoothed towards it.
+    of all marks, not of wrong ones. Pairs may differ in a space. prior: a channel of words in lower case, towards which
+    estimates from few pairs are smoothed.
 
     Raises SettingError if there is no pair, or none with an error, or rounds < 1.
     """

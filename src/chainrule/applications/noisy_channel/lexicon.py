@@ -1,8 +1,6 @@
-"""Words that may have been meant, as a trie.
+"""The words that may have been meant, with their probabilities without context; as a trie of arrays.
 
-Words as a trie of arrays: the nodes of one depth lie together, in the order of the words.
-
-The words that may have been meant, and their probabilities without context.
+In the trie, the nodes of one depth lie together, in the order of the words.
 """
 
 from __future__ import annotations

@@ -30,8 +30,8 @@ _SHORT = 3  # characters; two errors can turn so short a word into almost any ot
 class ProposalConfig:
     """How sources are proposed.
 
-    best: sources of each text. candidates: the most candidates of a word. errors: the most errors in a known or short
-    word, or a pair of words; unknown_errors: in other words.
+    best: the most sources for each text. candidates: the most candidates for a word. errors: the most errors in a known
+    or short word, or in a pair of words. unknown_errors: the most errors in other words.
     Raises SettingError.
     """
 
@@ -76,7 +76,7 @@ class Proposer:
         return [self._best_paths(text, candidates, spaced) for text in split]
 
     def _spaced(self, gaps: list[str]) -> list[list[Candidate]]:
-        """What may have been meant by each gap between words: itself, or the same with one more space."""
+        """The alternatives for each gap between words: itself, or with one more space."""
         rows = [[gap, *_with_a_space(gap)] for gap in gaps]
         sources = [source for row in rows for source in row]
         observed = [row[0] for row in rows for _ in row]

@@ -1,6 +1,4 @@
-"""Errors of words and grammar.
-
-A channel that makes errors of grammar: words are lost, put in or replaced, and stand in another form.
+"""A channel that makes errors of grammar: words are lost, put in or replaced, and stand in another form.
 
     P(written | meant) = product over the words that were meant, and the gaps between them, of what happened there
 
@@ -8,9 +6,8 @@ A rule says that a word becomes another one, or is lost (`written` is empty), or
 empty). Besides these, a word with several forms may stand in another of them, and a capital letter may be small.
 Words are in lower case; marks of punctuation are words, too.
 
-What goes wrong in the grammar of those who learn English: shares of errors, by judgement, not measured.
-
-A rate says how often something goes wrong at a word that can go wrong.
+`english_grammar` has the errors of those who learn English. Its rates, the probability of an error at a word that can
+go wrong, are by judgement, not measured.
 """
 
 from __future__ import annotations
@@ -238,7 +235,7 @@ def english_grammar(rate: float) -> WordChannel:
 
 
 def _shares() -> Iterator[tuple[str, str, float]]:
-    """Meant, written, share of what goes wrong."""
+    """Triples of the meant word, the written word, and its share of the errors at the meant one."""
     for (meant, written), share in _REPLACED.items():
         yield meant, written, share
     for word, share in _LOST.items():

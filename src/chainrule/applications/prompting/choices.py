@@ -72,7 +72,7 @@ def check_choices(choices: Sequence[Choice]) -> None:
 
 
 def prefixes_among(choices: Sequence[Choice]) -> list[tuple[str, str]]:
-    """Pairs of choices of which the first begins the second: whatever the model thinks of them, the shorter wins."""
+    """Pairs of choices of which the first is a prefix of the second: whatever the model, the shorter wins."""
     return [
         (one.text, other.text)
         for one in choices
@@ -82,7 +82,7 @@ def prefixes_among(choices: Sequence[Choice]) -> list[tuple[str, str]]:
 
 
 def join(prompt: str, choice: str, separator: str = " ") -> str:
-    """The choice with what separates it from the prompt: nothing if either has white space there."""
+    """The choice after the separator from the prompt, which is left out if either has white space there."""
     has_space = not prompt or prompt[-1].isspace() or choice[:1].isspace()
     return choice if has_space else separator + choice
 
@@ -101,7 +101,7 @@ def choice_log_probs(
 ) -> ChoiceScores:
     """log P(choice | prompt), each prompt read once for all choices. Raises MarkerError.
 
-    reads_prompts: whether the model is a `PromptReader`, so that what all prompts begin with is read once for all.
+    reads_prompts: whether the model is a `PromptReader`, so that the common prefix of all prompts is read once.
     context: the most tokens that it reads at once.
     """
     shared = SharedPrefixes(model, reads_prompts=reads_prompts, context=context)

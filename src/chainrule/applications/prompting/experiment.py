@@ -1,8 +1,7 @@
-"""How often a prompted model is right, with calibration.
+"""A prompting experiment: a template, choices or free answers, calibration, and how often the model is right.
 
-Calibration: answers corrected by what the model would say whatever the example.
-
-Scores are log-probabilities of choices, normalised or not; each way gives log-probabilities that sum to one.
+Knows no kind of model: it asks an `Answerer`. Calibration corrects answers by what the model would say whatever the
+example. Scores are log-probabilities of choices, normalised or not; each way gives log-probabilities that sum to one:
 
     none          p(c | x)
     content-free  p(c | x) / mean of p(c | x') over inputs x' without content (Zhao et al. 2021, section 5)
@@ -10,12 +9,6 @@ Scores are log-probabilities of choices, normalised or not; each way gives log-p
     batch         p(c | x) / mean of p(c | x') over all examples x' (Zhou et al. 2023)
 
 where p is P made to sum to one over the choices.
-
-Free answers: whether a text that the model wrote agrees with the expected one.
-
-A prompting experiment: a template, choices or free answers, and how often the model is right.
-
-Knows no kind of model: it asks an `Answerer`.
 """
 
 from __future__ import annotations
@@ -62,7 +55,10 @@ def calibrated(
     calibration: Calibration,
     reference: Float64[ndarray, "references choices"] | None = None,
 ) -> Float64[ndarray, "prompts choices"]:
-    """log P of each choice, in nats. reference: the scores after prompts without content; for pmi, after the tail."""
+    """The calibrated log P of each choice, in nats.
+
+    reference: the scores after prompts without content; for pmi, after the tail.
+    """
     if calibration == "none":
         return log_shares(scores)
     if calibration == "pmi":
@@ -78,7 +74,9 @@ def calibrated(
 def _difference(
     scores: Float64[ndarray, "prompts choices"], expected: Float64[ndarray, "1 choices"]
 ) -> Float64[ndarray, "prompts choices"]:
-    """A choice that is impossible stays so, even where it is impossible without content."""
+    """The difference of two scores; a choice that is impossible stays so, even where it is impossible without content,
+    too.
+    """
     with np.errstate(invalid="ignore"):
         return np.asarray(np.where(np.isneginf(scores), -np.inf, scores - expected))
 
@@ -111,20 +109,21 @@ class Answerer(Protocol):
     context: int | None  # the most tokens that it reads at once
 
     def length(self, text: str) -> int:
-        """In tokens."""
+        """The length of a text, in tokens."""
 
     def score(self, prompts: Sequence[str], choices: Sequence[str], separator: str, progress: Progress) -> ChoiceScores:
         """The log-probability of each choice after each prompt."""
 
     def write(self, prompts: Sequence[str], max_tokens: int, stop: Sequence[str], progress: Progress) -> list[str]:
-        """What the model most likely writes after each prompt, token by token."""
+        """The model's answer after each prompt: the most probable token at each step."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PromptConfig(PromptSettings):
-    """How a task is put to a model.
+    """How a task is presented to a model.
 
-    template: the prompt, with fields in braces. choices: what the model chooses among; without any, it writes.
+    template: the prompt, with fields in braces. choices: the answers that the model chooses among; without any, it
+    writes its answer.
     """
 
     template: str
@@ -148,9 +147,9 @@ class PromptConfig(PromptSettings):
 class Run:
     """The answers with one selection and order of examples.
 
-    log_probs: of the choices, calibrated; None for free answers. predicted: a label, or the free answer.
-    moved: the accuracy without calibration, and how many answers calibration changed; None without calibration.
-    dropped: examples left out of prompts that would have been too long. cut: prompts that are too long all the same.
+    log_probs: of the choices, calibrated; None for free answers. predicted: a label, or the free answer. moved: the
+    accuracy without calibration, and how many answers calibration changed; None without calibration. dropped: how many
+    examples were left out of prompts that would have been too long. cut: how many prompts were too long even so.
     """
 
     seed: int
@@ -257,7 +256,7 @@ def run_prompts(
     examples: Sequence[Record],
     progress: Progress,
 ) -> PromptResult:
-    """Asks the model for every record. examples: what shots are drawn from.
+    """Asks the model for every record. examples: those that shots are drawn from.
 
     Raises SettingError if the template does not suit the model; TextError if a record lacks a field, or its answer is
     none of the labels.
@@ -281,7 +280,7 @@ def run_prompts(
             shots = Shots(len(solved), config.shots, seed, order)
 
             def solved_for(question: Record | None, shots: Shots = shots) -> list[str]:
-                """Solved examples: the question itself is none."""
+                """Solved examples for a question, which is not among them."""
                 own = None if question is None else question.fields
                 return [solved[i] for i in shots.draw(lambda i: examples[i].fields != own)]
 

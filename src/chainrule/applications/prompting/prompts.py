@@ -1,11 +1,7 @@
-"""Templates and few-shot prompts.
+"""Prompts: templates, such as "{text} Overall, the movie was", with solved examples (few-shot) before the question.
 
-Templates: plain text with the names of fields in braces, such as "{text} Overall, the movie was".
-
-Only names may stand in braces: no attributes, indices or formats, so that a template can run nothing. {{ and }} are
-literal braces.
-
-Few-shot prompts: solved examples before the question.
+Only names of fields may stand in braces: no attributes, indices or formats, so that a template can run nothing. {{ and
+}} are literal braces.
 """
 
 from __future__ import annotations
@@ -50,7 +46,7 @@ class Template:
 
     @property
     def tail(self) -> str:
-        """What follows the last field: the part of a prompt that is the same for all examples."""
+        """The text after the last field: the part of a prompt that is the same for all examples."""
         last = max(i for i, (_, field) in enumerate(self.parts) if field is not None)
         return "".join(literal for literal, _ in self.parts[last + 1 :])
 
@@ -101,9 +97,9 @@ class Shots:
         self._places = np.random.default_rng([seed, order]).permutation(shots).tolist()
 
     def draw(self, is_allowed: Callable[[int], bool]) -> list[int]:
-        """The examples of a prompt, in their order. is_allowed: whether an example may stand in it.
+        """The examples of a prompt, in their order. is_allowed: a function that says whether an example may be in it.
 
-        Prompts that allow the same examples have the same ones. Raises SettingError if too few are allowed.
+        Prompts that allow the same examples get the same ones. Raises SettingError if too few are allowed.
         """
         chosen = list(islice(filter(is_allowed, self._ranked), len(self._places)))
         if len(chosen) < len(self._places):

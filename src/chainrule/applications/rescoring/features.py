@@ -40,10 +40,10 @@ class TextScorer(Protocol):
 
 
 class HypothesisScorer(Protocol):
-    """What rescoring needs from a model: a model of pairs reads the source of each text, others do not."""
+    """A Protocol: the scorer that rescoring needs. A seq2seq model reads the source of each text, others do not."""
 
     def log_probs(self, texts: Sequence[str], sources: Sequence[str | None]) -> Float64[ndarray, " texts"]:
-        """log P of each text with its end, in nats. sources: what each is a translation of."""
+        """log P of each text with its end, in nats. sources: the source of each text."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Features:
         return self.values @ weights
 
     def best(self, weights: Float64[ndarray, " features"]) -> Int64[ndarray, " lists"]:
-        """The row of each list's hypothesis with the largest weighted sum; of ties, the first."""
+        """For each list, the row of the hypothesis with the largest weighted sum; of ties, the first."""
         return first_of_best(self.totals(weights), self.offsets)
 
     def spreads(self) -> Float64[ndarray, " features"]:

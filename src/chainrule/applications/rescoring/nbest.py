@@ -27,7 +27,7 @@ class NBestList:
     scores: dict[str, tuple[float, ...]]  # by name, one for each hypothesis; higher is better; all finite
     place: str  # for messages: "nbest.jsonl, line 7"
     reference: str | None = None
-    source: str | None = None  # what the hypotheses are translations of, for models of pairs
+    source: str | None = None  # the text that the hypotheses are written from, for seq2seq models
     priors: tuple[str, ...] = ()  # names of the scores of a weaker language model, which a better one may replace
     kept: tuple[str, ...] = field(default=(), repr=False)  # what else Moses needs to write each hypothesis again
     line: str = field(default="", repr=False)  # the JSON that it was read from
@@ -63,7 +63,7 @@ def lines_of(name: str, progress: Progress, task: str = "reading") -> Iterator[L
 
 
 def finite_score(value: object, line: Line, what: str) -> float:
-    """A finite number. what: its name, for the message. Raises TextError."""
+    """A finite number from a text. what: the number's name, for the message. Raises TextError."""
     try:
         number = float(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else None
     except (ValueError, OverflowError):

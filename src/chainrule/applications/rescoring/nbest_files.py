@@ -1,10 +1,7 @@
-"""Reads and writes lists, with references.
+"""Reads n-best lists in any format, with references and sources; writes them with new scores, and best hypotheses.
 
-Reads n-best lists in any format, recognised by file names and first lines, one list at a time.
-
-Writes n-best lists with their new scores, and best hypotheses, to files that appear only when complete.
-
-The references and the sources of lists: in a text, line by line or keyed by the lists' ids, or in the lists.
+Formats are recognised by file names and first lines, and read one list at a time. Written files appear only when
+complete. References and sources are in a text, line by line or keyed by the lists' ids, or in the lists.
 """
 
 from __future__ import annotations
@@ -252,12 +249,13 @@ def with_sources(lists: Iterable[NBestList], sources: ReferenceFile) -> Iterator
 
 
 class ReferenceFile:
-    """The references, or the sources, of a text, all in memory."""
+    """The references, or the sources, of lists, read from a text into memory."""
 
     def __init__(self, name: str, *, always_keyed: bool, what: Literal["reference", "source"] = "reference") -> None:
-        """always_keyed: every line begins with the id of its list; otherwise, only if the first line does.
+        """always_keyed: whether every line must begin with the id of its list; otherwise they do if the first line
+        does.
 
-        what: each line is, for messages. Raises TextError.
+        what: the name of a line's content, for messages. Raises TextError.
         """
         self._name, self._what = name, what
         self._lines = list(lines_of(name, silent))

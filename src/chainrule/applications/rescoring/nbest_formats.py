@@ -1,6 +1,6 @@
-"""JSON, Moses, SRILM, Kaldi.
+"""The formats of n-best lists: JSON lines, Moses, SRILM's three, Kaldi and ESPnet.
 
-N-best lists as JSON lines, one list on each line:
+JSON lines have one list on each line:
 
     {"id": "utt-1", "hypotheses": [{"text": "a text", "score": -3.1}, {"text": "attacks", "score": -4.0}],
      "reference": "a text", "source": "ein Text"}
@@ -10,23 +10,20 @@ A hypothesis has either one `score` or several named `scores`: {"acoustic": -3.1
 `priors` may name the scores of a weaker language model, which a given model replaces.
 A score of -inf is written as null, which is an error when a list is read.
 
-N-best lists as Moses writes them: `id ||| text ||| features ||| score`, the lines of one id together.
+Moses: `id ||| text ||| features ||| score`, the lines of one id together. The score is the hypothesis' own. The
+features, and the fields after the score, are kept for writing.
 
-The score is the hypothesis' own. The features, and the fields after the score, are kept for writing.
-
-N-best lists in the three formats of SRILM (its manual page nbest-format): a folder with one file for each list.
+SRILM (its manual page nbest-format): a folder with one file for each list. A bytelog is a logarithm to the base 1.0001,
+divided by 1024. All are converted to nats.
 
     NBestList1.0    (score) word word ...                        one score in bytelogs, acoustics and language model
     NBestList2.0    (score) word ( st: 1 et: 2 g: 3 a: 4 ) ...   the same with times and scores of each word
     neither         acoustic language words word word ...        log10, log10, and the number of words
 
-A bytelog is a logarithm to the base 1.0001, divided by 1024. All are converted to nats.
-
-N-best lists of Kaldi and ESPnet: text files of `key words`, and score files of `key number`.
-
-An ESPnet folder has folders 1best_recog, 2best_recog, ..., each with `text` and `score` (also written tensor(-3.1));
-all keys occur in the first. A Kaldi text has one hypothesis on each line, with the keys `utterance-1`, `utterance-2`,
-..., as nbest-to-linear writes them; its scores, or costs, are in files of their own with the same keys.
+Kaldi and ESPnet: text files of `key words`, and score files of `key number`. An ESPnet folder has folders 1best_recog,
+2best_recog, ..., each with `text` and `score` (also written tensor(-3.1)); all keys occur in the first. A Kaldi text
+has one hypothesis on each line, with the keys `utterance-1`, `utterance-2`, ..., as nbest-to-linear writes them; its
+scores, or costs, are in files of their own with the same keys.
 """
 
 from __future__ import annotations

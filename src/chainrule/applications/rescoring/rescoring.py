@@ -66,7 +66,7 @@ def scored(lists: Iterable[NBestList], models: dict[str, HypothesisScorer]) -> I
 
 @dataclass(frozen=True)
 class TuningData:
-    """What tuning needs from lists with references: numbers without texts."""
+    """The data that tuning needs from lists with references: numbers, without texts."""
 
     features: Features
     errors: Int64[ndarray, "hypotheses 2"]
@@ -192,7 +192,8 @@ class Reranker:
     def ranked(self, block: Scored) -> Iterator[tuple[NBestList, dict[str, list[float]], list[int]]]:
         """Each list with its scores, the total last, and the order of its hypotheses, best first.
 
-        What a model finds impossible has -inf there, and so has its total, unless the model has no weight.
+        A hypothesis that a model finds impossible has the score -inf, and so is its total, unless the model's weight is
+        0.
         """
         features, own = block.features, len(block.lists[0].scores)
         totals = features.totals(self.weights)

@@ -1,20 +1,17 @@
-"""Weights, tuned or given.
+"""The weights of features of hypotheses: given, kept in a small JSON file, or tuned on lists with references.
 
-Weights that make the fewest errors on lists with references: minimum error rate training.
+Minimum error rate training (F. J. Och, Minimum error rate training in statistical machine translation, 2003) makes the
+fewest errors. A line search is exact: the errors of a corpus are constant between the points where some list's best
+hypothesis changes, and all these points are known. Lines go along each weight and in random directions, from the given
+weights and from random ones; the best of all is kept.
 
-F. J. Och, Minimum error rate training in statistical machine translation, 2003. A line search is exact: the errors of a
-corpus are constant between the points where some list's best hypothesis changes, and all these points are known. Lines
-go along each weight and in random directions, from the given weights and from random ones; the best of all is kept.
-
-Weights that maximise the likelihood of the hypotheses closest to the references: a log-linear model.
+Maximum likelihood, of the hypotheses closest to the references under a log-linear model (F. J. Och and H. Ney,
+Discriminative training and maximum entropy models for statistical machine translation, 2002):
 
     P(hypothesis) = exp(w . f) / sum over the list of exp(w . f)
 
-F. J. Och and H. Ney, Discriminative training and maximum entropy models for statistical machine translation, 2002. The
-logarithm is concave in w, and Newton's method finds its only maximum. A wide Gaussian prior keeps the weights finite
-if some weights choose correctly in every list.
-
-The weights of features, given or tuned, and their small JSON file.
+The logarithm is concave in w, and Newton's method finds its only maximum. A wide Gaussian prior keeps the weights
+finite if some weights choose correctly in every list.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Verbs on files: data, count, convert, prune, mix."""
+"""Verbs on files: data, split, pixels, filter, count, convert, info, verify, prune, mix, lmplz."""

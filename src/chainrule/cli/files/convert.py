@@ -1,11 +1,4 @@
-"""convert, info, verify.
-
-chainrule convert SOURCE TARGET: between model folders, ARPA files, and the formats of other programs.
-
-chainrule info MODEL: what is known about a model.
-
-chainrule verify MODEL: compares every byte of a model folder with its checksums.
-"""
+"""The verbs convert (between model folders, ARPA files and the formats of other programs), info and verify."""
 
 from __future__ import annotations
 

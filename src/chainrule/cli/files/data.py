@@ -1,13 +1,4 @@
-"""data, split, pixels, filter.
-
-chainrule data NAME -o FOLDER: small data sets made by rule, to try every command without a download.
-
-chainrule split TEXTS... --into FILE=SHARE...: divides a text into parts, for training and testing.
-
-chainrule pixels PICTURES -o FILE: pictures as lines of text, and lines of text as a picture.
-
-chainrule filter TEXTS --model lm/ --keep 0.3: keeps the likeliest part of a corpus.
-"""
+"""The verbs data, split, pixels and filter: make data sets, divide texts, turn pictures into text, choose documents."""
 
 from __future__ import annotations
 
@@ -53,16 +44,16 @@ if TYPE_CHECKING:
 # What to do with each set next; {0} is the folder.
 _NEXT: dict[str, str] = {
     "text": "chainrule train ngram {0}/train.txt -o lm/",
-    "pairs": "chainrule train translation --source {0}/train.en --target {0}/train.fr -o mt/ --minutes 2",
+    "pairs": "chainrule train seq2seq --source {0}/train.en --target {0}/train.fr -o mt/ --minutes 2",
     "labels": "chainrule train classifier {0}/train.tsv -o opinions/ --network lstm --epochs 10 --test {0}/test.tsv",
     "trees": "chainrule train classifier {0}/train.txt -o phrases/ --network tree --unit node",
     "pictures": "chainrule train classifier {0}/train -o network/ --network lenet --test {0}/test",
     "captions": "chainrule train caption --pictures {0}/train.jsonl -o captioner/ --encoder resnet --minutes 2 "
     "--encoder-size 32 96 --encoder-stem large --encoder-blocks 1 1 --encoder-width 16 --width 64",
     "minimal-pairs": "chainrule train ngram {0}/train.txt -o lm/, and evaluate lm/ --minimal-pairs {0}/pairs.jsonl",
-    "conversations": "chainrule train translation --pairs {0}/train.jsonl -o talk/ --encoder lstm --decoder lstm "
+    "conversations": "chainrule train seq2seq --pairs {0}/train.jsonl -o talk/ --encoder lstm --decoder lstm "
     "--score dot --minutes 5, and chat talk/",
-    "dates": "chainrule train translation --pairs {0}/train.tsv -o dates/ --tokenizer character --minutes 2",
+    "dates": "chainrule train seq2seq --pairs {0}/train.tsv -o dates/ --tokenizer character --minutes 2",
 }
 
 

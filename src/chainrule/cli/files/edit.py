@@ -1,9 +1,4 @@
-"""prune, mix.
-
-chainrule prune MODEL -o SMALL: makes an n-gram model smaller.
-
-chainrule mix MODELS -o MIX: mixes several models into one.
-"""
+"""The verbs prune (makes an n-gram model smaller) and mix (mixes several models into one)."""
 
 from __future__ import annotations
 
@@ -236,7 +231,7 @@ def mix(
 
 
 def _note_unknown(tuned_on: dict[str, Any]) -> None:
-    """Prints a note if the shared vocabulary lacks so much of a text that another would be better."""
+    """Prints a note if the shared vocabulary lacks so many tokens of a text that another would be better."""
     share = tuned_on["unknown_tokens"] / tuned_on["tokens"]
     if share > _FEW_UNKNOWN:
         note(

@@ -1,1 +1,1 @@
-"""Verbs that look into models: embed, nearest, draw, explore."""
+"""Verbs that look into models: embed, nearest and other verbs on word vectors, draw, attend, inspect, explore."""

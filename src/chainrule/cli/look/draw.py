@@ -1,11 +1,4 @@
-"""draw, attend, inspect.
-
-chainrule attend MODEL TEXT [TARGET] -o FILE: where a network attends, as a page or a picture.
-
-chainrule inspect MODEL INPUT -o PAGE: a network from the inside.
-
-chainrule draw MODEL -o FILE: what a network consists of, its positions, or models by their size.
-"""
+"""The verbs draw, attend and inspect: a network's layers, where it attends, and what goes on inside it."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""embed.
-
-The vectors of what a classifier labels, for chainrule embed.
-
-chainrule embed MODEL [TEXT]: vectors of texts, words or tokens, as a NumPy file or JSON lines.
-"""
+"""The verb embed: vectors of texts, words, tokens, or a classifier's inputs, as a NumPy file or JSON lines."""
 
 from __future__ import annotations
 
@@ -77,7 +72,7 @@ def _write_units(found: Sequence[UnitVectors], output: Path | None, *, is_whole:
 
 
 def _rows(found: Sequence[UnitVectors], *, is_whole: bool) -> Iterator[dict[str, Any]]:
-    """Of each input, for JSON."""
+    """A record for each input, for JSON."""
     for units, vectors in found:
         rows = vectors.astype(float).round(DIGITS).tolist()
         yield {"input": units[0], "vector": rows[0]} if is_whole else {"units": units, "vectors": rows}
@@ -127,7 +122,7 @@ def embed(
         $ chainrule embed masked/ heldout.txt -o vectors.npy
 
     A network that reads from left to right embeds a token given the text up
-    to it; a two-sided network, given the whole text.
+    to it; a bidirectional network, given the whole text.
 
     The rows of a .npy file are in the order of the texts, or of their words
     or tokens, which JSON lines name. An empty text has a vector of zeros.
@@ -216,7 +211,7 @@ def _write(records: Iterable[Embedded], output: Path | None, unit: Unit) -> None
 
 
 def _counting_cut(records: Iterable[Embedded], cut: Counter[bool]) -> Iterator[Embedded]:
-    """The records as they come, counted by whether the end of their text was left out."""
+    """Passes records on, and counts those whose text was cut at the end."""
     for record in records:
         cut[record.is_cut] += 1
         yield record

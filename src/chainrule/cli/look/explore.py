@@ -1,4 +1,4 @@
-"""chainrule explore MODELS: a page that shows what models expect, surprise by surprise."""
+"""chainrule explore MODELS: a page that shows next words, surprisal, samples, beams and attention of models."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def explore(
 
 
 def explorer_of(models: Sequence[str]) -> Explorer | None:
-    """How saved models, if there are any, are looked into: at first, the surprisal of the first two."""
+    """The explorer of saved models, if there are any; it opens with the surprisal of the first two."""
     if not models:
         return None
     names = [Path(os.path.abspath(model)).name for model in models]

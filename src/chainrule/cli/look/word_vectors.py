@@ -1,12 +1,6 @@
-"""nearest, analogy, odd, map.
+"""The verbs on word vectors: nearest, analogy, odd, map.
 
-chainrule nearest MODEL "a [word] in its sentence" [TEXT], or nearest VECTORS WORD: finds similar words.
-
-chainrule analogy VECTORS A B C: A is to B as C is to what?
-
-chainrule odd VECTORS WORD WORD WORD ...: which does not belong with the others.
-
-chainrule map VECTORS -o PAGE: draws words in two dimensions.
+`nearest` also takes a language model and a marked word: chainrule nearest MODEL "a [word] in its sentence" [TEXT].
 """
 
 from __future__ import annotations

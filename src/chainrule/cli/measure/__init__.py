@@ -1,1 +1,1 @@
-"""Verbs that measure models: evaluate, score, compare, experiment."""
+"""Verbs that measure models: evaluate, score, compare, experiment, harness."""

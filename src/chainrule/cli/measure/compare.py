@@ -1,10 +1,6 @@
-"""compare, its report.
+"""The verb compare: saved models, all families, or smoothings (--smoothing) in one table, and a report.
 
-What `chainrule compare` shows and writes: a table, and a report: a folder with a page that works offline.
-
-compare --smoothing: bits per byte and perplexity, a row for each smoothing, a column for each order.
-
-chainrule compare: models in one table, either saved ones or all families trained on one text.
+The report is a folder with a page that works offline.
 """
 
 from __future__ import annotations

@@ -1,13 +1,4 @@
-"""evaluate, of every kind.
-
-What `chainrule evaluate` does with models that caption pictures.
-
-What `chainrule evaluate` and `chainrule compare` do with models of pairs.
-
-What `chainrule evaluate` does with word vectors.
-
-chainrule evaluate MODEL TEXTS: perplexity and bits per byte, or accuracy on labels or minimal pairs.
-"""
+"""The verb evaluate: perplexity and bits per byte, or accuracy; also of seq2seq models, captioners and word vectors."""
 
 from __future__ import annotations
 
@@ -68,12 +59,12 @@ def evaluate_captions(model: Path, options: CaptionsOptions, pairs: PairsOptions
         raise CycloptsError(msg="--vectors needs --pictures, the captions of the pictures.")
     if (pairs.source, pairs.target, pairs.pairs) != (None, None, None):
         raise CycloptsError(msg="--pictures is for models that caption; leave out --source, --target and --pairs.")
-    from chainrule.api.seq2seq.caption_model import MAX_TOKENS, load_captioner
+    from chainrule.api.seq2seq.caption_model import load_captioner
+    from chainrule.api.seq2seq.config import MAX_TOKENS, TargetBeam
     from chainrule.api.seq2seq.picture_encoder import read_vectors
-    from chainrule.decoding.config import BeamConfig
     from chainrule.pictures.captions import read_captions
 
-    config = BeamConfig(size=5 if pairs.beam is None else pairs.beam, rank_by="mean", stop="likely")
+    config = TargetBeam(size=TargetBeam.size if pairs.beam is None else pairs.beam)
     with progress_bar() as progress:
         captioner = load_captioner(model, progress=progress)
         frame = None if captioner.encoder is None else captioner.encoder.frame
@@ -110,7 +101,7 @@ class PairsOptions:
     pairs: Annotated[
         str | None,
         _FILE,
-        Parameter(help="Both in one file, as `train translation --pairs` reads it: tabs, JSON lines, conversations."),
+        Parameter(help="Both in one file, as `train seq2seq --pairs` reads it: tabs, JSON lines, conversations."),
     ] = None
     beam: Annotated[
         int | None, WholeNumber, Parameter(help="How many hypotheses to keep for each source; by default 5.")
@@ -126,7 +117,7 @@ NO_PAIRS = PairsOptions()
 
 
 def evaluate_pairs(model: Path, options: PairsOptions, *, json: bool) -> None:
-    """Measures a model of pairs and prints the result.
+    """Measures a seq2seq model and prints the result.
 
     Raises CycloptsError, SettingError, TextError, ModelFormatError.
     """
@@ -147,7 +138,7 @@ def evaluate_pairs(model: Path, options: PairsOptions, *, json: bool) -> None:
 
 
 def compare_pairs(models: tuple[str, ...], options: PairsOptions, *, json: bool) -> None:
-    """Measures models of pairs and prints a table. Raises as `evaluate_pairs`."""
+    """Measures seq2seq models and prints a table. Raises as `evaluate_pairs`."""
     from chainrule.base.files import describe_duplicate
     from chainrule.comparison.supervised import compare_pairs as compare
 
@@ -168,10 +159,10 @@ def compare_pairs(models: tuple[str, ...], options: PairsOptions, *, json: bool)
 
 def _read(options: PairsOptions, progress: Progress) -> tuple[Pairs, BeamConfig]:
     """The pairs, and how texts are searched for. Raises CycloptsError, TextError, SettingError."""
-    from chainrule.decoding.config import BeamConfig
+    from chainrule.api.seq2seq.config import TargetBeam
     from chainrule.text.parallel import pairs_of
 
-    beam = BeamConfig(size=5 if options.beam is None else options.beam, rank_by="mean", stop="likely")
+    beam = TargetBeam(size=TargetBeam.size if options.beam is None else options.beam)
     if options.pairs is not None:
         if options.source is not None or options.target is not None:
             raise CycloptsError(msg="--pairs has both sides; leave out --source and --target.")

@@ -44,8 +44,9 @@ def score(
 
     Columns for texts: log P of the line with its </s>, in nats; number of
     tokens, with </s>; number of unknown tokens; the line. An unknown token
-    counts as <unk>, without its spelling. Masked and two-sided networks give
-    pseudo-log-likelihoods: the sum of log P(token | all others), </s> given.
+    counts as <unk>, without its spelling. Masked and bidirectional networks
+    give pseudo-log-likelihoods: the sum of log P(token | all others), </s>
+    given.
 
     Columns for tokens and other units: log P, as above; log P with the
     spelling of unknown tokens, as in bits per byte; start and end position in

@@ -106,7 +106,7 @@ def save_or_keep(
 
 
 def _free_name(target: Path) -> Path:
-    """lm-2 for lm, lm-2.arpa.gz for lm.arpa.gz."""
+    """A path that does not exist yet: lm-2 for lm, lm-2.arpa.gz for lm.arpa.gz."""
     stem, dot, suffix = target.name.partition(".arpa")
     names = (target.with_name(f"{stem}-{number}{dot}{suffix}") for number in count(2))
     return next(name for name in names if not name.exists())

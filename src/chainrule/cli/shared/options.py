@@ -1,12 +1,7 @@
-"""Flags derived from options, and arguments that verbs share.
+"""Options and arguments that verbs share, and flags derived from configurations.
 
-Arguments that several verbs share, with their help.
-
-The options for generating texts, in groups as the help shows them.
-
-Flags from configurations: each field of a configuration is a flag, with the field's own help.
-
-Each setting is described only once, for the library and all verbs.
+Each field of a configuration is a flag, with the field's own help, so that each setting is described only once, for the
+library and all verbs. The options for generating texts are in groups, as the help shows them.
 """
 
 from __future__ import annotations
@@ -19,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args, get_o
 
 from cyclopts import CycloptsError, Group, Parameter
 
+from chainrule.api.seq2seq.config import TargetBeam
 from chainrule.base.options import hints_of, is_rare, own_fields_first
 from chainrule.decoding.config import BeamConfig, Limits, SamplingConfig
 
@@ -184,7 +180,7 @@ def check_tree(tree: Path, *, overwrite: bool) -> None:
 
 def refuse_sampling(flags: SamplingFlags, why: str = "has no effect with --beam, which does not sample") -> None:
     """Raises CycloptsError where an option of sampling was given. why: after its name."""
-    refuse(given_settings(flags), why)
+    refuse(given_flags(flags), why)
 
 
 def refuse(given: Iterable[str], why: str) -> None:
@@ -196,14 +192,18 @@ def refuse(given: Iterable[str], why: str) -> None:
 _FLAGS = {"output": "--output-layer"}  # fields whose name is that of another flag
 
 
-def flags_of(config: type[DataclassInstance], prefix: str = "", group: Group | None = None) -> Any:
+def flags_of(
+    config: type[DataclassInstance], prefix: str = "", group: Group | None = None, only: Sequence[str] = ()
+) -> Any:
     """A class of flags for cyclopts: the fields of a configuration, each with its help, all omitted by default.
 
-    prefix: of the flags, without their dashes. group: the part of the help that has them.
+    prefix: of the flags, without their dashes. group: the part of the help that has them. only: these fields,
+    in this order; by default all.
     """
     hints = hints_of(config)
     flags = []
-    for setting in own_fields_first(config):
+    by_name = {setting.name: setting for setting in own_fields_first(config)}
+    for setting in map(by_name.__getitem__, only or by_name):
         name = setting.metadata.get("flag")
         if is_rare(setting) or name is None:
             continue
@@ -231,7 +231,7 @@ def flags_of(config: type[DataclassInstance], prefix: str = "", group: Group | N
 
 
 def flags_of_any(configs: Sequence[type[DataclassInstance]], prefix: str = "", without: Sequence[str] = ()) -> Any:
-    """As `flags_of`, of several configurations of which one will be chosen: the fields of all, each once.
+    """As `flags_of`, for several configurations of which one will be chosen: the fields of all, each once.
 
     without: fields that are no flags.
     A default is shown where it is the same in all that have the field; a choice is one of the values of all.
@@ -265,6 +265,12 @@ def given_settings(flags: Any) -> dict[str, Any]:
     return values
 
 
+def given_flags(flags: Any) -> list[str]:
+    """The names of the flags that were given."""
+    given = given_settings(flags)
+    return [setting.metadata["flag"] or setting.name for setting in fields(flags) if setting.name in given]
+
+
 def _sentence(text: str) -> str:
     """A help text as a sentence; a value at its start keeps its case."""
     return f"{text if ':' in text.split(' ')[0] else text[0].upper() + text[1:]}."
@@ -294,8 +300,24 @@ def beam_config(flags: BeamFlags, best: int) -> BeamConfig | None:
     if "size" not in given:
         refuse(given, "needs --beam")
         return None
-    if given.get("rank_by") != "wu":
-        refuse({"alpha"} & given.keys(), "needs --rank-by wu")
+    _check_alpha(given)
     if "groups" not in given:
         refuse({"diversity"} & given.keys(), "needs --groups")
     return BeamConfig(best=best, **given)
+
+
+def target_beam_flags(config: type[TargetBeam], group: Group | None = None) -> Any:
+    """The flags of `target_beam`."""
+    return flags_of(config, group=group, only=("size", "rank_by", "alpha"))
+
+
+def target_beam(flags: Any, best: int) -> TargetBeam:
+    """A search for texts given a source. Raises SettingError; CycloptsError if another option needs --rank-by wu."""
+    given = given_settings(flags)
+    _check_alpha(given)
+    return TargetBeam(**{"size": max(TargetBeam.size, best), "best": best} | given)
+
+
+def _check_alpha(given: dict[str, Any]) -> None:
+    if given.get("rank_by") != "wu":
+        refuse({"alpha"} & given.keys(), "needs --rank-by wu")

@@ -1,7 +1,4 @@
-"""Output of all verbs: progress and notes on standard error, results on standard output.
-
-Options that name the file of a plot.
-"""
+"""Output of all verbs: progress and notes on standard error, results on standard output; options for plot files."""
 
 from __future__ import annotations
 
@@ -50,7 +47,7 @@ def on_one_line(text: str) -> str:
 
 
 def count_of(number: int, noun: str) -> str:
-    """1 step, 2,000 steps."""
+    """A number with its noun: 1 step, 2,000 steps."""
     return f"{number:,} {noun}{'s' * (number != 1)}"
 
 

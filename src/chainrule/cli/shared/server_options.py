@@ -1,8 +1,6 @@
-"""Asking a server in place of a model.
+"""Options of verbs that can ask a server in place of a model on this machine.
 
-The key of a server, in a file: on the command line, others could read it.
-
-The options of verbs that can ask a server in place of a model on this machine.
+The server's key is read from a file: on the command line, others could read it.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ _LARGEST = 1 << 16  # bytes of a file
 
 
 def key_in(file: Path, *, shortest: int = 1) -> str:
-    """shortest: characters that a key must have. Raises TextError, CycloptsError."""
+    """The key in a file. shortest: the fewest characters that it may have. Raises TextError, CycloptsError."""
     try:
         key = read_file(file, _LARGEST, pipes=True).decode().strip()
     except UnicodeDecodeError as error:

@@ -1,10 +1,9 @@
-"""The options that say how to read texts, the same for every verb, and notes on what was read.
+"""Options that say how to read texts, the same for every verb, and notes on what was read.
 
-Bad records of a benchmark are reported and left out; with --strict, the first one is an error.
-
-This applies where each record counts by itself: minimal pairs, and labelled texts that test a classifier. In data that
-a model is trained or tuned on, a bad record is always an error, since the model would silently differ; likewise where
-records are matched by position: parallel texts, n-best lists with their references.
+Bad records of a benchmark are reported and left out; with --strict, the first one is an error. This applies where each
+record counts by itself: minimal pairs, and labelled texts that test a classifier. In data that a model is trained or
+tuned on, a bad record is always an error, since the model would silently differ; likewise where records are matched by
+position: parallel texts, n-best lists with their references.
 """
 
 from __future__ import annotations

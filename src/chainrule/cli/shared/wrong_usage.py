@@ -166,12 +166,12 @@ def _arguments(verb: App) -> ArgumentCollection:
 
 
 def _options(verb: App) -> set[str]:
-    """Without the negative forms."""
+    """The options of a verb, without their negative forms."""
     return {name for argument in _arguments(verb) for name in argument.names if name.startswith("--")}
 
 
 def _greedy_options(verb: App) -> Iterator[str]:
-    """Options that take all words that follow them."""
+    """Options that take all the words after them."""
     for argument in _arguments(verb):
         if argument.parameter.consume_multiple:
             yield from (name for name in argument.names if name.startswith("-"))

@@ -1,11 +1,4 @@
-"""train caption, paragraph.
-
-What train caption and train paragraph share: their options, and a run from reading pictures to the summary.
-
-chainrule train caption: trains a model that captions pictures.
-
-chainrule train paragraph: trains a model that writes paragraphs about pictures.
-"""
+"""The verbs train caption and train paragraph, and their common run, from reading pictures to the summary."""
 
 from __future__ import annotations
 
@@ -80,15 +73,15 @@ ReaderChoice = Annotated[
         show_default=False,
     ),
 ]
-_UNSAID = {"regions": "grid", "phrases": False, "discriminator": 0.0}  # what a record means that leaves them out
+_UNSAID = {"regions": "grid", "phrases": False, "discriminator": 0.0}  # the values of records that leave them out
 
 
 @dataclass(frozen=True, kw_only=True)
 class CaptionerRun:
-    """What is trained on what, and where it goes.
+    """What is trained, on what data, and where the model goes.
 
-    size: of the pictures that the encoder reads; None: its own. training: the settings that were given. tuned,
-    features, regions, phrases, discriminator: as `train_captions` takes them.
+    size: height and width of the pictures that the encoder reads; None for its own. training: the settings that were
+    given. tuned, features, regions, phrases, discriminator: as for `train_captions`.
     """
 
     pictures: str

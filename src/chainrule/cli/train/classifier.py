@@ -1,7 +1,4 @@
-"""chainrule train classifier DATA -o CLASSIFIER: trains a network that labels texts, trees and others, from scratch.
-
-chainrule finetune MODEL --data LABELLED -o CLASSIFIER: trains a classification head on a network.
-"""
+"""The verbs train classifier (texts, trees and others, from scratch) and finetune (a head on a trained network)."""
 
 from __future__ import annotations
 
@@ -244,8 +241,8 @@ def _by_word(result: Classification) -> list[tuple[str, str, str]]:
 def report_finished_classifier(
     output: Path, settings: dict[str, Any], digest: Callable[[], str], others: dict[str, Any], *, json: bool
 ) -> None:
-    """As `report_finished_run`. settings: of the training, as given. digest: of the labelled examples. others: what
-    else was given, under its name in the record.
+    """As `report_finished_run`. settings: those of the training, as given. digest: of the labelled examples. others:
+    other given values, by their names in the record.
     """
 
     def other_changes(before: dict[str, Any]) -> list[str]:

@@ -195,13 +195,13 @@ def masked(
     _train(texts, config, output, run, tokenizer, beginning)
 
 
-def _verb(family: str, config: type[NetworkConfig | TreeConfig]) -> Callable[..., None]:
-    """chainrule train FAMILY, whose settings are this configuration; its docstring is the verb's help."""
+def _verb(name: str, config: type[NetworkConfig | TreeConfig]) -> Callable[..., None]:
+    """chainrule train NAME, whose settings are this configuration; its docstring is the verb's help."""
     flags = flags_of(config)
     default = flags()
     summary, _, details = (getdoc(config) or "").partition("\n\n")
-    text = "trees.conllu" if config is TreeConfig else "corpus.txt"
-    example = f"    $ chainrule train {family} {text} -o {family}/ --minutes 5"
+    text = "trees.conllu" if config.reads == "tree" else "corpus.txt"
+    example = f"    $ chainrule train {name} {text} -o {name}/ --minutes 5"
 
     def train_family(
         *texts: Annotated[TextFiles, Parameter(required=False)],
@@ -218,12 +218,17 @@ def _verb(family: str, config: type[NetworkConfig | TreeConfig]) -> Callable[...
     return train_family
 
 
+_NAMES = {"two-sided": "bidirectional"}  # by the family's name in files, where the verb has another
+
+
 def __getattr__(name: str) -> Callable[..., None]:
-    """chainrule train NETWORK, by the family's name with underscores, built on first use."""
-    family = name.replace("_", "-")
-    if family not in (networks := {**NETWORKS, **BIDIRECTIONAL, "tree": TreeConfig}):
+    """chainrule train NETWORK, by the verb's name with underscores, built on first use."""
+    configs = {**NETWORKS, **BIDIRECTIONAL, "tree": TreeConfig}
+    networks = {_NAMES.get(family, family): config for family, config in configs.items()}
+    verb = name.replace("_", "-")
+    if verb not in networks:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return _verb(family, networks[family])
+    return _verb(verb, networks[verb])
 
 
 def adapt(
@@ -271,7 +276,7 @@ def _train(
     from chainrule.training.checkpoint import is_first_process, remove_checkpoints
 
     check_read_once(*texts, run.valid)
-    if isinstance(config, TreeConfig):
+    if config.reads == "tree":
         tokenizer = TokenizerOptions(tokenizer="whitespace") if tokenizer == DEFAULT_TOKENIZER else tokenizer
         run = replace(run, reading=replace(run.reading, document=run.reading.document or "tree"))
     source, training = run.mixing.source(texts, run.reading), given_settings(run.training)

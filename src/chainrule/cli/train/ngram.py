@@ -1,9 +1,4 @@
-"""train ngram, uniform.
-
-The smoothing options of n-gram models, and the table of what was estimated.
-
-chainrule train ngram and uniform: reads texts, writes a model folder, prints a summary.
-"""
+"""The verbs train ngram and train uniform, the smoothing options, and the table of estimated smoothing parameters."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Progress, resumed and finished runs.
+"""What a training run shows: progress while it trains, whether it resumes, and what a finished run was.
 
---resume of a training run: whether it goes on; one that has ended is checked to be the same run, and reported.
-
-Output during training: a line that is overwritten, at a terminal, and lines that stay.
+At a terminal, one line is overwritten; other lines stay. With --resume, a run that has ended is checked to be the same
+run, and reported.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _SETTLED = ("sentence_end",)  # settings of a network that the training text dec
 
 
 def continues_run(output: Path, *, resume: bool, overwrite: bool) -> bool:
-    """Whether the unfinished run in a folder goes on. Raises SettingError if both options are given."""
+    """Whether the unfinished run in a folder is to be continued. Raises SettingError if both options are given."""
     from chainrule.training.checkpoint import is_unfinished
 
     if resume and overwrite:
@@ -49,9 +48,9 @@ def report_finished_run(
 ) -> None:
     """Prints that the run of the model in a folder has ended.
 
-    network: the settings of the network now; None: `other_changes` compares them. training: the training settings that
-    were given. other_changes: returns, in words, what else differs from the model's record. Raises SettingError if the
-    model was trained with other settings, ModelFormatError if there is no model.
+    network: the settings of the network now; None if `other_changes` compares them. training: the training settings
+    that were given. other_changes: a function that returns, in words, what else differs from the model's record. Raises
+    SettingError if the model was trained with other settings, ModelFormatError if there is no model.
     """
     from chainrule.storage.config_json import read_config
     from chainrule.training.checkpoint import is_first_process
@@ -108,7 +107,7 @@ class TrainingScreen:
     """A callback for training reports; prints them to standard error."""
 
     def __init__(self, before_first: Callable[[], None]) -> None:
-        """before_first: called before the first line."""
+        """before_first: a callback, called before the first line."""
         self._before_first: Callable[[], None] | None = before_first
         self._is_terminal = sys.stderr.isatty()
         self._width = 0  # of the line that may be overwritten

@@ -1,4 +1,4 @@
-"""chainrule train translation: trains an encoder-decoder on pairs of texts."""
+"""chainrule train seq2seq: trains an encoder-decoder on pairs of texts."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ DEFAULT_NETWORK = ConditionalFlags()
 _FILE = Parameter(allow_leading_hyphen=True, validator=file_or_dash)
 
 
-def translation(
+def seq2seq(
     *,
     source: Annotated[str | None, _FILE, Parameter(help="The source texts, one a line.")] = None,
     target: Annotated[str | None, _FILE, Parameter(help="The target texts, one a line.")] = None,
@@ -99,7 +99,7 @@ def translation(
 ) -> None:
     """An encoder-decoder for pairs of texts: translations, summaries, corrections.
 
-        $ chainrule train translation --pairs train.tsv -o mt/ --minutes 5
+        $ chainrule train seq2seq --pairs train.tsv -o mt/ --minutes 5
 
     An encoder reads the source; a decoder generates the target and attends to
     the source. A batch has as many tokens as --batch pairs of average length.

@@ -5,12 +5,23 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from cyclopts import Parameter
 
+from chainrule.api.seq2seq.config import CaptionBeam, CaptionOptions
 from chainrule.base.tables import printable
-from chainrule.cli.shared.options import Json, Overwrite, TreeFile, WholeNumber, check_tree
+from chainrule.cli.shared.options import (
+    Json,
+    Overwrite,
+    TreeFile,
+    WholeNumber,
+    check_tree,
+    flags_of,
+    given_settings,
+    target_beam,
+    target_beam_flags,
+)
 from chainrule.cli.shared.screen import finite, note, print_json, progress_bar
 from chainrule.errors import SettingError
 
@@ -22,6 +33,13 @@ if TYPE_CHECKING:
     from chainrule.pictures.boxes import BoxLabels
 
 _AT_ONCE = 64  # pictures
+
+if TYPE_CHECKING:
+    SearchFlags = Any
+    CaptionFlags = Any
+else:
+    SearchFlags = target_beam_flags(CaptionBeam)
+    CaptionFlags = flags_of(CaptionOptions)
 
 
 def caption(
@@ -36,20 +54,11 @@ def caption(
     ],
     /,
     *,
-    beam: Annotated[
-        int | None,
-        WholeNumber,
-        Parameter(help="How many hypotheses to keep; 1 picks the likeliest token. By default 5, or --nbest if more."),
-    ] = None,
-    rank_by: Annotated[
-        Literal["total", "mean", "wu"],
-        Parameter(help="Rank captions by log-probability, its mean over the tokens, or the rule of Wu et al. 2016."),
-    ] = "mean",
-    alpha: Annotated[float, Parameter(help="The exponent in the rule of Wu et al.")] = 0.6,
+    search: SearchFlags = SearchFlags(),  # noqa: B008
     nbest: Annotated[
         int, WholeNumber, Parameter(help="Print this many captions of each picture: number ||| caption ||| score.")
     ] = 1,
-    max_tokens: Annotated[int, WholeNumber, Parameter(help="The longest caption, in tokens.")] = 60,
+    options: CaptionFlags = CaptionFlags(),  # noqa: B008
     tree: TreeFile = None,
     paragraph: Annotated[
         Path | None,
@@ -72,16 +81,13 @@ def caption(
     """
     from chainrule.api.seq2seq.caption_model import load_captioner
     from chainrule.api.showing.attend import attend_picture, check_picture_target
-    from chainrule.decoding.config import BeamConfig
 
-    if max_tokens < 1:
-        raise SettingError(f"max_tokens is {max_tokens}; expected 1 or more")
+    given_options = CaptionOptions(**given_settings(options)).given
+    beam = target_beam(search, nbest)
     if tree is not None:
         check_tree(tree, overwrite=overwrite)
     if paragraph is not None:
         check_picture_target(paragraph, overwrite=overwrite)
-    size = max(5, nbest) if beam is None else beam
-    config = BeamConfig(size=size, best=nbest, rank_by=rank_by, alpha=alpha, stop="likely")
     number = 0
     with progress_bar() as progress:
         captioner = load_captioner(model, progress=progress)
@@ -91,11 +97,11 @@ def caption(
             if tree is not None:
                 if number or len(chunk) > 1:
                     raise SettingError("--tree draws the search of one picture; name a single one")
-                captioner.beam_tree(chunk[0][1], config, max_tokens=max_tokens).save(tree, overwrite=overwrite)
+                captioner.beam_tree(chunk[0][1], beam, **given_options).save(tree, overwrite=overwrite)
             if paragraph is not None and (number or len(chunk) > 1):
                 raise SettingError("--paragraph draws the sentences of one picture; name a single one")
             written = captioner.caption(
-                [given for _, given in chunk], config, alignments=attends, max_tokens=max_tokens, progress=progress
+                [given for _, given in chunk], beam, alignments=attends, progress=progress, **given_options
             )
             if paragraph is not None:
                 text = written[0][0].text
@@ -154,7 +160,7 @@ def _with_boxes(pictures: str, progress: Progress) -> Iterator[list[tuple[str, A
 def _print(
     number: int, name: str, captions: list[Caption], nbest: int, sentences: list[Sentence] | None, *, json: bool
 ) -> None:
-    """sentences: of the first caption, if it is a paragraph."""
+    """sentences: those of the first caption, if it is a paragraph."""
     if json:
         record: dict[str, Any] = {"picture": name, "captions": [_as_json(one) for one in captions]}
         if sentences is not None:

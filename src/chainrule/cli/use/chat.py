@@ -1,14 +1,7 @@
-"""chat at a terminal or line by line.
+"""The verb chat: talks with a model by its chat template, at a terminal (prompt_toolkit) or line by line.
 
-chainrule chat MODEL: talks with a model by its chat template, at a terminal or line by line.
-
-One conversation of `chainrule chat`: its history, its settings, and the commands that change them.
-
-The prompt of `chainrule chat` at a terminal: prompt_toolkit's.
-
-A separate file, so that no other verb waits for that library.
-
-The log of a conversation: a file that every message is added to as it is said.
+A ChatSession holds the history, the settings, and the commands that change them. The log is a file to which every
+message is added as it is said. Since this module imports prompt_toolkit, no other verb may import it: it would wait.
 """
 
 from __future__ import annotations
@@ -163,7 +156,7 @@ HELP = """\
 
 
 class ChatSession:
-    """A conversation. reports: what is to be known beside the answers, until `take_reports`."""
+    """A conversation. reports: notes on the answers, kept until `take_reports`."""
 
     def __init__(
         self,
@@ -174,7 +167,7 @@ class ChatSession:
         seed: int | None,
         log: Callable[[Message], None] | None = None,
     ) -> None:
-        """sampling, seed: None leaves them to the model. log: is called with every message."""
+        """sampling, seed: None leaves them to the model. log: a callback that gets every message."""
         self.model, self.system, self.sampling, self.limits, self.seed = model, system, sampling, limits, seed
         self._drawing = CHAT_SAMPLING if sampling is None else sampling
         self._log = log
@@ -197,7 +190,7 @@ class ChatSession:
         }
 
     def respond(self, line: str) -> Iterator[str]:
-        """The answer to a line, piece by piece; a command has none. Raises SettingError, OutputError.
+        """The answer to a line, piece by piece; none if the line is a command. Raises SettingError, OutputError.
 
         An answer that is interrupted stays in the history as far as it came.
         """
@@ -221,7 +214,7 @@ class ChatSession:
         return reports
 
     def _answer(self, messages: list[Message]) -> Iterator[str]:
-        """Answers the last message, and takes all of them as the history."""
+        """Answers the last message; all messages become the history."""
         answer = self.model.answer(
             self._with_system(messages), self.sampling, self.limits, seed=self.seed, number=self.answers
         )

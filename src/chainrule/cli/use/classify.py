@@ -171,7 +171,7 @@ def _print_rating(prediction: Predicted, *, json: bool) -> None:
 
 
 def _print(prediction: Predicted, by_word: bool, *, json: bool, what: str = "text") -> None:
-    """what: the name of an input in JSON."""
+    """what: the name of the field that holds an input in JSON."""
     if json:
         rows = prediction.log_probs.tolist()
         shares = [{name: math.exp(share) for name, share in zip(prediction.labels, row, strict=True)} for row in rows]

@@ -1,14 +1,7 @@
-"""complete and lsp.
+"""The verbs complete (as you type, at a prompt or line by line) and lsp (in editors, by the Language Server Protocol).
 
-The options of verbs that complete and correct what is being typed.
-
-chainrule complete MODEL: completes text at a prompt as you type, or line by line.
-
-chainrule lsp MODEL: completion and correction in editors, by the Language Server Protocol.
-
-The prompt of `chainrule complete` at a terminal: prompt_toolkit's, with a menu below the cursor.
-
-A separate file, so that no other verb waits for that library.
+At a terminal, prompt_toolkit shows a menu below the cursor. Since this module imports it, no other verb may import
+this module: it would wait.
 """
 
 from __future__ import annotations
@@ -51,7 +44,7 @@ if TYPE_CHECKING:
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class TypingOptions:
-    """What corrects what is being typed."""
+    """Options for correcting text as it is typed."""
 
     correct: Annotated[
         bool | None,
@@ -244,7 +237,7 @@ def _run(server: LanguageServer) -> None:
 
 
 def _words_in(file: Path | None) -> list[str]:
-    """The words of a file; none if it is still to be written. Raises TextError."""
+    """The words of a file; none if the file does not exist yet. Raises TextError."""
     from chainrule.text.corpus.plain_text import lines_of
 
     if file is None or not file.exists():
@@ -270,7 +263,7 @@ class Suggestions(Menu):
             self.status = str(error)
             return
         self.status = f"{1000 * (time.perf_counter() - began):.1f} ms"
-        for completion in completions:  # insert only what is not typed yet
+        for completion in completions:  # insert only the part that is not typed yet
             share = f"{100 * math.exp(completion.log_prob):.1f}%"
             meta = f"correction {share}" if completion.replaces else share
             display = printable(completion.text)
@@ -282,7 +275,7 @@ def talk(
 ) -> None:
     """Reads lines from a terminal and completes them, until end of input. corrector: of the word just typed.
 
-    is_slow: whether typing goes on while a completion is computed.
+    is_slow: whether the user can type on while a completion is computed.
     """
     menu = Suggestions(completer, number, corrector)
     session: PromptSession[str] = PromptSession(

@@ -1,7 +1,4 @@
-"""chainrule correct MODEL [TEXTS]: corrects texts, word by word in their context.
-
-The output of `chainrule correct`: texts as they should be, differences, and questions about each change.
-"""
+"""The verb correct: corrects texts word by word in context, and prints corrected texts, differences or questions."""
 
 from __future__ import annotations
 
@@ -44,7 +41,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 @contextmanager
 def line_writer(output: Path | None) -> Iterator[Callable[[str], object]]:
-    """What writes a line to a file or, without one, to standard output."""
+    """A function that writes a line to a file or, without one, to standard output."""
     from chainrule.base.files import compressing, replace_file
 
     if output is None:
@@ -55,9 +52,9 @@ def line_writer(output: Path | None) -> Iterator[Callable[[str], object]]:
 
 
 def text_writer(write: Callable[[str], object], output: Path | None, source: Corpus) -> Callable[[str], object]:
-    """What writes a corrected text: as a line, or as a record with all fields that it had.
+    """A function that writes a corrected text: as a line, or as a record with all the fields that it had.
 
-    It raises TextError for a text of several lines, where texts are lines.
+    The function raises TextError for a text of several lines where each text has to be a line.
     """
     if output is not None and text_suffix(str(output)) in FORMATS:
         field = source.reading.field
@@ -294,7 +291,7 @@ def _with_references(source: Corpus, references: tuple[Path, ...]) -> tuple[list
 
 
 def _print_reliability(changes: JudgedChanges) -> None:
-    """How many changes of which probability are right."""
+    """Prints how many changes are right, by their probability."""
     rows = [("changes", "number", "mean probability", "right")]
     for one in changes.reliability():
         which = f"of probability {one.low:.2f} to {one.high:.2f}"

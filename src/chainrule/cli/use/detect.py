@@ -8,18 +8,33 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import CycloptsError, Parameter
 
+from chainrule.api.texts.config import DetectOptions
 from chainrule.cli.shared.models import open_model
-from chainrule.cli.shared.options import FILE, Json, ModelMarkerRule, ModelPath, Overwrite, TextFile, WholeNumber
+from chainrule.cli.shared.options import (
+    FILE,
+    Json,
+    ModelMarkerRule,
+    ModelPath,
+    Overwrite,
+    TextFile,
+    WholeNumber,
+    flags_of,
+    given_settings,
+)
 from chainrule.cli.shared.screen import print_json, progress_bar
 from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, text_for
 
 if TYPE_CHECKING:
-    from chainrule.api.models.language_models import MaskedModel
     from chainrule.api.texts.detect import DetectedText, DetectionMeasurement
     from chainrule.base.progress import Progress
 
 _GROUPS = ("top 10", "top 100", "top 1000", "other")
 _STYLES = ("black on green", "black on yellow", "white on red", "white on magenta")
+
+if TYPE_CHECKING:
+    DetectFlags = Any
+else:
+    DetectFlags = flags_of(DetectOptions)
 
 
 def detect(
@@ -32,10 +47,7 @@ def detect(
         FILE,
         Parameter(help="Texts that a machine wrote; the others are by people. Measures how well they are told apart."),
     ] = None,
-    masked: Annotated[
-        Path | None, Parameter(help="A model that fills gaps: also measure the curvature (DetectGPT), by its fillings.")
-    ] = None,
-    perturbations: Annotated[int, WholeNumber, Parameter(help="With --masked, how often each text is changed.")] = 20,
+    options: DetectFlags = DetectFlags(),  # noqa: B008
     output: Annotated[
         Path | None, Parameter(name=("--output", "-o"), help="Write a page with the coloured texts: .html.")
     ] = None,
@@ -46,7 +58,6 @@ def detect(
     number: Annotated[
         int, WholeNumber, Parameter(name=("--number", "-n"), help="How many texts of each kind are in the quiz.")
     ] = 10,
-    seed: Annotated[int, WholeNumber, Parameter(help="The seed of the perturbations and of the quiz.")] = 0,
     reading: TextOptions = DEFAULT_READING,
     markers: ModelMarkerRule = None,
     overwrite: Overwrite = False,
@@ -62,23 +73,24 @@ def detect(
     --machine, the area under the ROC curve of each statistic, with its 95 %
     interval: 0.5 is guessing.
     """
-    from chainrule.api.models.language_models import CausalModel
+    from chainrule.api.models.language_models import CausalModel, MaskedModel
     from chainrule.api.texts.detect import detect as detect_texts
     from chainrule.api.texts.detect import measure_detection
 
+    given = given_settings(options)
     _check(machine, quiz=quiz, plot=plot, output=output, overwrite=overwrite)
     with progress_bar() as progress:
         loaded = open_model(model, None, markers, progress, kind=CausalModel)
-        filler = None if masked is None else _open_masked(masked, progress)
+        if "masked" in given:
+            given["masked"] = open_model(given["masked"], None, None, progress, kind=MaskedModel)
         people = _texts(model, reading, text, progress)
-        options: dict[str, Any] = {"masked": filler, "perturbations": perturbations, "seed": seed, "progress": progress}
         if machine is None:
-            found = detect_texts(loaded, people, **options)
+            found = detect_texts(loaded, people, progress=progress, **given)
         else:
             machines = _texts(model, reading, machine, progress)
             if quiz is not None:
-                _write(quiz, _quiz(people, machines, number, seed))
-            measured = measure_detection(loaded, people, machines, **options)
+                _write(quiz, _quiz(people, machines, number, given.get("seed", 0)))
+            measured = measure_detection(loaded, people, machines, progress=progress, **given)
     if machine is not None:
         if plot is not None:
             from chainrule.drawing.plots import write_plot
@@ -108,12 +120,6 @@ def _check(machine: str | None, *, overwrite: bool, **paths: Path | None) -> Non
         elif path.suffix.lower() != ".html":
             raise CycloptsError(msg=f"--{name} {path}: its name must end in .html.")
         check_new_file(path, overwrite=overwrite)
-
-
-def _open_masked(path: Path, progress: Progress) -> MaskedModel:
-    from chainrule.api.models.language_models import MaskedModel
-
-    return open_model(path, None, None, progress, kind=MaskedModel)
 
 
 def _texts(model: Path, reading: TextOptions, text: str, progress: Progress) -> list[str]:

@@ -1,10 +1,6 @@
-"""generate, next, fill.
+"""The verbs generate (samples texts, or searches for the likeliest), next (the next-token distribution) and fill.
 
-chainrule generate MODEL PROMPT: samples texts, or searches for the likeliest ones.
-
-chainrule next MODEL PROMPT: the next-token distribution.
-
-chainrule fill MODEL "the [MASK] bit the man": the likeliest tokens for a gap, given both sides.
+`fill` predicts tokens for a gap, "the [MASK] bit the man", given both sides.
 """
 
 from __future__ import annotations
@@ -177,7 +173,7 @@ def _print(text: Text, *, json: bool, scored: bool = False) -> None:
 
 
 def _why_no_continuation(model: Model) -> str:
-    """What to say where the model ended the text right after the prompt."""
+    """The note for a text that the model ended right after the prompt."""
     document = model.record.get("reading", {}).get("document", "file")
     has_records = any(
         kind in name for name in model.record.get("data", {}) for kind in (".jsonl", ".ndjson", ".parquet")
@@ -241,8 +237,9 @@ def fill(
 
         $ chainrule fill masked/ "the [MASK] bit the man"
 
-    For the families masked, masked-recurrent and two-sided; two-sided takes one
-    gap at a time. Columns: probability, token; an empty line after each gap.
+    For networks of train masked, masked-recurrent and bidirectional; the last
+    fills one gap at a time. Columns: probability, token; an empty line after
+    each gap.
     """
     from chainrule.api.models.language_models import MaskedModel
     from chainrule.text.tokenization.tokenizer import MASK

@@ -1,7 +1,4 @@
-"""chainrule rescore LISTS --model lm/: chooses the best of each n-best list, by its scores and a language model's.
-
-The output of `chainrule rescore`: the best hypotheses, and lists with new scores.
-"""
+"""The verb rescore: chooses the best of each n-best list by its scores and a language model's, or writes new scores."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""serve, shard-serve.
-
-chainrule serve MODELS: models over HTTP, for programs written for OpenAI's interface.
-
-chainrule shard-serve FOLDER: answers look-ups in some shards of an n-gram model.
-"""
+"""The verbs serve (models over HTTP, for programs written for OpenAI's interface) and shard-serve (n-gram shards)."""
 
 from __future__ import annotations
 

@@ -1,18 +1,15 @@
-"""chainrule translate MODEL [TEXT]: generates a text for each line.
-
-The output of `chainrule translate`: texts with their scores and alignments, and how close they are to references.
-"""
+"""The verb translate: generates a text for each line, with scores and alignments; compares texts with references."""
 
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from cyclopts import CycloptsError, Group, Parameter
 
+from chainrule.api.seq2seq.config import TargetBeam, WriteOptions
 from chainrule.base.progress import silent
 from chainrule.base.tables import printable
 from chainrule.cli.shared.options import (
@@ -25,9 +22,13 @@ from chainrule.cli.shared.options import (
     WholeNumber,
     check_tree,
     draw_seed,
+    flags_of,
+    given_flags,
     given_settings,
     refuse,
     refuse_sampling,
+    target_beam,
+    target_beam_flags,
 )
 from chainrule.cli.shared.screen import count_of, finite, note, print_json, progress_bar
 from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, check_read_once, note_repairs
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 
     from chainrule.api.seq2seq.generation import GeneratedText
     from chainrule.base.progress import Progress
-    from chainrule.decoding.config import BeamConfig
     from chainrule.text.corpus.block import Block
     from chainrule.text.corpus.corpus import Corpus
 
@@ -80,7 +80,9 @@ class References:
     """The references of all lines, and the texts that were written for them. Lines with an empty side do not count."""
 
     def __init__(self, references: Corpus, source: Corpus | None, progress: Progress) -> None:
-        """source: to check that it has as many lines; None: it can be read only once. Raises TextError."""
+        """source: the source text, to check that it has as many lines; None where it can be read only once. Raises
+        TextError.
+        """
         self.name = ", ".join(references.sources)
         self.references = list(_lines(references, progress))
         self.written: list[str] = []
@@ -90,7 +92,7 @@ class References:
             self._check(sum(1 for _ in _lines(source, progress)))
 
     def add(self, texts: list[GeneratedText]) -> None:
-        """Adds what was written for the next line; no texts: the line was empty. Raises TextError."""
+        """Adds the texts that were written for the next line; none if the line was empty. Raises TextError."""
         if self.lines >= len(self.references):
             raise self._mismatch("more")
         reference = self.references[self.lines]
@@ -133,50 +135,16 @@ def _lines(corpus: Corpus, progress: Progress) -> Iterator[str]:
 _AT_ONCE = 1024  # lines, which are sorted by length
 _BEAM = Group("Beam search", sort_key=3)
 
-
-@Parameter(name="*", group=_BEAM)
-@dataclass(frozen=True, kw_only=True)
-class _SearchOptions:
-    beam: Annotated[
-        int | None,
-        WholeNumber,
-        Parameter(help="How many hypotheses to keep; 1 picks the likeliest token. By default 5, or --nbest if more."),
-    ] = None
-    rank_by: Annotated[
-        Literal["total", "mean", "wu"] | None,
-        Parameter(
-            help="Rank texts by log-probability, its mean over the tokens (the default), or the rule of Wu et al. 2016."
-        ),
-    ] = None
-    alpha: Annotated[float | None, Parameter(help="The exponent in the rule of Wu et al. By default 0.6.")] = None
-    alignments: Annotated[
-        bool,
-        Parameter(
-            negative=(),
-            help="Print, after a tab, the source token that each token attended to most: target-source, from 0.",
-        ),
-    ] = False
-
-    @property
-    def given(self) -> list[str]:
-        """The options that were given, by name."""
-        return [name for name in ("beam", "rank_by", "alpha", "alignments") if getattr(self, name) not in (None, False)]
-
-    def config(self, nbest: int) -> BeamConfig:
-        """Raises SettingError."""
-        from chainrule.decoding.config import BeamConfig
-
-        return BeamConfig(
-            size=max(5, nbest) if self.beam is None else self.beam,
-            best=nbest,
-            rank_by=self.rank_by or "mean",
-            alpha=0.6 if self.alpha is None else self.alpha,
-            stop="likely",
-        )
+if TYPE_CHECKING:
+    SearchFlags = Any
+    WriteFlags = Any
+else:
+    SearchFlags = target_beam_flags(TargetBeam, _BEAM)
+    WriteFlags = flags_of(WriteOptions)
 
 
 def translate(
-    model: Annotated[Path, Parameter(help="A model folder that train translation wrote, or a Marian or T5 of others.")],
+    model: Annotated[Path, Parameter(help="A model folder that train seq2seq wrote, or a Marian or T5 of others.")],
     text: TextFile = "-",
     /,
     *,
@@ -186,16 +154,19 @@ def translate(
     references: Annotated[
         str | None, Parameter(help="The right texts, a line for each line: BLEU and chrF are printed at the end.")
     ] = None,
-    begin: Annotated[
-        str, Parameter(help="What every text begins with; included in scores.", allow_leading_hyphen=True)
-    ] = "",
-    max_tokens: Annotated[
-        int | None, WholeNumber, Parameter(help="The longest text, in tokens; by default twice the source's plus 20.")
-    ] = None,
+    options: WriteFlags = WriteFlags(),  # noqa: B008
     sample: Annotated[bool, Parameter(negative=(), help="Sample texts, instead of searching for likely ones.")] = False,
     seed: Seed = None,
     sampling: SamplingFlags = SamplingFlags(),  # noqa: B008
-    search: _SearchOptions = _SearchOptions(),
+    search: SearchFlags = SearchFlags(),  # noqa: B008
+    alignments: Annotated[
+        bool,
+        Parameter(
+            group=_BEAM,
+            negative=(),
+            help="Print, after a tab, the source token that each token attended to most: target-source, from 0.",
+        ),
+    ] = False,
     tree: TreeFile = None,
     overwrite: Overwrite = False,
     reading: TextOptions = DEFAULT_READING,
@@ -214,7 +185,9 @@ def translate(
     from chainrule.api.seq2seq.seq2seq_model import load_pairs
     from chainrule.protocol import UNKNOWN
 
-    _check(search, sampling, nbest, max_tokens, is_sampled=sample, has_seed=seed is not None, json=json)
+    given = WriteOptions(**given_settings(options)).given
+    _check(search, sampling, nbest, alignments=alignments, is_sampled=sample, has_seed=seed is not None, json=json)
+    beam = None if sample else target_beam(search, nbest)
     if tree is not None and sample:
         raise CycloptsError(msg="--tree has no effect with --sample, which does not search.")
     check_read_once(text, references)
@@ -227,17 +200,17 @@ def translate(
         if references is not None:
             judged = References(reading.corpus(references), None if text == "-" else reading.corpus(text), progress)
         loaded = load_pairs(model, progress=progress)
-        loaded.generator.constraints(begin, max_tokens)  # wrong ones are no line's fault
+        loaded.generator.constraints(given.get("begin", ""), given.get("max_tokens"))  # wrong ones are no line's fault
         if sample:
             config = SamplingConfig(**given_settings(sampling))
 
             def generate(lines: list[str], first: int) -> list[list[GeneratedText]]:
-                return loaded.sample(lines, nbest, config, seed=drawn, first=first, begin=begin, max_tokens=max_tokens)
+                return loaded.sample(lines, nbest, config, seed=drawn, first=first, **given)
         else:
-            beam, alignments = search.config(nbest), search.alignments or (json and loaded.has_attention)
+            attends = alignments or (json and loaded.has_attention)
 
             def generate(lines: list[str], first: int) -> list[list[GeneratedText]]:
-                return loaded.write(lines, beam, begin=begin, alignments=alignments, max_tokens=max_tokens)
+                return loaded.write(lines, beam, alignments=attends, **given)
 
         shown = silent if sys.stdout.isatty() else progress
         number = unknown = shortened = 0
@@ -251,15 +224,13 @@ def translate(
                 shortened += read.shortened
                 unknown += sum(int((ids == UNKNOWN).sum()) for ids in read.rows)
                 for texts in _generated(generate, lines, number, partial(_place, block, first)):
-                    print_texts(number, texts, nbest, alignments=search.alignments, json=json)
+                    print_texts(number, texts, nbest, alignments=alignments, json=json)
                     if judged is not None:
                         judged.add(texts)
                     number += 1
                 sys.stdout.flush()
         for line in sources:
-            loaded.beam_tree(line, search.config(nbest), begin=begin, max_tokens=max_tokens).save(
-                cast("Path", tree), overwrite=overwrite
-            )
+            loaded.beam_tree(line, beam, **given).save(cast("Path", tree), overwrite=overwrite)
     note_repairs(source)
     if shortened:
         note(f"{count_of(shortened, 'source')} longer than the model reads; see long_sources of chainrule info {model}")
@@ -272,29 +243,26 @@ def translate(
 
 
 def _check(
-    search: _SearchOptions,
+    search: SearchFlags,
     sampling: SamplingFlags,
     nbest: int,
-    max_tokens: int | None,
     *,
+    alignments: bool,
     is_sampled: bool,
     has_seed: bool,
     json: bool,
 ) -> None:
     """Raises CycloptsError, SettingError."""
     if is_sampled:
-        refuse(search.given, "has no effect with --sample, which does not search")
+        given = [*given_flags(search), *["alignments"] * alignments]
+        refuse(given, "has no effect with --sample, which does not search")
     else:
         refuse_sampling(sampling, "needs --sample")
         refuse(["seed"] if has_seed else [], "needs --sample")
-    if search.alpha is not None and search.rank_by != "wu":
-        raise CycloptsError(msg="--alpha needs --rank-by wu.")
-    if search.alignments and nbest > 1 and not json:
+    if alignments and nbest > 1 and not json:
         raise SettingError("--alignments needs one text a line, or --json; leave out --nbest or add --json")
     if nbest < 1:
         raise SettingError(f"nbest is {nbest}; expected 1 or more")
-    if max_tokens is not None and max_tokens < 1:
-        raise SettingError(f"max_tokens is {max_tokens}; expected 1 or more")
 
 
 def _check_single(sources: Sequence[str]) -> None:
@@ -304,7 +272,9 @@ def _check_single(sources: Sequence[str]) -> None:
 
 
 def _parts(block: Block) -> Iterator[tuple[int, list[str]]]:
-    """The documents, as many at once as are sorted by length, each time with the number of the first in the block."""
+    """The documents in parts, as many as are searched together; each part with the index of its first document in the
+    block.
+    """
     documents = block.documents()
     for first in range(0, len(documents), _AT_ONCE):
         yield first, documents[first : first + _AT_ONCE]

@@ -1,23 +1,16 @@
-"""BLEU, chrF, GLEU.
+"""BLEU and chrF by sacreBLEU, BLEU-1 to BLEU-4 of captions, and GLEU, the measure of corrections.
 
-BLEU (Papineni et al. 2002) as sacreBLEU computes it: the library tokenizes and counts, this module sums up.
+    BLEU              Papineni et al., BLEU: a Method for Automatic Evaluation of Machine Translation, 2002
+    chrF              Popovic, chrF: character n-gram F-score for automatic MT evaluation, 2015
+    BLEU of captions  of the corpus, without smoothing, against the reference closest in length
+    GLEU              Napoles, Sakaguchi, Post and Tetreault, Ground Truth for Grammatical Error Correction Metrics,
+                      2015, as revised in GLEU Without Tuning, 2016
 
-The package sacrebleu is optional, and imported on first use.
-
-chrF (Popovic, chrF: character n-gram F-score for automatic MT evaluation, 2015) as sacreBLEU computes it.
-
-BLEU-1 to BLEU-4 of captions with several references, as papers on captions report it.
-
-Papineni et al., BLEU: a Method for Automatic Evaluation of Machine Translation, 2002: of the corpus, without smoothing,
-against the reference closest in length. Tokens are given, so figures equal those of pycocoevalcap on the same tokens,
-except that an order without a match gives 0 where that package has a number near 0.0001. sacrebleu counts.
-
-GLEU, the measure of corrections: BLEU whose n-grams lose credit where the text they correct has them and the
-reference does not.
-
-Napoles, Sakaguchi, Post and Tetreault, Ground Truth for Grammatical Error Correction Metrics, 2015, as revised in GLEU
-Without Tuning, 2016: of several references one is drawn at random for each text, and the mean taken over many draws.
-Tokens are what white space separates.
+The package sacrebleu is optional, and imported on first use: it tokenizes and counts, this module sums up. BLEU of
+captions takes tokens, so figures equal those of pycocoevalcap on the same tokens, except that an order without a match
+gives 0 where that package has a number near 0.0001. In GLEU, n-grams lose credit where the text to correct has them and
+the reference does not; of several references one is drawn at random for each text, and the mean taken over many draws;
+tokens are what white space separates.
 """
 
 from __future__ import annotations
@@ -92,7 +85,7 @@ class Bleu:
         return str(metric.get_signature())
 
     def statistics(self, texts: Sequence[str], references: Sequence[str]) -> Int64[ndarray, "texts 10"]:
-        """Those of `sentence_statistics`, of each text and its reference."""
+        """The `sentence_statistics` of each text and its reference."""
         return sentence_statistics(self._metric, texts, [[reference] for reference in references])
 
     def value(self, sums: Float64[ndarray, "*several 10"]) -> Float64[ndarray, "*several"]:

@@ -1,25 +1,16 @@
-"""How good corrections are: errors, edits, calibrated changes.
+"""How good corrections are: errors before and after, F0.5 of edits (ERRANT), GLEU, and calibrated probabilities.
 
-The share of edits that are right, and of right edits that are made, by ERRANT (Bryant, Felice and Briscoe 2017).
+Also measured: the share of errors that are fixed, and of right words that are broken. Words are aligned with a
+reference's by a shortest edit script, of the text before and after alike. With several references, each counts alike.
+Intervals are bootstrapped over texts.
 
-The package errant cuts a correction into edits; an edit is right if an annotator has the same one: the same tokens
-become the same others. Of a text's annotators, the one counts with whom F0.5 is highest. The package is optional, and
-imported on first use.
+The package errant, optional and imported on first use, cuts a correction into edits (Bryant, Felice and Briscoe 2017).
+An edit is right if an annotator has the same one: the same tokens become the same others. Of a text's annotators, the
+one counts with whom F0.5 is highest.
 
-How good corrections are: errors before and after, the share of errors that are fixed and of right words that are
-broken, GLEU, and F0.5 of edits.
-
-Words are aligned with a reference's by a shortest edit script, of the text before and after alike. With several
-references, each counts alike. Intervals are bootstrapped over texts.
-
-Makes the probabilities of changes the shares of them that are right, by slope and intercept of their log-odds.
-
-Platt, Probabilistic outputs for support vector machines, 1999.
-
-Whether changes of texts are as often right as they are probable, and from which probability on making them pays.
-
-A change is right if the text with it alone has fewer word errors than without. With several references, each counts
-alike.
+A change is right if the text with it alone has fewer word errors than without. Its probability is calibrated by slope
+and intercept of its log-odds (Platt, Probabilistic outputs for support vector machines, 1999); `judge_changes` also
+finds the probability from which on making changes pays.
 """
 
 from __future__ import annotations
@@ -59,7 +50,10 @@ def has_errant() -> bool:
 
 
 def errant_edits() -> Callable[[str, str], frozenset[Edit]]:
-    """What cuts a correction into edits: of a text and a corrected one. Raises SettingError where errant is lacking."""
+    """A function that cuts a correction, a text and the corrected one, into edits.
+
+    Raises SettingError where errant is missing.
+    """
     if not has_errant():
         raise SettingError(
             "F0.5 of edits needs the package errant and a model of spaCy: pip install errant, "
@@ -84,7 +78,10 @@ def edit_statistics(
     references: Sequence[Sequence[str]],
     edits: Callable[[str, str], frozenset[Edit]],
 ) -> Int64[ndarray, "texts 3"]:
-    """Right edits, wrong ones, and those that lack. references: of each annotator, a text for each."""
+    """The numbers of right edits, wrong edits and missing edits.
+
+    references: for each annotator, a reference for each text.
+    """
     rows = np.zeros((len(texts), 3), np.int64)
     total = np.zeros(3, np.int64)
     for row, text, result, *meant in zip(rows, texts, corrected, *references, strict=True):
@@ -101,7 +98,7 @@ def _counts(ours: frozenset[Edit], theirs: frozenset[Edit]) -> Int64[ndarray, " 
 
 
 def f_half(sums: Float64[ndarray, "*several 3"]) -> Float64[ndarray, "*several"]:
-    """F0.5: precision counts twice as much as recall. 1 where there is nothing to do and nothing is done."""
+    """F0.5: precision counts twice as much as recall. 1 where nothing is to be corrected and nothing is."""
     sums = np.asarray(sums, np.float64)
     right, wrong, lacking = sums[..., 0], sums[..., 1], sums[..., 2]
     everything = 1.25 * right + wrong + 0.25 * lacking
@@ -119,16 +116,17 @@ class Estimate(NamedTuple):
     interval: tuple[float, float]
 
     def percent(self) -> str:
-        """12.34 % (11.20 to 13.50)."""
+        """A share and its interval in percent: 12.34 % (11.20 to 13.50)."""
         low, high = (f"{100 * bound:.2f}" for bound in self.interval)
         return f"{100 * self.value:.2f} % ({low} to {high})"
 
 
 class CorrectionMeasures(NamedTuple):
-    """word_errors, character_errors, gleu: before and after; shares, not percent. fixed: of the wrong words, those that
-    are right afterwards. broken: of the right words, those that are wrong afterwards. words: of the references.
+    """word_errors, character_errors, gleu: before and after; shares, not percent. fixed: the share of wrong words that
+    are right afterwards. broken: the share of right words that are wrong afterwards. words: how many words the
+    references have.
 
-    f_half: of edits, by errant, where it was asked for. changes: each with its probability and what it is worth.
+    f_half: F0.5 of edits, by errant, if requested. changes: each with its probability and its gain.
     """
 
     word_errors: tuple[Estimate, Estimate]
@@ -157,9 +155,10 @@ def measure_corrections(
     *,
     edits: Callable[[str, str], frozenset[Edit]] | None = None,
 ) -> CorrectionMeasures:
-    """texts: as they were given. corrected: one for each. references: one for each, or several lists of such.
+    """texts: the uncorrected texts. corrected: the corrected text of each. references: one for each text, or several
+    lists of such.
 
-    edits: what cuts a correction into edits, for F0.5: `errant_scores.errant_edits()`. Raises SettingError where the
+    edits: the function that cuts a correction into edits, for F0.5: `errant_edits()`. Raises SettingError where the
     numbers of texts differ.
     """
     several = references if references and not isinstance(references[0], str) else [references]
@@ -216,7 +215,7 @@ def _word_counts(
 
 
 def _right_words(words: list[str], reference: list[str]) -> list[bool]:
-    """Of the reference's words, whether each stands in the text, too."""
+    """For each word of the reference, whether the text has it, too."""
     matcher = SequenceMatcher(None, words, reference, autojunk=False)
     stands = [False] * len(reference)
     for block in matcher.get_matching_blocks():
@@ -239,7 +238,8 @@ def calibrated(probs: Float64[ndarray, " changes"], slope: float, intercept: flo
 def fit_calibration(probs: Float64[ndarray, " changes"], right: Bool[ndarray, " changes"]) -> tuple[float, float]:
     """The likeliest slope and intercept, by logistic regression.
 
-    A ridge draws them to 1 and 0, so that few changes, or only right ones, settle little. The slope is 0 or more.
+    A ridge penalty draws them to 1 and 0, so that few changes, or only right ones, have little effect. The slope is 0
+    or more.
     """
     rows = np.stack([_log_odds(probs), np.ones(probs.size)], axis=1)
     fitted = np.array(UNCHANGED)
@@ -277,10 +277,10 @@ class Reliability(NamedTuple):
 
 
 class JudgedChanges(NamedTuple):
-    """Changes, and what each is worth.
+    """Changes, and the gain of each.
 
-    probs: as the corrector has them. gains: how many word errors fewer a text has with a change alone. errors: of the
-    texts, in words.
+    probs: the corrector's probabilities. gains: how many word errors fewer a text has with the change alone. errors:
+    the word errors of all texts.
     """
 
     probs: Float64[ndarray, " changes"]
@@ -288,7 +288,7 @@ class JudgedChanges(NamedTuple):
     errors: int
 
     def reliability(self) -> list[Reliability]:
-        """By probability; without the ranges in which there is no change."""
+        """The reliability of changes by ranges of probability, without the ranges that have no change."""
         bins = np.clip(np.searchsorted(_EDGES, self.probs, side="right") - 1, 0, _EDGES.size - 2)
         rows = []
         for i in np.unique(bins).tolist():
@@ -303,7 +303,7 @@ class JudgedChanges(NamedTuple):
         return fit_calibration(self.probs, self.gains > 0)
 
     def best_threshold(self, aim: Aim) -> tuple[float, float]:
-        """The least probability with which changes are best made, and the figure that they then reach.
+        """The best threshold of probability from which on to make changes, and the figure that is then reached.
 
         f0.5: of changes; accuracy: the share of word errors that are gone.
         """
@@ -336,7 +336,7 @@ class Corrected(Protocol):
 
 
 def judge_changes(corrected: Sequence[Corrected], references: Sequence[Sequence[str]]) -> JudgedChanges:
-    """references: several lists, of a text for each of the corrected ones."""
+    """references: one list or several, with a reference for each corrected text."""
     measure = WordErrors()
     changes = [(i, change) for i, one in enumerate(corrected) for change in one.changes]
     alone = [corrected[i].with_changes([change]) for i, change in changes]

@@ -1,25 +1,20 @@
-"""ROUGE, METEOR, CIDEr-D.
+"""ROUGE (summaries, captions), METEOR without synonyms, and CIDEr-D.
 
-ROUGE-1, ROUGE-2 and ROUGE-L (Lin, ROUGE: A Package for Automatic Evaluation of Summaries, 2004).
+ROUGE-1, ROUGE-2 and ROUGE-L: Lin, ROUGE: A Package for Automatic Evaluation of Summaries, 2004. Two conventions share
+the name ROUGE-L. That of summaries is F1 of one reference; of several, the best (as the package rouge-score). That of
+captions is F with beta 1.2 of the best precision and the best recall, which may come from different references (as
+pycocoevalcap).
 
-Two conventions share the name ROUGE-L. That of summaries is F1 of one reference; of several, the best (as the package
-rouge-score). That of captions is F with beta 1.2 of the best precision and the best recall, which may come from
-different references (as pycocoevalcap).
+METEOR with exact matches and matches of stems: no synonyms, no paraphrases, no Java. Banerjee and Lavie, METEOR: An
+Automatic Metric for MT Evaluation with Improved Correlation with Human Judgments, 2005; the formula and its weights as
+in Lavie and Agarwal 2007. Figures equal those of nltk's `meteor_score` given a WordNet without synonyms and the same
+stemmer (Snowball's English, Porter 2001). They are lower than those of METEOR 1.5, which papers on captions report: it
+also matches synonyms and paraphrases, weighs function words less, and has other weights.
 
-METEOR with exact matches and matches of stems: no synonyms, no paraphrases, no Java.
-
-Banerjee and Lavie, METEOR: An Automatic Metric for MT Evaluation with Improved Correlation with Human Judgments, 2005;
-the formula and its weights as in Lavie and Agarwal 2007. Figures equal those of nltk's `meteor_score` given a WordNet
-without synonyms and the same stemmer (Snowball's English, Porter 2001). They are lower than those of METEOR 1.5, which
-papers on captions report: it also matches synonyms and paraphrases, weighs function words less, and has other weights.
-
-CIDEr-D, the measure of captions: cosines of tf-idf vectors of n-grams, clipped, with a penalty for length.
-
-Vedantam, Zitnick and Parikh, CIDEr: Consensus-based Image Description Evaluation, 2015, section 5; figures equal those
-of pycocoevalcap on the same tokens. An n-gram weighs log(pictures / pictures that have it in a reference), so a score
-depends on the other pictures of the corpus, and is 0 for a single one.
-
-The words that scores of captions and of summaries compare.
+CIDEr-D: cosines of tf-idf vectors of n-grams, clipped, with a penalty for length. Vedantam, Zitnick and Parikh, CIDEr:
+Consensus-based Image Description Evaluation, 2015, section 5; figures equal those of pycocoevalcap on the same tokens.
+An n-gram weighs log(pictures / pictures that have it in a reference), so a score depends on the other pictures of the
+corpus, and is 0 for a single one.
 """
 
 from __future__ import annotations
@@ -76,7 +71,8 @@ def caption_rouge_l(words: list[str], references: Sequence[list[str]]) -> float:
 
 
 def longest_common_subsequence(first: Sequence[Hashable], second: Sequence[Hashable]) -> int:
-    """Its length, by a row of bits (Hyyro, Bit-Parallel LCS-length Computation Revisited, 2004).
+    """The length of the longest common subsequence, by a row of bits (Hyyro, Bit-Parallel LCS-length Computation
+    Revisited, 2004).
 
     Bit i of the row is 0 where the length grows at item i of the first sequence.
     """
@@ -226,6 +222,6 @@ def rouge_words(text: str) -> list[str]:
 def caption_words(text: str) -> list[str]:
     """Words in lower case without punctuation; clitics are words of their own: don't is do n't, man's is man 's.
 
-    After the tokenizer of the Penn Treebank that scores of captions are usual with, but not a copy of it.
+    Modelled on the Penn Treebank tokenizer, which scores of captions usually use, but not a copy of it.
     """
     return _CAPTION_WORD.findall(_CLITIC.sub(" ", text.lower().replace("\u2019", "'")))

@@ -71,9 +71,9 @@ class TextScores:
 def measure_captions(captions: Sequence[str], references: Sequence[Sequence[str]]) -> TextScores:
     """BLEU-1 to BLEU-4, METEOR, ROUGE-L (all 0 .. 100) and CIDEr-D (0 .. 10) of captions.
 
-    references: those of each picture, one or more. Both sides are tokenized alike (`caption_words`). An interval of
-    CIDEr-D keeps the weights of n-grams, which depend on all pictures. Raises TextError if a caption has no reference;
-    SettingError if a package is missing.
+    references: a list for each picture, of one or more. Both sides are tokenized alike (`caption_words`). An interval
+    of CIDEr-D keeps the weights of n-grams, which depend on all pictures. Raises TextError if a caption has no
+    reference; SettingError if a package is missing.
 
     good:  measure_captions(["a dog runs", "a cat"], [["a dog is running", "the dog runs"], ["a small cat"]])
     bad:   measure_captions(["a dog runs"], ["a dog is running"])  # the references of each picture are a list

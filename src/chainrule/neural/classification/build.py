@@ -1,9 +1,4 @@
-"""Builds classifiers; their state.
-
-Builds the networks that label, from their configurations: one line for each in the table.
-
-Takes classifiers apart for a model folder, and puts them together again, as `saving` does with networks.
-"""
+"""Builds classifiers from their configurations, by a table with a line for each; takes them apart for saving."""
 
 from __future__ import annotations
 
@@ -64,8 +59,8 @@ def build_classifier(
 ) -> ScratchClassifier | BoxDetector:
     """A classifier with initial weights, drawn from torch's random generator.
 
-    unit: what is labelled, such as text or word; of two inputs, pair or rating; box: a detector. vocabulary_size: of
-    the tokens that inputs have, if they have any. Raises SettingError.
+    unit: what is labelled, such as text or word; pair or rating for two inputs; box for a detector. vocabulary_size:
+    the number of tokens that inputs may have; 0 if they have none. Raises SettingError.
     """
     if unit == "pixel" and not getattr(config, "labels_pixels", False):
         raise SettingError(

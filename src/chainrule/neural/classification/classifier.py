@@ -1,14 +1,10 @@
-"""Heads on trained networks, and classifiers from scratch.
+"""Classifiers: a head on a trained language model (FineTunedClassifier), or on a body of its own (ScratchClassifier).
 
-A classifier: a head on a network that labels texts, their words, or pairs of sentences.
-
-The vector of a unit (a text or a word) is the mean over its tokens, normalised; the head is linear. A text that is
-longer than the network's context, or than 2,048 tokens, is read in parts; of a pair, the longer sentence is cut.
-Legend: B batch, T time, U units of all texts, D width, C labels.
-
-A classifier from scratch: a body gives each unit of an input a vector, and a linear head labels it.
-
-A body is all that knows what inputs are. Legend: U units of all inputs, D width, C labels.
+A fine-tuned classifier labels texts, their words, or pairs of sentences. The vector of a unit (a text or a word) is the
+mean over its tokens, normalised; the head is linear. A text that is longer than the network's context, or than 2,048
+tokens, is read in parts; of a pair, the longer sentence is cut. In a classifier from scratch, a `Body` gives each unit
+of an input a vector, and only the body knows what inputs are.
+Legend: B batch, T time, U units of all inputs, D width, C labels.
 """
 
 from __future__ import annotations
@@ -49,7 +45,7 @@ _PART = 1 << 11  # tokens that are read at once by a network with unlimited cont
 
 
 class _Part(NamedTuple):
-    """A part of a text that is read at once, and the unit of each input, numbered over all texts; -1: none.
+    """A part of a text that is read at once, and the unit of each input, numbered over all texts; -1 for none.
 
     second: the input at which the second sentence of a pair begins.
     """
@@ -74,9 +70,9 @@ class FineTunedClassifier(nn.Module):
         mixed_layers: int = 0,
         dropout: float = 0.0,
     ) -> None:
-        """width: of the head's input. mixed_layers: 0: the head reads the last layer; otherwise sum_j softmax(w)_j h_j
-        over so many layers (Peters et al. 2018, equation 1, without the scale, which the normalisation would undo, and
-        without the embedding).
+        """width: of the head's input. mixed_layers: 0 if the head reads the last layer; otherwise it reads sum_j
+        softmax(w)_j h_j over this many layers (Peters et al. 2018, equation 1, without the scale, which the
+        normalisation would undo, and without the embedding).
         """
         super().__init__()
         self.network, self.labels, self.unit, self.dropout = network, tuple(labels), unit, dropout
@@ -86,7 +82,10 @@ class FineTunedClassifier(nn.Module):
         nn.init.zeros_(self.head.bias)
 
     def forward(self, inputs: Sequence[UnitTokens] | Sequence[Both]) -> Float[Tensor, "U C"]:
-        """The logits of each unit; the unit pair has the inputs of two sentences, a text those of one."""
+        """The logits of each unit, (U, C).
+
+        A pair is read as the inputs of two sentences, any other text as those of one.
+        """
         texts = [self._joined(item) for item in inputs]
         parts = self._parts(texts)
         return self._logits(self._add_vectors(parts, self._zeros(texts)), parts)
@@ -131,11 +130,11 @@ class FineTunedClassifier(nn.Module):
         return log_probs
 
     def _zeros(self, texts: Sequence[_Text]) -> Float[Tensor, "U D"]:
-        """Where the vectors of units are summed."""
+        """Zeros, to which the vectors of units are added."""
         return torch.zeros(sum(text.number for text in texts), self.head.in_features, device=self.network.device)
 
     def _add_vectors(self, parts: Sequence[_Part], sums: Float[Tensor, "U D"]) -> Float[Tensor, "U D"]:
-        """Adds the vectors of tokens to the sums of their units, in place; gives the sums."""
+        """Adds the vectors of tokens to the sums of their units, in place; returns the sums."""
         lengths = [len(part.inputs) for part in parts]
         device, width = self.network.device, max(lengths)
         if self.training:
@@ -170,7 +169,7 @@ class FineTunedClassifier(nn.Module):
         return torch.stack([weight * layer for weight, layer in zip(weights, layers, strict=True)]).sum(0)
 
     def _joined(self, item: UnitTokens | Both) -> _Text:
-        """What is read of an input: a text as it is, two sentences as one."""
+        """The tokens that are read of an input: a text as it is, two sentences as one text."""
         if self.unit != "pair":
             return cast("UnitTokens", item)
         first, second = cast("Both", item)
@@ -195,14 +194,14 @@ class FineTunedClassifier(nn.Module):
         return parts
 
     def _framed(self, text: _Text, part: slice) -> Int64[ndarray, " inputs"]:
-        """A part of a text as it is read; a pair has its separators already."""
+        """A part of a text with the markers around it; a pair has its separators already."""
         if isinstance(text, SentencePair):
             return np.concatenate([[END], text.tokens[part]]).astype(np.int64)
         return add_boundaries(text.tokens[part], self.network)
 
 
 def _of_all_units(rows: Float32[ndarray, "units C"], text: _Text) -> Float32[ndarray, "units C"]:
-    """The rows of all units, where those without a token have the row of the next unit that has one."""
+    """A row for each unit; a unit without a token has the row of the next unit that has one."""
     read = np.unique(text.of_tokens[text.of_tokens >= 0])
     if len(read) in (0, text.number):
         return rows
@@ -225,8 +224,8 @@ Read = TypeVar("Read", contravariant=True)
 class Body(Protocol[Read]):
     """A torch module that gives units vectors; a unit is the whole of an input, or a part of it.
 
-    width: of the vectors. embedding: the vectors of tokens, (V, E), if it has any. Each unit's vector depends on its
-    own input alone, never on the others of a batch.
+    width: D, of the vectors of units. embedding: the vectors of tokens, (V, E), if it has any. Each unit's vector
+    depends on its own input alone, never on the others of a batch.
     """
 
     @property
@@ -242,7 +241,7 @@ class Body(Protocol[Read]):
         """Raises SettingError where a network of these settings cannot read an input, such as unknown ids."""
 
     def size(self, item: Read) -> int:
-        """How much of an input is read, such as tokens, nodes or cells; at least 1."""
+        """The size of an input, in tokens, nodes or cells; at least 1."""
 
     def units(self, item: Read) -> int:
         """How many vectors an input gets."""
@@ -255,7 +254,7 @@ class ScratchClassifier(nn.Module):
     """A body and a head. It is a `LabelNetwork` of `chainrule.training.objectives.labels`."""
 
     def __init__(self, config: LabellingConfig, body: Body[Any], labels: Sequence[str], unit: str) -> None:
-        """unit: what is labelled, one of those of the inputs that the network reads."""
+        """unit: what is labelled, one of the units of the inputs that the network reads."""
         super().__init__()
         self.config, self.labels, self.unit = config, tuple(labels), unit
         self.body = cast("Any", body)
@@ -265,7 +264,7 @@ class ScratchClassifier(nn.Module):
 
     @property
     def reads(self) -> str:
-        """What inputs are: a key of INPUTS."""
+        """The kind of inputs that it reads: a key of INPUTS."""
         return self.config.reads
 
     def forward(self, inputs: Sequence[Any]) -> Float[Tensor, "U C"]:
@@ -293,7 +292,10 @@ class ScratchClassifier(nn.Module):
     def _by_input(
         self, compute: Callable[[list[Any]], Tensor], inputs: Sequence[Any], doing: str, progress: Progress
     ) -> list[Float32[ndarray, "units N"]]:
-        """The rows of each input's units. compute: those of some inputs. doing: for people."""
+        """The rows of each input's units.
+
+        compute: a function that gives the rows of some inputs. doing: the task's name, for messages.
+        """
         sizes = [self.size(item) for item in inputs]
         rows: dict[int, Float32[ndarray, "units N"]] = {}
         for first in range(0, len(inputs), _SORTED):

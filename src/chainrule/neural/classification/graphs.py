@@ -1,15 +1,10 @@
-"""Bodies that read graphs.
-
-Networks over graphs: the gated graph network (Li et al. 2016) and the Graph LSTM (Liang et al. 2016).
+"""Networks that label graphs or their nodes: the gated graph network (Li et al. 2016), Graph LSTM (Liang et al. 2016).
 
 A batch of graphs is one graph of parts that are not connected. Links say which node reads which other; their kinds are
-the types of edges, and of edges read against their direction types of their own. Each kind has its own matrices, and
-all links of a kind are one product.
-Legend: N nodes of a batch, L links, K kinds, D width.
-
-The body of networks that label graphs or their nodes: vectors of nodes, layers over links, one vector a unit.
-
-Legend: N nodes of a batch, E numbers of what a node begins as, F of those that it holds, D width, U units, G graphs.
+the types of edges, and separate types for edges read against their direction. Each kind has its own matrices, and all
+links of a kind are one product.
+Legend: N nodes of a batch, L links, K kinds, D width, E features of a node before the layers, F features given with a
+node, U units, G graphs.
 """
 
 from __future__ import annotations
@@ -37,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Links(NamedTuple):
-    """Each link lets its target read its source. kinds: of each link, sorted."""
+    """Each link lets its target read its source. kinds: the kind of each link, sorted."""
 
     sources: Int64[ndarray, " L"]
     targets: Int64[ndarray, " L"]
@@ -60,7 +55,7 @@ class GatedLayers(nn.Module):
         self.steps = steps
 
     def forward(self, x: Float[Tensor, "N D"], links: Links, confidence: None = None) -> Float[Tensor, "N D"]:
-        """x: what the states of nodes begin as."""
+        """x: (N, D), the initial states of nodes."""
         sources, targets = (torch.from_numpy(array).to(x.device) for array in links[:2])
         counts = _counts(links.kinds, len(self.of_kind))
         h = x
@@ -73,8 +68,8 @@ class GatedLayers(nn.Module):
 class GraphLSTMLayers(nn.Module):
     """The Graph LSTM (Liang et al. 2016, section 3): nodes one after the other, the most confident first.
 
-    Of a node that reads x, with the state h and memory m of the layer below, and of the nodes j that it is linked to,
-    with their new states where they come before it, else their old ones:
+    For a node that reads x, with state h and memory m of the layer below, and the nodes j that it is linked to, with
+    their new states if they come before it, else their old ones:
 
     n_u, n_o, n_c = mean of U_kind h_j
     u, o = sigmoid(W x + U h + n + b)                 input and output gate
@@ -94,7 +89,9 @@ class GraphLSTMLayers(nn.Module):
     def forward(
         self, x: Float[Tensor, "N D"], links: Links, confidence: Float64[ndarray, " N"]
     ) -> Float[Tensor, "N D"]:
-        """x: what nodes read. confidence: which come first; of equal ones, in their order."""
+        """x: (N, D), the vectors that nodes read. confidence: (N,); nodes are computed from the highest to the lowest,
+        equal ones in their order.
+        """
         levels = levels_of(links, confidence)
         order = np.argsort(levels, kind="stable")
         positions = np.empty(len(order), np.int64)
@@ -110,9 +107,10 @@ class GraphLSTMLayers(nn.Module):
 
 
 class _Part(NamedTuple):
-    """The nodes of a level, which are `stop - first` from `first` on, and the links to them, by kind.
+    """The nodes `first` to `stop` of a level, and the links to them, by kind.
 
-    targets: counted from `first`. counts: links of each kind. neighbours: links to each node, at least 1.
+    targets: positions counted from `first`. counts: the number of links of each kind. neighbours: the number of links
+    to each node, at least 1.
     """
 
     first: int
@@ -182,7 +180,7 @@ def levels_of(links: Links, confidence: Float64[ndarray, " N"]) -> Int64[ndarray
 def _parts(
     links: Links, levels: Int64[ndarray, " N"], positions: Int64[ndarray, " N"], kinds: int, device: torch.device
 ) -> list[_Part]:
-    """levels: of nodes in the order of computation. positions: of each node in it."""
+    """levels: the levels of nodes in the order of computation. positions: the position of each node in that order."""
     sources, targets = positions[links.sources], positions[links.targets]
     order = np.lexsort((links.kinds, levels[targets]))
     sources, targets, of_kinds = sources[order], targets[order], links.kinds[order]
@@ -282,10 +280,10 @@ class GraphBody(nn.Module):
         return torch.tanh(outputs.new_zeros(len(inputs), self.width).index_add(0, graphs, outputs))
 
     def _read(self, inputs: Sequence[GraphArrays]) -> tuple[Float[Tensor, "N E"], Float32[ndarray, " N"] | None]:
-        """What nodes begin as, and their confidence.
+        """The initial states of nodes, and their confidence.
 
-        The latter is summed number by number in float64, so that nodes that begin as the same have the same, whatever
-        the batch, and rounding cannot change the order of others.
+        The confidence is summed number by number in float64, so that nodes with equal initial states have equal
+        confidence, whatever the batch, and rounding cannot change the order of others.
         """
         device = self.begin.weight.device
         if self.vectors is None:
@@ -313,7 +311,7 @@ class GraphBody(nn.Module):
         return Links(sources[order], targets[order], kinds[order])
 
     def check(self, item: GraphArrays) -> None:
-        """Raises SettingError where ids, types of edges or numbers of nodes are none of this network's."""
+        """Raises SettingError where token ids, types of edges or the nodes' numbers do not suit this network."""
         if item.numbers.shape[1] != self.numbers:
             raise SettingError(
                 f"nodes hold {item.numbers.shape[1]} numbers each; this network reads {self.numbers or 'words'}"

@@ -1,16 +1,8 @@
-"""Bodies that read texts, words and pairs.
+"""Networks that label texts, their words, or pairs: token vectors, layers, and one vector for each unit.
 
-The body of networks that label texts or their words: vectors of tokens, layers, one vector a unit.
-
-Legend: B batch, T time, E width of the vectors of tokens, D width, U units of all texts.
-
-The layers of networks that label texts: none, recurrent ones, convolutions, a Transformer.
-
-Legend: B batch, T time, E width of the vectors of tokens, D width.
-
-The body of networks that label pairs: one body reads both sides, and a layer compares their vectors.
-
-Legend: P pairs, D width of the vectors of sides, C of what compares them.
+Layers are none, recurrent ones, convolutions or a Transformer. For pairs, one body reads both sides, and a layer
+compares their vectors.
+Legend: B batch, T time, E width of token vectors, D width, U units of all texts, P pairs, C width of the comparison.
 """
 
 from __future__ import annotations
@@ -48,17 +40,17 @@ if TYPE_CHECKING:
 
 
 class TokenLayers(Protocol):
-    """A torch module from the vectors of tokens to hidden vectors. A row's do not depend on its padding."""
+    """A torch module from token vectors, (B, T, E), to hidden vectors. Those of a row do not depend on its padding."""
 
     width: int
     is_bidirectional: bool  # whether the second half of a vector is of layers that read from the right
 
     def __call__(self, x: Float[Tensor, "B T E"], lengths: Int64[Tensor, " B"]) -> Float[Tensor, "B T width"]:
-        """x: padded on the right."""
+        """x: (B, T, E), padded on the right."""
 
 
 class TextBody(nn.Module):
-    """Vectors of tokens, layers, pooling, and layers on what is pooled."""
+    """Token vectors, layers, pooling, and layers on the pooled vectors."""
 
     def __init__(
         self,
@@ -70,8 +62,8 @@ class TextBody(nn.Module):
         after: nn.Module | None = None,
         width: int | None = None,
     ) -> None:
-        """unit: text or word. pooling: of a text; a word's vector is the mean of its tokens'. after: layers on the
-        vectors of units, width wide.
+        """unit: text or word. pooling: of a text; a word's vector is the mean of its tokens'. after: the number of
+        layers on the vectors of units, `width` wide.
         """
         super().__init__()
         self.vectors = word_vectors(vocabulary_size, config.embedding_width, config.token_dropout)
@@ -149,7 +141,7 @@ _CELLS = {"lstm": nn.LSTM, "gru": nn.GRU, "rnn": nn.RNN}
 
 
 class NoLayers(nn.Module):
-    """The vectors of tokens as they are."""
+    """No layers: the token vectors themselves."""
 
     is_bidirectional = False
 
@@ -165,7 +157,7 @@ class NoLayers(nn.Module):
 class RecurrentLayers(nn.Module):
     """Stacked recurrent layers, in one direction or in both.
 
-    From the right, each row is read reversed within its own length, so that what fills it up always comes last.
+    From right to left, each row is reversed within its own length, so that padding always comes last.
     """
 
     def __init__(self, config: RecurrentLabelling) -> None:
@@ -197,14 +189,14 @@ class RecurrentLayers(nn.Module):
         return x
 
     def _dropped(self, x: Tensor, layer: int) -> Tensor:
-        """What the first layer reads has had its dropout."""
+        """Dropout, except on the input of the first layer, which has had it already."""
         return dropped(x, self.dropout, self.training) if layer else x
 
 
 class ConvolutionLayers(nn.Module):
     """ReLU(W x_i..i+n + b) for several filter widths n, side by side (Kim 2014, equation 2); zeros stand around a text.
 
-    At position i stands the window whose middle it is, so that words can be labelled, too.
+    The output at position i is that of the window around i, so that words can be labelled, too.
     """
 
     is_bidirectional = False
@@ -226,7 +218,7 @@ class ConvolutionLayers(nn.Module):
 
 
 class TransformerLayers(nn.Module):
-    """The project's Transformer, which sees both sides."""
+    """The project's Transformer, as a bidirectional encoder."""
 
     is_bidirectional = False
 
@@ -271,12 +263,12 @@ _WIDTH = 50  # as in the paper
 class PairBody(nn.Module):
     """sigmoid(W [|a - b|; a * b] + v) of the vectors of two sides (Tai et al. 2015, equation 14).
 
-    What is asked of ratings is the same with the sides exchanged. A label, such as entailment, may have a direction;
-    for labels, W reads a and b as well.
+    A rating must not change if the sides are exchanged. A label, such as entailment, may have a direction; for labels,
+    W reads a and b as well.
     """
 
     def __init__(self, side: Body[Any], *, is_directed: bool) -> None:
-        """side: gives each side one vector."""
+        """side: the body that gives each side one vector."""
         super().__init__()
         self.side: Any = side
         self.is_directed, self.width = is_directed, _WIDTH

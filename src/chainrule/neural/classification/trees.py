@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 class Depth(NamedTuple):
     """The nodes of a depth, inner ones first, and the parents of all nodes of the next depth.
 
-    nodes: how many. inner: of them with children. parents: of each child, the position of its parent in this depth.
-    ranks: of each child among its siblings.
+    nodes: how many there are. inner: how many of them have children. parents: for each child, the position of its
+    parent in this depth. ranks: the rank of each child among its siblings.
     """
 
     nodes: int
@@ -51,14 +51,14 @@ class States(NamedTuple):
 class TreeCell(Protocol):
     """A torch module that combines the children of nodes."""
 
-    gates: int  # of what a node reads of its own token, in widths
+    gates: int  # the size of W x + b for a node's own token, in widths
     most_children: int | None  # None: any number
 
     def __call__(self, own: Float[Tensor, "n gates*D"], depth: Depth, below: States) -> States:
-        """own: W x + b of the token of each node, x = 0 where it has none."""
+        """own: W x + b for the token of each node, with x = 0 where it has none."""
 
     def forget_gates(self, own: Float[Tensor, "n gates*D"], depth: Depth, below: States) -> Float[Tensor, "m D"] | None:
-        """How much of the memory of each child its parent keeps, from 0 to 1; None: there is no memory."""
+        """How much of the memory of each child its parent keeps, from 0 to 1; None if there is no memory."""
 
 
 class ChildSum(nn.Module):
@@ -70,7 +70,7 @@ class ChildSum(nn.Module):
     f_k = sigmoid(W x + U h_k + b)                     a forget gate for each child
     c = i * u + sum_k f_k * c_k;  h = o * tanh(c)
 
-    Of a chain, it is the LSTM. Gates are stacked in the order i, o, u, f.
+    On a chain, it is the LSTM. Gates are stacked in the order i, o, u, f.
     """
 
     gates = 4
@@ -191,7 +191,10 @@ class TreeBody(nn.Module):
 
     @torch.inference_mode()
     def forget_gates(self, tree: TreeTokens) -> Float32[np.ndarray, " nodes"] | None:
-        """How much of each node's memory its parent keeps, on average; NaN of the root. None: cells have no memory."""
+        """How much of each node's memory its parent keeps, on average; NaN for the root.
+
+        None if cells have no memory.
+        """
         wiring = wire([tree._replace(units=np.arange(len(tree.tokens)))], self.embedding.device)
         below, kept = self._nothing(), []
         for own, depth in zip(self._own(wiring), wiring.depths, strict=True):
@@ -240,7 +243,7 @@ class TreeBody(nn.Module):
 class Wiring(NamedTuple):
     """The nodes of several trees, in the order in which they are computed: the deepest first.
 
-    readers: those with a token, and tokens: theirs. units: the labelled ones, tree by tree.
+    readers: the nodes with a token; tokens: these tokens. units: the labelled nodes, tree by tree.
     """
 
     nodes: int
@@ -281,7 +284,7 @@ def wire(trees: Sequence[TreeTokens], device: torch.device) -> Wiring:
 
 
 def _apply_gates(gates: Float[Tensor, "n 3*D"], memory: Float[Tensor, "n D"] | None = None) -> States:
-    """h and c from the gates i, o, u, and what of the children's memory is kept."""
+    """h and c from the gates i, o, u, and the kept part of the children's memory."""
     i, o, u = gates.chunk(3, 1)
     c = torch.sigmoid(i) * torch.tanh(u)
     c = c if memory is None else c + memory

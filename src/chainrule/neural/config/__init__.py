@@ -1,9 +1,7 @@
-"""The settings of networks; free of torch, so that the command line can show them at once.
+"""Settings of networks and known architectures by name (`preset`); does not import torch, so that help is quick.
 
-A field says in its help what it is, in a few words; the docstring of a configuration is the help of its verb, and
+A field says in its help what it is, in a few words; the docstring of a configuration is the help of its verb, and is
 folded for a terminal.
-
-Known architectures by name, as functions that return configurations.
 """
 
 from __future__ import annotations
@@ -96,7 +94,7 @@ NETWORKS: dict[str, type[NetworkConfig]] = {
     "transformer": TransformerConfig,
 }
 
-# Those that see both sides of a token, and are no language models.
+# Bidirectional networks, which are no language models.
 BIDIRECTIONAL: dict[str, type[NetworkConfig]] = {
     "masked": MaskedConfig,
     "masked-recurrent": MaskedRecurrentConfig,

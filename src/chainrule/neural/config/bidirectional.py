@@ -1,14 +1,12 @@
-"""Masked networks, bidirectional ones, text encoders.
+"""Settings of bidirectional networks: masked, with separate directions, and text encoders, which only embed.
 
-Settings of networks that read both sides of a token: they score, fill in and embed, but do not continue texts.
-
-Settings of networks that give vectors of texts, and nothing else.
+They fill in gaps and embed, but do not continue texts.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from chainrule.base.options import option
 from chainrule.errors import SettingError
@@ -29,6 +27,9 @@ _MEMORY = "document: each is read by itself; stream: with its neighbours in the 
 @dataclass(frozen=True, kw_only=True)
 class Masking:
     """What is masked in training; drawn anew at each step."""
+
+    is_bidirectional: ClassVar[bool] = True
+    is_masked: ClassVar[bool] = True
 
     masks: MaskedUnit = option(
         "words", "what is masked together: single tokens; whole words; spans of words (Joshi 2020)"
@@ -71,6 +72,10 @@ class MaskedConfig(Masking, TransformerConfig):
                 f"a pair of sentences has three markers and at least one token each, but context is {self.context}; "
                 f"set it to {_SHORTEST_PAIR} or more"
             )
+
+    @property
+    def predicts_next_sentence(self) -> bool:
+        return self.next_sentence
 
 
 def bert() -> MaskedConfig:
@@ -118,16 +123,22 @@ class MaskedRecurrentConfig(Masking, RecurrentConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class BidirectionalConfig(RecurrentConfig):
-    """A two-sided LSTM or GRU (ELMo, Peters 2018), the directions apart.
+    """A bidirectional LSTM or GRU (ELMo, Peters 2018), the directions apart.
 
     One reads what precedes a token and one what follows it, through all
     layers, so that nothing needs to be masked.
     """
 
+    is_bidirectional: ClassVar[bool] = True
+
     loss: Loss = option(
         "together", "together: both directions predict a token as one; apart: each by itself, as in ELMo"
     )
     memory: Memory = option("document", _MEMORY)
+
+    @property
+    def learns_directions_apart(self) -> bool:
+        return self.loss == "apart"
 
 
 TextPooling = Literal["mean", "max", "first"]
@@ -136,6 +147,8 @@ TextPooling = Literal["mean", "max", "first"]
 @dataclass(frozen=True, kw_only=True)
 class TextEncoderConfig(TransformerConfig):
     """A Transformer that sees both sides and predicts nothing: it gives vectors of texts (Reimers 2019)."""
+
+    is_bidirectional: ClassVar[bool] = True
 
     text_pooling: TextPooling = option(
         "mean",

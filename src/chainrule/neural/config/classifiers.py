@@ -130,7 +130,7 @@ class TreeLabelling(WordsConfig):
 
     @property
     def most_children(self) -> int | None:
-        """Of a node of a tree as the network is to read it; None: any number."""
+        """The most children of a node that the network can read; None for any number."""
         return None if self.cell == "child-sum" else 2
 
 
@@ -182,6 +182,17 @@ LABELLING: dict[str, type[LabellingConfig]] = {
     "vit": ViTLabelling,
     "efficientnet": EfficientNetLabelling,
 }
+
+
+def labelling_config(network: LabellingConfig | str) -> LabellingConfig:
+    """The configuration, or the default one of a network's name. Raises SettingError, TypeError."""
+    if isinstance(network, str):
+        if network not in LABELLING:
+            raise SettingError(f"there is no network called {network!r} that labels; known are {', '.join(LABELLING)}")
+        return LABELLING[network]()
+    if not isinstance(network, LabellingConfig):
+        raise TypeError(f"network is {network!r}; expected one of {', '.join(LABELLING)}, or its configuration")
+    return network
 
 
 def labelling_name(config: LabellingConfig) -> str:

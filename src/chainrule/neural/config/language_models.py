@@ -1,22 +1,9 @@
-"""Causal networks but the Transformer.
-
-Of bags of tokens.
-
-Of log-bilinear models.
-
-Of feed-forward networks.
-
-Of convolutional networks.
-
-Of recurrent networks.
-
-The settings of language models of trees; free of torch.
-"""
+"""Settings of causal networks other than Transformers: bag, bilinear, feed-forward, convolution, recurrent, tree."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from chainrule.base.options import check_settings, option
 from chainrule.errors import SettingError
@@ -93,7 +80,7 @@ class FeedforwardConfig(LayersConfig):
 
     @property
     def hidden_width(self) -> int:
-        """Of the last layer."""
+        """The width of the last layer."""
         return super().output_width
 
     @property
@@ -130,7 +117,7 @@ class ConvolutionConfig(NetworkConfig):
 
     @property
     def dilations(self) -> tuple[int, ...]:
-        """Of each layer, in tokens."""
+        """The dilation of each layer, in tokens."""
         return tuple(self.dilation**layer for layer in range(self.layers))
 
     @property
@@ -150,6 +137,9 @@ class RecurrentConfig(LayersConfig):
     Ghahramani 2016), what layers read and give is dropped as in AWD-LSTM
     (Merity 2018).
     """
+
+    is_recurrent: ClassVar[bool] = True
+    takes_forcing: ClassVar[bool] = True
 
     cell: Cell = option("lstm", "rnn_tanh, rnn_relu: Elman's; gru; lstm")
     layers: int = option(2, LAYERS, least=1, below=MAX_LAYERS)
@@ -187,6 +177,8 @@ class TreeConfig:
     brackets, as in ( saw She -HEAD- ( man the -HEAD- ) ), and only trees have a
     probability.
     """
+
+    reads: ClassVar[str] = "tree"
 
     width: int = option(200, "numbers in a hidden vector, and in that of a token", least=1, below=MAX_WIDTH)
     layers: int = option(1, LAYERS, least=1, below=MAX_LAYERS)

@@ -1,7 +1,4 @@
-"""What every network is set by, whatever its encoder.
-
-What the settings of all networks that label have in common.
-"""
+"""Settings that all networks share, whatever their encoder, and those that all networks that label share."""
 
 from __future__ import annotations
 
@@ -26,7 +23,17 @@ BeginToken = Literal["</s>", "<s>"]
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkConfig:
-    """The fields that all networks have; each says a default of its own for width and context. Raises SettingError."""
+    """The fields that all networks have; each says a default of its own for width and context. Raises SettingError.
+
+    Its class variables and properties are what the rest of the program asks of a network, whatever its class.
+    """
+
+    reads: ClassVar[str] = "text"
+    is_bidirectional: ClassVar[bool] = False  # sees what follows a token, too, so it does not continue texts
+    is_masked: ClassVar[bool] = False  # learns from masked tokens; it has the settings of `Masking`
+    is_recurrent: ClassVar[bool] = False  # carries a state from token to token
+    takes_forcing: ClassVar[bool] = False  # training may feed it its own guesses
+    token_width_setting: ClassVar[str] = "width"  # the name of the setting for the vectors of tokens
 
     width: int
     context: int
@@ -86,18 +93,40 @@ class NetworkConfig:
 
     @property
     def input_width(self) -> int:
-        """Of the vectors that the encoder is given."""
+        """The width of the vectors that the encoder reads."""
         return self.width
 
     @property
     def output_width(self) -> int:
-        """Of what it gives."""
+        """The width of the vectors that the encoder gives."""
         return self.width
+
+    @property
+    def blocks(self) -> int:
+        """How many alike blocks its encoder consists of, which training can compute again one by one; else 0."""
+        return 0
+
+    @property
+    def attention_flops(self) -> float:
+        """Floating-point operations per token that attention takes beside products with weights, both ways."""
+        return 0.0
+
+    @property
+    def predicts_next_sentence(self) -> bool:
+        """Whether it reads pairs of parts of a text, and learns whether the second follows the first."""
+        return False
+
+    @property
+    def learns_directions_apart(self) -> bool:
+        """Whether each of two directions predicts a token by itself."""
+        return False
 
 
 @dataclass(frozen=True, kw_only=True)
 class LayersConfig(NetworkConfig):
     """Of layers that need not be as wide as the vectors of tokens."""
+
+    token_width_setting: ClassVar[str] = "embedding_width"
 
     embedding_width: int | None = option(
         None, "numbers in the vector of a token; nothing: as the width", least=1, below=MAX_WIDTH

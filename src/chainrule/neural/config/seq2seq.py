@@ -1,9 +1,4 @@
-"""Networks given a source text or picture.
-
-Of models of one sequence given another.
-
-Of models that caption pictures.
-"""
+"""Settings of networks that generate a text from another text (Seq2SeqConfig) or from a picture (CaptionConfig)."""
 
 from __future__ import annotations
 
@@ -25,7 +20,7 @@ Estimator = Literal["reinforce", "straight_through", "exact"]
 LongSources = Literal["refuse", "end", "front", "sentences"]
 Shared = Literal["all", "target", "inputs", "none"]
 
-# Without a reader, maps are all that a region knows of what is around it.
+# Without a reader, the maps are all that a region knows of its surroundings.
 _HIDDEN_MAPS = 0.7
 
 

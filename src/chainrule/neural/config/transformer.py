@@ -1,4 +1,4 @@
-"""Of Transformers; what a known architecture chose is a function that returns a configuration:
+"""Settings of Transformers; known architectures are functions that return a configuration:
 
 preset("llama", layers=6, width=384)
 """
@@ -194,6 +194,14 @@ class TransformerConfig(NetworkConfig):
         if self.positions == "rotary":
             return self.score not in ("general", "additive")
         return self.positions not in ("learned", "sinusoidal")
+
+    @property
+    def blocks(self) -> int:
+        return self.layers
+
+    @property
+    def attention_flops(self) -> float:
+        return 6.0 * self.layers * self.width * min(self.context, 2 * (self.window or self.context))
 
     @property
     def is_gated(self) -> bool:

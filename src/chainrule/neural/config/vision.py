@@ -1,8 +1,7 @@
-"""Networks over pictures.
+"""Settings of networks over pictures: LeNet to EfficientNet, ViT, and two-dimensional LSTMs.
 
-Settings of the networks that label pictures, sized for small ones; all that the papers chose is a setting.
-
-Of two-dimensional LSTMs: one that models pictures, row by row, and one that labels them.
+Networks that label pictures are sized for small ones; all that their papers chose is a setting. One two-dimensional
+LSTM models pictures row by row, another labels them.
 """
 
 from __future__ import annotations
@@ -331,6 +330,8 @@ class GridConfig(LayersConfig):
     right, and reads the pixels on its left, above, and above on its right
     (Graves 2007, Theis 2015, van den Oord 2016).
     """
+
+    is_recurrent: ClassVar[bool] = True
 
     columns: int = option(32, "pixels in a row of a picture", least=2, below=MAX_CONTEXT)
     cell: GridCell = option("lstm", GRID_CELLS)

@@ -44,7 +44,7 @@ class BidirectionalRecurrent(nn.Module):
             self.pairs.append(_Pair(replace(single, tied=False, width=width // 2)))
 
     def start(self, rows: int) -> State:
-        """There is no state to go on from."""
+        """None: there is no state to continue from."""
         return None
 
     def forward(
@@ -80,7 +80,7 @@ class SeparateDirections(nn.Module):
         self.pair = _Pair(config)
 
     def start(self, rows: int) -> State:
-        """There is no state to go on from."""
+        """None: there is no state to continue from."""
         return None
 
     def forward(
@@ -120,12 +120,12 @@ class _Pair(nn.Module):
     def forward(
         self, x: Float[Tensor, "B T E"], starts: Bool[Tensor, "B T"] | None
     ) -> tuple[Float[Tensor, "B T D"], Float[Tensor, "B T D"]]:
-        """The hidden states of each direction, which include the position itself."""
+        """The hidden states of each direction, each of which includes the position itself."""
         ahead, _ = self.ahead(x, None, starts)
         back, _ = self.back(x.flip(1), None, None if starts is None else _ends(starts).flip(1))
         return cast("Tensor", ahead), cast("Tensor", back).flip(1)
 
 
 def _ends(starts: Bool[Tensor, "B T"]) -> Bool[Tensor, "B T"]:
-    """Where the documents end that begin at `starts`."""
+    """Where the documents that begin at `starts` end."""
     return F.pad(starts[:, 1:], (0, 1), value=True)

@@ -42,7 +42,7 @@ class Layer(nn.Module):
 
 
 class Convolution(nn.Module):
-    """A stack of layers with a norm at the end. A state holds that of each layer."""
+    """A stack of layers with a norm at the end. A state holds the states of all layers."""
 
     is_bidirectional = False
     context: int | None = None  # a state never fills

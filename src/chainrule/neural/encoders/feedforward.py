@@ -1,18 +1,11 @@
-"""Networks over a window: Bengio, log-bilinear, averaging.
+"""Encoders over the last n tokens, Bengio's and the log-bilinear one, and the deep averaging network over all tokens.
 
-Windows over the last inputs, for encoders that look back a fixed distance.
+    Feedforward    h = tanh(d + H x), x the last n vectors          Bengio et al. 2003, equation 1
+    Bilinear       r = C_1 v_1 + .. + C_n v_n, score u . r + b      Mnih and Hinton 2007
+    Bag            layers on the average of the vectors so far      Iyyer et al. 2015
 
-Before the beginning of a row, a window holds zeros. Legend: B batch, T time, D width, P positions that a state keeps.
-
-The neural probabilistic language model (Bengio et al. 2003, equation 1): h = tanh(d + H x), x the last n vectors.
-
-Legend: B batch, T time, E width of the vectors, D width, n window.
-
-The log-bilinear model (Mnih and Hinton 2007): r = C_1 v_1 + .. + C_n v_n; a token's score is u . r + b.
-
-Legend: B batch, T time, D width, n window.
-
-The deep averaging network (Iyyer et al. 2015): layers on the average of the vectors read so far, in any order.
+Before the beginning of a row, a window holds zeros.
+Legend: B batch, T time, E width of the vectors, D width, n window, P positions that a state keeps.
 """
 
 from __future__ import annotations

@@ -30,8 +30,8 @@ _UNUSED = -9  # as the level of a carried cell that no other follows
 
 
 class Grid(nn.Module):
-    """A state holds how much of its picture each row has read, (B,); the last inputs, (B, P, D); and of each layer the
-    last h and c, (B, P, 2 S).
+    """A two-dimensional LSTM over pictures. A state holds how many pixels of its picture each row has read, (B,); the
+    last inputs, (B, P, D); and the last h and c of each layer, (B, P, 2 S).
     """
 
     is_bidirectional = False
@@ -86,7 +86,7 @@ class Grid(nn.Module):
 class _Plan(NamedTuple):
     """Where the positions of a batch lie in their pictures, and the order in which their cells are computed.
 
-    position: of each row, how much of its picture it has read afterwards.
+    position: how many pixels of its picture each row has read afterwards, (B,).
     """
 
     position: Float[Tensor, " B"]
@@ -112,7 +112,7 @@ def _planned(x: Tensor, position: Tensor, starts: Tensor | None, columns: int) -
     first, given = np.arange(rows)[:, None] * length, rows * length + np.arange(rows)[:, None] * kept
 
     def back(distance: int, exists: np.ndarray) -> np.ndarray:
-        """The numbers of the cells so many positions back; -1: none."""
+        """The indices of the cells this many positions back; -1 for none."""
         numbers = np.where(times >= distance, first + times - distance, given + kept + times - distance)
         return np.where(exists, numbers, -1).ravel()
 
@@ -140,7 +140,7 @@ def _planned(x: Tensor, position: Tensor, starts: Tensor | None, columns: int) -
 
 
 def _with_pixels_above(x: Tensor, past: Tensor, plan: _Plan) -> tuple[Float[Tensor, "B T 3*D"], Tensor]:
-    """What the first layer reads: the pixel on the left, above, and above on the right; and the new past."""
+    """The first layer's inputs, the pixels on the left, above, and above on the right; and the new past."""
     length = x.shape[1]
     whole = torch.cat((past.to(x.dtype), x), 1)
     above = whole[:, :length] * plan.has_above[..., None]

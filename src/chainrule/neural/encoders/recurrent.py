@@ -1,12 +1,9 @@
-"""Stacked recurrent layers, with attention to their own past if asked.
+"""Recurrent encoders: stacked layers by torch's fast kernels, and LSTMs that attend to their own past states.
 
-An LSTM that attends to its own past states before each step: LSTMN (Cheng, Dong and Lapata 2016, section 3).
-
+The stacked layers have the dropouts of AWD-LSTM (Merity et al. 2018); `chainrule.neural.layers.cells` spells out what
+each cell computes. An LSTM that attends to its past states before each step is LSTMN (Cheng, Dong and Lapata 2016,
+section 3).
 Legend: B batch, T time, E width of the input, D width of the layer, S past states that are kept.
-
-Stacked recurrent layers, by torch's fast kernels, with the dropouts of AWD-LSTM (Merity et al. 2018).
-
-`chainrule.neural.layers.cells` spells out what each cell computes. Legend: B batch, T time, D width.
 """
 
 from __future__ import annotations
@@ -63,7 +60,7 @@ class IntraAttentionLSTM(nn.Module):
             nn.init.uniform_(weight, -1 / math.sqrt(width), 1 / math.sqrt(width))
 
     def start(self, rows: int) -> IntraAttentionState:
-        """The summary, the kept hidden states and cells, and how many of them there are: nothing, as zeros."""
+        """The initial state, zeros: the summary, the kept hidden states and cells, and how many of them there are."""
         zeros = self.score.new_zeros
         kept = self.span * self.width
         return zeros(rows, self.width), zeros(rows, kept), zeros(rows, kept), zeros(rows, 1)
@@ -110,7 +107,7 @@ class IntraAttentionLSTM(nn.Module):
 
 
 class Recurrent(nn.Module):
-    """RNN, GRU or LSTM. A state holds that of each layer: (h,), or (h, c) for an LSTM, (B, D) each.
+    """RNN, GRU or LSTM. A state holds the state of each layer: (h,), or (h, c) for an LSTM, (B, D) each.
 
     With intra_attention, layers are `IntraAttentionLSTM`s, and have their states.
     """
@@ -242,7 +239,7 @@ class _Runs:
     are read as one batch, without padding. torch's packed sequences take seven times as long on processors, since they
     copy the whole batch at every time step.
 
-    rows, restarts: of each run, its row, and whether it forgets what the row has read. last: the last run of each row.
+    rows: the row of each run. restarts: whether a run forgets what the row has read. last: the last run of each row.
     pieces: the longest first.
     """
 
@@ -279,7 +276,7 @@ class _Runs:
 
 
 def _placed(weights: Float[Tensor, "B S"], t: int, length: int) -> Float[Tensor, "B length"]:
-    """The weights of kept states, the latest last, at the positions of their tokens, before position t."""
+    """The weights of kept states (the latest last), put at the positions of their tokens, before position t."""
     number = min(t, weights.shape[1])
     own = weights[:, weights.shape[1] - number :]
     return torch.nn.functional.pad(own, (t - number, length - t))

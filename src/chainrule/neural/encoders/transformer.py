@@ -63,7 +63,7 @@ class Attention(nn.Module):
         cache: Cache | None,
         layer: int,
     ) -> Float[Tensor, "B T D"]:
-        """cache: takes the keys and values of this layer, and gives them back with those of earlier calls."""
+        """cache: stores the keys and values of this layer, and returns them with those of earlier calls."""
         both = self.heads + self.key_heads
         heads = linear(x, self.query_key_value).view(*x.shape[:2], -1, self.head_width)
         query_key, value = heads[:, :, :both], heads[:, :, both:]
@@ -219,7 +219,10 @@ class Transformer(nn.Module):
     def _positions_and_masks(
         self, x: Tensor, starts: Tensor | None, *, in_blocks: bool = True
     ) -> tuple[Tensor, list[AttentionMask]]:
-        """For rows that are read from their beginning; masks by `windows`. in_blocks: as for `causal_mask`."""
+        """Positions, and masks by `windows`, for rows that are read from their beginning.
+
+        in_blocks: as for `causal_mask`.
+        """
         length, device = x.shape[1], x.device
         columns = torch.arange(length, device=device)
         positions, documents = columns[None], None
@@ -250,7 +253,7 @@ class Transformer(nn.Module):
         return self._through(x, positions, masks, cache), cache
 
     def _mask_read_on(self, cache: Cache, columns: Tensor, first: Tensor | None, window: int | None) -> AttentionMask:
-        """Of queries in the last columns, which the cache has grown by. first: as for `cached_mask`."""
+        """The mask of queries in the last columns, which were just added to the cache. first: as for `cached_mask`."""
         length, even = len(columns), first is None and self.bias is None
         if even and cache.begin == cache.columns - length and window is None:
             return AttentionMask(causal=length > 1)  # the cache was empty
@@ -286,7 +289,7 @@ class Transformer(nn.Module):
         return x, masks, None if self.rotary is None else self.rotary(positions, x)
 
     def _halved(self, cache: Cache) -> Cache:
-        """Full rows keep only the newer half of their tokens, read again by itself."""
+        """The state in which full rows keep only the newer half of their tokens, read again by itself."""
         assert self.context is not None
         full = cache.rows_of(self.context)
         fresh = self.start(len(full))
@@ -310,12 +313,12 @@ class Transformer(nn.Module):
 
 
 def norm_of(config: TransformerConfig) -> nn.Module:
-    """As all norms of a Transformer are."""
+    """A norm with the settings that all norms of a Transformer have."""
     return norm(config.norm, config.width, gain=config.norm_gain, bias=config.biases, epsilon=config.norm_epsilon)
 
 
 def scaling_of(config: TransformerConfig) -> Scaling | None:
-    """How the angles of rotary positions shrink, if they do."""
+    """How the angles of rotary positions are scaled; None if they are not."""
     if config.rotary_scaling == "none":
         return None
     if config.rotary_scaling == "linear":

@@ -1,1 +1,1 @@
-"""Layers that several networks share."""
+"""Layers that several networks share: attention, positions, softmax, products, states."""

@@ -1,10 +1,6 @@
-"""Self-attention, fused or not, and its score functions.
+"""Attention: which keys each query attends to, and the weighted mean of their values; and its score functions.
 
-Attention: which keys each query attends to, and the weighted mean of their values, by torch's fused kernel.
-
-Legend: B batch, H heads, K heads of keys and values (a divisor of H), T queries, S keys, d width of a head.
-
-Score functions of attention, each by its name: how well a query s matches a key h.
+torch's fused kernel computes it where it can. Score functions say how well a query s matches a key h:
 
     dot           s . h                        Luong et al. 2015, section 3.1
     scaled_dot    s . h / sqrt(d)              Vaswani et al. 2017, equation 1
@@ -16,8 +12,8 @@ Score functions of attention, each by its name: how well a query s matches a key
 
 Each score is a function of `query(s)` and `key(h)`, so that what depends on the keys alone is computed once. The first
 five are dot products of the two, which the fused kernel computes.
-
-Legend: B rows, H heads, T queries, S keys, d width of a head, e width of prepared queries and keys.
+Legend: B batch, H heads, K heads of keys and values (a divisor of H), T queries, S keys, d width of a head, e width of
+prepared queries and keys.
 """
 
 from __future__ import annotations
@@ -45,8 +41,8 @@ if TYPE_CHECKING:
 class AttentionMask(NamedTuple):
     """Which keys each query attends to.
 
-    tensor: added to the scores, or True where a query attends to a key: (B or 1, H or 1, T, S); None: to all keys.
-    causal: query i attends to keys 0 to i; `tensor` is then None.
+    tensor: (B or 1, H or 1, T, S), added to the scores, or True where a query attends to a key; None if all queries
+    attend to all keys. causal: whether query i attends to keys 0 to i only; `tensor` is then None.
     block_length: `tensor` is the mask of one block of queries, over the keys of the block before and its own,
     (1, H or 1, block, 2 block); see `attend_in_blocks`.
     weights_out: a list to which attention appends its weights, (B, H, T, S).
@@ -93,7 +89,7 @@ def attend_fused(
 ) -> Float[Tensor, "B H T v"]:
     """Attention by torch's kernel, in float32 where the kernel is slower in bfloat16.
 
-    mask, causal: as in `AttentionMask`. scale: of the dot products; None: 1 / sqrt(d).
+    mask, causal: as in `AttentionMask`. scale: the factor of the dot products; None for 1 / sqrt(d).
     """
     device = query.device.type
     if torch.is_autocast_enabled(device) and not attends_in_bfloat16(device):
@@ -112,7 +108,8 @@ def attend_unfused(
     mask: AttentionMask,
     dropout: float = 0.0,
 ) -> Float[Tensor, "B H T d"]:
-    """As `attend`, but with any score, queries and keys -> (B, H, T, S), and with weights that can be recorded.
+    """As `attend`, but with any score function from queries and keys to (B, H, T, S), and with weights that can be
+    recorded.
 
     The mask must not be in blocks.
     """
@@ -263,7 +260,7 @@ def _block_mask(
 
 
 class Score(Protocol):
-    """An nn.Module."""
+    """A score function, as an nn.Module."""
 
     is_product: bool  # whether the score is the dot product of the prepared query and key
 
@@ -278,7 +275,7 @@ class Score(Protocol):
 
 
 class Product(nn.Module):
-    """dot, scaled_dot, general, cosine and content."""
+    """The scores dot, scaled_dot, general, cosine and content, which are dot products of prepared queries and keys."""
 
     is_product = True
 
@@ -367,7 +364,7 @@ def _by_head(x: Float[Tensor, "B H T d"], matrix: Float[Tensor, "H e d"]) -> Flo
 
 
 def build_score(name: ScoreName, heads: int, width: int, longest: int) -> Product | Additive | Location:
-    """The score of that name. width: of a head. longest: the most keys, which the location score must know."""
+    """The score of that name. width: d, of a head. longest: the most keys, which the location score must know."""
     if name == "additive":
         return Additive(heads, width)
     if name == "location":

@@ -1,9 +1,6 @@
-"""Embedding, norms, feed-forward layers, dropout, initialisation.
+"""Layers that encoders share: embedding, norms, feed-forward layers, dropout, and the initialisation of weights.
 
-Dropout (Srivastava et al. 2014) that needs few random bits.
-
-Layers that encoders share: embedding, norms, feed-forward layers, and the initialisation of weights.
-
+Dropout (Srivastava et al. 2014) here needs few random bits.
 Legend: B batch, T time, D width.
 """
 
@@ -94,7 +91,7 @@ class Embedding(nn.Module):
 def norm(kind: Norm, width: int, *, gain: bool, bias: bool, epsilon: float | None = None) -> nn.Module:
     """LayerNorm (Ba 2016) or RMSNorm (Zhang and Sennrich 2019). bias: whether a LayerNorm with a gain has a shift.
 
-    epsilon: added to the mean square or variance; None: 1e-5 or, of RMSNorm, that of the numbers' type.
+    epsilon: added to the mean square or variance; None for 1e-5, or in RMSNorm for the epsilon of the number type.
     """
     if kind == "layer":
         return nn.LayerNorm(width, 1e-5 if epsilon is None else epsilon, elementwise_affine=gain, bias=bias and gain)
@@ -124,7 +121,7 @@ class OutputTransform(nn.Module):
     """norm(a(W x + b)), before the output of BERT (Devlin 2019, as published in code)."""
 
     def __init__(self, kind: FeedForwardKind, width: int, norm: nn.Module) -> None:
-        """kind: an activation that is not gated."""
+        """kind: the activation, one that is not gated."""
         super().__init__()
         self.linear, self.norm, self.activation = nn.Linear(width, width), norm, _ACTIVATIONS[kind]
 
@@ -134,7 +131,7 @@ class OutputTransform(nn.Module):
 
 
 class Scaled(nn.Module):
-    """Numbers times a constant."""
+    """Multiplies its input by a constant."""
 
     def __init__(self, factor: float) -> None:
         super().__init__()
@@ -146,7 +143,10 @@ class Scaled(nn.Module):
 
 
 def layer_stack(widths: Sequence[int], activation: Activation, dropout: float) -> nn.Sequential:
-    """A stack of layers a(W x + b), from the first width to the last. dropout: of the output of each layer."""
+    """A stack of layers a(W x + b), from the first width to the last.
+
+    dropout: the share of each layer's outputs that is dropped.
+    """
     layers: list[nn.Module] = []
     for pair in pairwise(widths):
         layers += [nn.Linear(*pair), _HIDDEN[activation](), Dropout(dropout)]
@@ -178,7 +178,7 @@ _ACTIVATIONS: dict[FeedForwardKind, Callable[[Tensor], Tensor]] = {
 
 
 def initialise(weight: Float[Tensor, "outputs inputs"], kind: Initialisation, *, scale: float = 1.0) -> None:
-    """Draws the weights of a matrix in place. scale: of the standard deviation of gpt2."""
+    """Draws the weights of a matrix in place. scale: the factor of the standard deviation of gpt2."""
     if kind == "gpt2":
         nn.init.normal_(weight, std=0.02 * scale)
     elif kind == "xavier":

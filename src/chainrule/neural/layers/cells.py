@@ -49,7 +49,7 @@ def gru(x: Float[Tensor, "B E"], h: Float[Tensor, "B D"], weights: Weights) -> F
 
 
 def gru_gates(x: Float[Tensor, "B E"], h: Float[Tensor, "B D"], weights: Weights) -> dict[str, Float[Tensor, "B D"]]:
-    """All that a step of `gru` computes: r, z, n and h'."""
+    """All values that a step of `gru` computes: r, z, n and h'."""
     w, u, b, c = weights
     input_r, input_z, input_n = (x @ w.T + b).chunk(3, 1)
     state_r, state_z, state_n = (h @ u.T + c).chunk(3, 1)
@@ -61,7 +61,7 @@ def gru_gates(x: Float[Tensor, "B E"], h: Float[Tensor, "B D"], weights: Weights
 def lstm(
     x: Float[Tensor, "B E"], h: Float[Tensor, "B D"], memory: Float[Tensor, "B D"], weights: Weights
 ) -> tuple[Float[Tensor, "B D"], Float[Tensor, "B D"]]:
-    """Hochreiter and Schmidhuber 1997, with the forget gate of Gers et al. 2000. Gives h' and memory'.
+    """Hochreiter and Schmidhuber 1997, with the forget gate of Gers et al. 2000. Returns h' and memory'.
 
     i, f, o = sigmoid(W x + b + U h + c)                input, forget and output gate
     g = tanh(W_g x + b_g + U_g h + c_g)                 candidate
@@ -77,7 +77,7 @@ def lstm(
 def lstm_gates(
     x: Float[Tensor, "B E"], h: Float[Tensor, "B D"], memory: Float[Tensor, "B D"], weights: Weights
 ) -> dict[str, Float[Tensor, "B D"]]:
-    """All that a step of `lstm` computes: i, f, o, g, c (the memory) and h'."""
+    """All values that a step of `lstm` computes: i, f, o, g, c (the memory) and h'."""
     w, u, b, c = weights
     i, f, g, o = (x @ w.T + b + h @ u.T + c).chunk(4, 1)
     i, f, o, g = torch.sigmoid(i), torch.sigmoid(f), torch.sigmoid(o), torch.tanh(g)

@@ -1,15 +1,9 @@
-"""Attention of a decoder to a source encoded once.
-
-Sources that were encoded once, and the rows of a decoder that attend to them.
+"""Attention of a decoder to a source that was encoded once: to all its vectors (soft), a window (local), or one (hard).
 
 Many rows may attend to one source: the hypotheses of a beam, or samples. Nothing of the source is copied for them: they
-become more queries of its row. Legend: M sources, S their tokens, B rows of the decoder, G rows of a source at most,
-H heads, T time, d width of a head.
-
-Attention of a decoder to its source: a mean of all its vectors (soft), of those in a window (local), or one (hard).
-
-Legend: B rows of the decoder, M sources, G rows of a source at most, H heads, T queries, S tokens of a source, D width,
-C choices.
+become more queries of its row.
+Legend: B rows of the decoder, M sources, G rows of a source at most, H heads, T time or queries, S tokens of a source,
+D width, d width of a head, C choices.
 """
 
 from __future__ import annotations
@@ -47,9 +41,9 @@ class KeysAndValues(NamedTuple):
 class Source:
     """Encoded sources.
 
-    is_token: False at padding. memory, summary: see `readers.Encoding`. keys_and_values: for each layer of the decoder.
-    rows: the source of each row of the decoder. groups: how these rows are grouped by source. weights_out: where
-    attention records its weights, if at all.
+    is_token: False at padding. memory, summary: see `readers.Encoding`. keys_and_values: those of each layer of the
+    decoder. rows: the source of each row of the decoder. groups: how these rows are grouped by source. weights_out: the
+    lists in which attention records its weights; None if it does not.
     """
 
     is_token: Bool[Tensor, "M S"]
@@ -100,7 +94,9 @@ class Source:
 
 
 class _Groups(NamedTuple):
-    """size: rows for each source. slots: the slot of each row among them; None: in order, with no slot empty."""
+    """size: how many rows each source has room for. slots: the slot of each row among them; None if rows are in order
+    and no slot is empty.
+    """
 
     size: int
     slots: Int64[Tensor, " B"] | None
@@ -133,7 +129,7 @@ class CrossAttention(nn.Module):
         dropout: float,
         head_width: int | None = None,
     ) -> None:
-        """longest: the most tokens of a source. head_width: of a head; None: the width divided among the heads."""
+        """longest: the most tokens of a source. head_width: d; None for the width divided by the number of heads."""
         super().__init__()
         self.heads, self.dropout = heads, dropout
         head_width = width // heads if head_width is None else head_width
@@ -150,7 +146,7 @@ class CrossAttention(nn.Module):
         return KeysAndValues(self.score.key(key.contiguous()), value.contiguous())
 
     def forward(self, x: Float[Tensor, "B T D"], source: Source, layer: int) -> Float[Tensor, "B T D"]:
-        """What each position takes from its source. layer: of the decoder, from 0."""
+        """The context vector of each position. layer: the index of the decoder's layer, from 0."""
         (keys, values), times = source.keys_and_values[layer], x.shape[1]
         query = linear(x, self.query).view(*x.shape[:2], self.heads, -1).transpose(1, 2)  # (B, H, T, d)
         query = source.grouped(self.score.query(query))
@@ -163,7 +159,7 @@ class CrossAttention(nn.Module):
 
 
 class ContextVectors(NamedTuple):
-    """What each query takes from the source; with hard attention, one vector for each of C positions it may choose."""
+    """The context vector of each query; with hard attention, one for each of the C positions that it may choose."""
 
     values: Float[Tensor, "B T C D"]
     log_probs: Float[Tensor, "B T C"]  # of the choices, in nats
@@ -195,7 +191,7 @@ class SingleHeadAttention(nn.Module):
         return KeysAndValues(self.score.key(memory[:, None]), memory[:, None])
 
     def forward(self, x: Float[Tensor, "B T D"], positions: Int64[Tensor, "B T"], source: Source) -> ContextVectors:
-        """What each query, x, takes from its source. positions: of the queries in the target."""
+        """The context vector of each query, x. positions: the positions of the queries in the target."""
         contexts = self._attended(x, positions, source)
         if self.gate is None:
             return contexts
@@ -240,7 +236,9 @@ class SingleHeadAttention(nn.Module):
         return mask, torch.exp(-2 * (distances / self.window).square())
 
     def _choose(self, weights: Float[Tensor, "B T S"], source: Source) -> ContextVectors:
-        """Hard attention: in training, a position that is drawn; otherwise all, or the likeliest with input feeding."""
+        """Hard attention: in training, a position drawn at random; otherwise all positions, or with input feeding the
+        likeliest.
+        """
         memory = source.memory[source.rows]  # (B, S, D)
         log_probs = weights.clamp(min=torch.finfo(weights.dtype).tiny).log()
         if not self.feeds and (not self.training or self.estimator == "exact"):

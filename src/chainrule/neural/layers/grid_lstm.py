@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 
 class Diagonal(NamedTuple):
-    """Cells that are computed together, and where their neighbours stand among those of the diagonal before: from 1 on;
-    0: there is none.
+    """Cells that are computed together, and the positions of their neighbours in the diagonal before, from 1 on; 0 for
+    none.
 
     carried: rows of the states that are given, not computed, which stand after the computed ones of this diagonal.
     """
@@ -39,13 +39,13 @@ class Diagonal(NamedTuple):
 
 
 class Cell(Protocol):
-    """What a cell of a grid computes from its gates and its neighbours. All widths are in multiples of D."""
+    """Computes a cell of a grid from its gates and its neighbours. All widths are in multiples of D."""
 
     gates: int
     states: int  # of h, and of c
 
     def read(self, left: Tensor, above: Tensor) -> Float[Tensor, "K n reads*D"]:
-        """What the gates read of the h of neighbours, (K, n, states * D) each."""
+        """The gates' input from the h of both neighbours, (K, n, states * D) each."""
 
     @property
     def reads(self) -> int:
@@ -141,14 +141,15 @@ class GridLayer(nn.Module):
     def scan(
         self, own: Float[Tensor, "K N gates*D"], diagonals: Sequence[Diagonal], carried: Tensor | None = None
     ) -> tuple[Float[Tensor, "K N states*D"], Float[Tensor, "K N states*D"]]:
-        """h and c of all cells, diagonal by diagonal.
+        """h and c of all cells, computed diagonal by diagonal.
 
-        own: W x + b of the cells, in that order. carried: (K, M, 2 states D), the h and c of cells computed before.
+        own: W x + b of the cells, in the order of computation. carried: (K, M, 2 states D), the h and c of cells
+        computed before.
         """
         weight = torch.stack([cast("nn.Linear", layer).weight.T for layer in self.of_neighbours])
         width = self.cell.states * weight.shape[1] // self.cell.reads
         kind = torch.promote_types(own.dtype, torch.float32)
-        before = own.new_zeros(len(own), 1, 2 * width, dtype=kind)  # what has no neighbour reads row 0
+        before = own.new_zeros(len(own), 1, 2 * width, dtype=kind)  # a cell without a neighbour reads row 0
         results = []
         for gates, diagonal in zip(torch.split(own, [each.cells for each in diagonals], 1), diagonals, strict=True):
             states = before[:, :0]
@@ -168,8 +169,8 @@ class GridLayer(nn.Module):
 class Wiring(NamedTuple):
     """The cells of several grids, in the order in which each direction computes them.
 
-    Cells are numbered grid by grid and row by row. orders: the cell that is computed as the i-th. places: when each
-    cell is computed.
+    Cells are numbered grid by grid and row by row. orders: the cells in the order of computation. places: the position
+    of each cell in that order.
     """
 
     orders: Int64[Tensor, "K N"]
@@ -207,8 +208,8 @@ def order_by_diagonals(
 ) -> tuple[IntArray, list[Diagonal]]:
     """The order of cells by their levels, which rise by 1 from a neighbour to the cell that follows it; and diagonals.
 
-    left, above: the number of each cell's neighbour; -1: none. carried: the levels of cells that are not computed,
-    which are numbered after the others.
+    left, above: the index of each cell's neighbour; -1 for none. carried: the levels of cells that are given, not
+    computed, which are numbered after the others.
     """
     given = np.empty(0, np.int64) if carried is None else carried
     every = np.concatenate((levels, given))

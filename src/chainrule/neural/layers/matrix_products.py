@@ -1,16 +1,14 @@
-"""Products of weights in 32, 16 and 8 bits.
-
-Weights in eight bits: 32 numbers of a row share a scale, so that a product reads little more than a quarter.
-
-A matrix (N, K) is one int8 tensor, (N, K + K / 8): the integers of a row, then the bytes of its float32 scales. So what
-moves, joins, shares or saves tensors needs to know nothing of it. Each weight is its integer times its scale, rounded
-once; vectors stay in float32. The integers and scales of GGUF's Q8_0 are these.
-
-Products of weights and vectors: the widening of weights of 16 and 8 bits, and our own kernels for a few vectors.
+"""Products of weights and vectors, with weights in 32, 16 or 8 bits; packs weights in 8 bits.
 
 A matrix library multiplies one vector at the speed of one processor's memory, and a few at a fraction of what it does
-with many. So, on processors, up to FEW vectors, as decoding has, are multiplied by `product_kernels`: not in training,
-not where a matrix is so small that starting threads would take longer, and not by rows that are no multiple of LANES.
+with many. So, on processors, up to FEW vectors, as decoding has, are multiplied by our own `product_kernels`: not in
+training, not where a matrix is so small that starting threads would take longer, and not where the length of rows is no
+multiple of LANES.
+
+In eight bits, 32 numbers of a row share a scale, so that a product reads little more than a quarter. A matrix (N, K) is
+one int8 tensor, (N, K + K / 8): the integers of a row, then the bytes of its float32 scales. So code that moves, joins,
+shares or saves tensors needs to know nothing of it. Each weight is its integer times its scale, rounded once; vectors
+stay in float32. The integers and scales of GGUF's Q8_0 are these.
 """
 
 from __future__ import annotations
@@ -45,7 +43,7 @@ def can_pack(weight: Tensor) -> bool:
 
 
 def packed_shape(weight: Float[Tensor, "N K"]) -> tuple[int, int] | None:
-    """What a matrix is in memory when it is packed; None where it cannot be."""
+    """The shape that a matrix has when it is packed; None where it cannot be packed."""
     rows, width = weight.shape
     return (rows, width + width // SCALED * _SCALE_BYTES) if can_pack(weight) else None
 
@@ -100,8 +98,8 @@ def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 def _widening(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """By weights that are widened some rows at a time, so that the wide ones stay in the processor's cache: reading
-    fewer bytes saves what widening costs.
+    """A product with weights that are widened some rows at a time, so that the wide ones stay in the processor's cache:
+    reading fewer bytes saves the time that widening costs.
     """
     step = max(1, _WIDENED // weight.shape[1])
     found = x.new_empty(*x.shape[:-1], len(weight))

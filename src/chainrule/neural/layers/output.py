@@ -1,13 +1,8 @@
-"""Softmax, whole, sampled or in clusters, and its loss.
+"""From hidden states to tokens: softmax over the vocabulary or in clusters, sampled losses, and cross-entropy.
 
-Cross-entropy for large vocabularies, without ever holding the logits of all positions at once.
-
-Logits, loss and, in training, gradients are computed for one block of positions before the next block begins, so
-nothing is computed twice. Legend: R positions, D width, V vocabulary.
-
-From hidden states to tokens: softmax over the vocabulary or in clusters, and losses over sampled tokens.
-
-<s> never has a probability. Legend: *shape positions of any shape, R positions, D width, V vocabulary.
+The cross-entropy never holds the logits of all positions at once: logits, loss and, in training, gradients are computed
+for one block of positions before the next block begins, so nothing is computed twice. <s> never has a probability.
+Legend: *shape positions of any shape, R positions, D width, V vocabulary.
 """
 
 from __future__ import annotations
@@ -45,7 +40,7 @@ def cross_entropy(
     """The sum over all positions of -log softmax(W h + b)[target], in nats.
 
     bias: -inf for tokens without a probability. smoothing: the share of each target that is spread evenly over all
-    tokens that have a probability (Szegedy et al. 2016, section 7). weights: of the positions; None: all 1.
+    tokens that have a probability (Szegedy et al. 2016, section 7). weights: (R,), of the positions; None if all are 1.
     """
     if smoothing:
         sharp = cross_entropy(hidden, weight, bias, targets, weights=weights)
@@ -63,7 +58,7 @@ def cross_entropy(
 
 
 def blocks(positions: Tensor, vocabulary_size: int, *, near: bool = False) -> Iterator[slice]:
-    """Slices of positions whose logits are held at once; near: that go through the softmax at once."""
+    """Slices of positions whose logits are held at once; with near, of those that go through the softmax at once."""
     held = HELD_ON_DEVICE if positions.device.type != "cpu" else NEAR if near else HELD
     size = max(1, held // vocabulary_size)
     for begin in range(0, len(positions), size):
@@ -154,20 +149,22 @@ class Output(Protocol):
     ) -> Float32[Tensor, ""]:
         """The training loss, summed over all positions; for a softmax, -log P(target) in nats.
 
-        weights: of the positions; None: all 1. Raises SettingError if this output cannot smooth labels.
+        weights: (R,), of the positions; None if all are 1. Raises SettingError if this output cannot smooth labels.
         """
 
     def log_probs(self, hidden: Float[Tensor, "*shape D"]) -> Float32[Tensor, "*shape V"]:
-        """The whole distribution, whatever the training loss is."""
+        """The log-probabilities of the whole vocabulary, (*shape, V), whatever the training loss is."""
 
     def log_probs_of(
         self, hidden: Float[Tensor, "*shape D"], targets: Int64[Tensor, "*shape *tokens"]
     ) -> Float32[Tensor, "*shape *tokens"]:
-        """The same for one token at each position, or for several (a last dimension), without holding the rest."""
+        """The log-probabilities of one token at each position, or of several (a last dimension), without holding all
+        others.
+        """
 
 
 class NoOutput(nn.Module):
-    """Of a network that predicts nothing: it gives vectors."""
+    """The output of a network that predicts nothing, but gives vectors."""
 
     def loss(
         self,
@@ -207,7 +204,7 @@ class FullSoftmax(nn.Module):
         transform: nn.Module | None = None,
     ) -> None:
         """weight: (V, D), the output's own or the embedding's. ends: tokens whose probability is added to that of </s>.
-        banned: tokens without a probability, besides <s>. transform: of hidden states, before they are multiplied.
+        banned: tokens without a probability, besides <s>. transform: applied to hidden states before the product.
         Raises SettingError if the vocabulary has no such tokens.
         """
         super().__init__()
@@ -230,7 +227,7 @@ class FullSoftmax(nn.Module):
         flat, ids = self._transformed(hidden).flatten(0, -2), targets.flatten()
         counts = None if weights is None else weights.flatten()
         shift = self.shift
-        if self.ends:  # training goes on with one token that ends texts
+        if self.ends:  # further training uses a single token that ends texts
             shift = shift.index_fill(0, torch.tensor(self.ends, device=shift.device), -torch.inf)
         return cross_entropy(flat, self.weight, shift, ids, smoothing=label_smoothing, weights=counts)
 
@@ -285,7 +282,9 @@ class SampledSoftmax(nn.Module):
         counts: Float[Tensor, " V"],
         power: float,
     ) -> None:
-        """counts: of each token in the training text, to which 1 is added. power: of the counts, to sample by."""
+        """counts: how often each token occurs in the training text; 1 is added. power: the exponent of the counts in
+        the noise distribution.
+        """
         super().__init__()
         self.full, self.kind, self.samples = full, kind, samples
         noise = (counts.double() + 1) ** power

@@ -1,9 +1,8 @@
 """Position encodings of Transformers: learned and sinusoidal vectors, rotations, and biases by distance.
 
 Positions count from 0 in each row (or document). `TransformerConfig.is_translation_invariant` says which encodings
-depend on distances alone. Legend: B batch, T time or queries, S keys, D width, H heads, d width of a head.
-
-The vectors that tell a Transformer where a token stands, for drawing.
+depend on distances alone. `position_vectors` gives them for drawing.
+Legend: B batch, T time or queries, S keys, D width, H heads, d width of a head.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ class Sinusoidal(nn.Module):
     """Vaswani et al. 2017, section 3.5: p_2i = sin(position / 10000^(2i/D)), p_2i+1 = cos(position / 10000^(2i/D))."""
 
     def __init__(self, width: int, *, interleaved: bool = True) -> None:
-        """interleaved: sines and cosines by turns, as in the paper; otherwise all sines, then all cosines."""
+        """interleaved: whether sines and cosines take turns, as in the paper; otherwise all sines come first."""
         super().__init__()
         self.width, self.interleaved = width, interleaved
 
@@ -65,11 +64,11 @@ class Rotation(NamedTuple):
 
 
 class Scaling(NamedTuple):
-    """How much smaller the angles of a longer context are, so that they stay what was seen in training.
+    """How much smaller the angles of a longer context are, so that they stay within the range seen in training.
 
-    Waves longer than `above`, in positions, are slower by the factor, those shorter than `below` stay as they are, and
-    between the two the share is linear in 1 / wave: Llama 3 (Grattafiori et al. 2024). Where both are 0, all are
-    slower: position interpolation (Chen et al. 2023).
+    Waves longer than `above`, in positions, are slowed down by the factor, those shorter than `below` stay unchanged,
+    and between the two the share is linear in 1 / wave: Llama 3 (Grattafiori et al. 2024). Where both are 0, all are
+    slowed down: position interpolation (Chen et al. 2023).
     """
 
     factor: float
@@ -77,7 +76,7 @@ class Scaling(NamedTuple):
     below: float = 0.0
 
     def __call__(self, frequencies: Float[Tensor, " waves"]) -> Float[Tensor, " waves"]:
-        """Radians a position, before and after."""
+        """Scales angles, in radians a position."""
         if not self.above:
             return frequencies / self.factor
         turns = frequencies / (2 * math.pi)  # a position: 1 / wave
@@ -89,7 +88,7 @@ class Rotary(nn.Module):
     """Su et al. 2021: the pair of elements i and i + d/2 of a head is rotated by position * base^(-2i/d)."""
 
     def __init__(self, width: int, base: float, scaling: Scaling | None = None) -> None:
-        """width: d, of a head or of what is rotated in it."""
+        """width: d, the width of a head, or of its part that is rotated."""
         super().__init__()
         self.width, self.base, self.scaling = width, base, scaling
 
@@ -115,7 +114,7 @@ class ALiBi(nn.Module):
         self.heads = heads
 
     def forward(self, distances: Int64[Tensor, "T S"]) -> Float[Tensor, "H T S"]:
-        """What is added to the scores. distances: from each key to each query."""
+        """The biases to add to the scores. distances: from each key to each query, in positions."""
         slopes = torch.tensor(alibi_slopes(self.heads), device=distances.device)
         return -slopes[:, None, None] * distances.clamp(min=0)
 
@@ -133,12 +132,15 @@ class Relative(nn.Module):
     """Raffel et al. 2020 (T5), section 2.1: a learned bias for each head and bucket of distances, shared by layers."""
 
     def __init__(self, heads: int, *, two_sided: bool = False) -> None:
-        """two_sided: keys after a query have buckets of their own."""
+        """two_sided: whether keys after a query have buckets of their own."""
         super().__init__()
         self.numbers, self.two_sided = nn.Parameter(torch.zeros(_BUCKETS, heads)), two_sided
 
     def forward(self, distances: Int64[Tensor, "T S"]) -> Float[Tensor, "H T S"]:
-        """What is added to the scores. distances: from each key to each query; below 0 where the key is the later."""
+        """The biases to add to the scores.
+
+        distances: from each key to each query, in positions; negative where the key comes later.
+        """
         buckets = two_sided_buckets(distances) if self.two_sided else distance_buckets(distances)
         return self.numbers[buckets].float().permute(2, 0, 1)
 
@@ -170,7 +172,7 @@ def _angles(
 
 @torch.inference_mode()
 def position_vectors(network: Network) -> Float32[ndarray, "T D"]:
-    """The vector of each position of the context; of rotary positions, a vector of ones after its rotation.
+    """The vector of each position of the context, for drawing; with rotary positions, that of ones after its rotation.
 
     Raises SettingError if the network has no such vectors.
     """

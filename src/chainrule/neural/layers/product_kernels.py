@@ -30,7 +30,8 @@ FOUR = 4  # rows by as many vectors, whose products are summed up side by side, 
 def multiply(
     weight: Weights, scales: Float32[ndarray, "N S"], vectors: Float32[ndarray, "B K"], out: Float32[ndarray, "B N"]
 ) -> None:
-    """out[b, n] = weight[n] . vectors[b]. scales: of int8 weights, as for `weights_at`; else of any size.
+    """out[b, n] = weight[n] . vectors[b]. scales: those of int8 weights, as for `weights_at`; else an array of any
+    size.
 
     K must be a multiple of LANES.
     """

@@ -1,14 +1,13 @@
-"""States of encoders, and the cache of keys and values.
+"""States of encoders after the rows that they have read, and the cache of keys and values of Transformers.
 
-The state of a Transformer: the keys, values and inputs of the columns that it has read, a row for each sequence.
+A state is a tree of tensors, batch first. A leaf may also be a `Memory`, which can select rows without copying
+everything it holds, as a cache does.
 
-All rows end at the same column, but each begins at its own, so that a step writes one column of every row. Columns are
-only ever appended: states share one store until two of them append (the second one copies first), and a state ignores
-what the store holds past its last column. Legend: B rows, K heads of keys, T new columns, S columns, d width of a head.
-
-The state of an encoder after the rows that it has read: a tree of tensors, batch first.
-
-A leaf may also be a `Memory`, which can select rows without copying everything it holds, as a cache does.
+A cache holds the keys, values and inputs of the columns read so far, a row for each sequence. All rows end at the same
+column, but each begins at its own, so that a step writes one column of every row. Columns are only ever appended:
+states share one store until two of them append (the second one copies first), and a state ignores what the store holds
+past its last column.
+Legend: B rows, K heads of keys, T new columns, S columns, d width of a head.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ class Cache:
     """The state of a Transformer after some columns.
 
     first: (B,), the column where each row begins; below 0 if its first columns were dropped. least: the lowest of
-    `first`. even: whether all rows begin at the same column. begin: the first column that the last one attends to.
+    `first`. even: whether all rows begin at the same column. begin: the first column that the last column attends to.
     """
 
     rows: int
@@ -224,7 +223,7 @@ def _buffers(mine: _Store, other: _Store) -> list[tuple[Tensor, Tensor]]:
 
 
 class Memory(Protocol):
-    """A leaf of a state that is more than one tensor. Its methods leave it unchanged."""
+    """A leaf of a state that is more than one tensor. Its methods do not change it."""
 
     def select(self, rows: Int64[Tensor, " new_rows"]) -> Self:
         """Copies, repeats or drops rows."""

@@ -1,4 +1,4 @@
-"""Takes models that caption pictures apart for a model folder, and puts them together again, as `saving` does."""
+"""Takes captioners apart for a model folder, and builds them again, as `neural/saving.py` does with other networks."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def body_of(classifier: Any) -> PictureBody:
 
 
 def body_digest(config: PictureLabelling, body: PictureBody) -> str:
-    """The SHA-256 of what an encoder computes of a picture: its settings, those of the picture's size, its weights."""
+    """The SHA-256 of all that determines an encoder's vectors: its settings, the picture's size, its weights."""
     digest = hashlib.sha256(json.dumps(labelling_settings(config), sort_keys=True).encode())
     for name, array in sorted(arrays_of(body.layers).items()):
         digest.update(name.encode() + array.tobytes())
@@ -114,7 +114,7 @@ def filled_body(config: PictureLabelling, arrays: Arrays) -> PictureBody:
 
 
 def without_pool(body: PictureBody) -> PictureBody:
-    """An encoder of pictures that gives maps only, itself."""
+    """The encoder of pictures itself, but giving maps only."""
     body.pool = nn.Identity()
     return body
 

@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 
 class Encoding(NamedTuple):
-    """What a reader computes: a vector for each token, and one for the whole source."""
+    """The output of a source encoder: a vector for each token, and one for the whole source."""
 
     vectors: Float[Tensor, "M S D"]
     summary: Float[Tensor, "M D"]
 
 
 class SourceEncoder(Protocol):
-    """An nn.Module."""
+    """A source encoder, as an nn.Module."""
 
     def __call__(
         self, x: Float[Tensor, "M S D"], is_token: Bool[Tensor, "M S"], weights_out: list[Tensor] | None = None
@@ -151,6 +151,6 @@ def build_reader(config: Seq2SeqConfig) -> TransformerReader | ConvolutionReader
 
 
 def _mean(x: Float[Tensor, "M S D"], is_token: Bool[Tensor, "M S"]) -> Float[Tensor, "M D"]:
-    """Over the tokens of each source."""
+    """The mean vector over the tokens of each source."""
     weights = is_token.to(x.dtype)
     return torch.einsum("nsd,ns->nd", x, weights) / weights.sum(1, keepdim=True)

@@ -1,9 +1,6 @@
-"""A seq2seq network and its sources as a LanguageModel.
+"""A seq2seq network as a model: given its sources, it is a `LanguageModel` like any other.
 
-Sources of a conditional model as one array: tokens with </s> and padding, or vectors, with padding if of regions.
-
-Conditional networks as models: given its sources, one is a `LanguageModel` like any other.
-
+A batch of sources is one array: tokens with </s> and padding, or vectors, with padding if they are of regions.
 Legend: B rows, M sources, S tokens of a source, T time, D width.
 """
 
@@ -49,7 +46,7 @@ class SourceBatch(NamedTuple):
 def batch_sources(
     sources: Sequence[Shaped[ndarray, "*shape"]], config: Seq2SeqConfig, *, length: int | None = None
 ) -> SourceBatch:
-    """length: to pad to; by default that of the longest source, if of tokens with its </s>."""
+    """length: the length to pad to; by default that of the longest source, for tokens with its </s>."""
     if config.reads_regions:
         lengths = np.array([len(source) for source in sources])
         length = int(lengths.max()) if length is None else length
@@ -66,7 +63,7 @@ def batch_sources(
 
 
 def source_length(source: Shaped[ndarray, "*shape"], config: Seq2SeqConfig) -> int:
-    """The positions of a source that the decoder attends to."""
+    """The number of positions of a source that the decoder attends to."""
     if config.reads_regions:
         return len(source)
     return config.max_source if config.reads_vectors else len(source) + 1
@@ -137,7 +134,7 @@ def hidden_states(
 
 
 class SourceConditionedNetwork:
-    """A conditional network with its sources, in the role of a `Network`; its state holds the source of each row."""
+    """A seq2seq network with its sources, in the role of a `Network`; its state holds the source of each row."""
 
     memory = "document"
     is_bidirectional = False
@@ -191,7 +188,7 @@ class SourceConditionedNetwork:
 
 
 class SourceConditionedModel:
-    """A conditional model with its sources: a `LanguageModel` with a row for each source, or any rows for one."""
+    """A seq2seq model with its sources: a `LanguageModel` with a row for each source, or any rows for one."""
 
     end = END
 
@@ -202,7 +199,7 @@ class SourceConditionedModel:
 
     @property
     def is_exact(self) -> bool:
-        """False where hard attention goes on from the likeliest position, instead of summing over all."""
+        """False where hard attention continues with the likeliest position, instead of summing over all."""
         config = self.bound.config
         return config.attention != "hard" or not config.feeds
 

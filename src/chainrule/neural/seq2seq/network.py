@@ -1,12 +1,9 @@
-"""Source encoder and decoder as one network; hard attention.
+"""The network for P(target | source): a source encoder, and a decoder that attends to it.
 
-The softmax after hard attention: a token is predicted from one of several choices, each with a probability.
-
-Legend: *shape positions of any shape, C choices, D width, V vocabulary.
-
-Networks for P(target | source): a reader, and a decoder, which is a context encoder that attends to the source.
-
-Legend: M sources, S their tokens, B rows of the decoder, T time, D width.
+A decoder is a context encoder. After hard attention, a token is predicted from one of several choices, each with a
+probability.
+Legend: M sources, S their tokens, B rows of the decoder, T time, D width, *shape positions of any shape, C choices,
+V vocabulary.
 """
 
 from __future__ import annotations
@@ -50,7 +47,7 @@ class HardAttentionSoftmax(nn.Module):
     """
 
     def __init__(self, full: FullSoftmax, *, is_exact: bool = False) -> None:
-        """is_exact: in training, too, there are all choices, and the loss is that of their sum (Wu et al. 2018)."""
+        """is_exact: whether training, too, sums over all choices (Wu et al. 2018)."""
         super().__init__()
         self.full, self.is_exact = full, is_exact
         self.register_buffer("baseline", torch.zeros(1))  # nats
@@ -93,7 +90,7 @@ class HardAttentionSoftmax(nn.Module):
     ) -> Float32[Tensor, ""]:
         """-log of the mean probability of K draws, a closer bound (Mnih and Rezende 2016, equation 4).
 
-        What a draw is worth is how much it adds to that logarithm: the baseline has the geometric mean of the other
+        The reward of a draw is how much it adds to that logarithm: the baseline has the geometric mean of the other
         probabilities in place of its own (equation 10).
         """
         draws = hidden.shape[-2]
@@ -127,12 +124,12 @@ class HardAttentionSoftmax(nn.Module):
 
 
 class Decoder(Protocol):
-    """An nn.Module."""
+    """A decoder, as an nn.Module."""
 
     width: int  # of its hidden states
 
     def keys_and_values(self, memory: Float[Tensor, "M S D"]) -> tuple[KeysAndValues, ...]:
-        """What each layer attends to; computed once for each source."""
+        """The keys and values that each layer attends to; computed once for each source."""
 
     def start(self, source: Source) -> State:
         """The state of the source's rows before their first token."""
@@ -170,7 +167,7 @@ class ConditionalNetwork(nn.Module):
     ) -> Source:
         """Encodes sources: tokens, each with its </s>, or vectors or pixels, as `VectorInput` takes them.
 
-        is_token: False at padding. weights_out: as for `Reader`.
+        is_token: False at padding. weights_out: as for `SourceEncoder`.
         """
         encoding = self.reader(self.source_embedding(sources), is_token, weights_out)
         return Source.of(is_token, *encoding, self.decoder.keys_and_values(encoding.vectors))
@@ -190,7 +187,8 @@ class ConditionalNetwork(nn.Module):
         return self.decoder(self.embed(inputs), None, None, source)[0]
 
     def embed(self, inputs: Int64[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
-        """The vectors of what the decoder reads; the </s> before a target becomes <s> where targets begin with that.
+        """The vectors of the tokens that the decoder reads; the </s> before a target becomes <s> where targets begin
+        with that.
 
         For a hierarchical decoder, each ends with 1 where a sentence begins, else 0: (B, T, D + 1).
         """
@@ -214,8 +212,8 @@ class ConditionalNetwork(nn.Module):
 def build_conditional(config: Seq2SeqConfig, source_size: int, size: int) -> ConditionalNetwork:
     """A network with initial weights, drawn from torch's random generator.
 
-    source_size, size: of the two vocabularies; the first is not used where sources are vectors. Raises SettingError if
-    they differ but share vectors.
+    source_size, size: the sizes of the two vocabularies; the first is not used where sources are vectors. Raises
+    SettingError if they differ but share vectors.
     """
     if config.shared in ("all", "inputs") and source_size != size:
         raise SettingError(

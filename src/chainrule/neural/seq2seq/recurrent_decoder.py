@@ -1,13 +1,9 @@
-"""Recurrent decoders, of texts and of paragraphs.
+"""Recurrent decoders of texts and of paragraphs, which attend to a source.
 
-Recurrent decoders, which attend to the source after each step (Luong 2015), before it (Bahdanau 2015), or never.
-
-Legend: B rows, T time, D width, C choices of hard attention.
-
-A decoder of paragraphs: a sentence network gives each sentence a topic, from which a word network writes it.
-
-Krause et al. 2017, A Hierarchical Approach for Generating Descriptive Image Paragraphs, section 4.3. After a sentence,
-the word network writes the end or the next sentence, so that there is no stop probability apart from that of </s>.
+A RecurrentDecoder attends after each step (Luong 2015), before it (Bahdanau 2015), or never. In a HierarchicalDecoder,
+a sentence network gives each sentence of a paragraph a topic, from which a word network writes it: Krause et al. 2017,
+A Hierarchical Approach for Generating Descriptive Image Paragraphs, section 4.3. Unlike there, no stop probability is
+apart from that of </s>: after a sentence, the word network writes the end or the next sentence.
 Legend: B rows, T time, D width, C choices of hard attention.
 """
 
@@ -112,9 +108,10 @@ class RecurrentDecoder(nn.Module):
     def read_steps(
         self, x: Float[Tensor, "B T D"], layers: State, first: Int64[Tensor, " B"], source: Source
     ) -> tuple[Float[Tensor, "B T *C D"], Float[Tensor, "B T D"], State]:
-        """What is predicted from, the states of the last cells, and those of all layers after the last step.
+        """The hidden states to predict from, the states of the last cells, and those of all layers after the last step.
 
-        Where no step depends on the context vectors of the step before. first: the position of each row's first step.
+        Only for decoders whose steps do not depend on the context vectors of the step before. first: the position of
+        each row's first step.
         """
         cells, after = self.cells(x, layers)
         positions = first[:, None] + torch.arange(x.shape[1], device=x.device)
@@ -166,7 +163,9 @@ def _restart(state: _State, start: _State, restarts: Bool[Tensor, " B"]) -> _Sta
 
 
 class _ParagraphState(NamedTuple):
-    """sentences: of the sentence network. topic: of the current sentence, (B, D). words: of the word network."""
+    """sentences: the state of the sentence network. topic: that of the current sentence, (B, D). words: the state of
+    the word network.
+    """
 
     sentences: tuple[LayerState, ...]
     topic: Tensor

@@ -52,7 +52,7 @@ def block_config(config: Seq2SeqConfig, layers: int) -> TransformerConfig:
 class PositionEncoding(nn.Module):
     """Adds sinusoids to vectors, or gives the rotation for queries and keys, or does neither.
 
-    Biases by distance are no part of it, since the encoder has others than the decoder.
+    Biases by distance are no part of it, since encoder and decoder have different ones.
     """
 
     def __init__(self, config: Seq2SeqConfig) -> None:

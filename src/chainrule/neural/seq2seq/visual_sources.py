@@ -1,14 +1,9 @@
 """Sources that are vectors: positions or regions of a picture.
 
-The vectors of regions of a picture: what its maps hold within boxes, their phrases, and where these boxes are.
-
-A source of regions has a vector for each: numbers of the maps; perhaps those of its phrase; and left, top, right and
-bottom as shares of the picture.
-Legend: N boxes, F numbers of a place, W of a phrase, S vectors of a source, k cells on each side of a box.
-
-Sources that are no text: a set of vectors, such as those of the places of a picture.
-
-Legend: M sources, S vectors of a source, F numbers in each, H height and W width in pixels, C colours, D width.
+A region has a vector of: features of the picture's maps within its box; perhaps those of its phrase; and left, top,
+right and bottom as shares of the picture.
+Legend: M sources, S vectors of a source, F numbers in each vector or place, W of a phrase, N boxes, k cells on each
+side of a box, H height and W width in pixels, C colours, D width.
 """
 
 from __future__ import annotations
@@ -102,7 +97,7 @@ def boxes_of(source: Float32[ndarray, "S D"]) -> Float32[ndarray, "S 4"]:
 def spread_on_picture(
     weights: Float32[ndarray, "T S"], boxes: Float32[ndarray, "S 4"], rows: int, columns: int
 ) -> Float32[ndarray, "T rows columns"]:
-    """Weights of boxes on the places of a picture: each is shared out evenly over its box, and the sum stays."""
+    """Weights of boxes, spread on the places of a picture: each evenly over its box, so that the sum stays the same."""
     edges = [np.arange(count)[None] for count in (rows, columns)]
     covered = [
         np.clip(np.minimum(high[:, None] * count, edge + 1) - np.maximum(low[:, None] * count, edge), 0, None)
@@ -143,7 +138,7 @@ class VectorInput(nn.Module):
         self.is_tuned = False
 
     def attach(self, body: PictureBody, *, is_tuned: bool) -> None:
-        """Gives it an encoder of pictures, which becomes a part of it.
+        """Makes an encoder of pictures a part of this module.
 
         In training, pictures are neither mirrored nor moved, since captions may say where something is.
         """
@@ -172,10 +167,10 @@ class VectorInput(nn.Module):
 
 
 class RegionParts(nn.Module):
-    """What of the vectors of regions is not of maps: phrases, and where regions are, each projected by itself."""
+    """The parts of regions' vectors that are not features of maps: phrases and places, each projected by itself."""
 
     def __init__(self, config: Seq2SeqConfig) -> None:
-        """width: of what is of maps."""
+        """width: how many numbers of a region's vector are features of maps."""
         super().__init__()
         assert config.source_width is not None
         self.width, self.phrase_width = config.source_width - config.phrase_width - SIDES, config.phrase_width
@@ -191,7 +186,7 @@ class RegionParts(nn.Module):
         )
 
     def forward(self, sources: Float[Tensor, "M S F"]) -> tuple[Float[Tensor, "M S width"], Tensor]:
-        """What is of maps as it is, and the sum of the projections of the rest, (M, S, D)."""
+        """The features of maps unchanged, and the sum of the projections of the other parts, (M, S, D)."""
         of_maps, phrases, boxes = torch.split(sources, [self.width, self.phrase_width, SIDES], -1)
         if self.training and self.dropout:
             of_maps = of_maps * (torch.rand_like(of_maps[..., :1]) >= self.dropout)

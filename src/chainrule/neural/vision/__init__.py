@@ -1,1 +1,1 @@
-"""Networks that read pictures."""
+"""Networks that read pictures: convolutions, residual networks, patch Transformers, grid LSTMs, a detector."""

@@ -43,7 +43,7 @@ class MapLayers(Protocol):
 
 
 class PictureBody(nn.Module):
-    """Layers that give maps, and what makes one vector of the last ones."""
+    """Layers that give maps, and a pool that makes vectors of the last maps."""
 
     embedding = None
     _means: Tensor
@@ -52,7 +52,9 @@ class PictureBody(nn.Module):
     def __init__(
         self, config: PictureLabelling, layers: MapLayers, pool: nn.Module, width: int, unit: str = "picture"
     ) -> None:
-        """pool: from maps, (B, layers.width, h, w), to vectors: one a picture, (B, width), or one a pixel."""
+        """pool: from maps, (B, layers.width, h, w), to vectors: one for each picture, (B, width), or one for each
+        pixel.
+        """
         super().__init__()
         self.frame, self.flip, self.unit = config.frame, config.flip, unit
         self.shift = tuple(int(config.shift * side) for side in (config.frame.height, config.frame.width))
@@ -78,7 +80,7 @@ class PictureBody(nn.Module):
         return x.float().sub(self._means).div_(self._deviations).contiguous(memory_format=torch.channels_last)
 
     def _varied(self, item: Pixels) -> Pixels:
-        """A picture mirrored and moved by chance, of torch's generator; what comes in at its edges is mirrored."""
+        """A picture mirrored and moved at random, by torch's generator; new pixels at its edges mirror those inside."""
         if any(self.shift):
             rows, columns = (int(torch.randint(2 * most + 1, ())) for most in self.shift)
             (high, wide), (height, width) = self.shift, item.shape[:2]

@@ -60,7 +60,10 @@ def _grid(config: GridLabelling, vocabulary_size: int, unit: str) -> PictureBody
 
 
 def _of_pixels(config: PictureLabelling, layers: MapLayers, patch: int, width: int) -> PictureBody:
-    """A vector of a quarter of the width for each pixel. patch: pixels that the places of the last maps are apart."""
+    """A vector for each pixel, with a quarter of the width.
+
+    patch: the distance of the places of the last maps, in pixels.
+    """
     own = max(1, width // 4)
     return PictureBody(config, layers, PixelVectors(layers.width, patch, own, config.frame), own, "pixel")
 

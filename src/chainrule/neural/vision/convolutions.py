@@ -1,10 +1,7 @@
-"""LeNet, AlexNet, VGG, EfficientNet-Lite.
+"""LeNet (LeCun 1998), AlexNet (Krizhevsky 2012), VGG (Simonyan and Zisserman 2015) and EfficientNet-Lite0.
 
-Networks of convolutions in a row: LeNet (LeCun 1998), AlexNet (Krizhevsky 2012), VGG (Simonyan and Zisserman 2015).
-
+EfficientNet-Lite0 is that of Tan and Le 2019 without squeeze-and-excitation, with ReLU6; it pads as TensorFlow does.
 Legend: B pictures, C channels, H height, W width.
-
-EfficientNet-Lite0 (Tan and Le 2019, without squeeze-and-excitation, with ReLU6), as TensorFlow pads.
 """
 
 from __future__ import annotations
@@ -66,7 +63,7 @@ class PlainLayers(nn.Sequential):
         pooling: MapPooling,
         window: int,
     ) -> None:
-        """channels: of the pictures. window: of pooling, which moves by 2."""
+        """channels: those of the pictures. window: the size of pooling's window, which moves by 2."""
         super().__init__()
         for i, (filters, kernel, stride, pooled) in enumerate(convolutions, 1):
             padding = (kernel - 1) // 2 if padded else 0
@@ -97,9 +94,10 @@ def hidden_layers(
     activation: Activation,
     dropout: float,
 ) -> nn.Sequential:
-    """From the last maps, laid out in a row, to a vector, by hidden layers of these widths; at least one.
+    """Hidden layers of these widths, at least one, from the flattened last maps to a vector.
 
-    channels, size: of the pictures, height and width. Raises SettingError where nothing is left of so small pictures.
+    channels: those of the pictures. size: height and width of the pictures. Raises SettingError where nothing is left
+    of so small pictures.
     """
     before = maps_shape(layers, channels, size).numel()
     pool = nn.Sequential(nn.Flatten())
@@ -137,7 +135,7 @@ def initialise(layers: nn.Module, mode: Literal["fan_in", "fan_out"] = "fan_in")
 
 
 class Stage(NamedTuple):
-    """Blocks of one kind: filters they give, how many there are, the stride of the first, kernel, expansion."""
+    """Blocks of one kind: their filters, how many blocks there are, the stride of the first, kernel, expansion."""
 
     filters: int
     blocks: int
@@ -168,7 +166,7 @@ class SameConvolution(nn.Conv2d):
         return super().forward(F.pad(x, (left, right, top, bottom)))
 
     def zeros(self, size: int) -> tuple[int, int]:
-        """How many come before and after this many rows or columns."""
+        """How many zeros come before and after this many rows or columns."""
         kernel, stride = self.kernel_size[0], self.stride[0]
         both = max((-(-size // stride) - 1) * stride + kernel - size, 0)
         return both // 2, both - both // 2
@@ -194,15 +192,15 @@ class MobileBlock(nn.Module):
         return y + x if self.is_residual else y
 
     def branches(self) -> list[nn.Sequential]:
-        """The ways through the block, whose outputs are summed."""
+        """The branches of the block, whose outputs are summed."""
         return [self.layers, *([nn.Sequential()] if self.is_residual else [])]
 
 
 class LiteLayers(nn.Sequential):
-    """stem, stage1 to stage7: a grid at a 32nd of the size."""
+    """The layers stem and stage1 to stage7; the last maps have a 32nd of the picture's height and width."""
 
     def __init__(self, channels: int, stages: int = len(STAGES)) -> None:
-        """stages: how many; the last ones are left out."""
+        """stages: how many to keep, from the first on."""
         super().__init__()
         self.add_module(
             "stem", nn.Sequential(SameConvolution(channels, STEM, 3, 2, bias=False), norm(STEM), nn.ReLU6())
@@ -219,7 +217,7 @@ class LiteLayers(nn.Sequential):
 
 
 def lite_head(before: int, width: int) -> nn.Sequential:
-    """From the last maps, (B, before, h, w), to the vector that labels are read from, (B, width)."""
+    """From the last maps, (B, before, h, w), to the vector that labels are predicted from, (B, width)."""
     head = nn.Sequential(
         SameConvolution(before, width, 1, bias=False), norm(width), nn.ReLU6(), nn.AdaptiveAvgPool2d(1), nn.Flatten()
     )

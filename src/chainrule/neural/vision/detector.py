@@ -36,10 +36,10 @@ MOST_BOXES = 100  # of a picture
 
 
 class Proposals(NamedTuple):
-    """What the places of pictures propose.
+    """The proposals of the places of pictures.
 
-    is_box: the logit that the centre of a thing is there. centres: x and y from the left upper corner of the place to
-    its other one, 0 to 1. sides: the logs of width and height, in distances of places. labels: logits.
+    is_box: the logit that the centre of a thing is there. centres: x and y within the place, 0 to 1 from its upper left
+    corner to its lower right one. sides: the logs of width and height, in distances between places. labels: logits.
     """
 
     is_box: Float[Tensor, "B h w"]
@@ -57,7 +57,7 @@ class BoxDetector(nn.Module):
     unit, reads = "box", "picture"
 
     def __init__(self, config: PictureLabelling, body: PictureBody, width: int, labels: Sequence[str]) -> None:
-        """width: of the body's last maps."""
+        """width: the number of channels of the body's last maps."""
         super().__init__()
         self.config, self.labels = config, tuple(labels)
         body.pool, body.flip, body.unit = nn.Identity(), False, self.unit
@@ -72,7 +72,7 @@ class BoxDetector(nn.Module):
             cast("Tensor", last.bias)[0] = math.log(_RARE / (1 - _RARE))
 
     def forward(self, inputs: Sequence[Pixels]) -> Float[Tensor, "B h w 5+C"]:
-        """What `proposals` divides."""
+        """The numbers of each place, which `proposals` divides."""
         return cast("Tensor", self.head(self.body.maps(inputs))).permute(0, 2, 3, 1)
 
     def size(self, item: Pixels) -> int:
@@ -93,7 +93,8 @@ class BoxDetector(nn.Module):
     ) -> list[list[Detection]]:
         """The boxes of each picture, in pixels of the frame, best first.
 
-        least: the lowest score. overlap: of two boxes of a label that share more, the better one stays.
+        least: the lowest score of a box that is kept. overlap: of two boxes with one label that overlap more, only the
+        better one stays.
         """
         detections: list[list[Detection]] = []
         for first in range(0, len(inputs), _BATCH):
@@ -109,7 +110,7 @@ class BoxDetector(nn.Module):
         return detections
 
     def _boxes(self, proposed: Proposals) -> Float[Tensor, "B h w 4"]:
-        """In pixels of the frame, at whose edges they end."""
+        """Boxes in pixels of the frame, clipped at its edges."""
         rows, columns = proposed.is_box.shape[1:]
         device = proposed.is_box.device
         corners = torch.stack(
@@ -125,7 +126,7 @@ class BoxDetector(nn.Module):
     def _best(
         self, boxes: Float32[ndarray, "L 4"], scores: Float32[ndarray, "L C"], least: float, overlap: float
     ) -> list[Detection]:
-        """Of what all places propose for a picture."""
+        """The best boxes of all that a picture's places propose."""
         kept = []
         for label, name in enumerate(self.labels):
             sure = np.flatnonzero(scores[:, label] >= least)
@@ -137,16 +138,16 @@ class BoxDetector(nn.Module):
 
 
 def proposals(raw: Float[Tensor, "B h w 5+C"]) -> Proposals:
-    """What the numbers of each place mean."""
+    """Splits the numbers that `forward` gives for each place into Proposals."""
     return Proposals(raw[..., 0], raw[..., 1:3].sigmoid(), raw[..., 3:5], raw[..., 5:])
 
 
 def detection_loss(proposed: Proposals, true: Sequence[BoxRows], distance: tuple[float, float]) -> Tensor:
-    """The sum over all pictures of what their places cost.
+    """The sum of the losses of all places of all pictures.
 
     Each place: -log P(whether the centre of a thing is there). Where it is, also -log P(label), and the distances of
-    centre and logs of sides from the true ones. Of things whose centres share a place, the smallest counts. true: in
-    pixels of the frame. distance: of places, in pixels.
+    centre and logs of sides from the true ones. Of things whose centres share a place, the smallest counts. true: the
+    true boxes, in pixels of the frame. distance: that between places, in pixels.
     """
     is_box = torch.zeros_like(proposed.is_box)
     rows: list[tuple[int, int, int]] = []
@@ -173,7 +174,7 @@ def detection_loss(proposed: Proposals, true: Sequence[BoxRows], distance: tuple
 
 
 def _place(box: Sequence[float], size: Sequence[int], distance: tuple[float, float]) -> tuple[tuple[int, int], Any]:
-    """The row and column that has to propose a box, and what: centre and logs of sides."""
+    """The row and column of the place that has to propose a box, and its target: centre and logs of sides."""
     left, top, right, bottom = box
     x, y = (left + right) / 2 / distance[0], (top + bottom) / 2 / distance[1]
     column, row = min(int(x), size[1] - 1), min(int(y), size[0] - 1)

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 class GridLayers(nn.Module):
-    """From pixels to the hidden vectors of cells, as `MapLayers`. Patches at the edges are filled up with zeros."""
+    """MapLayers from pixels to the hidden vectors of cells. Patches at the edges are padded with zeros."""
 
     def __init__(self, config: GridLabelling, *, shows_patches: bool) -> None:
-        """shows_patches: whether what a cell reads follows its hidden vector."""
+        """shows_patches: whether the patch that a cell reads is appended to its hidden vector."""
         super().__init__()
         self.patch, self.shows_patches = config.patch, shows_patches
         read = config.frame.channels * config.patch**2
@@ -61,7 +61,7 @@ class PixelVectors(nn.Module):
         self.of_cell = nn.Conv2d(inputs, width * patch**2, 1)
 
     def forward(self, maps: Float[Tensor, "B inputs h w"]) -> Float[Tensor, "U width"]:
-        """Those of all pixels, picture by picture and row by row."""
+        """The vectors of all pixels, picture by picture and row by row."""
         height, width = self.size
         pixels = F.pixel_shuffle(F.relu(self.of_cell(maps)), self.patch)[:, :, :height, :width]
         return pixels.permute(0, 2, 3, 1).flatten(0, 2)

@@ -1,13 +1,9 @@
-"""Filters, feature maps, receptive fields.
+"""Inside a network over pictures: its filters, its feature maps, what excites a unit most, and receptive fields.
 
-What goes on inside a network that reads pictures: its filters, its maps, and what excites a unit most.
-
+The receptive field of a unit is the pixels that it depends on, by the geometry of the layers below it: an interval of
+places, rows or columns, is followed from a layer's output to its input; where branches join, it is the union of what
+they read.
 Legend: N pictures, D channels (units) of a layer's maps, h and w their height and width, C colours, k size of a filter.
-
-The receptive field of a unit: the pixels that it depends on, by the geometry of the layers below it.
-
-An interval of places, rows or columns, is followed from a layer's output to its input; where branches join, it is the
-union of what they read.
 """
 
 from __future__ import annotations
@@ -34,7 +30,7 @@ _BATCH = 64  # pictures
 
 
 class UnitActivations(NamedTuple):
-    """How strongly each unit of a layer answers each picture, and at which row and column most."""
+    """How strongly each unit of a layer responds to each picture, and at which row and column most."""
 
     strengths: Float32[ndarray, "N D"]
     rows: Int64[ndarray, "N D"]
@@ -64,7 +60,7 @@ def feature_maps(body: PictureBody, inputs: Sequence[Pixels]) -> dict[str, Float
 
 @torch.inference_mode()
 def excitements(body: PictureBody, inputs: Sequence[Pixels], progress: Progress = silent) -> dict[str, UnitActivations]:
-    """By layer, how each unit answers each picture (Zeiler and Fergus 2014, section 2)."""
+    """For each layer, how strongly each unit responds to each picture (Zeiler and Fergus 2014, section 2)."""
     parts: dict[str, list[UnitActivations]] = {}
     for first in range(0, len(inputs), _BATCH):
         progress("looking at pictures", first, len(inputs))
@@ -106,10 +102,10 @@ class Interval(NamedTuple):
 
 
 class ReceptiveFields:
-    """Of the layers of a network that reads pictures of one size."""
+    """The receptive fields of the layers of a network that reads pictures of one size."""
 
     def __init__(self, layers: Sequence[nn.Module], channels: int, size: tuple[int, int]) -> None:
-        """layers: in order, in evaluation. size: of the pictures, height and width."""
+        """layers: in order, in evaluation mode. size: height and width of the pictures."""
         self.layers, self.size = list(layers), size
         self._sizes: dict[nn.Module, tuple[int, int]] = {}  # what each module reads
         modules = [module for layer in self.layers for module in layer.modules()]
@@ -122,7 +118,10 @@ class ReceptiveFields:
             hook.remove()
 
     def of(self, layer: int, row: int, column: int) -> Box:
-        """What a unit reads at this place of the maps of a layer, within the picture. layer: counted from 0."""
+        """The pixels that a unit reads at this place of a layer's maps, within the picture.
+
+        layer: its index, from 0.
+        """
         spans = [Interval(row, row), Interval(column, column)]
         for module in reversed(self.layers[: layer + 1]):
             spans = [self._read_by(module, span, axis) for axis, span in enumerate(spans)]

@@ -70,7 +70,7 @@ class Residual(nn.Module):
         return torch.relu(y + (x if self.downsample is None else self.downsample(x)))
 
     def branches(self) -> list[nn.Sequential]:
-        """The ways through the block, whose outputs are summed."""
+        """The branches of the block, whose outputs are summed."""
         convolutions = [cast("nn.Module", getattr(self, f"conv{i}")) for i in range(1, self.count + 1)]
         return [nn.Sequential(*convolutions), self.downsample or nn.Sequential()]
 
@@ -92,7 +92,9 @@ class ResidualLayers(nn.Sequential):
         is_bottleneck: bool,
         starts_as_identity: bool,
     ) -> None:
-        """channels: of the pictures. blocks: of each layer. width: filters of the stem and the first layer."""
+        """channels: those of the pictures. blocks: how many each layer has. width: the filters of the stem and the
+        first layer.
+        """
         super().__init__()
         self.add_module("stem", stem_of(stem, channels, width))
         before = width
@@ -112,7 +114,7 @@ class ResidualLayers(nn.Sequential):
 
 
 def stem_of(kind: Stem, channels: int, width: int) -> nn.Sequential:
-    """What comes before the blocks: small: a 3x3 convolution; large: 7x7 and pooling, to a quarter of the size."""
+    """The layers before the blocks: small, a 3x3 convolution; large, 7x7 and pooling, to a quarter of the size."""
     kernel, stride = (3, 1) if kind == "small" else (7, 2)
     stem = nn.Sequential(
         nn.Conv2d(channels, width, kernel, stride, kernel // 2, bias=False), nn.BatchNorm2d(width), nn.ReLU()
@@ -144,7 +146,7 @@ class Inception(nn.Module):
         return torch.cat([branch(x) for branch in self.branches()], 1)
 
     def branches(self) -> list[nn.Sequential]:
-        """The ways through the block, whose outputs stand side by side."""
+        """The branches of the block, whose outputs are concatenated."""
         return [self.one, self.three, self.five, self.pooled]
 
 
@@ -155,7 +157,9 @@ class InceptionLayers(nn.Sequential):
     """
 
     def __init__(self, channels: int, blocks: Sequence[int], width: int, *, stem: Stem, normed: bool) -> None:
-        """blocks: of each group. width: of the stem, to which all filters are in the paper's proportion."""
+        """blocks: how many each group has. width: the filters of the stem, to which all others are in the paper's
+        proportion.
+        """
         super().__init__()
         kernel, stride = (3, 1) if stem == "small" else (7, 2)
         first = convolution(channels, width, kernel, stride, normed=normed)

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 class Patches(nn.Module):
-    """A linear map of each patch, and a vector of its place (equation 1), learned from sinusoids on."""
+    """A linear map of each patch, and a vector of its place (equation 1), which is learned and begins as sinusoids."""
 
     def __init__(self, channels: int, patch: int, size: tuple[int, int], width: int, *, placed: bool) -> None:
-        """size: of the pictures. placed: whether places have vectors."""
+        """size: height and width of the pictures. placed: whether places have vectors."""
         super().__init__()
         self.project = nn.Conv2d(channels, width, patch, patch)
         self.places = nn.Parameter(sinusoids_2d(width, size[0] // patch, size[1] // patch)) if placed else None
@@ -53,14 +53,14 @@ class PatchTransformer(nn.Module):
         self.blocks = Transformer(config, is_bidirectional=True)
 
     def forward(self, maps: Float[Tensor, "B D h w"]) -> Float[Tensor, "B D h w"]:
-        """The hidden vectors of the last layer, where their patches were."""
+        """The hidden vectors of the last layer, arranged as their patches are in the picture."""
         tokens = maps.flatten(2).mT.contiguous()  # (B, h*w, D)
         hidden = cast("Tensor", self.blocks(tokens)[0])
         return hidden.mT.reshape(maps.shape)
 
 
 class PatchLayers(nn.Sequential):
-    """patches, blocks."""
+    """The layers of a ViT: patches, then blocks."""
 
     def __init__(self, patches: Patches, blocks: PatchTransformer, width: int) -> None:
         super().__init__()

@@ -45,7 +45,7 @@ class ArpaSource:
     """Reads a file once, forwards. `line` is the number of the last line that was returned."""
 
     def __init__(self, name: str, file: BinaryIO, on_read: Callable[[], None], size: int | None) -> None:
-        """size: of the file in bytes, if known. on_read: called after each block."""
+        """size: that of the file in bytes, if known. on_read: a callback, called after each block."""
         self.name, self.size, self.line = name, size, 0
         self._file, self._on_read = file, on_read
         self._block, self._at, self._rest = bytearray(), 0, b""
@@ -95,7 +95,10 @@ class ArpaSource:
         return not self._fill()
 
     def fail(self, found: str | bytes, expected: str, advice: str, line: int | None = None) -> NoReturn:
-        """Raises ModelFormatError. found: bytes are quoted. line: by default the last one that was returned."""
+        """Raises ModelFormatError.
+
+        found: the text in its place; bytes are quoted. line: by default the last one that was returned.
+        """
         if isinstance(found, bytes):
             found = repr(found[:_SHOWN].decode(errors="replace") + ("..." if len(found) > _SHOWN else ""))
         where = f"{self.name}, line {max(self.line if line is None else line, 1)}"

@@ -56,10 +56,10 @@ def read_arpa(
     """The table and the vocabulary of a file, which may be compressed: .gz, .zst, .xz or .bz2.
 
     Word ids follow the order of the unigrams, after <unk>, <s> and </s>. The log-probability of <s> becomes -inf.
-    Missing suffixes and contexts of n-grams are added as blanks, with the probabilities that backing off gives.
-    warn: called if there is no <unk>, which then gets a log10 probability of -100, and if n-grams are dropped because
-    they contain <s> after the first word, which no query can match. note: called with the number of blanks.
-    Raises ModelFormatError.
+    Missing suffixes and contexts of n-grams are added as blanks, with the probabilities that backing off gives. warn: a
+    callback, called if there is no <unk>, which then gets a log10 probability of -100, and if n-grams are dropped
+    because they contain <s> after the first word, which no query can match. note: a callback that gets the number of
+    blanks. Raises ModelFormatError.
     """
     with open_arpa(Path(path), progress) as source:
         counts = _header(source)

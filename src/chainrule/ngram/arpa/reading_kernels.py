@@ -1,7 +1,5 @@
 """Compiled reading of ARPA files: lines to numbers and word ids.
 
-Parses the numbers of ARPA files.
-
 No number from a file is used as an unchecked index.
 """
 

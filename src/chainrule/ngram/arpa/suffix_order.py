@@ -70,7 +70,7 @@ class SuffixOrder:
         *,
         node_limit: int,
     ) -> None:
-        """log_probs, log_backoffs: of the unigrams, in nats. node_limit: the largest possible number of nodes."""
+        """log_probs, log_backoffs: those of the unigrams, in nats. node_limit: the largest possible number of nodes."""
         size = log_probs.size
         self.level_sizes = [size]
         self._index, self._node_limit = narrowest(node_limit), node_limit

@@ -1,12 +1,11 @@
-"""Converts a table to a compact one, and back; see `table.py` of both rooms.
+"""Converts a fast n-gram table to a compact one, with quantised probabilities, and back.
 
-Quantises probabilities with the Lloyd-Max algorithm, which minimises the squared error.
+The tables are described in `ngram/trie/table.py` and `ngram/compact/table.py`. Conversion works from bigrams up, since
+the ranks and the backoff of a context depend on its suffix.
 
-The error is that of the log-odds, log p / (1 - p): for small probabilities, the error of log p; close to one, that of
-log (1 - p), on which backoffs depend. S. P. Lloyd, "Least squares quantization in PCM" (1957, 1982); J. Max
-(1960).
-
-Works from bigrams up, since the ranks and the backoff of a context depend on its suffix.
+Quantisation by the Lloyd-Max algorithm minimises the squared error of the log-odds, log p / (1 - p): for small
+probabilities, the error of log p; close to one, that of log (1 - p), on which backoffs depend. S. P. Lloyd, "Least
+squares quantization in PCM" (1957, 1982); J. Max (1960).
 """
 
 from __future__ import annotations

@@ -1,19 +1,15 @@
-"""Compiled queries over the compact trie of `table.py`.
+"""Compiled queries over the compact trie of `table.py`, and the bit arrays that it consists of.
 
-Compiled bit arrays: numbers of any width in 64-bit words, and ascending sequences in Elias-Fano code.
+A bit array holds numbers of any width in 64-bit words, or an ascending sequence in Elias-Fano code. Such a sequence of
+n + 1 numbers up to u is split in two (Elias 1974, Fano 1971): the lowest log2(u / n) bits of the numbers are
+contiguous; the high parts form a bit string in which the i-th one is at (number >> width) + i. The position of every
+32nd one is stored as a sample. Every position is clamped to the bounds of its array before it is read, and every number
+from a file before it is used as an index, so a damaged file gives wrong numbers at worst.
 
-An ascending sequence of n + 1 numbers up to u is split in two (Elias 1974, Fano 1971): the lowest log2(u / n) bits of
-the numbers are contiguous; the high parts form a bit string in which the i-th one is at (number >> width) + i. The
-position of every 32nd one is stored as a sample.
-
-Every position is clamped to the bounds of its array before it is read, so a damaged file gives wrong numbers at worst.
-
-A context is opened before it is searched: this locates its children, and tells their number and the width of a rank.
+A context is opened before it is searched: this locates its children, and gives their number and the width of a rank.
 Opening requires the open suffix, so a block of tokens goes through the orders from the lowest up; each pass over the
-block reads what the pass before has located, to overlap cache misses.
-
-Every number from a file is clamped to its bounds before it is used as an index. Nodes are numbered as in the fast
-table; NO_NODE where the model has not seen the words together.
+block reads what the pass before has located, to overlap cache misses. Nodes are numbered as in the fast table; NO_NODE
+where the model has not seen the words together.
 """
 
 from __future__ import annotations

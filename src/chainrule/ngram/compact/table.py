@@ -1,12 +1,13 @@
 """The compact n-gram table: the trie of `ngram/trie/table.py`, with the same node numbers, in a fifth of the memory.
 
     words          each child as its rank among the children of its context's suffix (Pibiri and Venturini 2017): a
-    search for the child of "a b" has already found the child of "b", and a suffix with few children needs few bits to
-    tell them apart first child    of each context, in an Elias-Fano sequence; a second sequence has the first bit of
-    its run of ranks probabilities  of orders 2 and up, as one of 256 values for each order; those of unigrams are exact
+                   search for the child of "a b" has already found the child of "b", and a suffix with few children
+                   needs few bits to tell them apart
+    first child    of each context, in an Elias-Fano sequence; a second sequence has the first bit of its run of ranks
+    probabilities  of orders 2 and up, as one of 256 values for each order; those of unigrams are exact
     backoffs       not stored for contexts with at most FEW children: a distribution sums to one, so the children's
-    probabilities imply the backoff. Otherwise stored before the run, with a scale for the quantised probabilities that
-    restores their sum.
+                   probabilities imply the backoff. Otherwise stored before the run, with a scale for the quantised
+                   probabilities that restores their sum.
 
 The suffix of every n-gram must be in the table; `ngram/trie/assembly.py` adds missing ones.
 """

@@ -1,16 +1,11 @@
-"""Counts n-grams in memory, and checks that it suffices.
+"""Counts the n-grams of all orders in memory, into a trie; checks before whether the memory suffices.
 
-Large arrays whose memory can be released to the system in parts, before the whole array is.
-
-Counts the n-grams of all orders into a trie, laid out as `ngram/trie/table.py` describes.
-
-A node's children are sorted by word, and the nodes of a level by (context, last word). So the sorted occurrences of one
-order are already grouped by the contexts of the next order; only the words after each context remain to be sorted.
-There is no hashing, and one random access for each token and order.
+The trie is laid out as `ngram/trie/table.py` describes. A node's children are sorted by word, and the nodes of a level
+by (context, last word). So the sorted occurrences of one order are already grouped by the contexts of the next order;
+only the words after each context remain to be sorted. There is no hashing, and one random access for each token and
+order. A ReleasableArray gives parts of its memory back to the system before the whole array ends.
 
 Every document in the stream ends with </s>. The first token of each document follows <s>: </s> is never a context.
-
-Checks before counting whether the available memory suffices for a text.
 """
 
 from __future__ import annotations
@@ -100,7 +95,9 @@ class _Occurrences:
 
     @property
     def arrays(self) -> tuple[Int[ndarray, " tokens"], Int32[ndarray, " tokens"], Int[ndarray, "tokens columns"]]:
-        """Positions; the words there; by position, the longest n-gram so far that ends there, and the next word."""
+        """The arrays: positions; the words there; and by position, the longest n-gram so far that ends there, and the
+        next word.
+        """
         tokens = self.positions.array.size
         return self.positions.array, self.following.array, self.ends.array[: tokens * self.columns].reshape(tokens, -1)
 
@@ -372,7 +369,7 @@ class ExpectedNgrams(NamedTuple):
     exponents: list[float]
 
     def at(self, tokens: int) -> list[int]:
-        """The n-grams of each order of so many tokens."""
+        """The expected number of n-grams of each order, for this many tokens."""
         growth = tokens / self.tokens
         higher = zip(self.sizes[1:], self.exponents[1:], strict=True)
         return [self.sizes[0], *(int(size * growth**exponent) for size, exponent in higher)]

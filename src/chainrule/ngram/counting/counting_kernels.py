@@ -1,15 +1,8 @@
-"""Compiled counting, merging and count files.
+"""Compiled passes that count n-grams, merge the counts of several texts level by level, and read and write count files.
 
-The compiled passes of counting.
-
-A position is an index into the stream. A sort key holds a word in the bits above POSITION_BITS and a position below.
-
-The compiled passes that merge the counts of several texts, level by level.
-
-A key holds a context, counted from the first one of a chunk, in the bits above WORD_BITS and a word below: keys ascend
-as the n-grams of a level do.
-
-Compiled reading and writing of count files, and merging of equal n-grams.
+In counting, a position is an index into the stream, and a sort key holds a word in the bits above POSITION_BITS and a
+position below. In merging, a key holds a context, counted from the first one of a chunk, in the bits above WORD_BITS
+and a word below: keys ascend as the n-grams of a level do.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""The counts of n-grams of all orders, as a trie.
+"""The counts of n-grams of all orders, as a trie; and the padding at the beginning of documents.
 
-Padding: a document begins after one <s>, or after order - 1 of them, so that every context is full.
-
-The first <s> of a document is implicit and not in the stream; further ones are tokens that are never predicted.
+A document begins after one <s>, or after order - 1 of them, so that every context is full. The first <s> is implicit
+and not in the stream; further ones are tokens that are never predicted.
 """
 
 from __future__ import annotations

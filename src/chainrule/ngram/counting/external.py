@@ -1,14 +1,9 @@
-"""Counts texts larger than memory: runs on disk, merged.
+"""Counts texts larger than memory: in runs, each of which fits, that are written to disk and merged.
 
-Merges the counts of several texts into those of all of them together, level by level, from arrays of any size.
-
-The n-grams of a level are sorted in every text, by context and last word, and so are those of all texts together. So a
-level is merged from front to end, in chunks of contexts, and each text's n-grams are found in the result by going along
-it. The suffix of an n-gram is looked up among those of its own text, which fit into memory.
-
-Counts texts larger than memory: in runs, each of which fits, that are written to disk and merged.
-
-A run is the counts of some whole documents, so that no n-gram is cut.
+A run is the counts of some whole documents, so that no n-gram is cut. Runs are merged level by level, from arrays of
+any size. The n-grams of a level are sorted in every text, by context and last word, and so are those of all texts
+together. So a level is merged from front to end, in chunks of contexts, and each text's n-grams are found in the result
+by going along it. The suffix of an n-gram is looked up among those of its own text, which fit into memory.
 """
 
 from __future__ import annotations
@@ -56,7 +51,10 @@ def merge_counts(runs: Sequence[Counts], memory: int, progress: Progress = silen
 
 
 class _Chunk(NamedTuple):
-    """The merged n-grams after some contexts. places: by run, the place of each of its n-grams among them."""
+    """The merged n-grams after some contexts.
+
+    places: for each run, the position of each of its n-grams among the merged ones.
+    """
 
     words: Int32[ndarray, " ngrams"]
     counts: Int[ndarray, " ngrams"]
@@ -176,7 +174,7 @@ class _Merge:
         return _Chunk(words, counts, suffixes, children, found)
 
     def _lists(self, size: int) -> list[Int[ndarray, " ngrams"]]:
-        """Room for keys, counts and suffixes."""
+        """Empty arrays for keys, counts and suffixes."""
         return [np.empty(size, kind) for kind in (np.int64, self.count_type, self.index)]
 
     def _add_nodes(

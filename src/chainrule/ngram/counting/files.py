@@ -1,11 +1,8 @@
-"""Reads and writes files of counts.
+"""Reads and writes text files of counts, in the format of SRILM and Google: words, a tab, the count.
 
-Reads count files into `Counts`: parses lines on all processors, then sorts each order and adds up equal n-grams.
-
-A file may hold n-grams of several orders, unsorted; the counts of several files are added up. Files are not trusted:
-every error is a TextError that names the line.
-
-Writes counts to a text file in the format of SRILM and Google: words separated by spaces, a tab, the count.
+Words are separated by spaces. A file may hold n-grams of several orders, unsorted; the counts of several files are
+added up. Lines are parsed on all processors, then each order is sorted. Files are not trusted: every error is a
+TextError that names the line.
 """
 
 from __future__ import annotations
@@ -80,8 +77,8 @@ def read_counts(
 ) -> tuple[Counts, Vocabulary, dict[str, str]]:
     """The sum of the counts of several files, their vocabulary, and the SHA-256 of each file.
 
-    names: of files, compressed or not; - is standard input. order: longer n-grams are skipped; by default the highest
-    order in the files. vocabulary: words known in advance. Raises TextError.
+    names: the files' names, compressed or not; - is standard input. order: longer n-grams are skipped; by default the
+    highest order in the files. vocabulary: words known in advance. Raises TextError.
     """
     vocabulary = Vocabulary() if vocabulary is None else vocabulary
     digests: dict[str, str] = {}
@@ -366,9 +363,9 @@ def _write_batch(
     buffer_bytes: int,
     batch: tuple[int, int],
 ) -> list[bytes]:
-    """The lines of a batch of nodes. node_counts: all counts. spelled: the vocabulary.
+    """The lines of a batch of nodes. node_counts: the counts of all nodes. spelled: the words of the vocabulary.
 
-    buffer_bytes: of the buffer, at least a line.
+    buffer_bytes: the size of the buffer, at least a line.
     """
     out, parts = np.empty(buffer_bytes, np.uint8), []
     node, stop = batch

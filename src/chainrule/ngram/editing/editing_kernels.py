@@ -1,8 +1,6 @@
-"""Compiled passes of pruning.
+"""Compiled passes of pruning and merging tables.
 
-Compiled passes of pruning. The trie must be checked, and contain the suffixes of all its n-grams.
-
-Compiled merging of tables.
+The trie must be checked, and contain the suffixes of all its n-grams.
 """
 
 from __future__ import annotations

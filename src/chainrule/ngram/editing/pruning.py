@@ -1,27 +1,22 @@
-"""Prunes by entropy, to a vocabulary, to a text.
+"""Prunes n-gram tables: by relative entropy, to a smaller vocabulary, or to the n-grams of a text.
 
-Prunes n-grams from a table by relative entropy, and renormalises its backoffs.
+By entropy (Stolcke, Entropy-based pruning of backoff language models, 1998): the score of an n-gram hw is D(p || p'),
+where p' is the model without hw, which then backs off to its suffix; exp(D) - 1 is the relative rise of the perplexity.
+The contexts of kept n-grams are kept, too, and backoffs renormalised. All n-grams are scored against the unpruned
+model, so their order does not matter.
 
-Source: Stolcke, Entropy-based pruning of backoff language models (1998). The score of an n-gram hw is D(p || p'), where
-p' is the model without hw, which then backs off to its suffix; exp(D) - 1 is the relative rise of the perplexity. The
-contexts of kept n-grams are kept, too.
+The score weighs an n-gram by the probability of its context. The chain rule gives P(h) = P(h1) P(h2|h1) ..., from
+unigrams up. That is Stolcke's method, and right if lower orders are based on frequencies. Those of Kneser-Ney are not:
+its unigrams count the words that precede a word, so "Francisco" is rare. There, relative frequencies in the training
+text do much better: Chelba, Brants, Neveitt and Xu, Study on interaction between entropy pruning and Kneser-Ney
+smoothing (2010). A model has no counts, but they can be recovered from the backoffs of one that was discounted and not
+yet pruned.
 
-All n-grams are scored against the unpruned model, so their order does not matter.
+To a text: its n-grams keep their probabilities and backoffs. That text gets the same scores as before. Other texts do
+not, and the distributions no longer sum to one: like KenLM's `filter`, this is for scoring texts that are known in
+advance.
 
-The probabilities of contexts, by which entropy pruning weighs n-grams.
-
-The chain rule gives P(h) = P(h1) P(h2|h1) ..., from unigrams up. That is Stolcke's method, and right if lower orders
-are based on frequencies. Those of Kneser-Ney are not: its unigrams count the words that precede a word, so "Francisco"
-is rare. There, relative frequencies in the training text do much better: Chelba, Brants, Neveitt and Xu, Study on
-interaction between entropy pruning and Kneser-Ney smoothing (2010). A model has no counts, but they can be recovered
-from the backoffs of one that was discounted and not yet pruned.
-
-Keeps the n-grams that occur in a text, with their probabilities and backoffs unchanged.
-
-That text gets the same scores as before. Other texts do not, and the distributions no longer sum to one: like KenLM's
-`filter`, this is for scoring texts that are known in advance.
-
-Prunes a table to a smaller vocabulary; the probability of removed words goes to <unk>.
+To a vocabulary: the probability of removed words goes to <unk>,
 
     P'(w | h) = P(w | h)                                  for words that remain
     P'(<unk> | h) = P(<unk> | h) + sum of P(v | h)        over the removed words v
@@ -63,7 +58,7 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float32, Float64, Int, Int32
     from numpy import ndarray
 
-    # Of a table and the suffixes of its n-grams, log P(h) of every context by node; see `history_weights.py`.
+    # A function from a table and the suffixes of its n-grams to log P(h) of every context, by node.
     Histories = Callable[[Table, Int[ndarray, " nodes"]], Float32[ndarray, " inner"]]
 
 TASK = "pruning"
@@ -122,7 +117,7 @@ def check_ngrams(ngrams: int, table: Table) -> None:
 def score_ngrams(table: Table, histories: Histories, progress: Progress = silent) -> ScoredTable:
     """Scores every n-gram by its relative entropy.
 
-    histories: gives the probabilities of contexts. Raises ModelFormatError where the table is damaged.
+    histories: a function that gives the probabilities of contexts. Raises ModelFormatError where the table is damaged.
     """
     progress(TASK, 0, None)
     table, suffixes = with_suffixes(table)

@@ -1,17 +1,13 @@
-"""Additive smoothing, Witten-Bell, stupid backoff.
+"""Estimators without discounts: maximum likelihood, additive (Lidstone, Laplace), Witten-Bell, stupid backoff.
 
-Maximum likelihood and additive smoothing (Lidstone, Laplace).
+Maximum likelihood and additive smoothing do not mix orders: the full context alone decides. In the trie, lower orders
+are uniform; only full contexts, of order - 1 words or beginning with <s>, have distributions of their own.
 
-These do not mix orders: the full context alone decides. In the trie, lower orders are uniform; only full contexts, of
-order - 1 words or beginning with <s>, have distributions of their own.
+In Witten-Bell smoothing, the mass of unseen words grows with the number of types seen after a context. It needs no
+counts of counts, so it suits small alphabets, for which discounts cannot be estimated. Sources: Witten and Bell, The
+zero-frequency problem (1991), method C; Chen and Goodman (1998), interpolated.
 
-Witten-Bell smoothing: the mass of unseen words grows with the number of types seen after a context.
-
-It needs no counts of counts, so it suits small alphabets, for which discounts cannot be estimated.
-
-Sources: Witten and Bell, The zero-frequency problem (1991), method C; Chen and Goodman (1998), interpolated.
-
-Relative frequencies for stupid backoff (Brants et al. 2007).
+Stupid backoff has relative frequencies (Brants et al. 2007).
 """
 
 from __future__ import annotations

@@ -1,13 +1,9 @@
-"""Discounts from counts of counts, Good-Turing, and back from probabilities to counts.
+"""Estimates discounts from counts of counts, Good-Turing's too; recovers the counts behind probabilities.
 
-Estimates discounts from counts of counts, with fallbacks where that is impossible.
-
-Katz backoff with Good-Turing discounts.
-
-Sources: Good, The population frequencies of species (1953); Katz, Estimation of probabilities from sparse data for the
-language model component of a speech recognizer (1987).
-
-The counts behind probabilities: a model keeps none, but discounting can be inverted where all is known but they.
+Where counts of counts do not allow an estimate, there are fallbacks. Katz backoff has Good-Turing discounts: Good, The
+population frequencies of species (1953); Katz, Estimation of probabilities from sparse data for the language model
+component of a speech recognizer (1987). A model keeps no counts, but discounting can be inverted where all is known but
+they.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The result of estimation: probabilities and backoffs by node, with the discounts used.
-
-Builds the table to be queried from estimates.
-"""
+"""The result of estimation: probabilities and backoffs by node, and the discounts used; builds the model's table."""
 
 from __future__ import annotations
 

@@ -1,13 +1,7 @@
-"""Compiled passes, counts of counts, tuning.
+"""Compiled passes of estimation: from counts to probabilities, counts of counts, tuning on held-out words.
 
-The compiled passes from counts to probabilities; see `passes.py`.
-
-For `interpolate` and `weigh`, log_probs[node] first holds p_lower, the probability of the n-gram's suffix, from
-`read_lower`. An n-gram with a count of 0 is in the trie only as a context, and counts as unseen.
-
-Compiled counting for discounts: continuation counts and counts of counts.
-
-Compiled tuning: looks held-out words up in the trie of counts; a step of expectation maximisation.
+See `passes.py`. For `interpolate` and `weigh`, log_probs[node] first holds p_lower, the probability of the n-gram's
+suffix, from `read_lower`. An n-gram with a count of 0 is in the trie only as a context, and counts as unseen.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""Held-out events, and discounts tuned on them.
+"""Held-out events, and discounts and pseudocounts tuned to their likelihood.
 
-Events: words to be predicted, each with the n-grams that end in it; weights and discounts are tuned on them.
-
-They come from a held-out text, or from the training text itself, each left out of the counts when it is predicted.
-
-Tunes discounts and pseudocounts to the likelihood of a held-out text.
+Events are words to be predicted, each with the n-grams that end in it. They come from a held-out text, or from the
+training text itself, each left out of the counts when it is predicted.
 """
 
 from __future__ import annotations

@@ -78,9 +78,9 @@ def _interpolate(
 
 
 def _weights_of_shares(shares: tuple[float, ...], order: int) -> Float64[ndarray, "order 1"]:
-    """The weight l of each order against those below it: its share of what it and they have together.
+    """The weight l of each order against those below it: its part of the sum of its own share and theirs.
 
-    shares: of the orders, from unigrams up; or first that of the uniform distribution.
+    shares: those of the orders, from unigrams up, perhaps after that of the uniform distribution.
     """
     together = np.cumsum(shares)[-order:]
     own = np.array(shares[-order:])
@@ -97,7 +97,7 @@ class _Expected(NamedTuple):
 
 @dataclass(frozen=True)
 class _Chains:
-    """Events, each with what every order says of it, a column an order. counts: how often each event occurs.
+    """Events, with the estimates of every order, a column for each order. counts: how often each event occurs.
 
     shares: c(hw) / c(h). pruned: the share of c(h) that was pruned. buckets: the index of the weight; -1 where h is
     unseen. bottoms: the probability below the unigrams.

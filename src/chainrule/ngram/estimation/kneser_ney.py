@@ -1,15 +1,12 @@
-"""Kneser-Ney and absolute discounting.
+"""Kneser-Ney smoothing, and absolute discounting, which it is based on.
 
-Kneser-Ney smoothing: lower orders count the distinct words that precede an n-gram, not its occurrences.
+Absolute discounting subtracts a constant from every count and gives this mass to the lower order. In Kneser-Ney
+smoothing, lower orders count the distinct words that precede an n-gram, not its occurrences.
 
 Sources: Kneser and Ney, Improved backing-off for m-gram language modeling (ICASSP 1995); Ney, Essen and Kneser, On
-structuring probabilistic dependences in stochastic language modelling (1994), for the single discount; Chen and Goodman
-(1998), section 3, for three discounts and for interpolation; Heafield et al. (ACL 2013), section 3, for the boundaries
-of sentences.
-
-Absolute discounting: subtracts a constant from every count and gives this mass to the lower order.
-
-Source: Ney, Essen and Kneser, On structuring probabilistic dependences in stochastic language modelling (1994).
+structuring probabilistic dependences in stochastic language modelling (1994), for absolute discounting and the single
+discount; Chen and Goodman (1998), section 3, for three discounts and for interpolation; Heafield et al. (ACL 2013),
+section 3, for the boundaries of sentences.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""Compiled unpacking of KenLM's tries: contiguous numbers of any width up to 57 bits.
+"""Compiled reading of KenLM's binaries: numbers in its tries, and look-ups in its hash tables.
 
-Compiled look-ups in KenLM's hashed binaries ("probing"), in the mapped file; see `probing.py`.
+Tries hold contiguous numbers of any width up to 57 bits.
 
-The key of an n-gram is a 64-bit hash of its words, from the last to the first; the words themselves are not stored.
-Tables are rows of 32-bit numbers: the two halves of a key, a log10 probability and, below the highest order, a log10
-backoff. An empty row has key 0. A key is in the first row that was free, from (key modulo the number of rows) on.
+Hash tables ("probing", see `probing.py`) are queried in the mapped file. The key of an n-gram is a 64-bit hash of its
+words, from the last to the first; the words themselves are not stored. Tables are rows of 32-bit numbers: the two
+halves of a key, a log10 probability and, below the highest order, a log10 backoff. An empty row has key 0. A key is in
+the first row that was free, from (key modulo the number of rows) on.
 """
 
 from __future__ import annotations

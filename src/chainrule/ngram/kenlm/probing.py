@@ -1,8 +1,4 @@
-"""Hash tables, queried where they lie, and their model.
-
-The language model of a KenLM probing file, which looks n-grams up by their hash.
-
-Reads KenLM's hash tables ("probing", also with rest costs), which are queried in the mapped file itself.
+"""KenLM's hash tables ("probing", also with rest costs) as a language model, queried in the mapped file itself.
 
 Such a file holds a 64-bit hash for each n-gram instead of its words.
 """

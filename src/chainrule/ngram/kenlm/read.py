@@ -1,11 +1,7 @@
-"""Reads a binary: tries become tables.
+"""Reads a binary of KenLM's build_binary: tries become n-gram tables, hash tables are queried as they are.
 
-Reads KenLM's tries, quantised or not, with compressed pointers or not, into an n-gram table.
-
-KenLM's tries are reversed: the children of a node are the words that precede it. So the n-grams of an order are read
-with all their words, and sorted anew, like those of an ARPA file.
-
-Reads a binary of KenLM's build_binary: tries become n-gram tables, hash tables are queried as they are.
+Tries may be quantised or not, with compressed pointers or not. They are reversed: the children of a node are the words
+that precede it. So the n-grams of an order are read with all their words, and sorted anew, like those of an ARPA file.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Compiled queries of one word at a time, for callers that keep their own states.
+"""Compiled queries of one word at a time, for callers that keep their own states; and scoring with a hashed model.
 
 Passing an array costs more than looking a word up, so models and states are passed by their addresses:
 
@@ -7,9 +7,8 @@ Passing an array costs more than looking a word up, so models and states are pas
     first word and backoff; zeros are the empty context
 
 States may hold anything: every node is checked against its bound before it is used as an index. Word ids must be below
-the vocabulary size. Unlike in `query_kernels.py`, </s> does not end a document, and <s> has log-probability 0.
-
-Compiled scoring with a hashed model; its states are those of `word_query_kernels.py`, one in each row.
+the vocabulary size. Unlike in `ngram/trie/query_kernels.py`, </s> does not end a document, and <s> has log-probability
+0. A hashed model scores with the same states, one in each row.
 """
 
 from __future__ import annotations
@@ -182,7 +181,10 @@ def fully_score_word(model_address: int, word: int, before: int, after: int) -> 
 
 @tiny_kernel
 def score_text(model_address: int, text: bytes, begins: bool, ends: bool, state: int) -> float:
-    """log10 P of the words of a text; begins: after <s>. ends: with </s>. state: the address of an empty one."""
+    """log10 P of the words of a text.
+
+    begins: whether after <s>. ends: whether with </s>. state: the address of an empty one.
+    """
     letters, nothing = np.frombuffer(text, np.uint8), np.empty(0, np.float64)
     return _score_text(model_address, letters, begins, ends, begins and ends, state, nothing, nothing)[0]
 

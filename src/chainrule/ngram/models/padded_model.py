@@ -34,7 +34,7 @@ class PaddedModel:
     settings: Mapping[str, Any] = MappingProxyType({"begins": "all"})  # as `StreamScorer.settings`
 
     def __init__(self, base: NGramModel | ShardedModel) -> None:
-        """base: of the padded documents, without padding."""
+        """base: the model of padded documents, which does not pad by itself."""
         self.base = base
         self._padding = np.full(max(0, base.order - 2), BEGIN, np.int32)
         self._start = base.start([self._padding])
@@ -43,7 +43,7 @@ class PaddedModel:
 
     @property
     def table(self) -> Table:
-        """Of a model that is not in shards."""
+        """The table of a model that is not in shards."""
         assert isinstance(self.base, NGramModel)
         return self.base.table
 

@@ -26,7 +26,7 @@ PARALLEL_TOKENS = 1 << 16  # shorter streams are not worth a thread
 
 
 class StreamScorer(ABC):
-    """The methods of a language model that follow from scoring a stream and from `advance`."""
+    """The methods of a language model that can be derived from scoring a stream and from `advance`."""
 
     end = END
     begins = 1  # how many <s> a document begins with

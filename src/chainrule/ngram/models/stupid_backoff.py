@@ -58,7 +58,7 @@ class StupidBackoff:
 
     @property
     def table(self) -> Table:
-        """Of a model that is not in shards."""
+        """The table of a model that is not in shards."""
         return self.frequencies.table  # type: ignore[union-attr]
 
     def score(

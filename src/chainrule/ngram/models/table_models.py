@@ -1,15 +1,8 @@
-"""The models of fast and compact tables.
+"""The language models of n-gram tables, fast and compact.
 
-What the models of both layouts share: states are trie nodes; kernels of the fast layout give distributions.
-
-The language model of an n-gram table.
-
-Its state is an array of trie nodes, a row for each sequence.
-
-The language model of a compact table.
-
-Its state is that of `NGramModel`: trie nodes, a row for each sequence. Scoring queries the compact trie directly; for
-whole distributions, the contexts of a few rows are unpacked into a small fast table for the kernels of the fast layout.
+A state is an array of trie nodes, a row for each sequence, in both layouts. A compact model scores by the compact trie
+itself; for whole distributions, the contexts of a few rows are unpacked into a small fast table for the kernels of the
+fast layout.
 """
 
 from __future__ import annotations
@@ -52,8 +45,9 @@ if TYPE_CHECKING:
 class BackoffStep(NamedTuple):
     """A context of a query, and what the table has after it.
 
-    continuations: how many different tokens; None if the table lacks the context itself. log_backoff: nats; 0 without
-    the context. log_probs: of the n-grams of the context and each of some tokens, NaN where the table lacks one.
+    continuations: how many different tokens follow it; None if the table lacks the context itself. log_backoff: in
+    nats; 0 without the context. log_probs: those of the n-grams of the context and each of the queried tokens, in nats;
+    NaN where the table lacks one.
     """
 
     context_length: int
@@ -125,9 +119,9 @@ class TrieModel(StreamScorer):
         return log_probs, tokens
 
     def backoff_chain(self, state: Contexts, tokens: Int32[ndarray, " tokens"]) -> list[BackoffStep]:
-        """Where the probabilities of some tokens after the first row come from: a step for each context, longest first.
+        """How the probabilities of some tokens after the first row come about: a step for each context, longest first.
 
-        log P(w | row) is the first log-probability of w that is no NaN, plus the log_backoffs of all steps before it.
+        log P(w | row) is the first log-probability of w that is not NaN, plus the log_backoffs of all steps before it.
         """
         check_tokens(tokens, self.vocabulary_size)
         _, (words, log_probs, begin, log_backoffs), contexts = next(iter(self._tries(state[:1])))
@@ -147,8 +141,9 @@ class TrieModel(StreamScorer):
     def continuations(
         self, state: Contexts, context_length: int
     ) -> tuple[Int32[ndarray, " tokens"], Float32[ndarray, " tokens"], Float32[ndarray, " tokens"]]:
-        """The tokens that the table has after so many last tokens of the first row: their ids, ascending, the stored
-        log-probabilities, and those after a context that is shorter by one. Empty where the table lacks the context.
+        """The tokens that the table has after this many last tokens of the first row: their ids, ascending, their
+        stored log-probabilities, and those after the context that is shorter by one. Empty where the table lacks the
+        context.
         """
         _, (words, log_probs, begin, _), contexts = next(iter(self._tries(state[:1])))
         node = contexts[0, context_length - 1]

@@ -1,11 +1,8 @@
-"""Builds the sorted trie of `table.py` level by level, from n-grams in any order, and adds missing n-grams.
+"""Builds the sorted trie of `table.py` level by level, from n-grams in any order; adds missing ones; checks tables.
 
-As in KenLM, if the suffix or context of an n-gram is missing, it is added as a blank: an n-gram with the probability
-that backing off gives, and a backoff of one. No score changes, but longer n-grams match.
-
-Finds the suffixes of a table's n-grams, and adds missing ones; checks a table that comes from a file.
-
-The suffix of an n-gram is the n-gram without its first word. Its probability is the one to back off to.
+The suffix of an n-gram is the n-gram without its first word. Its probability is the one to back off to. As in KenLM, if
+the suffix or context of an n-gram is missing, it is added as a blank: an n-gram with the probability that backing off
+gives, and a backoff of one. No score changes, but longer n-grams match. A table that comes from a file is checked.
 """
 
 from __future__ import annotations

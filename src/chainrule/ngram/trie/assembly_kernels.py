@@ -1,10 +1,7 @@
-"""The compiled assembly of a trie.
+"""Compiled passes that sort n-grams into a trie, and check a trie from a file.
 
-Sorts keys of a word and a position: radix sort for many keys, insertion sort for few.
-
-The compiled assembly of a trie. A sort key holds a word above POSITION_BITS and the index of an n-gram below.
-
-The compiled check of a trie from a file.
+Sorting is radix sort for many keys, insertion sort for few. A sort key holds a word above POSITION_BITS and the index
+of an n-gram, or a position, below.
 """
 
 from __future__ import annotations

@@ -1,13 +1,11 @@
-"""The compiled queries over the trie of `table.py`.
-
-The compiled hash index of the trie's long runs of children, with linear probing; see `table.py`.
-
-A slot holds a node, or 0 if it is empty. A node is in the first slot that was free, starting at the hash of its context
-and word.
+"""The compiled queries over the trie of `table.py`, and the hash index of its long runs of children.
 
 Every number from a file is checked against its bound before it is used as an index. A context is a row of nodes: one
 for the last word, one for the last two, up to N-1 words; NO_NODE where the model has not seen them together. `<s>`
 begins a document and `</s>` ends it, so the context after </s> is <s> alone.
+
+The index has linear probing. A slot holds a node, or 0 if it is empty. A node is in the first slot that was free,
+starting at the hash of its context and word.
 """
 
 from __future__ import annotations

@@ -1,10 +1,4 @@
-"""The n-gram table: records and ranges of nodes.
-
-Cuts ranges of nodes into parts for threads.
-
-The records of the trie's nodes and contexts, and how nodes are numbered.
-
-The n-gram table: a trie in two arrays of records.
+"""The n-gram table: a trie in two arrays of records.
 
 Nodes are numbered level by level: 0 is the empty context, 1 .. V are the unigrams by word id, then all bigrams, and so
 on. Within a level they are sorted by (context, last word), so the children of a node, the n-grams that it is the

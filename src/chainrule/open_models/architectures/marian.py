@@ -86,7 +86,7 @@ def _block(ours: str, theirs: str, kind: str) -> tuple[Tensor, ...]:
 
 
 def _cross(kind: str) -> tuple[Tensor, ...]:
-    """How the decoder attends to the source."""
+    """The tensors with which the decoder attends to the source."""
     ours, theirs = _SIDES[1]
     return (
         Tensor(f"{ours}look.query.{kind}", f"{theirs}encoder_attn.q_proj.{kind}"),

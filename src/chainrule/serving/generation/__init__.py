@@ -1,1 +1,1 @@
-"""Generation for requests: one batch for all of them."""
+"""Generates texts for requests: one batch for all of them, on the scheduler's thread."""

@@ -1,10 +1,7 @@
-"""/v1/completions and /v1/chat/completions.
+"""Answers of /v1/completions (texts after prompts, with log-probabilities) and of /v1/chat/completions, as they grow.
 
-What completions and answers to conversations share: how they begin, how their texts grow, and what they cost.
-
-/v1/completions: texts after prompts, with log-probabilities of both.
-
-/v1/chat/completions: answers to conversations, by the model's chat template.
+Conversations are written by the model's chat template. Both answers share their head, their growing texts, and the
+tokens that they cost.
 """
 
 from __future__ import annotations
@@ -56,7 +53,7 @@ def token_usage(prompt_tokens: int, completion_tokens: int) -> Json:
 
 
 async def chunks_of(ticket: PendingRequest, choices: Mapping[int, Choice]) -> AsyncIterator[tuple[int, Chunk]]:
-    """What is new of texts, each with its index, until all have ended. Raises what the work raised."""
+    """The new chunks of texts, each with its text's index, until all have ended. Raises what the work raised."""
     open_choices = dict(choices)
     while open_choices:
         await ticket.wait()
@@ -180,7 +177,7 @@ class CompletionAnswer:
         return joined([rows, _chosen_rows(chosen)])._replace(unknown=rows.unknown) if chosen else rows
 
     def _prompt_rows(self, index: int) -> TokenRows:
-        """A prompt's tokens. The first counts as unknown, since clients take it for the beginning."""
+        """A prompt's tokens. The first has no log-probability, since clients take it for the beginning."""
         assert self.scoring is not None
         prompt, log_probs = self._prompts[index], self.scoring.log_probs[index]
         tops = self.scoring.tops[index] if self.scoring.top else None

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 class Prompt(NamedTuple):
     """A prompt.
 
-    ids: as given, a leading <s> or </s> included. is_marked: whether there is one, which the model does not read twice.
-    text: as normalised. offsets: for each id, how many characters of the text are before it. surfaces: the last token
-    as written, for what follows it.
+    ids: as given, a leading <s> or </s> included. is_marked: whether there is such a marker, which the model does not
+    read twice. text: the normalised text. offsets: for each id, how many characters of the text are before it.
+    surfaces: the last token as written, which affects the spacing of the text after it.
     """
 
     ids: Int32[ndarray, " T"]
@@ -45,7 +45,7 @@ class Prompt(NamedTuple):
 def encode_prompts(value: Any, tokenizer: Tokenizer, most: int, *, param: str = "prompt") -> list[Prompt]:
     """The prompts of a request: a text, several texts, token ids, or several lists of them.
 
-    Nothing, as [] or "", is an empty prompt: the text begins. most: how many there may be. Raises ApiError.
+    [] or "" is an empty prompt: the text begins. most: the most prompts. Raises ApiError.
     """
     if value is None or value == []:
         value = ""
@@ -72,7 +72,7 @@ def encode_text(text: str, tokenizer: Tokenizer, *, param: str = "prompt") -> li
 
 
 def marker_error(marker: str, param: str, way_out: str = "") -> ApiError:
-    """The error of a field whose text has a literal marker. way_out: what else to do than to remove it."""
+    """The error of a field whose text has a literal marker. way_out: what the user can do other than remove it."""
     message = f"{param} has a literal {marker}, which is a marker of the model; remove it{way_out}"
     return ApiError(400, message, param=param, code="marker_in_text")
 

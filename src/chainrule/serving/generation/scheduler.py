@@ -45,7 +45,7 @@ class Scheduler:
     ) -> None:
         """reads_prompts: whether the model is a `PromptReader`. context: the most tokens that it reads at once.
 
-        on_broken: called on the scheduler's thread when the model counts as broken.
+        on_broken: a callback, called on the scheduler's thread when the model counts as broken.
         """
         self.model, self.limits, self._on_broken = model, limits, on_broken
         self._reads_prompts, self._context = reads_prompts, context
@@ -85,7 +85,7 @@ class Scheduler:
         return not (self._new or self._reading or self._scoring or self._batch.rows)
 
     def submit(self, work: Sequence[Generation | Scoring | Call]) -> None:
-        """Accepts work. Raises ApiError with status 429 if there is too much already, 503 if the thread is gone."""
+        """Accepts work. Raises ApiError with status 429 if there is too much already, 503 if the thread has ended."""
         cost = sum(part.cost for part in work)
         with self._ready:
             if self._is_closing or not self.is_alive:
@@ -142,10 +142,10 @@ class Scheduler:
             self._woken.clear()
 
     def _await_successors(self) -> None:
-        """Lets prompts that follow each other closely, since several requests have just been answered, begin together.
+        """Waits a moment for further prompts to begin together, when several requests have just been answered.
 
-        A network reads them in one go for little more than the first of them. Nothing waits without a prompt to read,
-        nor until a step's time after the last one.
+        Clients often send their next prompts at once, and a network reads all of them for little more than the first.
+        It waits only if there is a prompt to read, and less than a step's time after the last one.
         """
         until = self._stepped_at + self._step_seconds
         while self._reads_prompts and 0 < len(self._new) < self._answered and not self._is_closing:
@@ -155,7 +155,7 @@ class Scheduler:
                 return
 
     def _work(self, new: list[Generation | Scoring | Call], cancelled: set[PendingRequest]) -> None:
-        """One round: what is new, a piece of the prompts, a block of scores, and a step of the batch."""
+        """One round: new requests, a piece of the prompts, a block of scores, and a step of the batch."""
         for part in new:
             if isinstance(part, Generation):
                 self._reading.append(part)
@@ -233,7 +233,7 @@ class Scheduler:
         self._finish(part.ticket, error)
 
     def _read_prompts(self) -> None:
-        """Reads a piece of the prompts that wait, the first first, while the batch has room."""
+        """Reads a piece of the waiting prompts, in their order, while the batch has room."""
         if not self._reading:
             return
         began = time.perf_counter()
@@ -290,7 +290,7 @@ class Scheduler:
         self._of_row |= {row: (part, i) for part in parts for i, row in enumerate(part.rows)}
 
     def _read_piece(self, part: Generation, budget: int) -> int:
-        """Reads the next piece of a prompt; how many tokens it has."""
+        """Reads the next piece of a prompt; returns its number of tokens."""
         model = self.model
         try:
             if part.state is None and not part.is_exact and self._needs_window(part.prompt):
@@ -388,7 +388,7 @@ class Scheduler:
 
 
 def _next_piece(piece: int, seconds: float) -> int:
-    """How many tokens are read at once after a piece that took so long: on a busy machine, fewer."""
+    """How many tokens to read at once, given how long the last piece took: fewer on a busy machine."""
     if seconds > _READING_SECONDS:
         return max(int(piece * _READING_SECONDS / seconds), min(piece, _LEAST_PIECE))
     return min(2 * piece, _PIECE) if seconds < _READING_SECONDS / 2 else piece

@@ -1,9 +1,4 @@
-"""Texts as they are generated for requests.
-
-A text as it is generated for a request: its tokens, log-probabilities and pieces.
-
-Texts for requests: how they are drawn, and the work that a scheduler does for them.
-"""
+"""Texts as they are generated for requests: their tokens, log-probabilities and pieces, and a scheduler's work."""
 
 from __future__ import annotations
 
@@ -48,7 +43,7 @@ class ChosenToken(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """What is new of a text. finish_reason: None while it grows."""
+    """The new part of a text. finish_reason: None while the text grows."""
 
     text: str
     tokens: list[ChosenToken]
@@ -58,8 +53,9 @@ class Chunk(NamedTuple):
 class Choice:
     """A `TokenSink` that writes the text. The scheduler's thread adds; the event loop takes.
 
-    offset: the characters before it. is_live: whether chunks are taken while the text grows. shows_tokens: whether
-    anybody asks where tokens begin; if not, and nothing is needed before the end, the text is written at once.
+    offset: how many characters come before it. is_live: whether chunks are taken while the text grows. shows_tokens:
+    whether the answer says where tokens begin; if not, and nothing is needed before the end, the text is decoded as a
+    whole.
     """
 
     def __init__(
@@ -87,7 +83,7 @@ class Choice:
         self.row: Row | None = None
 
     def until(self, tokens: Sequence[int]) -> bool:
-        """Whether the text has come to a stop string. To be given to its row if there are any."""
+        """Whether the text has reached a stop string: the row's `until`, if there are stop strings."""
         self._write(tokens[-1])
         return self._growing.is_stopped
 
@@ -106,7 +102,7 @@ class Choice:
         return self._is_live
 
     def take(self) -> Chunk:
-        """What is new since the last call."""
+        """The chunk that is new since the last call."""
         finish_reason = self._finish_reason
         if finish_reason is not None:
             self._write_pending()
@@ -139,7 +135,10 @@ _STRONGEST_BIAS = 100  # which, negative, bans
 
 
 class TextSettings(NamedTuple):
-    """How a request's texts are drawn. choices: for each prompt. shows_tokens: whether the answer lists tokens."""
+    """How a request's texts are drawn.
+
+    choices: how many for each prompt. shows_tokens: whether the answer lists tokens.
+    """
 
     config: SamplingConfig
     constraints: Constraints
@@ -160,8 +159,8 @@ def text_settings(
     top: int | None = None,
     defaults: SamplingConfig | None = None,
 ) -> TextSettings:
-    """The settings of a request's texts. top: likeliest tokens to show; None shows no tokens at all. defaults: of what
-    the request leaves out. Raises ApiError.
+    """The settings of a request's texts. top: how many of the likeliest tokens to show; None shows no tokens at all.
+    defaults: values of fields that the request leaves out. Raises ApiError.
     """
     limits = served.limits
     if body.response_format not in (None, {"type": "text"}):
@@ -197,7 +196,10 @@ def text_settings(
 
 
 def _sampling_config(body: SamplingBody, vocabulary_size: int, defaults: SamplingConfig) -> SamplingConfig:
-    """What has no effect is left out: clients send every setting. Raises SettingError, ApiError."""
+    """The sampling settings, without those that have no effect, since clients send every setting.
+
+    Raises SettingError, ApiError.
+    """
     temperature = defaults.temperature if body.temperature is None else body.temperature
     top_p = defaults.top_p if body.top_p is None else body.top_p
     top_k = body.top_k if body.top_k is not None and body.top_k > 0 else None
@@ -235,7 +237,7 @@ def _biases(biases: dict[str, float], vocabulary_size: int) -> tuple[tuple[int, 
 
 
 def check_size(prompts: int, tokens: int, settings: TextSettings, limits: ServerLimits) -> None:
-    """tokens: of all prompts. Raises ApiError if a request asks for too much."""
+    """tokens: the number of tokens of all prompts. Raises ApiError if a request asks for too much."""
     texts = prompts * settings.choices
     if texts > limits.choices:
         raise ApiError(400, f"the request asks for {texts:,} texts; expected at most {limits.choices:,}", param="n")
@@ -259,7 +261,7 @@ def generation(
     offset: int = 0,
     is_exact: bool = False,
 ) -> tuple[Generation, list[Choice]]:
-    """The work for the texts after one prompt. before: its last token as written. offset: its characters.
+    """The work for the texts after one prompt. before: its last token as written. offset: its length in characters.
 
     Text i is text i of `generate` with the same seed, whatever else the request asks for.
     """

@@ -43,11 +43,11 @@ def write_arrays(
     """Four arrays for each text, one after the other: the names of its tokens, their log-probabilities, those with
     the alternatives to each token, and the offsets.
 
-    fields, field_begins: "null", then what stands before each array, and after the last. cuts: (R+1,), where texts
-    begin. unknown: (R,), how many of a text's first log-probabilities are null. others: (T, k), ids. name_begins,
-    name_ends: (V,). numbers, number_begins: log-probabilities with a byte between two of them, first those of the T
-    tokens, then those of the T * k alternatives. ends: (R,), where each text's arrays end in `out`, which has room.
-    Bytes are copied by eights: `fields`, `names`, `numbers` and `out` have SPARE more.
+    fields, field_begins: "null", then the JSON before each array, and after the last. cuts: (R+1,), where texts begin.
+    unknown: (R,), how many of a text's first log-probabilities are null. others: (T, k), ids. name_begins, name_ends:
+    (V,). numbers, number_begins: log-probabilities with a byte between two of them, first those of the T tokens, then
+    those of the T * k alternatives. ends: (R,), where each text's arrays end in `out`, which has room. Bytes are copied
+    by eights: `fields`, `names`, `numbers` and `out` have SPARE more.
     """
     at = 0
     count, k = ids.size, others.shape[1]
@@ -96,7 +96,7 @@ def write_arrays(
 
 @kernel
 def _copied(pieces: Bytes, first: int, last: int, out: Bytes, at: int) -> int:
-    """Copies pieces[first:last], eight bytes at a time; where the copy ends."""
+    """Copies pieces[first:last], eight bytes at a time; returns where the copy ends."""
     for j in range(0, last - first, 8):
         put_eight_bytes(out, at + j, eight_bytes(pieces, first + j))
     return at + last - first
@@ -104,7 +104,7 @@ def _copied(pieces: Bytes, first: int, last: int, out: Bytes, at: int) -> int:
 
 @kernel
 def _separated(follows: bool, out: Bytes, at: int) -> int:
-    """Writes a comma, unless what comes is the first."""
+    """Writes a comma, unless the next item is the first."""
     if follows:
         out[at] = _COMMA
         return at + 1

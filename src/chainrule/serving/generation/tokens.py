@@ -1,14 +1,9 @@
 """Tokens and their log-probabilities as JSON.
 
-Records as JSON: ASCII only, since U+2028 and the like break readers of lines; parts of a record may be JSON already.
-
-orjson writes numbers many times faster than `json`, and the same ones: the shortest that read back equal.
-
-How tokens are written in answers: no two of them alike, and none a text that is no UTF-8.
-
-The four arrays of log-probabilities in an answer of completions, as JSON.
-
-They are most of what a server writes, so a kernel writes those of all texts of an answer together.
+Records are ASCII only, since U+2028 and the like break readers of lines; parts of a record may be JSON already. orjson
+writes numbers many times faster than `json`, and the same ones: the shortest that read back equal. No two tokens are
+written alike, and each as valid UTF-8. The four arrays of log-probabilities in an answer of completions are most of
+what a server writes, so a kernel writes those of all texts of an answer together.
 """
 
 from __future__ import annotations
@@ -54,9 +49,10 @@ def json_text(text: str) -> bytes:
 def json_numbers(
     numbers: Float64[ndarray, " N"], spare: int
 ) -> tuple[UInt8[ndarray, " bytes"], Int64[ndarray, " N+1"]]:
-    """The JSON of numbers, a byte between two of them; where each begins, and one byte after the last ends.
+    """The JSON of numbers, with a byte between two of them; and where each begins, with one byte after the end of the
+    last.
 
-    spare: bytes after all of them.
+    spare: how many bytes to leave after all of them.
     """
     data = orjson.dumps(np.ascontiguousarray(numbers), option=orjson.OPT_SERIALIZE_NUMPY)
     array = byte_array(data + bytes(spare))
@@ -66,7 +62,7 @@ def json_numbers(
 
 
 def json_fragment(data: bytes) -> Any:
-    """What is JSON already, as a value for `json_bytes`."""
+    """Text that is JSON already, as a value for `json_bytes`."""
     return orjson.Fragment(data)
 
 
@@ -118,8 +114,8 @@ _FIELD_BEGINS = np.array([*accumulate(map(len, _FIELDS), initial=0)])
 
 
 class TokenRows(NamedTuple):
-    """Tokens, a row each. log_probs: in nats. tops: log-probabilities and ids of the k likeliest in the place of each;
-    None where k is 0.
+    """Tokens, a row for each. log_probs: in nats. tops: log-probabilities and ids of the k likeliest tokens in the
+    place of each; None where k is 0.
 
     offsets: where the tokens begin, in characters. unknown: how many of the first log-probabilities are null.
     """

@@ -1,8 +1,6 @@
-"""Requests that wait, and their work.
+"""What a scheduler does for requests: texts that grow, prompts to score, functions to call; and the requests that wait.
 
-What a scheduler does for requests: texts that grow, prompts to score, and functions to call.
-
-What a request holds while a scheduler works for it: how much is open, and a way to be woken.
+A PendingRequest counts the work of a request that is still open, and wakes the request when there is news.
 """
 
 from __future__ import annotations
@@ -24,18 +22,18 @@ if TYPE_CHECKING:
 
 
 class TokenSink(Protocol):
-    """What gets the tokens of a row, on the scheduler's thread."""
+    """Receives the tokens of a row, on the scheduler's thread."""
 
     def add(self, token: int, log_prob: float, top: Top | None) -> bool:
-        """Adds a token; whether somebody waits for it already."""
+        """Adds a token; returns whether somebody waits for it already."""
 
 
 @dataclass(eq=False)
 class Generation:
     """Texts that grow from one prompt.
 
-    prompt: ids. is_exact: whether they are read exactly as they are, as a chat template writes them; if not, they begin
-    a text. rows, sinks: one for each text.
+    prompt: its ids. is_exact: whether they are read exactly as they are, as a chat template writes them; if not, they
+    begin a text. rows, sinks: one for each text.
     """
 
     ticket: PendingRequest
@@ -45,7 +43,7 @@ class Generation:
     is_exact: bool = False
     state: Any = None  # after the part of the prompt that was read
     read: int = 0  # tokens of the prompt, or of its window
-    window: Tokens | None = None  # what is read exactly in place of the prompt, where that is longer than the context
+    window: Tokens | None = None  # read exactly, in place of a prompt that is longer than the context
 
     @property
     def to_read(self) -> Tokens:
@@ -85,7 +83,7 @@ class Call:
 
 
 class PendingRequest:
-    """Made and awaited on the event loop; the scheduler's thread counts down and wakes it.
+    """A request, made and awaited on the event loop; the scheduler's thread counts its open parts down and wakes it.
 
     error: why the request failed. is_cancelled: whether nobody waits for it any more.
     """
@@ -103,7 +101,7 @@ class PendingRequest:
         return self.error is not None or self.open_parts <= 0
 
     async def wait(self) -> None:
-        """Waits until something is new, or all is done. Raises the request's error."""
+        """Waits until there is something new, or all is done. Raises the request's error."""
         if not self.is_done:
             await self._event.wait()
             self._event.clear()
@@ -122,7 +120,7 @@ class PendingRequest:
 
 
 def wake_all(tickets: Iterable[PendingRequest]) -> None:
-    """Wakes tickets from another thread; those of a loop together."""
+    """Wakes requests from another thread; those of one event loop together."""
     by_loop: dict[asyncio.AbstractEventLoop, list[PendingRequest]] = {}
     for ticket in tickets:
         by_loop.setdefault(ticket.loop, []).append(ticket)

@@ -43,10 +43,13 @@ class Source(Protocol):
 
     @property
     def record(self) -> dict[str, Any]:
-        """What was read, for a model's record. `data`: the SHA-256 of each source that has been read completely."""
+        """The record of what was read, for a model.
+
+        `data`: the SHA-256 of each source that has been read completely.
+        """
 
     def blocks(self, progress: Progress = silent, task: str = "reading") -> Iterator[Block]:
-        """The documents, in blocks. progress: called with `task` and the bytes read so far."""
+        """The documents, in blocks. progress: a callback that gets `task` and the bytes read so far."""
         ...
 
 
@@ -120,7 +123,7 @@ class Corpus:
 
     @property
     def documents(self) -> tuple[Document, ...]:
-        """What is a document (line, file, record) in its files: more than one if files differ, sorted."""
+        """The kinds of documents (line, file, record) of its files, sorted: more than one if files differ."""
         return tuple(sorted({self.reading.document_of(file) for files in self.files for file in files}))
 
     @property

@@ -121,7 +121,7 @@ def _after_last_newline(data: Bytes) -> int:
 
 
 def _clean(text: Bytes, rule: EncodingErrors, name: str, line: int, place: int) -> tuple[Bytes, int, int]:
-    """UTF-8 without a byte-order mark and the carriage returns of line ends; the number of newlines, and of repairs.
+    """The text without a byte-order mark and carriage returns at line ends; the numbers of newlines and of repairs.
 
     line, place: the line and offset of the first byte, for messages.
     """

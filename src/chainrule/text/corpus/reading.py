@@ -32,7 +32,7 @@ class Reading:
     other suffixes as JSON lines, and `line` splits the text of a record into lines.
     field: the field or column with the text of a record.
     encoding_errors: a byte that is not UTF-8 raises an error (strict), becomes U+FFFD (replace), or is removed (skip).
-    suffixes: of the files to read from folders, compressed or not.
+    suffixes: those of the files to read from folders, compressed or not.
     Raises SettingError if a value is unknown.
     """
 
@@ -64,7 +64,7 @@ class Reading:
         return "json" if self.document == "record" and by_name == "plain" else by_name
 
     def document_of(self, name: str) -> Document:
-        """What is a document in a file with this name."""
+        """The kind of document in a file with this name."""
         return self.document or ("record" if text_suffix(name) in FORMATS else "line")
 
     def takes(self, name: str) -> bool:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from chainrule.text.corpus.reading import EncodingErrors, Reading
     from chainrule.text.corpus.streams import ByteStream
 
-    # Called for a bad record of a benchmark: raises the error, or notes it and goes on with the other records.
+    # Called for a bad record of a benchmark: raises the error, or notes it and continues with the other records.
     OnBad = Callable[[TextError], None]
 
 _MOST_DIGITS = 4300  # of Python's integers
@@ -88,8 +88,8 @@ def json_objects(
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """The objects of a file of JSON lines, compressed or not, each with its location; - is standard input.
 
-    Skips empty lines. on_bad: called with a TextError that names file and line for a line that is no object. exact:
-    whole numbers stay whole, to be written again; otherwise they are floats, see `as_written`.
+    Skips empty lines. on_bad: a callback that gets a TextError with file and line for each line that is no object.
+    exact: whole numbers stay whole, to be written again; otherwise they are floats, see `as_written`.
     """
     decoder = _EXACT_JSON if exact else _JSON
     with open_stream(name) as stream:

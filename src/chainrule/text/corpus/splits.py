@@ -1,12 +1,9 @@
-"""A text divided by share, exactly.
+"""Divides a text into parts by share, such as for training and evaluation; the result is the same on every machine.
 
-Shares of a whole as exact fractions, so that every machine divides alike.
-
-Divides a text into parts by share, such as for training and evaluation; the result is the same on every machine.
-
-Lines stay together in runs, since neighbouring lines are alike: figures on a line whose neighbours were in training are
-too good. Whole files and records are independent of each other: the content of each decides its part, so that copies
-are in the same part, and stay there when other documents are added or reordered.
+Shares are exact fractions, so that every machine divides alike. Lines stay together in runs, since neighbouring lines
+are alike: figures on a line whose neighbours were in training are too good. Whole files and records are independent of
+each other: the content of each decides its part, so that copies are in the same part, and stay there when other
+documents are added or reordered.
 """
 
 from __future__ import annotations

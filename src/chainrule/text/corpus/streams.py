@@ -1,11 +1,7 @@
-"""Bytes of files, decompressed, with digests; checks and repairs of UTF-8.
+"""Reads the bytes of files or of standard input, decompressed, with their SHA-256; checks and repairs UTF-8.
 
-Reads the bytes of files, decompressed, or of standard input, and computes their SHA-256. Knows no documents.
-
-Checks and repairs UTF-8.
-
-CPython's decoder does the work, window by window, so that its strings fit into the processor's cache: four times as
-fast as whole blocks, and without memory for a line of a gigabyte.
+Knows no documents. CPython's decoder checks, window by window, so that its strings fit into the processor's cache: four
+times as fast as whole blocks, and without memory for a line of a gigabyte.
 """
 
 from __future__ import annotations

@@ -1,23 +1,17 @@
-"""Text to tokens by rule, and back; normalisation before it.
-
-Bytes as visible characters: GPT-2's alphabet, which all byte-level subword tokenizers use.
-
-Bytes that are visible characters in Latin-1 stand for themselves; the other 68 become the characters from U+0100 on, in
-order. No symbol is white space, so that tokens can be separated by it. Source: Radford et al., Language Models are
-Unsupervised Multitask Learners (2019), and its published encoder.
-
-The class of each Unicode code point for the word splitter, from Python's `unicodedata`.
-
-Splitters: rewrite text as tokens separated by single spaces, one document a line, and restore it.
+"""Splitters: rewrite text as tokens separated by single spaces, one document a line, and restore it.
 
     word:        "Hello, world!"  ->  "Hello ￭, world ￭!"
     character:   "é b"            ->  "é ␠ b"
     byte:        "é b"            ->  "Ã © Ġ b"
 
 A splitter knows no vocabulary. `loses` names what it does not preserve (runs of white space, its own marker
-characters). `align(rewrite(text)).text` is the normalised text, to which probabilities and bits per byte refer.
+characters). `align(rewrite(text)).text` is the normalised text, to which probabilities and bits per byte refer. A
+Normaliser may come before: Unicode normal forms, lower case.
 
-Optional normalisation of text before tokenization: Unicode normal forms and lower case.
+Bytes as visible characters are GPT-2's alphabet, which all byte-level subword tokenizers use: bytes that are visible
+characters in Latin-1 stand for themselves; the other 68 become the characters from U+0100 on, in order. No symbol is
+white space, so that tokens can be separated by it. Source: Radford et al., Language Models are Unsupervised Multitask
+Learners (2019), and its published encoder.
 """
 
 from __future__ import annotations
@@ -126,7 +120,7 @@ class Splitter(Protocol):
 
     @property
     def loses(self) -> Sequence[str]:
-        """What the normalised text does not preserve, for signatures."""
+        """The properties of a text that its normalised form does not preserve, for signatures."""
 
     @property
     def alphabet(self) -> Sequence[bytes]:
@@ -138,7 +132,7 @@ class Splitter(Protocol):
 
     @property
     def definition(self) -> bytes | None:
-        """What a model folder keeps to restore it; None if its name is enough."""
+        """The definition that a model folder keeps to restore it; None if its name is enough."""
 
     def rewrite(self, text: UInt8[ndarray, " bytes"], document_end: int = LINE_FEED) -> UInt8[ndarray, " bytes"]:
         """Tokens with one space between and a newline after each document.
@@ -151,7 +145,7 @@ class Splitter(Protocol):
 
 
 class Whitespace:
-    """KenLM's tokens: whatever stands between NUL, tab, newline, carriage return and space, as bytes."""
+    """KenLM's tokens: runs of bytes between NUL, tab, newline, carriage return and space."""
 
     name = "whitespace"
     loses = ("spaces",)

@@ -1,14 +1,13 @@
-"""Subword tokenization with the library `tokenizers`, as a splitter: text to pieces, and back.
-
-A cache for subword tokenization: splits a text into chunks and tokenizes each distinct chunk once.
-
-A chunk is roughly a word with the space before it. The library needs 0.4 s for a megabyte, but many megabytes have few
-distinct chunks, and our own hash table finds those seen before.
+"""Subword tokenization with the library `tokenizers`, as a splitter: text to pieces, and back; with a cache.
 
 Only the library's segmentation is used, not its ids: pieces get theirs from our vocabulary, so that <unk>, <s>, </s>
 are 0, 1, 2 as everywhere, and an ARPA file over the same pieces may number them in any order. A file's special tokens
 are left out: its unknown token becomes <unk>, and documents begin and end with our <s> and </s>, whatever its
 post-processor would add. Special tokens in a text are treated as text.
+
+The cache splits a text into chunks, each roughly a word with the space before it, and tokenizes each distinct chunk
+once. The library needs 0.4 s for a megabyte, but many megabytes have few distinct chunks, and our own hash table finds
+those seen before.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ REMEMBERED = 1 << 20  # chunks; the cache is cleared when it has more
 class Chunks:
     """The pieces of each chunk seen so far.
 
-    cut: texts -> their pieces, separated by spaces, with a newline after each text.
+    cut: a function from texts to their pieces, separated by spaces, with a newline after each text.
     """
 
     def __init__(self, cut: Callable[[list[bytes]], Iterable[UInt8[ndarray, " bytes"]]]) -> None:
@@ -351,7 +350,7 @@ def _is_sound_map(data: bytes) -> bool:
 
 
 def _with_defaults(tokenizer: Any, model: dict[str, Any]) -> dict[str, Any]:
-    """What the library understood of a tokenizer.json, with all defaults filled in, but without pieces and merges.
+    """A tokenizer.json as the library understood it, with all defaults filled in, but without pieces and merges.
 
     Written by the library from the parts alone: its own text of the whole takes 0.1 s and 35 MB for 49,152 pieces.
     """

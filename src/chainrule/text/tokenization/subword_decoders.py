@@ -144,7 +144,7 @@ def looks_like_pieces(tokens: Sequence[bytes]) -> bool:
 
 
 def _losses(described: dict[str, Any]) -> tuple[str, ...]:
-    """What the file's normaliser and pre-tokenizer do not preserve."""
+    """The properties of a text that the file's normaliser and pre-tokenizer do not preserve."""
     normalisers = [part["type"].lower() for part in parts_of(described["normalizer"])]
     cutters = parts_of(described["pre_tokenizer"])
     drops_spaces = any(part["type"] in _DROPPING or part.get("behavior") == "Removed" for part in cutters)

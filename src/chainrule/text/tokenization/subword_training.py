@@ -37,8 +37,9 @@ _UNKNOWN_WORD = "[UNK]"
 def train_subword(kind: str, documents: Documents, vocabulary_size: int, progress: Progress = silent) -> Subword:
     """Learns subword pieces from documents; the same text and version of the library give the same pieces.
 
-    documents: returns the batches of documents, for each pass anew. vocabulary_size: includes the three markers; a
-    small text may give fewer pieces. Raises SettingError; EstimationError if the characters alone are too many.
+    documents: a function that returns the batches of documents, called once for each pass. vocabulary_size: includes
+    the three markers; a small text may give fewer pieces. Raises SettingError; EstimationError if the characters alone
+    are too many.
     """
     if vocabulary_size < SMALLEST:
         raise SettingError(

@@ -1,8 +1,6 @@
-"""Text to token ids, and back; texts with masks.
+"""The tokenizer: text to token ids, and back. It is a splitter with a vocabulary.
 
-The tokenizer: text to token ids, and back. It is a splitter with a vocabulary.
-
-Texts with masks: each stands for one token to be predicted.
+In texts with masks, each mask stands for one token to be predicted.
 """
 
 from __future__ import annotations
@@ -61,7 +59,7 @@ class Tokenizer:
 
     @property
     def loses(self) -> str:
-        """What the normalised text does not preserve, for signatures."""
+        """The properties of a text that its normalised form does not preserve, for signatures."""
         return ",".join([*self.splitter.loses, *self.normaliser.steps]) or "nothing"
 
     @property
@@ -136,8 +134,8 @@ def encoded_stream(
     """Encodes a whole source, on threads, as one stream of ids, with </s> after each document.
 
     grow: whether to add new tokens to the tokenizer's vocabulary, in order of first occurrence.
-    expecting: called once, after the first block, with the expected number of tokens, if the source knows its size.
-    file: where to write the ids; the stream is then mapped from there, and may be larger than memory.
+    expecting: a callback, called once, after the first block, with the expected number of tokens, if the source knows
+    its size. file: where to write the ids; the stream is then mapped from there, and may be larger than memory.
     Raises TextError with file and line; OutputError if the file cannot be written.
     """
     shares: list[float] = []  # of the source read so far, block by block

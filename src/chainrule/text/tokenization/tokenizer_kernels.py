@@ -1,15 +1,11 @@
-"""The compiled passes of the splitters: valid UTF-8 in, UTF-8 out, one code point after another.
+"""The compiled passes of tokenizers: splitting valid UTF-8 into tokens, writing subword pieces, restoring text.
 
-Each returns the number of bytes written to `out`. Tokens are separated by single spaces, and each byte `document_end`
-becomes a newline; the input ends with one.
+Each pass that splits returns the number of bytes written to `out`. Tokens are separated by single spaces, and each byte
+`document_end` becomes a newline; the input ends with one.
 
-The compiled passes around a subword tokenizer: cutting text into chunks, and writing pieces as tokens.
-
-The compiled passes that restore text from tokens, with the position of every token.
-
-`tokens` are separated by single spaces, with a newline, which is a token too, after each document; the last newline may
-be missing. Each kernel fills `out`, and starts and stops by token, and returns the number of bytes and of tokens.
-Neither needs more room than `tokens` has bytes.
+In the passes that restore text, `tokens` are separated by single spaces, with a newline, which is a token too, after
+each document; the last newline may be missing. Each kernel fills `out`, and the starts and stops by token, and returns
+the number of bytes and of tokens. Neither needs more room than `tokens` has bytes.
 """
 
 from __future__ import annotations
@@ -327,7 +323,7 @@ def restore_spaced(
     before, after: the mark at the start and at the end of a token; empty for none.
     """
     size = count = 0
-    touches = True  # what is before: nothing in this document, or a token with a mark at its end
+    touches = True  # the text before: nothing in this document, or a token with a mark at its end
     i = 0
     while i < tokens.size:
         if tokens[i] == _LINE_FEED:

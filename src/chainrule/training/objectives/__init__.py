@@ -1,1 +1,1 @@
-"""What training minimises."""
+"""Objectives: what training minimises, one for each kind of network and data."""

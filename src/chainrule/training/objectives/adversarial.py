@@ -1,15 +1,10 @@
-"""A generator of paragraphs and its discriminator.
+"""Adversarial training of a model that writes paragraphs: a discriminator judges them, and each learns from the other.
 
-Tells paragraphs that were given from those that a model wrote: sentence by sentence, and how they follow each other.
-
-Liang et al. 2017, Recurrent Topic-Transition GAN for Visual Paragraph Generation, section 3.2: one discriminator reads
-the words of a sentence, another the vectors of the sentences so far.
+Liang et al. 2017, Recurrent Topic-Transition GAN for Visual Paragraph Generation. One discriminator reads the words of
+a sentence, another the vectors of the sentences so far (section 3.2). The reward of a sentence is the probability that
+the discriminators give it of being a given one; the model learns from what it wrote by REINFORCE (Williams 1992),
+besides the given paragraphs.
 Legend: B paragraphs, T tokens, N sentences, L tokens of a sentence, D width, V vocabulary.
-
-A second phase of training: a model of paragraphs writes, a discriminator judges, and each learns from the other.
-
-Liang et al. 2017: the reward of a sentence is how likely the discriminator finds it given, by its words and after the
-sentences before it; the model learns from what it wrote by REINFORCE (Williams 1992), beside the given paragraphs.
 """
 
 from __future__ import annotations
@@ -86,7 +81,9 @@ class Discriminator(nn.Module):
 
 
 def rewards(logits: Float[Tensor, "B N 2"], rows: SentenceRows) -> Float[Tensor, "B T"]:
-    """Of each token, how likely its sentence was given: the mean of both probabilities. 0: there is no sentence."""
+    """The reward of each token: the probability that its sentence was a given one, as the mean of both discriminators;
+    0 where there is no sentence.
+    """
     judged = logits.detach().float().sigmoid().mean(2) * (rows.lengths > 0)
     return judged.gather(1, rows.of_tokens)
 
@@ -114,7 +111,8 @@ def adversarial_job(
 ) -> TrainingJob[GeneratorAndDiscriminator]:
     """Trains a model of paragraphs that has learned from pairs, and a discriminator.
 
-    build: a copy of the trained model. weight: of the rewards beside the log-probabilities of given paragraphs.
+    build: makes a copy of the trained model. weight: that of the rewards, relative to the log-probabilities of given
+    paragraphs.
     """
     config = build().config
     recipe = conditional_recipe(config, training)
@@ -132,7 +130,9 @@ def adversarial_job(
 
 
 class AdversarialObjective(StatelessObjective):
-    """An Objective: given paragraphs, paragraphs that the model writes, and which of both the discriminator sees."""
+    """An Objective with three losses: of given paragraphs, of paragraphs that the model writes, and of the
+    discriminator.
+    """
 
     def __init__(self, network: GeneratorAndDiscriminator, setup: Setup, pairs: TokenPairs, weight: float) -> None:
         self.network, self.reward_weight = network, weight
@@ -186,5 +186,5 @@ class AdversarialObjective(StatelessObjective):
 
 
 def _cost(logits: Tensor, label: float) -> Tensor:
-    """-log P(label) of all sentences, in nats. label: 1 of given ones, 0 of the model's."""
+    """-log P(label) of all sentences, in nats. label: 1 for given ones, 0 for the model's."""
     return F.binary_cross_entropy_with_logits(logits, torch.full_like(logits, label), reduction="sum")

@@ -1,11 +1,4 @@
-"""Runs that learn labels: from scratch or by fine-tuning.
-
-The run of a network that learns labels, whatever its inputs: new, or on a network that was trained before.
-
-Training a classifier from scratch.
-
-Fine-tuning: a pre-trained network gets a head and learns labels.
-"""
+"""Runs that learn labels: of a new network (`train_from_scratch`), or a head on a trained one (`finetune_network`)."""
 
 from __future__ import annotations
 
@@ -51,9 +44,9 @@ N = TypeVar("N", bound=Any)  # a LabelNetwork that is a torch module
 class Learner(Generic[N]):
     """A network that is not built yet, as in `TrainingJob`.
 
-    network: its settings; text: what is known of what it reads, besides the examples; both must be the same for a run
-    to go on. inputs: what it reads, in the plural, for messages. note: for people, before the first step. objective: of
-    a network, what it is to learn.
+    network: its settings; text: the record of its inputs, besides the examples; both must be the same for a run to
+    resume. inputs: what its inputs are called, in the plural, for messages. note: printed before the first step.
+    objective: makes the objective of a network.
     """
 
     build: Callable[[], N]
@@ -125,10 +118,11 @@ def train_from_scratch(
     inputs: str = "texts",
     origin: dict[str, Any] | None = None,
 ) -> tuple[ScratchClassifier | BoxDetector, dict[str, Any]]:
-    """A classifier, or of boxes a detector, in evaluation mode, on the CPU, with its record.
+    """A classifier (of boxes: a detector) in evaluation mode, on the CPU, with its record.
 
-    vectors: what those of tokens begin as. inputs: what is labelled, in the plural, for messages. origin: what else
-    must be the same for a run to go on. Raises SettingError, EstimationError, and what `run_job` raises.
+    vectors: those that token vectors are initialised with. inputs: what inputs are called, in the plural, for messages.
+    origin: what else must be the same for a run to resume. Raises SettingError, EstimationError, and what `run_job`
+    raises.
     """
 
     def build() -> ScratchClassifier | BoxDetector:

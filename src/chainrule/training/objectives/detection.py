@@ -1,4 +1,4 @@
-"""The objective of a detector: what its places propose for a picture, against the boxes of what is in it."""
+"""The objective of a detector: the loss of what its places propose, given a picture's true boxes."""
 
 from __future__ import annotations
 
@@ -82,7 +82,9 @@ class BoxObjective(StatelessObjective):
         return ValidationResult(nats / max(1, boxes), max(1, int(boxes)), {"examples": len(examples)})
 
     def unigram_loss(self) -> float:
-        """That of a network which sees nothing, but knows how frequent boxes and labels are, and the median box."""
+        """The loss of a predictor that does not see the picture: it knows how frequent boxes and labels are, and the
+        median box.
+        """
         training, validation = (
             np.concatenate([example.labels for example in examples])
             for examples in (self.data.training, self.data.validation)

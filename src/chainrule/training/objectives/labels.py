@@ -55,7 +55,7 @@ class LabelNetwork(Protocol[I_contra]):
 class Example(NamedTuple, Generic[I]):
     """An input, and the index of the label of each of its units; or, of a rating, its distribution over labels.
 
-    Of boxes, the index of the label and the four sides of each, in pixels of what the network reads.
+    For boxes, the index of the label and the four sides of each, in pixels of the picture as the network reads it.
     """
 
     input: I
@@ -178,7 +178,7 @@ class LabelObjective(StatelessObjective, Generic[I]):
         return (-float((validation @ frequencies).sum()) - _entropy(validation)) / max(1, len(validation))
 
     def _shares(self, examples: Sequence[Example[I]]) -> Float64[ndarray, "units C"]:
-        """The distribution of each unit over labels: of a label, all of it."""
+        """The distribution of each unit over labels; a single label has all the mass."""
         labels = np.concatenate([example.labels for example in examples])
         return labels.astype(np.float64) if labels.ndim > 1 else np.eye(len(self.network.labels))[labels]
 

@@ -1,4 +1,4 @@
-"""The objective of networks that read both sides of a token: masked tokens, or all, one direction at a time."""
+"""The objective of bidirectional networks: masked tokens, or all tokens where the directions are apart."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import numpy as np
 import torch
 
-from chainrule.neural.config.bidirectional import BidirectionalConfig, Masking
 from chainrule.protocol import BEGIN, END
 from chainrule.training.batches import ShuffledWindows, blocks
 from chainrule.training.defaults import row_length
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from chainrule.neural.config import NetworkConfig
+    from chainrule.neural.config.bidirectional import Masking
     from chainrule.neural.encoders.bidirectional import SeparateDirections
     from chainrule.neural.network import Network
     from chainrule.training.job import Setup, StreamOptions, TrainingJob
@@ -34,7 +34,7 @@ _BATCH_TOKENS = 1 << 13
 
 
 class Masked(NamedTuple):
-    """Rows as the network reads them, their tokens, and the positions to predict."""
+    """Rows as the network reads them (masked), their original tokens, and the positions to predict."""
 
     inputs: Int64[ndarray, "B T"]
     targets: Int64[ndarray, "B T"]
@@ -44,7 +44,7 @@ class Masked(NamedTuple):
 def two_sided_job(
     stream: Int32[ndarray, " tokens"], vocabulary_size: int, config: NetworkConfig, options: StreamOptions
 ) -> TrainingJob[Network]:
-    """Trains a network that reads both sides of a token. Raises TextError, SettingError."""
+    """A job that trains a bidirectional network. Raises TextError, SettingError."""
     begins = begins_word(options, vocabulary_size)
     validation = None if options.validation is None else options.validation.stream
     return stream_job(
@@ -57,7 +57,7 @@ def two_sided_job(
 
 
 def begins_word(options: StreamOptions, vocabulary_size: int) -> Bool[ndarray, " vocab"]:
-    """Whether a token begins a word; without such knowledge, each does."""
+    """Whether each token begins a word; if that is not known, all do."""
     return np.ones(vocabulary_size, np.bool_) if options.begins_word is None else options.begins_word
 
 
@@ -115,7 +115,7 @@ class MaskedObjective(StatelessObjective):
     def _loss(self, part: tuple[Tensor, ...], forward: Callable[..., Any], smoothing: float) -> Tensor:
         inputs, targets, predicted = part
         config, output = self.network.config, self.network.output
-        if isinstance(config, BidirectionalConfig) and config.loss == "apart":
+        if config.learns_directions_apart:
             starts = inputs == END if self.network.memory == "document" else None
             sides = cast("SeparateDirections", self.network.encoder).sides(self.network.embedding(inputs), starts)
             before, after = (
@@ -140,10 +140,10 @@ class MaskedObjective(StatelessObjective):
 
     def _with_masks(self, targets: Int64[ndarray, "B T"], purpose: tuple[int, int]) -> Masked:
         config = self.network.config
-        if not isinstance(config, Masking):
+        if not config.is_masked:
             return Masked(targets, targets, _may_predict(targets))
         rng = np.random.default_rng([self.setup.training.seed, *purpose])
-        return mask_rows(targets, config, self.begins, rng)
+        return mask_rows(targets, cast("Masking", config), self.begins, rng)
 
     def _on_device(self, array: ndarray) -> Tensor:
         return torch.from_numpy(array).to(self.setup.machine.device, non_blocking=True)

@@ -1,14 +1,9 @@
-"""BERT's objective and its pairs.
-
-Pairs of parts of a text, half of which follow each other (Devlin et al. 2019, appendix A.2): the rows of each step.
-
-A line is a sentence, and an empty line ends a document. Lines that follow each other in a document and fill a row are a
-run. A run is cut in two between lines; of about half of the rows, the second part is drawn from another run.
-
-The objective of BERT: masked tokens of pairs, and whether the second part of a pair follows the first.
+"""BERT's objective: masked tokens of pairs of parts, and whether the second part of a pair follows the first.
 
 The loss of a step is the mean over the tokens to predict, plus the mean over its pairs (Devlin et al. 2019, appendix
-A.2).
+A.2). In the text, a line is a sentence, and an empty line ends a document. Lines that follow each other in a document
+and fill a row are a run, which is cut in two between lines; in about half of the rows, the second part is drawn from
+another run.
 """
 
 from __future__ import annotations
@@ -35,7 +30,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
     from torch import Tensor
 
-    from chainrule.neural.config import MaskedConfig
+    from chainrule.neural.config import MaskedConfig, NetworkConfig
     from chainrule.neural.network import Network
     from chainrule.neural.sentence_pairs import NextSentence
     from chainrule.training.job import Setup, StreamOptions, TrainingJob
@@ -58,7 +53,9 @@ class SentencePairs:
     def __init__(
         self, stream: Int32[ndarray, " tokens"], longest: int, seed: int, *, name: str = "the training text"
     ) -> None:
-        """longest: tokens in a row, at most. name: for messages. Raises TextError if there are fewer than two runs."""
+        """longest: the most tokens of a row. name: that of the text, for messages. Raises TextError if there are fewer
+        than two runs.
+        """
         ends = np.flatnonzero(stream == END)
         if not ends.size or ends[-1] != stream.size - 1:
             ends = np.append(ends, stream.size)
@@ -162,7 +159,7 @@ class MicroBatch(NamedTuple):
 
 
 class Losses(NamedTuple):
-    """Sums over a part, in nats; and the pairs that were classified rightly."""
+    """Sums over a part, in nats; and how many pairs were classified correctly."""
 
     tokens: Tensor
     pairs: Tensor
@@ -172,10 +169,10 @@ class Losses(NamedTuple):
 def next_sentence_job(
     stream: Int32[ndarray, " tokens"],
     vocabulary_size: int,
-    config: MaskedConfig,
+    config: NetworkConfig,
     options: StreamOptions,
 ) -> TrainingJob[Network]:
-    """Trains a masked network on pairs. Raises TextError, SettingError."""
+    """A job that trains a masked network on pairs. Raises TextError, SettingError."""
     begins, seed = begins_word(options, vocabulary_size), options.training.seed
     length = row_length(config, options.training)
     pairs = SentencePairs(stream, length, seed)

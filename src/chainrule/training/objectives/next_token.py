@@ -1,10 +1,7 @@
-"""The next token, with carried states and scheduled sampling.
+"""The objective of a language model, the next token of a stream; with carried states and scheduled sampling.
 
-Carried states as flat lists of tensors, batch first: for checkpoints, and for steps split into parts.
-
-Scheduled sampling: networks that read their own guesses (Williams and Zipser 1989; Bengio 2015).
-
-The objective of a language model: the next token of a stream.
+Carried states are flat lists of tensors, batch first: for checkpoints, and for steps split into parts. With scheduled
+sampling, a network reads some of its own predictions (Williams and Zipser 1989; Bengio 2015).
 """
 
 from __future__ import annotations
@@ -15,7 +12,6 @@ import numpy as np
 import torch
 
 from chainrule.errors import SettingError
-from chainrule.neural.config import RecurrentConfig
 from chainrule.neural.layers.state import Cache, detach
 from chainrule.training.batches import ContiguousBatches, ShuffledWindows
 from chainrule.training.defaults import row_length
@@ -111,8 +107,8 @@ _RESET_CHANCE = 1 / 64  # that a row starts from a fresh state at a step
 def next_token_job(
     stream: Int32[ndarray, " tokens"], vocabulary_size: int, config: NetworkConfig, options: StreamOptions
 ) -> TrainingJob[Network]:
-    """Trains a language model on a stream. Raises TextError, SettingError."""
-    if options.training.forcing != "teacher" and not isinstance(config, RecurrentConfig):
+    """A job that trains a language model on a stream. Raises TextError, SettingError."""
+    if options.training.forcing != "teacher" and not config.takes_forcing:
         raise SettingError(f"forcing is {options.training.forcing}, which is for recurrent networks; choose teacher")
     return stream_job(
         stream,
@@ -134,8 +130,8 @@ class MicroBatch(NamedTuple):
 class NextToken:
     """An Objective: -log P(token | those before it). If the state has a fixed size, rows continue from step to step.
 
-    Now and then a row starts from a fresh state, as every text does that is scored: a recurrent network that has not
-    seen one for long would predict badly from it.
+    Now and then a row starts from a fresh state, as every scored text does: a recurrent network that has not started
+    from one for long would predict badly from it.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The objective of a conditional model: the tokens of a target, given its source.
+"""The objective of a seq2seq model: the tokens of a target, given its source.
 
 A step has pairs of similar length, and all steps have about as many tokens.
 """
@@ -114,7 +114,9 @@ class Buckets:
     def __init__(
         self, sources: Int64[ndarray, " pairs"], targets: Int64[ndarray, " pairs"], tokens: int, least: int, seed: int
     ) -> None:
-        """sources, targets: lengths. tokens: in a bucket, both sides, with padding. least: the fewest pairs in one."""
+        """sources, targets: the lengths of both sides, in tokens. tokens: the tokens in a bucket, of both sides, with
+        padding. least: the fewest pairs in a bucket.
+        """
         padded_sources, padded_targets = (
             np.array([rounded_up(length) for length in side.tolist()]) for side in (sources, targets)
         )
@@ -172,10 +174,10 @@ def pairs_job(
     vectors: SideVectors = NO_VECTORS,
     tuned: Callable[[], PictureBody] | None = None,
 ) -> TrainingJob[ConditionalNetwork]:
-    """Trains a conditional model on pairs. Raises TextError, SettingError.
+    """A job that trains a seq2seq model on pairs. Raises TextError, SettingError.
 
-    sizes: of the vocabularies of sources and targets. vectors: to initialise the embeddings with; if both sides share
-    one, those of the targets win. tuned: makes an encoder of pictures that is trained with the rest.
+    sizes: those of the vocabularies of sources and targets. vectors: those to initialise the embeddings with; if both
+    sides share one embedding, those of the targets. tuned: makes an encoder of pictures that is trained with the rest.
     """
     if not pairs.targets:
         raise TextError("there are no pairs to learn from; at least one is needed")
@@ -279,7 +281,7 @@ class Seq2SeqObjective(StatelessObjective):
         return nats if weights is None else nats + attention_penalty(weights.source, part, config)
 
     def _lengths(self, pairs: TokenPairs) -> tuple[Int64[ndarray, " pairs"], Int64[ndarray, " pairs"]]:
-        """Of sources and of targets, both with </s>."""
+        """The lengths of sources and of targets, both with </s>."""
         config = self.network.config
         return (
             np.array([source_length(source, config) for source in pairs.sources], np.int64),

@@ -1,11 +1,4 @@
-"""What objectives of one stream of ids share.
-
-Initialises a network's token vectors from a file.
-
-The parts of a training job that all networks share that learn from one stream of ids.
-
-The loss on a validation text.
-"""
+"""What all objectives on one stream of ids share: their job, initial token vectors, and the validation loss."""
 
 from __future__ import annotations
 
@@ -18,9 +11,7 @@ import torch
 
 from chainrule.errors import SettingError, TextError
 from chainrule.neural.build import build
-from chainrule.neural.config import BIDIRECTIONAL, MaskedConfig, TransformerConfig
 from chainrule.neural.config import settings_of as network_settings
-from chainrule.neural.config.network import LayersConfig
 from chainrule.neural.layers.state import detach
 from chainrule.neural.network import Network
 from chainrule.neural.quantization import check_trainable
@@ -46,8 +37,7 @@ if TYPE_CHECKING:
 
 def set_vectors(network: Network, initial: InitialVectors) -> None:
     """Sets a network's token vectors, as `set_rows` does. Raises SettingError."""
-    setting = "embedding_width" if isinstance(network.config, LayersConfig) else "width"
-    set_rows(network.embedding.weight, initial, setting, scale=network.embedding.scale)
+    set_rows(network.embedding.weight, initial, network.config.token_width_setting, scale=network.embedding.scale)
 
 
 def set_rows(weight: Tensor, initial: InitialVectors, setting: str, *, scale: float = 1.0) -> None:
@@ -132,7 +122,7 @@ def stream_job(
         step=f"{recipe.batch} rows of {row_length(config, training)} tokens",
         memory_hint="batch, row_tokens or width",
         notes=tuple(notes),
-        blocks=_blocks if isinstance(config, TransformerConfig) else None,
+        blocks=_blocks if config.blocks else None,
     )
 
 
@@ -142,9 +132,9 @@ def _blocks(network: Network) -> list[nn.Module]:
 
 def _notes_on_short_documents(stream: Int32[ndarray, " tokens"], config: NetworkConfig) -> list[str]:
     """A note for users if documents are much shorter than the context."""
-    if config.memory != "document" and isinstance(config, tuple(BIDIRECTIONAL.values())):
+    if config.memory != "document" and config.is_bidirectional:
         return []  # it does not generate texts
-    if isinstance(config, MaskedConfig) and config.next_sentence:
+    if config.predicts_next_sentence:
         return []  # documents fill rows together
     length = stream.size / max(1, sum(np.count_nonzero(part == END) for part in _parts(stream)))
     if length * _SHORT > config.context:
@@ -166,10 +156,7 @@ def flops_per_token(network: Network) -> float:
     config = network.config
     if config.output == "full" and not config.tied:
         weights -= network.embedding.weight.numel()  # a lookup, not a product
-    attention = 0.0
-    if isinstance(config, TransformerConfig):
-        attention = 6.0 * config.layers * config.width * min(config.context, 2 * (config.window or config.context))
-    return 6.0 * weights + attention
+    return 6.0 * weights + config.attention_flops
 
 
 def text_record(stream: Int32[ndarray, " tokens"], vocabulary_size: int, options: StreamOptions) -> dict[str, Any]:

@@ -45,7 +45,10 @@ class TreeExample(NamedTuple):
 def tree_job(
     stream: Int32[ndarray, " tokens"], vocabulary_size: int, config: TreeConfig, options: StreamOptions
 ) -> TrainingJob[TreeNetwork]:
-    """Trains a language model of trees on their texts. Raises TextError where a text is no tree; SettingError."""
+    """A job that trains a language model of trees on their texts.
+
+    Raises TextError where a text is no tree; SettingError.
+    """
     if options.start is not None:
         raise SettingError("a model of trees is not trained on; train a new one on all trees")
     refuse_rows(options.training)
@@ -160,7 +163,7 @@ class TreeObjective(StatelessObjective):
         return self.network.loss(forward(part.trees), turns, part.targets, label_smoothing=smoothing)
 
     def _parts(self, examples: Sequence[TreeExample]) -> list[MicroBatch]:
-        """The examples, as many at once as fit, the largest first."""
+        """The examples in parts, each as large as fits into memory, the largest examples first."""
         ordered = sorted(examples, key=lambda example: -len(example.targets))
         return [
             MicroBatch(

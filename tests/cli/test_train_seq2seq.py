@@ -1,4 +1,4 @@
-"""train translation: pairs in, a model of pairs out."""
+"""train seq2seq: pairs in, a model of pairs out."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TALKS = [
 
 
 def test_a_run_that_has_ended_is_gone_on_with_only_as_it_was(chainrule, mt: Path, pairs: list[Path]) -> None:
-    again = ["train", "translation", "--source", pairs[0], "--target", pairs[1], "-o", mt, "--resume", *QUICK]
+    again = ["train", "seq2seq", "--source", pairs[0], "--target", pairs[1], "-o", mt, "--resume", *QUICK]
     result = chainrule(*again)
     assert result.status == 0, result.err
     assert f"the run has ended, after 4 steps; {mt} is its model" in result.err
@@ -39,7 +39,7 @@ def test_separate_tokenizers_and_pairs_to_validate_on(chainrule, pairs: list[Pat
     records.write_text("\n".join(rows))
     arguments = ["--pairs", records, "--source-field", "de", "--target-field", "en", "--valid", *pairs]
     separate = ["--source-tokenizer", "character", "--encoder", "lstm", "--decoder", "lstm", "--score", "additive"]
-    result = chainrule("train", "translation", *arguments, "-o", tmp_path / "mt", *QUICK, *separate)
+    result = chainrule("train", "seq2seq", *arguments, "-o", tmp_path / "mt", *QUICK, *separate)
     assert result.status == 0, result.err
     assert "target tokens of" in result.out
     model = package.load_pairs(tmp_path / "mt")
@@ -55,32 +55,32 @@ def test_bad_pairs_and_settings_are_a_one_line_error(chainrule, mt: Path, pairs:
     short.write_text("a dog\n")
     out = tmp_path / "new"
     both = ["--source", pairs[0], "--target", short]
-    assert "short.en: ends after line 1, but" in chainrule("train", "translation", *both, "-o", out, *QUICK).error
+    assert "short.en: ends after line 1, but" in chainrule("train", "seq2seq", *both, "-o", out, *QUICK).error
     assert not out.exists()
-    missing = chainrule("train", "translation", "--source", pairs[0], "-o", out)
+    missing = chainrule("train", "seq2seq", "--source", pairs[0], "-o", out)
     assert (missing.status, "--target is missing" in missing.error) == (2, True)
-    assert "there is a model already" in chainrule("train", "translation", *both, "-o", mt).error
+    assert "there is a model already" in chainrule("train", "seq2seq", *both, "-o", mt).error
     assert "is a model of pairs and needs a source" in chainrule("score", mt, short).error
-    assert "heads of an even width" in chainrule("train", "translation", *both, "-o", out, "--heads", 7).error
+    assert "heads of an even width" in chainrule("train", "seq2seq", *both, "-o", out, "--heads", 7).error
     alike = ["--source-tokenizer", "bpe", "--tokenizer", "bpe", "--vocabulary-size", 300, "--shared", "all"]
-    refused = chainrule("train", "translation", "--source", pairs[0], "--target", pairs[1], "-o", out, *TINY, *alike)
+    refused = chainrule("train", "seq2seq", "--source", pairs[0], "--target", pairs[1], "-o", out, *TINY, *alike)
     assert "source and target cannot share vectors: their vocabularies" in refused.error
     marked = tmp_path / "marked.tsv"
     marked.write_text("a dog\tein hund\n\na </s> cat\teine katze\n")
     for marker in (b"a </s> cat\teine katze", b"a cat\teine <unk> katze"):
         marked.write_bytes(b"a dog\tein hund\n\n" + marker + b"\n")
         given = ["--pairs", marked, "-o", out, *QUICK, "--valid-share", 0]
-        assert "marked.tsv, line 3: <" in chainrule("train", "translation", *given).error
+        assert "marked.tsv, line 3: <" in chainrule("train", "seq2seq", *given).error
     clean = ["--source", pairs[0], "--target", pairs[1], "--valid", marked, "-o", out, *QUICK]
-    assert "marked.tsv, line 3: <unk> occurs" in chainrule("train", "translation", *clean).error
-    assert chainrule("train", "translation", *given, "--markers", "skip").status == 0
+    assert "marked.tsv, line 3: <unk> occurs" in chainrule("train", "seq2seq", *clean).error
+    assert chainrule("train", "seq2seq", *given, "--markers", "skip").status == 0
 
 
 def test_long_sources_are_cut_and_that_is_said(chainrule, tmp_path: Path, pairs: list[Path], stdin) -> None:
     both = ["--source", pairs[0], "--target", pairs[1]]
     cut = ["--max-source", 3]  # two tokens and </s>
     model = tmp_path / "cut"
-    result = chainrule("train", "translation", *both, "-o", model, *QUICK, *cut, "--long-sources", "end")
+    result = chainrule("train", "seq2seq", *both, "-o", model, *QUICK, *cut, "--long-sources", "end")
     assert "note: 20 sources of more than 2 tokens: their ends were cut off" in result.err
     stdin(b"ein hund rennt\nein hund schl\xc3\xa4ft\n")
     written = chainrule("translate", model, "--max-tokens", 3)
@@ -88,7 +88,7 @@ def test_long_sources_are_cut_and_that_is_said(chainrule, tmp_path: Path, pairs:
     assert "note: 2 sources longer than the model reads" in written.err
     measured = chainrule("evaluate", model, *both, "--beam", 1, "--max-tokens", 2)
     assert "note: 20 sources longer than the model reads" in measured.err
-    refused = chainrule("train", "translation", *both, "-o", tmp_path / "no", *QUICK, *cut)
+    refused = chainrule("train", "seq2seq", *both, "-o", tmp_path / "no", *QUICK, *cut)
     assert "every source is longer than 2 tokens" in refused.error
 
 
@@ -97,7 +97,7 @@ def test_a_model_of_pairs_answers_a_conversation(chainrule, tmp_path: Path, stdi
     talks.write_text("".join(json.dumps(talk) + "\n" for talk in TALKS))
     mt = tmp_path / "mt"
     options = ["--max-source", 9, "--long-sources", "front"]
-    result = chainrule("train", "translation", "--pairs", talks, "-o", mt, *QUICK, *options)
+    result = chainrule("train", "seq2seq", "--pairs", talks, "-o", mt, *QUICK, *options)
     assert result.status == 0, result.err
     model = package.load_pairs(mt)
     assert model.sources(["user: my name is ann"])[0].size == 5

@@ -1,0 +1,74 @@
+"""How texts are generated from sources: keywords in Python, flags on the command line, fields of requests.
+
+Imports nothing heavy, so that help is shown at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Literal
+
+from chainrule.base.options import Options, changed, option
+from chainrule.decoding.config import BeamConfig
+
+if TYPE_CHECKING:
+    from chainrule.api.progress_line import ProgressOption
+
+MAX_TOKENS = 60  # of a caption, unless another limit is set
+_SERVED_TOKENS = (1, 2**31 - 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetBeam(BeamConfig):
+    """As `BeamConfig`, for texts given a source: ranked by mean log-probability, until a better one is unlikely."""
+
+    size: int = changed(
+        BeamConfig,
+        "size",
+        help="how many hypotheses to keep; 1 picks the likeliest token. By default 5, or --nbest if more",
+        served=(1, 64),
+    )
+    rank_by: Literal["total", "mean", "wu"] = changed(BeamConfig, "rank_by", "mean")
+    stop: Literal["sure", "likely"] = changed(BeamConfig, "stop", "likely")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaptionBeam(TargetBeam):
+    """As `TargetBeam`, for captions."""
+
+    rank_by: Literal["total", "mean", "wu"] = changed(
+        TargetBeam,
+        "rank_by",
+        help="rank captions by log-probability, its mean over the tokens, or the rule of Wu et al. 2016",
+    )
+
+
+@dataclass(frozen=True)
+class SearchOptions(Options):
+    """How the likeliest texts given a source are found.
+
+    beam: by default, 5 hypotheses, ranked by mean log-probability, until a better one is unlikely. alignments: whether
+    to keep attention weights.
+    """
+
+    beam: BeamConfig | None = option(None, "how texts are searched", flag=None)
+    _: KW_ONLY
+    alignments: bool = option(False, "whether to keep attention weights", flag=None)
+    progress: ProgressOption = option(None, "whether progress is shown, or a callback", flag=None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WriteOptions(SearchOptions):
+    """As `SearchOptions`, of texts given texts. begin: what each text begins with; it is scored, too."""
+
+    begin: str = option("", "what every text begins with; included in scores", hyphens=True, shown=False)
+    max_tokens: int | None = option(
+        None, "the longest text, in tokens; by default twice the source's plus 20", least=1, served=_SERVED_TOKENS
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaptionOptions(SearchOptions):
+    """As `SearchOptions`, of captions."""
+
+    max_tokens: int = option(MAX_TOKENS, "the longest caption, in tokens", least=1, served=_SERVED_TOKENS)

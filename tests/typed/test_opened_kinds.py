@@ -1,0 +1,55 @@
+"""The types that `load` promises: mypy checks the assertions here, pytest that they hold when they run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, assert_type
+
+import chainrule
+from chainrule import (
+    CaptionModel,
+    CausalModel,
+    CausalNetwork,
+    ClassifierModel,
+    EmbeddingModel,
+    MaskedModel,
+    Model,
+    ScoringModel,
+    Seq2SeqModel,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TEXT = chainrule.Lines(["a text", "another text"])
+
+
+def test_a_kind_that_is_named_is_the_type(tmp_path: Path) -> None:
+    path = tmp_path / "lm"
+    chainrule.train(TEXT, chainrule.NGramConfig(order=2)).save(path)
+    causal = assert_type(chainrule.load(path, CausalModel), CausalModel)
+    assert assert_type(causal.perplexity(TEXT), float) > 1
+    assert isinstance(assert_type(chainrule.load(path, ScoringModel), ScoringModel), CausalModel)
+    assert isinstance(assert_type(chainrule.load(path, Model), Model), CausalModel)
+
+
+def test_without_a_kind_it_is_any_of_them(tmp_path: Path) -> None:
+    path = tmp_path / "lm"
+    chainrule.train(TEXT, chainrule.NGramConfig(order=2)).save(path)
+    model = assert_type(
+        chainrule.load(path),
+        CausalModel | CausalNetwork | MaskedModel | EmbeddingModel | ClassifierModel | Seq2SeqModel | CaptionModel,
+    )
+    assert isinstance(model, CausalModel)
+    assert model.next("a", top=1)
+
+
+def other_kinds(path: Path) -> None:
+    """Checked by mypy alone: what is at the path cannot be all of these."""
+    assert_type(chainrule.load(path, CausalNetwork), CausalNetwork)
+    assert_type(chainrule.load(path, MaskedModel), MaskedModel)
+    assert_type(chainrule.load(path, EmbeddingModel), EmbeddingModel)
+    assert_type(chainrule.load(path, ClassifierModel), ClassifierModel)
+    assert_type(chainrule.load(path, Seq2SeqModel), Seq2SeqModel)
+    assert_type(chainrule.load(path, CaptionModel), CaptionModel)
+    chainrule.load(path).fill("a [MASK]")  # type: ignore[union-attr]  # not all kinds fill gaps
+    chainrule.load(path, CausalModel).embed(["a text"])  # type: ignore[attr-defined]
