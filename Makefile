@@ -5,6 +5,8 @@ TORCH ?=
 BIN := .venv/bin
 # Modules are compiled when they are first imported, which most never are: 0.4 GB less.
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
+# Compiled modules are kept, here too where they are not elsewhere: the hundreds of processes that tests start need them.
+export PYTHONDONTWRITEBYTECODE :=
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 # An old processor: oneDNN without AVX-512 and bfloat16, torch's own kernels without any extension. Ours give the same
 # bits everywhere (tests/neural/test_products.py), and are compiled only once so.

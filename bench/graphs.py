@@ -299,7 +299,7 @@ def scenes(folder: Path, part: str, count: int) -> list[tuple[Any, Any]]:
     import json
     import zipfile
 
-    from chainrule.pictures.codec import decoded
+    from chainrule.pictures.codec import decode
 
     found: list[tuple[Any, Any]] = []
     with gzip.open(folder / f"{part}.jsonl.gz", "rt") as lines, zipfile.ZipFile(folder / f"{part}.zip") as archive:
@@ -308,7 +308,7 @@ def scenes(folder: Path, part: str, count: int) -> list[tuple[Any, Any]]:
             if not row["picture"].endswith("-0.png"):
                 continue  # the same scene in another order
             with archive.open(row["picture"]) as file:
-                whole = decoded(file)[..., :3]
+                whole = decode(file)[..., :3]
             for box in range(3):
                 pixels = np.ascontiguousarray(whole[:, 150 * box : 150 * box + 100])
                 labels = np.zeros((100, 100), np.int64)

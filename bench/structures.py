@@ -32,7 +32,7 @@ from chainrule.neural.config.classifiers import (
     TransformerLabelling,
     TreeLabelling,
 )
-from chainrule.structures.arrays import encoded_trees
+from chainrule.structures.arrays import encode_trees
 from chainrule.structures.linearized import CLOSE, HEAD, OPEN, tree_text
 from chainrule.structures.listops import as_binary, as_tokens, listops
 from chainrule.structures.tree import Tree, labelled
@@ -159,7 +159,7 @@ def measure_batching(options: argparse.Namespace) -> None:
         return best, found
 
     for count in (25, 100, 400):
-        inputs = encoded_trees(tokenizer.with_markers("keep"), train[:count], "node")
+        inputs = encode_trees(tokenizer.with_markers("keep"), train[:count], "node")
         together, batched = timed(lambda inputs=inputs: body(inputs))
         alone, one = timed(lambda inputs=inputs: torch.cat([_node_by_node(body, tree) for tree in inputs]))
         nodes = sum(len(tree.tokens) for tree in inputs)

@@ -47,7 +47,7 @@ from chainrule.experiments.recurrence import (
     saturation,
     spectral,
 )
-from chainrule.experiments.run import enlarged, factor_for, function_of, times_steps
+from chainrule.experiments.run import enlarge, factor_for, function_of, times_steps
 from chainrule.experiments.small_models import accuracy as reversal_accuracy
 from chainrule.experiments.small_models import backwards, draw_sources
 from chainrule.neural.build import build
@@ -369,7 +369,7 @@ def test_minutes_set_the_steps() -> None:
         counted.append(steps)
         return Findings(title=f"seed {seed}", x=Axis(label="x"), y=Axis(label="y"), lines=[])
 
-    findings = enlarged(tried, 0.001, seed=3, progress=silent)
+    findings = enlarge(tried, 0.001, seed=3, progress=silent)
     assert counted[:3] == [2, 2, 10]
     times = next(sentence for sentence in findings.sentences if "times the usual steps" in sentence)
     assert times.endswith(f"the same again: tried(seed=3, steps={counted[3]})")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import chainrule
-from chainrule.api.texts.filter import ScoreFile, chosen, document_scores, scored
+from chainrule.api.texts.filter import ScoreFile, choose_documents, document_scores, score_blocks
 from chainrule.errors import TextError
 
 LINES = ["a b a", "b", "", "zz a", "b b b a"]
@@ -40,15 +40,17 @@ def test_a_difference_is_per_token_of_the_first_model(models) -> None:
 def test_what_is_chosen_are_the_lowest_in_their_order(models) -> None:
     source = chainrule.Lines(LINES)
     with ScoreFile() as scores:
-        found = np.concatenate([row for _, row in scored(source, scores, models[0])])
+        found = np.concatenate([row for _, row in score_blocks(source, scores, models[0])])
         for count in range(1, 6):
-            kept = [line for block in chosen(source, scores, scores.lowest(count)) for line in block.documents()]
+            kept = [
+                line for block in choose_documents(source, scores, scores.lowest(count)) for line in block.documents()
+            ]
             assert kept == [LINES[i] for i in sorted(np.argsort(found, kind="stable")[:count])]
 
 
 @pytest.mark.parametrize("lines", [LINES[:-1], [*LINES, "a"]])
 def test_a_text_that_changed_since_it_was_scored_is_an_error(models, lines: list[str]) -> None:
     with ScoreFile() as scores:
-        list(scored(chainrule.Lines(LINES), scores, models[0]))
+        list(score_blocks(chainrule.Lines(LINES), scores, models[0]))
         with pytest.raises(TextError, match="has changed since it was scored"):
-            list(chosen(chainrule.Lines(lines), scores, scores.lowest(2)))
+            list(choose_documents(chainrule.Lines(lines), scores, scores.lowest(2)))

@@ -193,7 +193,7 @@ def test_a_run_goes_on_in_both_phases(
 
     whole = train(tmp_path / "whole")
     with monkeypatch.context() as patch:
-        patch.setattr(module, "settled_config", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(module, "resolve_config", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             train(tmp_path / "parts")
     assert (tmp_path / "parts" / "phrases").is_dir()

@@ -19,7 +19,7 @@ from chainrule.applications.correction.lattice import Arc, Variant, best_paths
 from chainrule.applications.correction.word_index import DeletionIndex, WordIndex, phonetic_key
 from chainrule.applications.noisy_channel.character_channel import Channel, Rule, channel_named
 from chainrule.applications.noisy_channel.files import read_channel
-from chainrule.applications.noisy_channel.learning import BEGIN_MARK, END_MARK, learn_channel, marked
+from chainrule.applications.noisy_channel.learning import BEGIN_MARK, END_MARK, learn_channel, mark_ends
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.evaluation.texts.corrections import measure_corrections
 from chainrule.text.tokenization.tokenizer import documents_of
@@ -103,20 +103,22 @@ def test_em_raises_the_likelihood_and_learns_the_ends_of_words() -> None:
     sums = []
     for rounds in (1, 2, 4, 8):
         channel = learn_channel(pairs, rounds=rounds)
-        sums.append(channel.log_probs([marked(a) for a, _ in pairs], [marked(b) for _, b in pairs]).sum())
+        sums.append(channel.log_probs([mark_ends(a) for a, _ in pairs], [mark_ends(b) for _, b in pairs]).sum())
     assert sums == sorted(sums)
-    lost, kept = channel.log_probs([marked("bak"), marked("ake")], [marked("bake"), marked("aake")])
+    lost, kept = channel.log_probs([mark_ends("bak"), mark_ends("ake")], [mark_ends("bake"), mark_ends("aake")])
     assert lost > np.log(0.2)  # an e at the end of a word is lost in most of the pairs
     assert kept < lost
     assert f"e{END_MARK}" in {rule.source for rule in channel.rules}
-    halved, doubled = channel.log_probs([marked("leter"), marked("dogg")], [marked("letter"), marked("dog")])
+    halved, doubled = channel.log_probs(
+        [mark_ends("leter"), mark_ends("dogg")], [mark_ends("letter"), mark_ends("dog")]
+    )
     assert halved > np.log(0.2) > doubled > -np.inf  # what no pair shows stays possible
     assert all(BEGIN_MARK not in rule.source[1:] for rule in channel.rules)
 
 
 def test_learning_takes_counts_and_refuses_pairs_without_an_error() -> None:
     often = learn_channel([("teh", "the"), ("thw", "the")], weights=[9, 1])
-    swapped, replaced = often.log_probs([marked("teh"), marked("thw")], [marked("the")] * 2)
+    swapped, replaced = often.log_probs([mark_ends("teh"), mark_ends("thw")], [mark_ends("the")] * 2)
     assert swapped > replaced
     for pairs in ([], [("the", "the")], [("", "a")]):
         with pytest.raises(SettingError, match="no pair has an error"):
@@ -132,7 +134,9 @@ def test_a_prior_helps_where_pairs_are_few(name: str) -> None:
     few, held_out = pairs[:12], pairs[12:]
 
     def mean_log_prob(channel: Channel) -> float:
-        observed, sources = zip(*((marked(wrong.lower()), marked(right)) for wrong, right in held_out), strict=True)
+        observed, sources = zip(
+            *((mark_ends(wrong.lower()), mark_ends(right)) for wrong, right in held_out), strict=True
+        )
         return float(np.maximum(channel.log_probs(observed, sources), -50).mean())
 
     alone, helped = (chainrule.train_channel(few, prior=prior) for prior in (None, name))

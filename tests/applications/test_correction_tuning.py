@@ -13,7 +13,7 @@ import chainrule
 from chainrule.applications.correction.config import CorrectionSettings, read_settings, write_settings
 from chainrule.applications.correction.spans import Change, Corrected
 from chainrule.errors import ModelFormatError, SettingError
-from chainrule.evaluation.texts.corrections import JudgedChanges, calibrated, fit_calibration, judge_changes
+from chainrule.evaluation.texts.corrections import JudgedChanges, calibrate, fit_calibration, judge_changes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -73,10 +73,10 @@ def test_the_best_threshold_is_that_of_a_search_over_all() -> None:
 def test_calibration_finds_the_slope_and_intercept_that_changes_were_drawn_with() -> None:
     rng = np.random.default_rng(0)
     probs = rng.beta(4, 1, 40_000)
-    right = rng.random(probs.size) < calibrated(probs, 0.6, -0.8)
+    right = rng.random(probs.size) < calibrate(probs, 0.6, -0.8)
     slope, intercept = fit_calibration(probs, right)
     assert (slope, intercept) == (pytest.approx(0.6, abs=0.05), pytest.approx(-0.8, abs=0.1))
-    made = calibrated(probs, slope, intercept)
+    made = calibrate(probs, slope, intercept)
     for low in (0.3, 0.5, 0.7):
         inside = (made >= low) & (made < low + 0.1)
         assert right[inside].mean() == pytest.approx(made[inside].mean(), abs=0.03)
@@ -88,8 +88,8 @@ def test_few_changes_settle_little_and_none_settle_nothing() -> None:
     assert 0.5 < slope < 3
     assert abs(intercept) < 1
     assert fit_calibration(np.array([0.99, 0.01] * 50), np.array([False, True] * 50))[0] == 0  # never reversed
-    np.testing.assert_array_equal(calibrated(np.array([0.0, 0.3, 1.0]), 1.0, 0.0), [0.0, 0.3, 1.0])
-    assert np.isfinite(calibrated(np.array([0.0, 1.0]), 2.0, 1.0)).all()
+    np.testing.assert_array_equal(calibrate(np.array([0.0, 0.3, 1.0]), 1.0, 0.0), [0.0, 0.3, 1.0])
+    assert np.isfinite(calibrate(np.array([0.0, 1.0]), 2.0, 1.0)).all()
 
 
 def spoilt(lines: list[str], seed: int) -> list[str]:

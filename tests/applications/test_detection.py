@@ -12,7 +12,7 @@ from sklearn.metrics import roc_auc_score, roc_curve
 
 import chainrule
 from chainrule.api.texts.detect import ShownText, ShownToken, quiz_page, ranks_page
-from chainrule.applications.detection import curvatures, perturbed, rank_texts
+from chainrule.applications.detection import curvatures, perturb, rank_texts
 from chainrule.errors import SettingError, TextError
 from chainrule.evaluation.classification import roc
 from chainrule.protocol import BEGIN
@@ -80,15 +80,15 @@ def test_perturbations_fill_a_share_of_the_tokens_by_the_masked_model(masked: An
             return rows
 
     filler = OneWord()
-    texts = perturbed(filler, masked.tokenizer, text, 50, np.random.default_rng(0), share=0.3)
+    texts = perturb(filler, masked.tokenizer, text, 50, np.random.default_rng(0), share=0.3)
     changed = [[i for i, word in enumerate(other.split()) if word != words[i]] for other in texts]
     for other, places, seen in zip(texts, changed, filler.seen, strict=True):
         assert len(places) == 3
         assert all(other.split()[place] == "gu" for place in places)
         assert np.flatnonzero(seen == BEGIN).tolist() == places
     assert len({place for places in changed for place in places}) == len(words)
-    one = perturbed(masked.engine, masked.tokenizer, text, 3, np.random.default_rng(5))
-    assert one == perturbed(masked.engine, masked.tokenizer, text, 3, np.random.default_rng(5))
+    one = perturb(masked.engine, masked.tokenizer, text, 3, np.random.default_rng(5))
+    assert one == perturb(masked.engine, masked.tokenizer, text, 3, np.random.default_rng(5))
     assert "<unk>" not in " ".join(one)
 
 
@@ -104,7 +104,7 @@ def test_curvature_is_its_definition(model: Any, masked: Any) -> None:
         return measured.text_log_prob / measured.tokens
 
     for i, text in enumerate(texts):
-        others = [mean(other) for other in perturbed(*arguments[3:], text, 6, np.random.default_rng([4, i]))]
+        others = [mean(other) for other in perturb(*arguments[3:], text, 6, np.random.default_rng([4, i]))]
         expected = (mean(text) - np.mean(others)) / np.std(others, ddof=1)
         assert found[i] == pytest.approx(expected, rel=1e-3, abs=1e-3)
     [alone] = curvatures(*arguments, texts[:1], 6, seed=4)

@@ -16,7 +16,7 @@ from chainrule.applications.correction.spans import chunks_of
 from chainrule.applications.correction.word_index import WordIndex
 from chainrule.applications.noisy_channel.files import read_grammar
 from chainrule.applications.noisy_channel.inflections import Inflections, english_inflections, read_inflections
-from chainrule.applications.noisy_channel.learning import aligned, learn_grammar
+from chainrule.applications.noisy_channel.learning import align, learn_grammar
 from chainrule.applications.noisy_channel.word_channel import (
     WordChannel,
     WordRule,
@@ -134,7 +134,7 @@ def test_alignment_prefers_forms_of_one_word() -> None:
     def alike(meant: str, written: str) -> bool:
         return written in forms.others(meant)
 
-    assert list(aligned(["he", "go", "home"], ["he", "also", "went", "home"], alike))[::-1] == [
+    assert list(align(["he", "go", "home"], ["he", "also", "went", "home"], alike))[::-1] == [
         ("he", "he"),
         ("also", ""),
         ("went", "go"),

@@ -10,8 +10,8 @@ import pytest
 
 import chainrule
 from chainrule.api.texts.prompt import prompt
-from chainrule.applications.prompting.choices import ChoiceScores, log_shares, normalised, parse_choices
-from chainrule.applications.prompting.experiment import PromptConfig, agrees, calibrated, run_prompts
+from chainrule.applications.prompting.choices import ChoiceScores, log_shares, normalise, parse_choices
+from chainrule.applications.prompting.experiment import PromptConfig, agrees, calibrate, run_prompts
 from chainrule.applications.prompting.prompts import Shots, Template, few_shot_prompt
 from chainrule.base.progress import silent
 from chainrule.errors import SettingError, TextError
@@ -145,29 +145,29 @@ def test_templates_that_name_no_field_or_hold_code_are_refused(text: str) -> Non
 
 def test_calibration_by_hand() -> None:
     scores = np.log(np.array([[0.6, 0.2], [0.1, 0.3]]))
-    assert np.exp(calibrated(scores, "none")).tolist() == [pytest.approx([0.75, 0.25]), pytest.approx([0.25, 0.75])]
+    assert np.exp(calibrate(scores, "none")).tolist() == [pytest.approx([0.75, 0.25]), pytest.approx([0.25, 0.75])]
     without = np.log(np.array([[0.5, 0.125], [0.3, 0.1], [0.13, 0.07]]))  # shares 0.8, 0.75 and 0.65: mean 2.2 / 3
     first, second = 0.75 / (2.2 / 3), 0.25 / (0.8 / 3)
     expected = [first / (first + second), second / (first + second)]
-    assert np.exp(calibrated(scores, "content-free", without))[0].tolist() == pytest.approx(expected)
+    assert np.exp(calibrate(scores, "content-free", without))[0].tolist() == pytest.approx(expected)
     pmi = [0.6 / 0.5, 0.2 / 0.125]
-    assert np.exp(calibrated(scores, "pmi", without))[0].tolist() == pytest.approx([share / sum(pmi) for share in pmi])
+    assert np.exp(calibrate(scores, "pmi", without))[0].tolist() == pytest.approx([share / sum(pmi) for share in pmi])
     # Both columns have a mean of 0.5, so that nothing moves.
-    np.testing.assert_allclose(calibrated(scores, "batch"), calibrated(scores, "none"))
+    np.testing.assert_allclose(calibrate(scores, "batch"), calibrate(scores, "none"))
 
 
 def test_impossible_choices_stay_impossible_and_none_is_not_a_number() -> None:
     shares = np.exp(log_shares(np.array([[-np.inf, -3.0], [-np.inf, -np.inf]])))
     assert shares.tolist() == [[0.0, 1.0], [0.5, 0.5]]
     row = np.array([[-np.inf, -1.0]])
-    assert np.exp(calibrated(row, "pmi", row))[0].tolist() == [0.0, 1.0]
+    assert np.exp(calibrate(row, "pmi", row))[0].tolist() == [0.0, 1.0]
 
 
 def test_sizes_of_choices_divide() -> None:
     scores = ChoiceScores(np.array([[-6.0, -12.0]]), np.array([[1.0, 2.0]]))
     sizes = {"none": [-6, -12], "tokens": [-6, -6], "characters": [-1.5, -4], "bytes": [-1.2, -4]}
     for by, expected in sizes.items():
-        assert normalised(scores, ["café", "tea"], by)[0].tolist() == pytest.approx(expected)  # type: ignore[arg-type]
+        assert normalise(scores, ["café", "tea"], by)[0].tolist() == pytest.approx(expected)  # type: ignore[arg-type]
 
 
 def test_choices_are_written_with_their_labels() -> None:

@@ -22,7 +22,7 @@ from chainrule.applications.rescoring.features import (
     names_of,
 )
 from chainrule.applications.rescoring.nbest import NBestList
-from chainrule.applications.rescoring.rescoring import Reranker, RerankingEvaluation, TuningData, scored
+from chainrule.applications.rescoring.rescoring import Reranker, RerankingEvaluation, TuningData, score_lists
 from chainrule.applications.rescoring.tuning import (
     VARIANCE,
     TuningConfig,
@@ -199,7 +199,7 @@ def test_bleu_is_tuned_upwards() -> None:
         texts = [" ".join(np.where(rng.random(8) < share, "dog", reference)) for share in (0.1, 0.3, 0.5)]
         scores = {"score": tuple(rng.normal(size=3)), "good": tuple(text.count("dog") * -1.0 for text in texts)}
         lists.append(NBestList("1", tuple(texts), scores, "here", " ".join(reference)))
-    data = TuningData.of(scored(lists, {}), "bleu")
+    data = TuningData.of(score_lists(lists, {}), "bleu")
     start = np.array([1.0, 0.0, 0.0])
     found = data.tuned("bleu", start, TuningConfig())
     assert data.value(start) < data.value(found)
@@ -227,7 +227,7 @@ def test_the_likeliest_weights_have_no_slope_and_no_better_neighbour() -> None:
 
 def test_weights_stay_finite_where_a_score_is_always_right() -> None:
     lists = [a_list("good", "bad", score=(1.0, 0.0), reference="good") for _ in range(5)]
-    data = TuningData.of(scored(lists, {}), "likelihood")
+    data = TuningData.of(score_lists(lists, {}), "likelihood")
     found = data.tuned("likelihood", np.array([1.0, 0.0]), TuningConfig())
     assert np.isfinite(found).all()
     assert found[0] > 1
@@ -242,7 +242,7 @@ def test_posteriors_of_a_list_sum_to_one(lists: list[list[float]]) -> None:
 
 def test_lists_that_were_tuned_on_need_not_be_scored_again() -> None:
     lists = [a_list("a b", "c" * i, reference="a") for i in range(1, 40)]
-    blocks = list(scored(lists, {"lm": Lengths()}))
+    blocks = list(score_lists(lists, {"lm": Lengths()}))
     data = TuningData.of(blocks, "cer")
     [again] = data.replayed(lists)
     assert again.features.values.tolist() == blocks[0].features.values.tolist()
@@ -255,7 +255,7 @@ def test_what_choices_are_worth() -> None:
         a_list("x y", "a y", "a b", score=(0.0, -1.0, -2.0), reference="a b"),
         a_list("c", "d", score=(0.0, -1.0), reference="c"),
     ]
-    [block] = scored(lists, {"lm": Lengths()})
+    [block] = score_lists(lists, {"lm": Lengths()})
     chooser = Reranker(np.array([-1.0, 0.0, 0.0]), np.array([1.0, 0.0, 0.0]))
     measures = [WordErrors(), CharacterErrors()]
     judge = RerankingEvaluation(measures)

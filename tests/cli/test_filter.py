@@ -36,22 +36,21 @@ def test_a_share_is_kept_in_its_order(share: float, chainrule, model: Path, held
     assert len(result.lines) == 1 + 20 + 1
 
 
-def test_without_a_file_the_documents_go_to_standard_output(chainrule, process, model: Path, heldout: Path) -> None:
-    started = process("filter", heldout, "--model", model, "--keep", 0.1)
-    out, err = started.communicate()
-    assert b"kept 10 of 102 documents" in err
+def test_without_a_file_the_documents_go_to_standard_output(chainrule, model: Path, heldout: Path) -> None:
+    result = chainrule("filter", heldout, "--model", model, "--keep", 0.1)
+    assert "kept 10 of 102 documents" in result.err
     best = sorted(ranked(model, heldout)[:10], key=lambda row: row[1])
-    assert out.decode().split("\n")[:-1] == [line for _, _, line in best]
+    assert result.out.split("\n")[:-1] == [line for _, _, line in best]
 
 
-def test_below_a_score_standard_input_can_be_filtered(process, model: Path, heldout: Path) -> None:
+def test_below_a_score_standard_input_can_be_filtered(chainrule, stdin, model: Path, heldout: Path) -> None:
     limit = 5.0
-    started = process("filter", "-", "--model", model, "--below", limit)
-    out, err = started.communicate(heldout.read_bytes())
+    stdin(heldout.read_bytes())
+    result = chainrule("filter", "-", "--model", model, "--below", limit)
     kept = sorted((i, line) for score, i, line in ranked(model, heldout) if score / 0.6931471805599453 <= limit)
-    assert out.decode().split("\n")[:-1] == [line for _, line in kept]
+    assert result.out.split("\n")[:-1] == [line for _, line in kept]
     assert 0 < len(kept) < 102
-    assert f"kept {len(kept)} of 102 documents" in err.decode()
+    assert f"kept {len(kept)} of 102 documents" in result.err
 
 
 def test_the_difference_prefers_what_is_like_one_text_and_unlike_the_other(chainrule, tmp_path: Path) -> None:

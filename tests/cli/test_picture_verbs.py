@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import chainrule as library
-from chainrule.pictures.codec import encoded_png
+from chainrule.pictures.codec import encode_png
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +28,7 @@ def written(folder: Path, seed: int) -> Path:
         pixels = random.integers(0, 100, (16, 20, 3), np.uint8) + np.uint8(150 * (label == "bright"))
         path = folder / label / f"{i:02d}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(encoded_png(pixels))
+        path.write_bytes(encode_png(pixels))
     return folder
 
 

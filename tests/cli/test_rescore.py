@@ -98,14 +98,14 @@ def test_error_rates_before_and_after_are_printed(
 
 
 def test_references_may_come_from_a_file_and_the_choices_go_to_the_screen(
-    process, lists: Path, model: Path, texts: list[str], tmp_path: Path
+    chainrule, stdin, lists: Path, model: Path, texts: list[str], tmp_path: Path
 ) -> None:
     bare = [json.dumps({**json.loads(line), "reference": None}) for line in lists.read_text().splitlines()]
     (tmp_path / "refs").write_text("".join(text + "\n" for text in texts))
-    started = process("rescore", "-", "--model", model, "--references", tmp_path / "refs", "--no-spelling")
-    out, err = started.communicate("".join(line + "\n" for line in bare).encode())
-    assert out.decode().splitlines() == best_by_hand(lists, model, 1.0)
-    assert b"oracle" in err
+    stdin("".join(line + "\n" for line in bare).encode())
+    result = chainrule("rescore", "-", "--model", model, "--references", tmp_path / "refs", "--no-spelling")
+    assert result.out.splitlines() == best_by_hand(lists, model, 1.0)
+    assert "oracle" in result.err
 
 
 @pytest.mark.parametrize("objective", ["wer", "cer", "bleu", "likelihood"])

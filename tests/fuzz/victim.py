@@ -151,7 +151,9 @@ def warm_up(workplace: Path) -> None:
     (workplace / "open").mkdir()
     chainrule.convert(workplace / "lm", workplace / "open" / "llama", to="hugging-face")
     use(workplace / "open" / "llama", workplace)
-    vectors = chainrule.train_vectors(chainrule.Lines(9 * TEXTS[3:5]), chainrule.VectorsConfig(subwords="1-3"))
+    vectors = chainrule.train_vectors(
+        chainrule.Lines(9 * TEXTS[3:5]), chainrule.VectorsConfig(subwords="1-3", buckets=40)
+    )
     (workplace / "vectors").mkdir()
     vectors.save(workplace / "vectors" / "whole")
     use(workplace / "vectors" / "whole", workplace)

@@ -15,7 +15,7 @@ import chainrule
 from chainrule.errors import SettingError, TextError
 from chainrule.neural.classification.trees import TreeBody
 from chainrule.neural.config.classifiers import TreeLabelling
-from chainrule.structures.arrays import Binarise, TreeTokens, binarised
+from chainrule.structures.arrays import Binarise, TreeTokens, binarise_nodes
 from chainrule.structures.tree import Tree
 from chainrule.structures.tree_files import read_trees
 
@@ -185,22 +185,22 @@ def shape(tree: Tree, children: list[list[int]], node: int) -> object:
 )
 def test_constituents_are_binarised_as_the_setting_says(binarise: Binarise, expected: object) -> None:
     tree = Tree(("a", "b", "c", ".", None), (None,) * 5, (4, 4, 4, 4, -1))
-    assert shape(tree, binarised(tree, binarise), tree.root) == expected
+    assert shape(tree, binarise_nodes(tree, binarise), tree.root) == expected
 
 
 def test_around_a_first_head_the_children_after_it_are_taken_up_from_the_left() -> None:
     tree = Tree(("a", "!", "?", ".", None), (None,) * 5, (4, 4, 4, 4, -1))
-    assert shape(tree, binarised(tree, "head"), tree.root) == ((("a", "!"), "?"), ".")
+    assert shape(tree, binarise_nodes(tree, "head"), tree.root) == ((("a", "!"), "?"), ".")
 
 
 def test_dependents_are_binarised_on_either_side_of_their_head() -> None:
     """Of the head H with a, b before it and c, d after it; and where all dependents are on one side."""
     tree = Tree(("a", "b", "H", "c", "d"), (None,) * 5, (2, 2, -1, 2, 2))
-    assert shape(tree, binarised(tree, "head"), 2) == ("H", ("a", "b"), ("c", "d"))
+    assert shape(tree, binarise_nodes(tree, "head"), 2) == ("H", ("a", "b"), ("c", "d"))
     after = Tree(("H", "a", "b", "c"), (None,) * 4, (-1, 0, 0, 0))
-    assert shape(after, binarised(after, "head"), 0) == ("H", ("a", "b"), "c")
+    assert shape(after, binarise_nodes(after, "head"), 0) == ("H", ("a", "b"), "c")
     before = Tree(("a", "b", "c", "H"), (None,) * 4, (3, 3, 3, -1))
-    assert shape(before, binarised(before, "head"), 3) == ("H", "a", ("b", "c"))
+    assert shape(before, binarise_nodes(before, "head"), 3) == ("H", "a", ("b", "c"))
 
 
 @given(st.lists(st.integers(0, 10**6), min_size=1, max_size=30), st.sampled_from(["left", "right", "head"]))
@@ -210,7 +210,7 @@ def test_a_binarised_tree_keeps_its_words_in_order_and_has_two_children_at_most(
     parents = [-1, *(draw % (i + 1) for i, draw in enumerate(draws))]
     words = tuple(None if node in parents else str(node) for node in range(len(parents)))
     tree = Tree(words, (None,) * len(parents), tuple(parents))
-    children = binarised(tree, binarise)
+    children = binarise_nodes(tree, binarise)
 
     def leaves(below: list[list[int]], node: int) -> list[int]:
         return [leaf for child in below[node] for leaf in leaves(below, child)] if below[node] else [node]

@@ -15,7 +15,7 @@ from tiny_models import CAUSAL, TEXTS, byte_level, shaken
 
 import chainrule
 from chainrule import ModelFormatError
-from chainrule.base.bfloat16 import widened
+from chainrule.base.bfloat16 import widen
 from chainrule.open_models.vocabulary import TokenIdMap
 from chainrule.storage.gguf import BLOCK_TYPES, dequantise, open_gguf
 
@@ -37,9 +37,7 @@ def test_every_type_of_block_is_what_the_package_gguf_has(number: int) -> None:
         for begin in halves:
             blocks[:, begin : begin + 2] = random.normal(size=40).astype("<f2").view(np.uint8).reshape(40, 2)
     expected = gguf.quants.dequantize(blocks, gguf.GGMLQuantizationType(number))
-    np.testing.assert_allclose(
-        widened(dequantise(kind, blocks.reshape(-1))), expected.reshape(-1), rtol=1e-6, atol=1e-6
-    )
+    np.testing.assert_allclose(widen(dequantise(kind, blocks.reshape(-1))), expected.reshape(-1), rtol=1e-6, atol=1e-6)
 
 
 def test_a_llama_in_gguf_gives_what_transformers_gives(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from PIL import Image
 import chainrule
 from chainrule.errors import TextError
 from chainrule.pictures.boxes import boxes_in_frame, boxes_in_picture, check_boxes, overlaps, suppress_overlapping
-from chainrule.pictures.picture import Frame, framed
+from chainrule.pictures.picture import Frame, fit_to_frame
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,7 +58,7 @@ def test_boxes_move_with_the_picture(fit: Any) -> None:
     for size in ((40, 60), (20, 20), (32, 16), (80, 160)):
         frame = Frame(height=size[0], width=size[1], fit=fit)
         moved, is_inside = boxes_in_frame(box, (40, 60), frame)
-        rows, columns = np.nonzero(framed(chainrule.as_picture(pixels), frame)[..., 0] > 127)
+        rows, columns = np.nonzero(fit_to_frame(chainrule.as_picture(pixels), frame)[..., 0] > 127)
         seen = [columns.min(), rows.min(), columns.max() + 1, rows.max() + 1]
         np.testing.assert_allclose(moved[0], seen, atol=1.01)
         assert is_inside.tolist() == [True]

@@ -14,9 +14,9 @@ import pytest
 from PIL import Image
 
 from chainrule.errors import EstimationError, TextError
-from chainrule.pictures.codec import decoded, encoded_png
+from chainrule.pictures.codec import decode, encode_png
 from chainrule.pictures.labelled import check_pictures, read_pictures, read_unlabelled
-from chainrule.pictures.picture import Frame, LabelledPicture, Picture, as_picture, framed
+from chainrule.pictures.picture import Frame, LabelledPicture, Picture, as_picture, fit_to_frame
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,28 +31,28 @@ def saved(path: Path, image: Image.Image, **options: Any) -> Path:
 
 def test_png_files_give_their_pixels_whatever_their_mode(tmp_path: Path) -> None:
     path, grey = tmp_path / "a.png", RGB[..., 0]
-    np.testing.assert_array_equal(decoded(saved(path, Image.fromarray(RGB))), RGB)
-    np.testing.assert_array_equal(decoded(saved(path, Image.fromarray(grey))), np.stack([grey] * 3, 2))
+    np.testing.assert_array_equal(decode(saved(path, Image.fromarray(RGB))), RGB)
+    np.testing.assert_array_equal(decode(saved(path, Image.fromarray(grey))), np.stack([grey] * 3, 2))
     palette = Image.fromarray(RGB).quantize(4)
-    np.testing.assert_array_equal(decoded(saved(path, palette)), np.asarray(palette.convert("RGB")))
+    np.testing.assert_array_equal(decode(saved(path, palette)), np.asarray(palette.convert("RGB")))
     bits = Image.fromarray(np.array([[True, False]]))
-    np.testing.assert_array_equal(decoded(saved(path, bits))[..., 0], [[255, 0]])
+    np.testing.assert_array_equal(decode(saved(path, bits))[..., 0], [[255, 0]])
 
 
 def test_alpha_is_laid_on_white(tmp_path: Path) -> None:
     pixels = np.zeros((1, 3, 4), np.uint8)
     pixels[0, :, 3] = (0, 128, 255)  # black that is not there, half there, all there
-    rows = decoded(saved(tmp_path / "a.png", Image.fromarray(pixels, "RGBA")))
+    rows = decode(saved(tmp_path / "a.png", Image.fromarray(pixels, "RGBA")))
     np.testing.assert_array_equal(rows[0, :, 0], [255, 127, 0])
     palette = Image.fromarray(np.array([[0, 1]], np.uint8), "P")
     palette.putpalette([9, 9, 9, 200, 0, 0])
-    rows = decoded(saved(tmp_path / "b.png", palette, transparency=0))
+    rows = decode(saved(tmp_path / "b.png", palette, transparency=0))
     np.testing.assert_array_equal(rows[0], [[255, 255, 255], [200, 0, 0]])
 
 
 def test_of_sixteen_bits_the_high_eight_count(tmp_path: Path) -> None:
     wide = np.array([[0, 255, 256, 0x1234, 65535]], np.uint16)
-    rows = decoded(saved(tmp_path / "a.png", Image.fromarray(wide)))
+    rows = decode(saved(tmp_path / "a.png", Image.fromarray(wide)))
     np.testing.assert_array_equal(rows[0, :, 1], [0, 0, 1, 0x12, 255])
 
 
@@ -62,12 +62,12 @@ def test_a_turned_photograph_is_turned_upright(tmp_path: Path) -> None:
     lying = Image.fromarray(np.rot90(upright).copy())  # as a camera held on its side writes it
     exif = Image.Exif()
     exif[0x0112] = 6  # to be turned by 90 degrees to the right
-    pixels = decoded(saved(tmp_path / "a.jpg", lying, exif=exif, quality=95))
+    pixels = decode(saved(tmp_path / "a.jpg", lying, exif=exif, quality=95))
     assert pixels.shape == (8, 16, 3)
     assert pixels[:, :7].min() > 240
     assert pixels[:, 9:].max() < 15
     damaged = saved(tmp_path / "b.jpg", lying, exif=b"Exif\0\0MM\0*\xff\xff\xff\xff")
-    assert decoded(damaged).shape == (16, 8, 3)  # no orientation
+    assert decode(damaged).shape == (16, 8, 3)  # no orientation
 
 
 def png(width: int, height: int, *chunks: tuple[bytes, bytes]) -> bytes:
@@ -101,13 +101,13 @@ def test_what_is_no_single_whole_picture_is_refused_by_name(tmp_path: Path) -> N
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             with pytest.raises(TextError, match=message) as caught:
-                decoded(path)
+                decode(path)
         assert str(caught.value).startswith(str(path))
         assert "\n" not in str(caught.value)
     with pytest.raises(TextError, match="there is no such file"):
-        decoded(tmp_path / "none.png")
+        decode(tmp_path / "none.png")
     with pytest.raises(TextError, match="cannot be read"):
-        decoded(tmp_path)
+        decode(tmp_path)
 
 
 def test_broken_files_give_one_error_or_a_picture(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_broken_files_give_one_error_or_a_picture(tmp_path: Path) -> None:
                 own[random.integers(len(own), size=3)] = random.integers(0, 256, 3)
             path.write_bytes(own.tobytes())
             try:
-                pixels = decoded(path)
+                pixels = decode(path)
             except TextError as error:
                 messages.append(str(error))
             else:
@@ -135,20 +135,20 @@ def test_broken_files_give_one_error_or_a_picture(tmp_path: Path) -> None:
 
 def test_a_frame_crops_stretches_or_pads() -> None:
     picture = Picture(np.repeat(np.arange(8, dtype=np.uint8)[None, :, None] * 30, 4, 0).repeat(3, 2))  # 4 high, 8 wide
-    square = framed(picture, Frame(height=4, width=4))
+    square = fit_to_frame(picture, Frame(height=4, width=4))
     np.testing.assert_array_equal(square, picture.pixels[:, 2:6])  # the middle
-    padded = framed(picture, Frame(height=8, width=8, fit="pad"))
+    padded = fit_to_frame(picture, Frame(height=8, width=8, fit="pad"))
     np.testing.assert_array_equal(padded[2:6], picture.pixels)
     assert not padded[:2].any()
     assert not padded[6:].any()
-    stretched = framed(picture, Frame(height=4, width=4, fit="stretch"))
+    stretched = fit_to_frame(picture, Frame(height=4, width=4, fit="stretch"))
     expected = Image.fromarray(picture.pixels).resize((4, 4), Image.Resampling.BICUBIC)
     np.testing.assert_array_equal(stretched, np.asarray(expected))
-    share = framed(Picture(np.zeros((256, 300, 3), np.uint8)), Frame(height=224, width=224, share=0.875))
+    share = fit_to_frame(Picture(np.zeros((256, 300, 3), np.uint8)), Frame(height=224, width=224, share=0.875))
     assert share.shape == (224, 224, 3)
-    grey = framed(Picture(RGB), Frame(height=5, width=7, colours="grey"))
+    grey = fit_to_frame(Picture(RGB), Frame(height=5, width=7, colours="grey"))
     np.testing.assert_array_equal(grey[..., 0], np.asarray(Image.fromarray(RGB).convert("L")))
-    assert framed(Picture(grey), Frame(height=5, width=7)).shape == (5, 7, 3)
+    assert fit_to_frame(Picture(grey), Frame(height=5, width=7)).shape == (5, 7, 3)
 
 
 def test_the_share_of_a_crop_is_what_two_steps_would_keep() -> None:
@@ -156,7 +156,7 @@ def test_the_share_of_a_crop_is_what_two_steps_would_keep() -> None:
     wide = np.zeros((512, 900, 3), np.uint8)
     left = (900 - 448) // 2  # 224 of 256 is 448 of 512
     wide[32:480, left : left + 448] = 255
-    pixels = framed(Picture(wide), Frame(height=224, width=224, share=0.875))
+    pixels = fit_to_frame(Picture(wide), Frame(height=224, width=224, share=0.875))
     assert pixels.min() > 250
 
 
@@ -242,7 +242,7 @@ def test_pixels_from_python_are_checked() -> None:
 
 
 def test_a_png_file_that_we_write_reads_back(tmp_path: Path) -> None:
-    (tmp_path / "a.png").write_bytes(encoded_png(RGB))
-    np.testing.assert_array_equal(decoded(tmp_path / "a.png"), RGB)
-    (tmp_path / "b.png").write_bytes(encoded_png(RGB[..., :1]))
-    np.testing.assert_array_equal(decoded(tmp_path / "b.png")[..., 0], RGB[..., 0])
+    (tmp_path / "a.png").write_bytes(encode_png(RGB))
+    np.testing.assert_array_equal(decode(tmp_path / "a.png"), RGB)
+    (tmp_path / "b.png").write_bytes(encode_png(RGB[..., :1]))
+    np.testing.assert_array_equal(decode(tmp_path / "b.png")[..., 0], RGB[..., 0])

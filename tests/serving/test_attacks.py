@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from chainrule.errors import TextError
-from chainrule.pictures.codec import encoded_png, pixel_count
+from chainrule.pictures.codec import encode_png, pixel_count
 from chainrule.serving.app import _stream, build_app
 from chainrule.serving.bodies import ApiError, check_pixels
 from chainrule.serving.config import ServerLimits
@@ -130,7 +130,7 @@ def test_what_says_no_more_than_the_default_is_accepted(served: Running) -> None
 
 
 def picture(height: int, width: int) -> str:
-    return base64.b64encode(encoded_png(np.zeros((height, width, 1), np.uint8))).decode()
+    return base64.b64encode(encode_png(np.zeros((height, width, 1), np.uint8))).decode()
 
 
 def test_the_pixels_of_all_pictures_of_a_request_have_a_bound() -> None:

@@ -17,7 +17,7 @@ from chainrule.explorer.pictures import attention
 from chainrule.explorer.records import next_words, surprisals
 from chainrule.explorer.show import page_files
 from chainrule.neural.config.vision import ResNetLabelling
-from chainrule.pictures.codec import encoded_png
+from chainrule.pictures.codec import encode_png
 
 if TYPE_CHECKING:
     from running import Running
@@ -208,7 +208,7 @@ def test_captions_are_looked_into_given_a_picture(tmp_path: Path) -> None:
     expected = model.given(picture).next("red", 3)
     with running({"lm": tmp_path / "captioner"}) as server:
         assert asked(server, "model", "lm")["given"] == "picture"
-        data = base64.b64encode(encoded_png(picture)).decode()
+        data = base64.b64encode(encode_png(picture)).decode()
         record = asked(server, "next", "lm", text="red", top=3, picture=data)
         assert [token["prob"] for token in record["tokens"]] == pytest.approx([prob for _, prob in expected], rel=1e-6)
         for wrong in ("", "no base64!", base64.b64encode(b"no picture").decode()):

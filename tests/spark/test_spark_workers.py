@@ -16,7 +16,7 @@ from chainrule.ngram.config import NGramConfig
 from chainrule.ngram.training import count_stream
 from chainrule.spark import workers
 from chainrule.spark.documents import Documents
-from chainrule.spark.sections import Section, joined, sections
+from chainrule.spark.sections import Section, join_sections, sections
 from chainrule.spark.training import _check_memory, _Text
 from chainrule.spark.transport import (
     MESSAGES,
@@ -91,7 +91,7 @@ def test_any_cut_into_tasks_and_ranges_gives_the_counts_of_the_local_engine(
     merged = dict(merged_parts(by_part))
     assert list(merged) == [1, 2, 3, 4, 5, 6]  # nothing begins with <unk>
     parts = [Section.empty(1, order), *(section for section in merged.values() if isinstance(section, Section))]
-    counts = joined(parts, stream.size * order)
+    counts = join_sections(parts, stream.size * order)
     assert counts.level_sizes == expected.level_sizes
     for name in ("words", "begin", "suffixes", "counts"):
         assert np.array_equal(getattr(counts, name), getattr(expected, name)), name

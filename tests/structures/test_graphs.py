@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import chainrule
 from chainrule.errors import TextError
-from chainrule.structures.arrays import encoded_graphs
+from chainrule.structures.arrays import encode_labelled_graphs
 from chainrule.structures.graph import Edge, Graph, graph_of_tree
 from chainrule.structures.graph_files import read_unlabelled_graphs
 from chainrule.structures.tree import Tree
@@ -125,13 +125,13 @@ def test_what_a_network_reads() -> None:
     tokenizer.encode(np.frombuffer(b"b c a\n", np.uint8).copy(), grow=True)
     ids = [tokenizer.vocabulary.id_of(word) for word in "abc"]
     graph = Graph(("a", None, "c"), (Edge(2, 0, "y"), Edge(0, 1, "x")))
-    [found] = encoded_graphs(tokenizer, [graph], [[1, 2]], ["here"], types=["x", "y"], numbers=0)
+    [found] = encode_labelled_graphs(tokenizer, [graph], [[1, 2]], ["here"], types=["x", "y"], numbers=0)
     assert found.tokens.tolist() == [ids[0], -1, ids[2]]
     assert (found.sources.tolist(), found.targets.tolist(), found.types.tolist()) == ([2, 0], [0, 1], [1, 0])
     assert found.numbers.shape == (3, 0)
     with pytest.raises(TextError, match="here: no graph in training had an edge of the type 'y'; known are x"):
-        encoded_graphs(tokenizer, [graph], [[1]], ["here"], types=["x"], numbers=0)
+        encode_labelled_graphs(tokenizer, [graph], [[1]], ["here"], types=["x"], numbers=0)
     with pytest.raises(TextError, match="here: the nodes of the graph hold words; expected 2 numbers each"):
-        encoded_graphs(tokenizer, [graph], [[1]], ["here"], types=["x", "y"], numbers=2)
+        encode_labelled_graphs(tokenizer, [graph], [[1]], ["here"], types=["x", "y"], numbers=2)
     with pytest.raises(TextError, match="here: the whitespace tokenizer makes 2 tokens of 1 words"):
-        encoded_graphs(tokenizer, [Graph(("a b",))], [[0]], ["here"], types=[], numbers=0)
+        encode_labelled_graphs(tokenizer, [Graph(("a b",))], [[0]], ["here"], types=[], numbers=0)

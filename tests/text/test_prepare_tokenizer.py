@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import chainrule
-from chainrule.api.tokenizers import tokenized
+from chainrule.api.tokenizers import tokenize_source
 from chainrule.api.training.stream import train_speller
 from chainrule.errors import SettingError, TextError
 from chainrule.protocol import END, UNKNOWN
@@ -29,7 +29,7 @@ def whitespace(**settings: object) -> TokenizerConfig:
 def test_the_most_frequent_words_are_kept_in_the_order_in_which_they_came(
     text: list[str], min_count: int, size: int | None
 ) -> None:
-    tokenizer, stream, left_out = tokenized(Lines(text), whitespace(min_count=min_count, vocabulary_size=size))
+    tokenizer, stream, left_out = tokenize_source(Lines(text), whitespace(min_count=min_count, vocabulary_size=size))
     words = [line.split() for line in text]
     counts = Counter(word for line in words for word in line)
     first = list(counts)
@@ -46,11 +46,11 @@ def test_the_most_frequent_words_are_kept_in_the_order_in_which_they_came(
 def test_a_list_of_tokens_is_known_and_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / "words.txt"
     path.write_bytes("\ufeffthe\r\n<unk>\n\ncat\nthe\n</s>\nDOG".encode())
-    tokenizer, stream, left_out = tokenized(Lines(["the dog", "a cat"]), whitespace(vocabulary=path))
+    tokenizer, stream, left_out = tokenize_source(Lines(["the dog", "a cat"]), whitespace(vocabulary=path))
     assert tokenizer.vocabulary.tokens() == [*MARKERS, b"the", b"cat", b"DOG"]
     assert stream.tolist() == [3, UNKNOWN, END, UNKNOWN, 4, END]
     assert left_out == [b"dog", b"a"]
-    lowered, _, _ = tokenized(Lines(["the dog"]), whitespace(vocabulary=path, normalise=("lower",)))
+    lowered, _, _ = tokenize_source(Lines(["the dog"]), whitespace(vocabulary=path, normalise=("lower",)))
     assert lowered.vocabulary.tokens()[3:] == [b"the", b"cat", b"dog"]
 
 
@@ -61,7 +61,7 @@ def test_a_list_of_tokens_is_known_and_nothing_else(tmp_path: Path) -> None:
 def test_a_malformed_word_list_is_an_error(tmp_path: Path, data: bytes, message: str) -> None:
     (tmp_path / "words.txt").write_bytes(data)
     with pytest.raises(TextError, match=message):
-        tokenized(Lines(["a"]), whitespace(vocabulary=tmp_path / "words.txt"))
+        tokenize_source(Lines(["a"]), whitespace(vocabulary=tmp_path / "words.txt"))
 
 
 def test_the_unknown_word_is_counted_as_any_other() -> None:
@@ -82,7 +82,7 @@ def test_the_unknown_word_is_counted_as_any_other() -> None:
 def test_the_speller_learns_from_the_words_that_were_left_out() -> None:
     text = Lines(["the cat sat on the mat", "the cat saw xyzzy xyzzx"])
     model = chainrule.train(text, chainrule.UniformConfig(), tokenizer=whitespace(min_count=2))
-    tokenizer, stream, _ = tokenized(text, whitespace(min_count=2))
+    tokenizer, stream, _ = tokenize_source(text, whitespace(min_count=2))
     ignorant = train_speller(tokenizer, stream, chainrule.UniformConfig())
     assert model.speller.log_prob(b"xyzzz") > ignorant.log_prob(b"xyzzz") + 3
 
@@ -121,22 +121,22 @@ def test_settings_that_make_no_sense_are_refused(settings: dict[str, object], me
 )
 def test_an_unknown_tokenizer_is_an_error(kind: str, message: str) -> None:
     with pytest.raises(SettingError, match=message):
-        tokenized(Lines(["a"]), kind)
+        tokenize_source(Lines(["a"]), kind)
 
 
 def test_pieces_cannot_be_learned_from_what_can_be_read_only_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for source in ("-", tmp_path / "pipe"):
         with pytest.raises(TextError, match="can be read only once, but bpe reads its text twice"):
-            tokenized(chainrule.Corpus.of(source), "bpe")
+            tokenize_source(chainrule.Corpus.of(source), "bpe")
 
 
 def test_the_tokenizer_of_a_model_normalises_in_its_own_way(tmp_path: Path) -> None:
     config = TokenizerConfig(kind="word", normalise=("lower",))
     chainrule.train(Lines(["A b"]), chainrule.UniformConfig(), tokenizer=config).save(tmp_path / "lm")
     with pytest.raises(SettingError, match="normalisation of its own"):
-        tokenized(Lines(["a"]), TokenizerConfig(kind=tmp_path / "lm", normalise=("nfc",)))
-    reused, stream, _ = tokenized(Lines(["B c A"]), TokenizerConfig(kind=tmp_path / "lm"))
+        tokenize_source(Lines(["a"]), TokenizerConfig(kind=tmp_path / "lm", normalise=("nfc",)))
+    reused, stream, _ = tokenize_source(Lines(["B c A"]), TokenizerConfig(kind=tmp_path / "lm"))
     assert stream.tolist() == [4, UNKNOWN, 3, END]
     assert reused.normaliser.steps == ("lower",)
 
@@ -154,7 +154,7 @@ def test_a_saved_tokenizer_leaves_out_the_same_words_as_when_it_was_learned(kind
         assert arrays[0].keys() == arrays[1].keys()
         assert all(np.array_equal(arrays[0][name], arrays[1][name]) for name in arrays[0])
     before = chainrule.load(tmp_path / "lm").tokenizer
-    elsewhere = tokenized(Lines(["new words", "a new b"]), str(tmp_path / "lm"))
+    elsewhere = tokenize_source(Lines(["new words", "a new b"]), str(tmp_path / "lm"))
     assert elsewhere.tokenizer.vocabulary.tokens() == before.vocabulary.tokens()
     assert elsewhere.stream.tolist() == before.encode_texts(["new words", "a new b"]).ids.tolist()
     if kind == "whitespace":

@@ -14,7 +14,7 @@ from chainrule.errors import SettingError
 from chainrule.protocol import END, UNKNOWN
 from chainrule.text.corpus.block import NEVER_IN_UTF8, Block, byte_array
 from chainrule.text.corpus.corpus import Lines
-from chainrule.text.tokenization.tokenizer import Tokenizer, documents_of, encoded_stream
+from chainrule.text.tokenization.tokenizer import Tokenizer, documents_of, encode_stream
 from chainrule.text.tokenization.vocabulary import MarkerError
 
 KINDS = ["whitespace", "word", "character", "byte"]
@@ -180,6 +180,6 @@ def test_a_stream_is_learned_on_threads_as_block_after_block(threads: int, monke
     expected = Tokenizer.untrained("whitespace")
     one_by_one = [token for block in blocks for token in expected.encode_block(block, grow=True).ids.tolist()]
     learner = Tokenizer.untrained("whitespace")
-    assert encoded_stream(learner, Blocks([]), grow=True).tolist() == one_by_one
+    assert encode_stream(learner, Blocks([]), grow=True).tolist() == one_by_one
     assert learner.vocabulary.tokens() == expected.vocabulary.tokens()
-    assert encoded_stream(learner, Blocks([])).tolist() == one_by_one
+    assert encode_stream(learner, Blocks([])).tolist() == one_by_one

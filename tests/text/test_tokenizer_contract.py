@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from subword_files import FILES, LINES, file_bytes
 
 import chainrule
-from chainrule.api.tokenizers import tokenized
+from chainrule.api.tokenizers import tokenize_source
 from chainrule.protocol import END, UNKNOWN
 from chainrule.text.corpus.corpus import Lines
 from chainrule.text.tokenization.config import BUILT_IN, LEARNED, TokenizerConfig
@@ -46,7 +46,7 @@ def config_of(kind: str, files: Path, setting: str = "plain") -> TokenizerConfig
 
 @cache
 def made(kind: str, files: Path, setting: str = "plain") -> Tokenizer:
-    return tokenized(TEXT, config_of(kind, files, setting), "skip").tokenizer
+    return tokenize_source(TEXT, config_of(kind, files, setting), "skip").tokenizer
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
@@ -126,6 +126,6 @@ def test_a_saved_tokenizer_is_the_same(kind: str, setting: str, files: Path, tmp
     assert again.encode_texts(documents).ids.tolist() == model.tokenizer.encode_texts(documents).ids.tolist()
     assert again.vocabulary.tokens() == model.tokenizer.vocabulary.tokens()
     assert (again.name, again.loses, again.markers) == (model.tokenizer.name, model.tokenizer.loses, "error")
-    reused, stream, _ = tokenized(TEXT, str(tmp_path / "lm"))
+    reused, stream, _ = tokenize_source(TEXT, str(tmp_path / "lm"))
     assert reused.vocabulary.tokens() == again.vocabulary.tokens()
-    assert (stream != UNKNOWN).all() == (tokenized(TEXT, config).stream != UNKNOWN).all()
+    assert (stream != UNKNOWN).all() == (tokenize_source(TEXT, config).stream != UNKNOWN).all()

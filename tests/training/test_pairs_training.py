@@ -18,7 +18,7 @@ from training_runs import numbers
 from chainrule.api.training.seq2seq import train_pairs
 from chainrule.errors import SettingError, TextError
 from chainrule.neural.config.seq2seq import Seq2SeqConfig
-from chainrule.neural.scoring import rounded_up
+from chainrule.neural.scoring import round_up
 from chainrule.protocol import END
 from chainrule.text.parallel import Pairs
 from chainrule.training.config import TrainingConfig, TrainingRun
@@ -83,7 +83,7 @@ def test_buckets_of_many_lengths_have_few_shapes() -> None:
     shapes, filled = Counter(), 0
     for step in range(len(buckets)):
         rows = buckets.pairs(step)
-        shape = len(rows), rounded_up(int(sources[rows].max())), rounded_up(int(targets[rows].max()))
+        shape = len(rows), round_up(int(sources[rows].max())), round_up(int(targets[rows].max()))
         shapes[shape] += 1
         filled += shape[0] * (shape[1] + shape[2])
     assert len(shapes) < 50 < len(buckets)
@@ -92,7 +92,7 @@ def test_buckets_of_many_lengths_have_few_shapes() -> None:
 
 
 def test_lengths_are_rounded_up_to_four_in_an_octave() -> None:
-    found = [rounded_up(length) for length in range(1, 65)]
+    found = [round_up(length) for length in range(1, 65)]
     assert sorted(set(found)) == [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64]
     assert all(length <= rounded <= length * 1.25 for length, rounded in zip(range(1, 65), found, strict=True))
 

@@ -10,7 +10,7 @@ import pytest
 from chainrule.base.correlation import correlation, ranks
 from chainrule.base.progress import silent
 from chainrule.errors import TextError
-from chainrule.vectors.intrinsic import Pair, accuracies, agreement, answers, read_analogies, read_sets, summed
+from chainrule.vectors.intrinsic import Pair, accuracies, agreement, answers, read_analogies, read_sets, sum_sections
 
 
 def test_equal_values_share_the_mean_of_their_ranks() -> None:
@@ -67,7 +67,7 @@ def test_questions_with_unknown_words_do_not_count(tmp_path) -> None:
         ("gram1", 0, 0, 1),
     ]
     assert math.isnan(found[1].share)
-    assert summed("all", found).share == 1
+    assert sum_sections("all", found).share == 1
 
 
 def test_a_folder_of_sets_is_read_whole(tmp_path) -> None:

@@ -16,7 +16,7 @@ from chainrule.storage.model_folder import TOKENIZER, VOCABULARY_ARRAYS, open_mo
 from chainrule.text.tokenization.build import Tokenized, keep_tokens, limit_vocabulary, prepare_tokenizer
 from chainrule.text.tokenization.config import BUILT_IN, LEARNED, TokenizerConfig, as_config
 from chainrule.text.tokenization.splitters import Normaliser, splitter_named
-from chainrule.text.tokenization.tokenizer import Tokenizer, encoded_stream
+from chainrule.text.tokenization.tokenizer import Tokenizer, encode_stream
 from chainrule.text.tokenization.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def saved_tokenizer(config: TokenizerConfig) -> Tokenizer | None:
         raise ModelFormatError(f"{folder}: {error}") from error
 
 
-def tokenized(
+def tokenize_source(
     source: Source,
     tokenizer: TokenizerConfig | str,
     markers: Markers = "error",
@@ -94,7 +94,7 @@ def tokenized(
     """Learns a tokenizer from a source, or opens a saved one; returns it with the source as one stream of ids.
 
     A saved tokenizer keeps its vocabulary. The words of the source that it does not know are returned for a speller to
-    learn from. expecting, file: as in `encoded_stream`.
+    learn from. expecting, file: as in `encode_stream`.
 
     Raises TextError, EstimationError, SettingError, ModelFormatError.
     """
@@ -102,9 +102,9 @@ def tokenized(
     saved = saved_tokenizer(config)
     learner = (saved or prepare_tokenizer(config, markers, source, progress)).with_markers(markers)
     if saved is None or not TokenizerConfig(kind=saved.name).learns_words:
-        stream = encoded_stream(learner, source, progress, grow=config.learns_words, expecting=expecting, file=file)
+        stream = encode_stream(learner, source, progress, grow=config.learns_words, expecting=expecting, file=file)
         return limit_vocabulary(learner, stream, config)
     known = saved.vocabulary.tokens()[END + 1 :]
     growing = learner.with_vocabulary(Vocabulary(known))  # which collects the words that are left out
-    stream = encoded_stream(growing, source, progress, grow=True, expecting=expecting, file=file)
+    stream = encode_stream(growing, source, progress, grow=True, expecting=expecting, file=file)
     return keep_tokens(known, growing, stream)

@@ -69,9 +69,11 @@ class UnitVectors(NamedTuple):
     vectors: Float32[ndarray, "units D"]
 
 
-def predicted_of(classifier: Labeller, tokenizer: Tokenizer, encoded: Encoded, texts: Sequence[str]) -> list[Predicted]:
+def predict_documents(
+    classifier: Labeller, tokenizer: Tokenizer, encoded: Encoded, texts: Sequence[str]
+) -> list[Predicted]:
     """The labels of documents, or of their words. encoded, texts: the same documents."""
-    return predicted(classifier, *present_texts(classifier, tokenizer, encoded, texts))
+    return predict(classifier, *present_texts(classifier, tokenizer, encoded, texts))
 
 
 def present_texts(
@@ -91,13 +93,13 @@ def present_texts(
     return tokens, shown
 
 
-def predicted(classifier: Labeller, inputs: Sequence[Any], shown: Sequence[list[str]]) -> list[Predicted]:
+def predict(classifier: Labeller, inputs: Sequence[Any], shown: Sequence[list[str]]) -> list[Predicted]:
     """The labels of inputs, as the classifier reads them. shown: the units of each."""
     rows = _log_probs(classifier, inputs)
     return [Predicted(own, classifier.labels, row) for own, row in zip(shown, rows, strict=True)]
 
 
-def measured(
+def measure(
     classifier: Labeller, examples: Sequence[Labelled], inputs: Sequence[Any], progress: Progress = silent
 ) -> Classification:
     """The figures of a classifier on labelled examples; a label that was not seen in training counts as an error.

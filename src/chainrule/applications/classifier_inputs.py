@@ -16,8 +16,8 @@ from chainrule.applications.classification import (
     UnitVectors,
     labelled_units,
     log_probs_of,
-    measured,
-    predicted,
+    measure,
+    predict,
     present_texts,
 )
 from chainrule.applications.labelled_pairs import (
@@ -35,8 +35,8 @@ from chainrule.pictures.boxes import boxes_framed, boxes_in_picture, read_boxes
 from chainrule.pictures.labelled import check_framed, check_pictures, read_pictures, read_pixel_labels
 from chainrule.pictures.labelled import read_unlabelled as read_unlabelled_pictures
 from chainrule.pictures.picture import UNITS as PICTURE_UNITS
-from chainrule.pictures.picture import as_picture, framed
-from chainrule.structures.arrays import edge_types, encoded, encoded_graphs, encoded_trees
+from chainrule.pictures.picture import as_picture, fit_to_frame
+from chainrule.structures.arrays import edge_types, encode_labelled_graphs, encode_nodes, encode_trees
 from chainrule.structures.graph import UNITS as GRAPH_UNITS
 from chainrule.structures.graph import LabelledGraph
 from chainrule.structures.graph import labelled as labelled_graphs
@@ -62,7 +62,7 @@ BOX_UNIT = "box"
 _LEAST_SCORE = 0.05  # of boxes that are measured: average precision needs unsure ones, too
 
 
-def detected(
+def detect(
     detector: Any, pictures: Iterable[Any], least: float = 0.5, progress: Progress = silent
 ) -> list[list[Detection]]:
     """The boxes that a classifier of boxes finds in pictures, in pixels of each. Raises SettingError, TextError."""
@@ -70,7 +70,7 @@ def detected(
     if not 0 < least <= 1:
         raise SettingError(f"least is {least:g}; expected a score above 0, at most 1")
     given, frame = [as_picture(picture) for picture in pictures], detector.config.frame
-    found = detector.detect([framed(picture, frame) for picture in given], progress, least=least)
+    found = detector.detect([fit_to_frame(picture, frame) for picture in given], progress, least=least)
     results = []
     for picture, several in zip(given, found, strict=True):
         height, width = picture.pixels.shape[:2]
@@ -80,14 +80,14 @@ def detected(
     return results
 
 
-def assessed_boxes(detector: Any, examples: Iterable[Any], progress: Progress = silent) -> BoxMeasurement:
+def assess_boxes(detector: Any, examples: Iterable[Any], progress: Progress = silent) -> BoxMeasurement:
     """The figures of a detector on labelled pictures. Raises SettingError, TextError."""
     _check_detector(detector)
     checked, frame = check_pictures(examples, BOX_UNIT), detector.config.frame
     true = [boxes_framed(item.input, cast("BoxLabels", item.labels), frame) for item in checked]
     if not any(map(len, true)):
         raise TextError("there is no box in these pictures; at least one is needed")
-    found = detector.detect([framed(item.input, frame) for item in checked], progress, least=_LEAST_SCORE)
+    found = detector.detect([fit_to_frame(item.input, frame) for item in checked], progress, least=_LEAST_SCORE)
     return measure_boxes(found, true)
 
 
@@ -157,7 +157,9 @@ def present_graphs(
 def _encode_graphs(
     network: Any, tokenizer: Tokenizer, graphs: Sequence[Graph], units: Sequence[list[int]], places: Sequence[str]
 ) -> list[GraphArrays]:
-    return encoded_graphs(tokenizer, graphs, units, places, types=network.edge_types, numbers=len(network.means))
+    return encode_labelled_graphs(
+        tokenizer, graphs, units, places, types=network.edge_types, numbers=len(network.means)
+    )
 
 
 RATING_UNIT = "rating"
@@ -204,7 +206,7 @@ class InputKind:
         """The labels of the units of inputs. Raises SettingError, TextError."""
         if classifier.unit == BOX_UNIT:
             raise SettingError("this classifier finds boxes, which have a place beside their label; call detect")
-        return predicted(classifier, *self.present(classifier, tokenizer, inputs))
+        return predict(classifier, *self.present(classifier, tokenizer, inputs))
 
     def embed(self, classifier: Any, tokenizer: Tokenizer, inputs: Sequence[Any]) -> list[UnitVectors]:
         """The vectors of the units of inputs. Raises SettingError, TextError."""
@@ -236,7 +238,7 @@ def _check_trees(examples: Iterable[Any], unit: str) -> list[LabelledTree]:
 def _present_trees(classifier: Any, tokenizer: Tokenizer, trees: Sequence[Tree]) -> Presented:
     nodes = [[tree.root] if classifier.unit == "tree" else list(range(len(tree))) for tree in trees]
     places, config = [f"tree {i}" for i in range(1, len(trees) + 1)], classifier.config
-    inputs = encoded(tokenizer, trees, nodes, places, config.binarise, config.most_children)
+    inputs = encode_nodes(tokenizer, trees, nodes, places, config.binarise, config.most_children)
     shown = [[tree.text(node) for node in own] for tree, own in zip(trees, nodes, strict=True)]
     return list(inputs), shown
 
@@ -247,7 +249,7 @@ def _present_pictures(classifier: Any, tokenizer: Tokenizer, inputs: Sequence[An
     if classifier.unit == "pixel":
         for picture in pictures:
             check_framed(picture, frame)
-    pixels = [framed(picture, frame) for picture in pictures]
+    pixels = [fit_to_frame(picture, frame) for picture in pictures]
     if classifier.unit == "pixel":
         places = [f"{column},{row}" for row in range(frame.height) for column in range(frame.width)]
         return list(pixels), [places] * len(pictures)
@@ -258,7 +260,7 @@ def _encode_pictures(tokenizer: Tokenizer, examples: Sequence[Any], unit: str, c
     if unit == "pixel":
         for example in examples:
             check_framed(example.input, config.frame)
-    return [framed(example.input, config.frame) for example in examples]
+    return [fit_to_frame(example.input, config.frame) for example in examples]
 
 
 _PICTURE_READERS = {"picture": read_pictures, "pixel": read_pixel_labels, "box": read_boxes}
@@ -283,7 +285,7 @@ INPUTS: dict[str, InputKind] = {
         check=_check_trees,
         inputs=lambda name, config, progress: read_unlabelled(name),
         texts=lambda trees: [tree.text() for tree in trees],
-        encode=lambda tokenizer, examples, unit, config: encoded_trees(
+        encode=lambda tokenizer, examples, unit, config: encode_trees(
             tokenizer, examples, unit, config.binarise, config.most_children
         ),
         present=_present_trees,
@@ -381,7 +383,7 @@ def digest_of_inputs(examples: Sequence[Labelled]) -> str:
     return hashlib.sha256(repr(rows).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def assessed(
+def assess(
     classifier: Labeller, tokenizer: Tokenizer, examples: Iterable[Any], progress: Progress = silent
 ) -> Classification:
     """The figures of a classifier on labelled inputs; an input whose label was not seen in training counts as wrong.
@@ -393,7 +395,7 @@ def assessed(
     if classifier.unit == BOX_UNIT:
         raise SettingError("this classifier finds boxes; measure them with assess_boxes")
     examples, inputs = _encoded(classifier, tokenizer, examples)
-    return measured(classifier, examples, inputs, progress)
+    return measure(classifier, examples, inputs, progress)
 
 
 def predicts_ratings(classifier: Labeller) -> bool:
@@ -401,7 +403,7 @@ def predicts_ratings(classifier: Labeller) -> bool:
     return bool(classifier.unit == RATING_UNIT)
 
 
-def assessed_ratings(
+def assess_ratings(
     classifier: Labeller, tokenizer: Tokenizer, examples: Iterable[Any], progress: Progress = silent
 ) -> RatingMeasurement:
     """The figures of a classifier's predicted ratings of pairs.

@@ -44,7 +44,7 @@ class Filler(Protocol):
         """log P(token | the rest) for every token at each mask, <s>, of a sequence."""
 
 
-def perturbed(
+def perturb(
     filler: Filler, tokenizer: Tokenizer, text: str, count: int, rng: np.random.Generator, share: float = MASKED_SHARE
 ) -> list[str]:
     """A text with a share of its tokens filled anew, at least one, `count` times. Raises MarkerError."""
@@ -84,7 +84,7 @@ def curvatures(
     found = np.zeros(len(texts))
     for i, text in enumerate(texts):
         progress("perturbing", i, len(texts))
-        others = perturbed(filler, filler_tokenizer, text, perturbations, np.random.default_rng([seed, i]))
+        others = perturb(filler, filler_tokenizer, text, perturbations, np.random.default_rng([seed, i]))
         log_probs, sizes = score_documents(model, speller, tokenizer.encode_texts([text, *others]), end=False)
         means = log_probs / np.maximum(sizes, 1)
         deviation = means[1:].std(ddof=1)

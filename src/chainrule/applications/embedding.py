@@ -46,7 +46,7 @@ class Embedded(NamedTuple):
         return [self.text[start:stop] for start, stop in self.spans]
 
 
-def embedded(embedder: Embedder, tokenizer: Tokenizer, encoded: Encoded, config: EmbeddingConfig) -> Iterator[Embedded]:
+def embed(embedder: Embedder, tokenizer: Tokenizer, encoded: Encoded, config: EmbeddingConfig) -> Iterator[Embedded]:
     """The encoded documents, in order. A text without tokens has a vector of zeros. Raises SettingError."""
     units = units_of(tokenizer, encoded, config.unit)
     sequences, bfloat16 = documents_of(encoded.ids), config.precision == "bfloat16"

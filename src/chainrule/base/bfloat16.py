@@ -18,14 +18,14 @@ BFLOAT16 = np.dtype([("bfloat16", "<u2")])
 _SIGN, _INFINITE = 0x8000, 0x7F80
 
 
-def widened(array: ndarray) -> Float32[ndarray, " numbers"]:
+def widen(array: ndarray) -> Float32[ndarray, " numbers"]:
     """Numbers in bfloat16 or float16 as the same numbers in float32. A float32 array is returned unchanged."""
     if array.dtype == BFLOAT16:
         return (array.view(np.uint16).astype(np.uint32) << np.uint32(16)).view(np.float32)
     return array.astype(np.float32, copy=False)
 
 
-def negated(array: ndarray) -> ndarray:
+def negate(array: ndarray) -> ndarray:
     """The numbers with the other sign, in the same type."""
     if array.dtype == BFLOAT16:
         return (array.view(np.uint16) ^ np.uint16(_SIGN)).view(BFLOAT16)

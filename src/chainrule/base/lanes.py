@@ -40,7 +40,7 @@ class _LanesModel(models.PrimitiveModel):
         super().__init__(dmm, fe_type, _VECTOR)  # type: ignore[no-untyped-call]
 
 
-def padded(width: int) -> int:
+def pad_to_lanes(width: int) -> int:
     """The next multiple of LANES: rows of this many numbers can be read in whole lanes."""
     return -(-width // LANES) * LANES
 

@@ -106,7 +106,7 @@ T = TypeVar("T")
 class Owned(Generic[T]):
     """A value handed over for good: the caller keeps no reference, so that the callee can free it with `del`.
 
-    good:  count_ngrams(Owned(encoded_stream(tokenizer, source)), size, 5)
+    good:  count_ngrams(Owned(encode_stream(tokenizer, source)), size, 5)
     bad:   count_ngrams(Owned(stream), size, 5); stream.size       # right, but nothing is freed
     """
 

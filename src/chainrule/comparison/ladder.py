@@ -13,7 +13,7 @@ from chainrule.api.editing.mix import mix
 from chainrule.api.models.language_models import CausalModel, CausalNetwork
 from chainrule.api.models.model import check_kind
 from chainrule.api.run import record_header
-from chainrule.api.tokenizers import tokenized
+from chainrule.api.tokenizers import tokenize_source
 from chainrule.api.training.stream import read_validation, train_speller
 from chainrule.base.progress import Progress, silent
 from chainrule.decoding.config import Limits
@@ -168,7 +168,7 @@ def run_ladder(
     are its own, and measured before the next one is trained. Raises TextError, SettingError, EstimationError.
     """
     configs = [NGramConfig(order=n) for n in range(1, NGramConfig(order=order).order + 1)]
-    tokens = tokenized(train, tokenizer, markers, progress)
+    tokens = tokenize_source(train, tokenizer, markers, progress)
     frequencies = np.bincount(tokens.stream, minlength=tokens.tokenizer.vocabulary_size)
     _compile_kernels()
     contenders: list[Contender] = []

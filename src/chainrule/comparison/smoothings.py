@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from chainrule.api.models.language_models import CausalModel
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
-from chainrule.api.tokenizers import tokenized
+from chainrule.api.tokenizers import tokenize_source
 from chainrule.api.training.stream import train_speller
 from chainrule.base.tables import text_table
 from chainrule.comparison.ladder import check_overlap
@@ -136,7 +136,7 @@ def smoothing_table(
     configs = [NGramConfig(order=n, smoothing=name) for name in names for n in range(1, order + 1)]  # type: ignore[arg-type]
     if not configs:
         raise SettingError(f"order {order} of {len(names)} smoothings: there is nothing to compare")
-    learner, stream, left_out = tokenized(train, tokenizer, markers, progress)
+    learner, stream, left_out = tokenize_source(train, tokenizer, markers, progress)
     counts = count_stream(stream, learner.vocabulary_size, NGramConfig(order=order), progress)
     # By whether <unk> has the mass of all unseen words.
     spellers = {

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from chainrule.datasets import sentences as acceptability
 from chainrule.datasets.random import Random
-from chainrule.datasets.scenes import SHAPES, Scene, caption, drawn, paragraph, scene, shape
+from chainrule.datasets.scenes import SHAPES, Scene, caption, draw_scene, paragraph, scene, shape
 from chainrule.datasets.sentences import conversation, review, sentence, written_date
 from chainrule.errors import SettingError
-from chainrule.pictures.codec import encoded_png
+from chainrule.pictures.codec import encode_png
 from chainrule.text.corpus.sample import sample_lines
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def _trees(chance: Random, examples: int) -> list[File]:
 
 def _pictures(chance: Random, examples: int) -> list[File]:
     return [
-        File(f"{part}/{name}/{i + 1}.png", encoded_png(shape(chance, name)), 1)
+        File(f"{part}/{name}/{i + 1}.png", encode_png(shape(chance, name)), 1)
         for part, count in _sizes(examples).items()
         for name in SHAPES
         for i in range(-(-count // len(SHAPES)))
@@ -100,7 +100,7 @@ def _captions(chance: Random, examples: int) -> list[File]:
         for name, write in ((part, caption), (f"{part}-paragraphs", paragraph)):
             lines = [_line_of(image, write(own), own) for image, own in zip(images, scenes, strict=True)]
             files.append(_lines(f"{name}.jsonl", lines))
-        files += [File(image, encoded_png(drawn(own)), 1) for image, own in zip(images, scenes, strict=True)]
+        files += [File(image, encode_png(draw_scene(own)), 1) for image, own in zip(images, scenes, strict=True)]
     return files
 
 

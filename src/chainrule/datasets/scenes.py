@@ -29,7 +29,7 @@ def shape(chance: Random, name: str) -> UInt8[ndarray, "row column channel"]:
     ground, colour = _colour(chance), _colour(chance)
     while np.abs(ground - colour).sum() < _LEAST_CONTRAST:
         colour = _colour(chance)
-    picture = np.where(covered(name, x, y, half)[:, :, None], colour, ground)
+    picture = np.where(coverage(name, x, y, half)[:, :, None], colour, ground)
     return picture.astype(np.uint8)
 
 
@@ -37,7 +37,7 @@ def _colour(chance: Random) -> ndarray:
     return np.array([chance.below(256) for _ in range(3)])
 
 
-def covered(name: str, x: int, y: int, half: int) -> Bool[ndarray, "row column"]:
+def coverage(name: str, x: int, y: int, half: int) -> Bool[ndarray, "row column"]:
     """Which pixels a shape covers. x, y: its centre. half: half of its width."""
     rows, columns = np.mgrid[:SIDE, :SIDE]
     down, right = rows - y, columns - x
@@ -109,10 +109,10 @@ def paragraph(scene: Scene) -> str:
     return " ".join(f"{PLACES[thing.place]} is {thing.phrase} ." for thing in scene)
 
 
-def drawn(scene: Scene) -> UInt8[ndarray, "row column channel"]:
+def draw_scene(scene: Scene) -> UInt8[ndarray, "row column channel"]:
     """The picture of a scene."""
     picture = np.full((SIDE, SIDE * len(PLACES), 3), GROUND, np.uint8)
     for thing in scene:
         own = picture[:, thing.place * SIDE : (thing.place + 1) * SIDE]
-        own[covered(thing.shape, thing.x, thing.y, thing.half)] = COLOURS[thing.colour]
+        own[coverage(thing.shape, thing.x, thing.y, thing.half)] = COLOURS[thing.colour]
     return picture

@@ -133,13 +133,13 @@ def repeats_after(text: Sequence[int], n: int) -> set[int]:
     return {text[i + n - 1] for i in range(len(text) - n + 1) if list(text[i : i + n - 1]) == last}
 
 
-def normalised(weights: Weights) -> Weights:
+def normalise(weights: Weights) -> Weights:
     """Log-probabilities: each row's probabilities sum to one. Each row must have a finite weight."""
     shifted = weights - weights.max(axis=1, keepdims=True)
     return shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
 
 
-def tempered(weights: Weights, temperature: float) -> Weights:
+def temper(weights: Weights, temperature: float) -> Weights:
     """P(w)^(1/T), not normalised. temperature > 0."""
     with np.errstate(over="ignore"):  # -inf is right for tokens that a low temperature rules out
         return (weights - weights.max(axis=1, keepdims=True)) / temperature
@@ -156,7 +156,7 @@ def nucleus(weights: Weights, mass: float, totals: Float64[ndarray, " B"] | None
     totals: the sum of the weights (not logarithms) of all tokens, if `weights` lacks some; by default of these.
     """
     if totals is None:
-        weights, totals = normalised(weights), np.ones(len(weights))
+        weights, totals = normalise(weights), np.ones(len(weights))
     probs = np.exp(weights)
     kept = np.zeros(weights.shape, np.bool_)
     # Even together, all tokens below this threshold can be left out, so they need not be sorted.
@@ -173,7 +173,7 @@ def nucleus(weights: Weights, mass: float, totals: Float64[ndarray, " B"] | None
 
 def typical(weights: Weights, mass: float) -> Weights:
     """Only the tokens whose surprisal is nearest to the entropy, until they have `mass` (Meister et al. 2023)."""
-    log_probs = normalised(weights)
+    log_probs = normalise(weights)
     probs = np.exp(log_probs)
     possible = probs > 0
     surprisal = np.where(possible, -log_probs, np.inf)
@@ -271,7 +271,7 @@ def _warp(candidates: Candidates, config: SamplingConfig) -> Candidates:
     """Applies temperature and truncation. Raises SettingError if a row has no candidate."""
     if np.isneginf(candidates.weights.max(axis=1)).any():
         raise SettingError(NOTHING_TO_DRAW_MESSAGE)
-    weights = tempered(candidates.weights, config.temperature)
+    weights = temper(candidates.weights, config.temperature)
     if config.typical is not None:
         weights = typical(weights, config.typical)
     if config.top_p is not None:

@@ -174,7 +174,7 @@ def check_plot_name(path: Path) -> None:
 
 def svg_of(figure: Figure) -> str:
     """An SVG for light and dark mode; a page may contain several."""
-    return restyled(_saved(figure, "svg"), figure)
+    return restyle(_saved(figure, "svg"), figure)
 
 
 def _saved(figure: Figure, kind: str) -> bytes:
@@ -269,7 +269,7 @@ def _number(value: float) -> str:
 _NAMES = {colour.light: name for name, colour in reversed(COLOURS.items())}  # of equal colours, the first name
 
 
-def restyled(svg: bytes, figure: Figure) -> str:
+def restyle(svg: bytes, figure: Figure) -> str:
     """The SVG that matplotlib wrote for a figure, with a tooltip at each point."""
     root = ElementTree.fromstring(svg)
     for element in root.iter():

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from chainrule.api.tokenizers import tokenized
+from chainrule.api.tokenizers import tokenize_source
 from chainrule.api.training.train import train
 from chainrule.applications.retrieval import DocumentIndex, RankConfig
 from chainrule.base.progress import Progress, silent
@@ -124,7 +124,7 @@ def scaling(
 
     lines: a text; by default the built-in one. Raises TextError.
     """
-    tokenizer, stream, _ = tokenized(Lines(lines or sample_lines(progress)), "character", progress=silent)
+    tokenizer, stream, _ = tokenize_source(Lines(lines or sample_lines(progress)), "character", progress=silent)
     cut = int(0.95 * len(stream))
     heldout = [stream[i : i + _CONTEXT] for i in range(cut, len(stream) - _CONTEXT, 4 * _CONTEXT)][:200]
     tokens = [float(count * _CONTEXT * _BATCH) for count in steps]
@@ -194,7 +194,7 @@ def retrieval(
     if len(pairs) < 2:
         raise TextError(f"there are {len(pairs)} documents to rank; expected two or more")
     asked, documents = ([pair[side].lower() for pair in pairs] for side in (0, 1))
-    text = tokenized(Lines([*asked, *documents]), "word", progress=silent)
+    text = tokenize_source(Lines([*asked, *documents]), "word", progress=silent)
     rows = documents_of(text.stream)
     asked_rows, index = rows[: len(pairs)], DocumentIndex(rows[len(pairs) :], text.tokenizer.vocabulary_size)
     rng = np.random.default_rng(seed)

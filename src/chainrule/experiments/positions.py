@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 import torch
 
-from chainrule.api.tokenizers import tokenized
+from chainrule.api.tokenizers import tokenize_source
 from chainrule.base.progress import Progress, silent
 from chainrule.drawing.plots import Axis, Line
 from chainrule.errors import TextError
@@ -69,7 +69,7 @@ def positions(
     lines: a text, whose characters are predicted; by default the built-in one. rows: how many to predict.
     Raises TextError.
     """
-    tokenizer, stream, _ = tokenized(Lines(lines or sample_lines(progress)), "character", progress=silent)
+    tokenizer, stream, _ = tokenize_source(Lines(lines or sample_lines(progress)), "character", progress=silent)
     cut, length = int(len(stream) * (1 - _HELD_OUT)), config.context * times
     heldout = stream[cut:]
     if len(heldout) <= length:

@@ -22,7 +22,7 @@ _FEW = 0.5  # of the usual steps
 _TRIALS = (0.01, 0.01, 0.05)  # shares of the usual steps; the first, which also loads and compiles, does not count
 
 
-def enlarged(function: Callable[..., Findings], minutes: float, *, seed: int, progress: Progress) -> Findings:
+def enlarge(function: Callable[..., Findings], minutes: float, *, seed: int, progress: Progress) -> Findings:
     """The findings of an experiment that takes `steps`. Raises SettingError."""
     if not 0 < minutes < float("inf"):
         raise SettingError(f"minutes is {minutes:g}; expected more than 0")
@@ -87,7 +87,7 @@ def experiment(name: Name, *, seed: int = 0, minutes: float | None = None, progr
     try:
         if minutes is None:
             return function(seed=seed, progress=callback(progress))
-        return enlarged(function, minutes, seed=seed, progress=callback(progress))
+        return enlarge(function, minutes, seed=seed, progress=callback(progress))
     except KeyboardInterrupt:  # that of a training run would speak of its folder, and there is none
         raise KeyboardInterrupt("interrupted; an experiment saves nothing before its end") from None
 

@@ -25,7 +25,7 @@ from chainrule.base.distributions import top_of
 from chainrule.base.json import finite
 from chainrule.decoding.config import SamplingConfig
 from chainrule.decoding.limits import GrowingText
-from chainrule.decoding.next_token import History, Rules, normalised, warped_candidates
+from chainrule.decoding.next_token import History, Rules, normalise, warped_candidates
 from chainrule.errors import ChainruleError, SettingError
 from chainrule.evaluation.surprisal import word_end_corrections
 from chainrule.mixture.interpolation import LinearMixture, LogLinearMixture
@@ -254,7 +254,7 @@ def _continuations(model: CausalModel, text: str, top: int, sampling: SamplingCo
     best = best[np.isfinite(best_log_probs)]
     warped = warped_candidates(engine, state, Rules(banned=(UNKNOWN,), config=sampling), [History(ids.tolist())])
     drawn = np.zeros(engine.vocabulary_size)
-    drawn[warped.tokens[0]] = np.exp(normalised(warped.weights)[0])
+    drawn[warped.tokens[0]] = np.exp(normalise(warped.weights)[0])
     probs = np.exp(log_probs)
     is_possible = probs > 0
     may_come = is_possible & (np.arange(probs.size) != UNKNOWN)

@@ -19,7 +19,7 @@ from chainrule.errors import SettingError
 from chainrule.neural.embedding import static_vectors, token_vectors
 from chainrule.neural.encoders.bidirectional import SeparateDirections
 from chainrule.neural.network import add_boundaries, padding_starts
-from chainrule.neural.scoring import batched, padded
+from chainrule.neural.scoring import make_batches, pad
 from chainrule.neural.sentence_pairs import MARKERS, pair_tokens, separator
 from chainrule.protocol import BEGIN, END
 from chainrule.text.tokenization.tokenizer import documents_of
@@ -135,11 +135,11 @@ class TwoSidedModel:
         pairs = [pair_tokens(as_tokens(a), as_tokens(b), end, longest) for a, b in zip(firsts, seconds, strict=True)]
         log_probs = np.empty(len(pairs), np.float32)
         longest_first = sorted(range(len(pairs)), key=lambda place: -len(pairs[place][0]))
-        for places in batched(longest_first, lambda place: len(pairs[place][0]), _TOGETHER):
+        for places in make_batches(longest_first, lambda place: len(pairs[place][0]), _TOGETHER):
             rows = [pairs[place][0] for place in places]
             for row in rows:
                 check_tokens(row, self.vocabulary_size)
-            tokens = torch.from_numpy(padded(rows, END)).to(network.device)
+            tokens = torch.from_numpy(pad(rows, END)).to(network.device)
             second = torch.tensor([pairs[place][1] for place in places], device=network.device)
             starts = padding_starts([len(row) for row in rows], network.device)
             logits = network.next_sentence(network(tokens, None, starts, second)[0])
@@ -179,7 +179,7 @@ class TwoSidedModel:
             check_tokens(texts[-1].tokens, self.vocabulary_size)
         texts.sort(key=lambda text: -len(text.tokens))
         queries = (query for text in texts for query in self._queries(text, begins))
-        for batch in batched(queries, lambda query: len(query.inputs), _TOGETHER):
+        for batch in make_batches(queries, lambda query: len(query.inputs), _TOGETHER):
             self._answer(batch)
         for row in scores:
             check_log_probs(row)
@@ -223,7 +223,7 @@ class TwoSidedModel:
     def _read(self, rows: Sequence[Int64[ndarray, " inputs"]]) -> Float[Tensor, "B T D"]:
         """The hidden states of padded rows; the network itself handles the boundaries of documents."""
         device = self.network.device
-        tokens = torch.from_numpy(padded(rows, END)).to(device)
+        tokens = torch.from_numpy(pad(rows, END)).to(device)
         hidden: Tensor = self.network(tokens, None, padding_starts([len(row) for row in rows], device))[0]
         return hidden
 

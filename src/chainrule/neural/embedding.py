@@ -15,7 +15,7 @@ from chainrule.base.arguments import check_tokens
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.neural.config import TextEncoderConfig
 from chainrule.neural.network import add_boundaries, padding_starts
-from chainrule.neural.scoring import batches_of, padded, pieces_of
+from chainrule.neural.scoring import batches_of, pad, pieces_of
 from chainrule.protocol import END, TextVectors
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def vectors_of_read(
     all_vectors = [np.empty((len(row), width), np.float32) for row in rows]
     pieces = pieces_of([len(row) for row in rows], network.encoder)
     for batch in batches_of(pieces, _TOGETHER_BFLOAT16 if bfloat16 else _TOGETHER):
-        tokens = padded([rows[row][begin:end] for row, begin, _, end in batch], END)
+        tokens = pad([rows[row][begin:end] for row, begin, _, end in batch], END)
         lengths = [end - begin for _, begin, _, end in batch]
         starts = padding_starts(lengths, network.device) if network.encoder.is_bidirectional else None
         with torch.autocast(network.device.type, torch.bfloat16, enabled=bfloat16):

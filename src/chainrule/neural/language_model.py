@@ -26,7 +26,7 @@ from chainrule.neural.quantization import is_quantised
 from chainrule.neural.scoring import (
     WARM_UP,
     documents_of,
-    padded,
+    pad,
     position_tops,
     score_rows,
     stride,
@@ -156,7 +156,7 @@ class NeuralModel:
             no_rows = torch.zeros(0, self.network.encoder.width, device=self.network.device)
             return Reading(self.network.start(0), _Next(no_rows))
         rows = [self.last_window(as_tokens(prefix)) for prefix in prefixes]
-        tokens = padded(rows, END, left=True)
+        tokens = pad(rows, END, left=True)
         lengths = np.array([len(row) for row in rows])
         starts = None
         if lengths.min() < lengths.max():
@@ -190,7 +190,7 @@ class NeuralModel:
             memory = state.memory
             if state.rows is not None:
                 memory = encoder_states.select(memory, self._tensor(state.rows.astype(np.int64)))
-        vectors = self.network.embedding(self._tensor(padded(rows, END, left=True)))
+        vectors = self.network.embedding(self._tensor(pad(rows, END, left=True)))
         hidden, memory = self.network.encoder(vectors, memory, starts)
         return Reading(memory, _Next(hidden[:, -1].clone()))
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from chainrule.base.bfloat16 import widened
+from chainrule.base.bfloat16 import widen
 from chainrule.errors import SettingError
 from chainrule.neural.config.transformer import TransformerConfig
 from chainrule.neural.layers.matrix_products import can_pack, is_packed, pack, unpack
@@ -52,7 +52,7 @@ def packed_arrays(network: Network, arrays: Arrays, progress: Progress) -> Array
         )
     for done, name in enumerate(names):
         progress("packing", done, len(names))
-        packed[name] = pack(torch.from_numpy(widened(arrays[name]))).numpy()
+        packed[name] = pack(torch.from_numpy(widen(arrays[name]))).numpy()
     return packed
 
 

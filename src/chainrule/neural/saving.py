@@ -20,7 +20,7 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-from chainrule.base.bfloat16 import BFLOAT16, widened
+from chainrule.base.bfloat16 import BFLOAT16, widen
 from chainrule.base.options import config_from_json
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.neural.bidirectional_model import TwoSidedModel
@@ -103,7 +103,7 @@ def array_of(tensor: torch.Tensor) -> ndarray:
 
 def _tensor_of(array: ndarray) -> torch.Tensor:
     """An array as a tensor, without a copy; only vectors in 16 bits are widened, since a network has these in 32."""
-    array = np.asarray(widened(array) if array.ndim < 2 and array.dtype.kind in "fV" else array, order="C")
+    array = np.asarray(widen(array) if array.ndim < 2 and array.dtype.kind in "fV" else array, order="C")
     if array.dtype == np.int8 and array.ctypes.data % ALIGNMENT:  # in a file that others wrote
         array = array.copy()
     if array.dtype == BFLOAT16:

@@ -97,10 +97,10 @@ def _row_pieces(row: int, length: int, encoder: Encoder, warm_up: int | None) ->
 def batches_of(pieces: Sequence[Piece], together: int = TOGETHER) -> Iterator[list[Piece]]:
     """Batches of pieces of similar length, the longest first. together: the most tokens in a batch."""
     by_length = sorted(pieces, key=lambda piece: piece.begin - piece.end)
-    return batched(by_length, lambda piece: piece.end - piece.begin, together)
+    return make_batches(by_length, lambda piece: piece.end - piece.begin, together)
 
 
-def batched(items: Iterable[T], length: Callable[[T], int], together: int) -> Iterator[list[T]]:
+def make_batches(items: Iterable[T], length: Callable[[T], int], together: int) -> Iterator[list[T]]:
     """Batches of items that come longest first: at most `together` tokens each, padded to the length of the first."""
     batch: list[T] = []
     for item in items:
@@ -112,7 +112,7 @@ def batched(items: Iterable[T], length: Callable[[T], int], together: int) -> It
         yield batch
 
 
-def padded(
+def pad(
     rows: Sequence[Int[ndarray, " tokens"]], filler: int, *, left: bool = False, length: int = 0
 ) -> Int64[ndarray, "rows most"]:
     """Rows of unequal lengths as one array, padded on the right or on the left; at least to `length`."""
@@ -123,7 +123,7 @@ def padded(
     return array
 
 
-def rounded_up(length: int) -> int:
+def round_up(length: int) -> int:
     """The length that rows are padded to in training: 1 to 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, ...
 
     This keeps shapes few: oneDNN, which computes bfloat16 products on processors, takes 2 to 5 ms to prepare each new
@@ -153,7 +153,7 @@ def score_rows(
     scores, others = ([np.zeros(len(row), np.float32) for row in rows] for _ in range(2))
     total, done = sum(map(len, rows)), 0
     for batch, tokens in _batches(network, rows, warm_up):
-        targets = _tensor(network, padded([rows[row][begin:end] for row, begin, _, end in batch], END))
+        targets = _tensor(network, pad([rows[row][begin:end] for row, begin, _, end in batch], END))
         log_probs = _log_probs_of(network, tokens, targets, unknown=unknown)
         for i, (row, begin, first, end) in enumerate(batch):
             scores[row][first:end] = log_probs[i, first - begin : end - begin, 0]
@@ -231,7 +231,7 @@ def _batches(
     inputs = [np.concatenate([[END], row[:-1]]) for row in rows]
     together = TOGETHER_ON_PROCESSORS if network.device.type == "cpu" else TOGETHER
     for batch in batches_of(pieces_of([len(row) for row in rows], network.encoder, warm_up=warm_up), together):
-        yield batch, _tensor(network, padded([inputs[row][begin:end] for row, begin, _, end in batch], END))
+        yield batch, _tensor(network, pad([inputs[row][begin:end] for row, begin, _, end in batch], END))
 
 
 def _log_probs_of(

@@ -23,10 +23,10 @@ from chainrule.base.options import config_from_json
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.neural.config.language_models import TreeConfig
 from chainrule.neural.config.network import settings_of
-from chainrule.neural.layers.basic import Embedding, dropped
+from chainrule.neural.layers.basic import Embedding, drop
 from chainrule.neural.layers.output import blocks, cross_entropy
 from chainrule.neural.saving import arrays_of, check_layers, filled_network
-from chainrule.neural.scoring import batched
+from chainrule.neural.scoring import make_batches
 from chainrule.protocol import BEGIN, END, UNKNOWN
 from chainrule.structures.linearized import CLOSE, OPEN, Action, Brackets, ParserState, step, tree_steps
 
@@ -173,7 +173,7 @@ class TreeModel(ByDistributions[TreeState]):
             spans.append(slice(len(before), None))
         scores = [np.zeros((len(row), 2), np.float32) for row in rows]
         order = sorted((i for i in range(len(rows)) if len(rows[i])), key=lambda i: -len(rows[i]))
-        for batch in batched(order, lambda i: len(rows[i]), _TOGETHER):
+        for batch in make_batches(order, lambda i: len(rows[i]), _TOGETHER):
             trees = [tree_steps(rows[i][:-1], self.network.brackets) for i in batch]
             turns = torch.from_numpy(np.concatenate([tree.turns for tree in trees])).to(self.network.device)
             targets = torch.from_numpy(np.concatenate([rows[i] for i in batch]).astype(np.int64))
@@ -252,8 +252,8 @@ class TreeNetwork(nn.Module):
         tokens, heads = (np.concatenate([tree[i] for tree in trees]) for i in (0, 2))
         x = self.read(*(torch.from_numpy(array).to(self.device)[levels.order] for array in (tokens, heads)))
         for layer in self.layers:
-            x = layer(dropped(x, self.config.dropout, self.training), levels)
-        return dropped(torch.empty_like(x).index_copy(0, levels.order, x), self.config.dropout, self.training)
+            x = layer(drop(x, self.config.dropout, self.training), levels)
+        return drop(torch.empty_like(x).index_copy(0, levels.order, x), self.config.dropout, self.training)
 
     def read(self, tokens: Int64[Tensor, " n"], heads: Int64[Tensor, " n"]) -> Float[Tensor, "n D"]:
         """The vectors of tokens; to that of a closing bracket, the vector of its node's head is added."""

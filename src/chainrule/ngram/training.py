@@ -15,7 +15,7 @@ from chainrule.base.progress import Progress, silent
 from chainrule.errors import EstimationError, SettingError
 from chainrule.ngram.config import BACKING_OFF, DiskPlan, check_limitable, check_tunable, ignore_plan
 from chainrule.ngram.counting.count import check_memory, count_ngrams, fits_memory
-from chainrule.ngram.counting.counts import begin_nodes, padded
+from chainrule.ngram.counting.counts import begin_nodes, pad_documents
 from chainrule.ngram.counting.external import BASE_BYTES, count_in_runs, plan_runs
 from chainrule.ngram.estimation.discounts import FALLBACK
 from chainrule.ngram.estimation.estimates import table_of
@@ -81,7 +81,7 @@ def count_stream(
     keeps_counts: whether they stay beside the probabilities that are estimated from them, which takes more memory.
     Raises EstimationError where memory does not suffice.
     """
-    stream, _ = padded(unwrap(stream), _extra_begins(config))
+    stream, _ = pad_documents(unwrap(stream), _extra_begins(config))
     check_memory(stream, vocabulary_size, config.order, keeps_counts=keeps_counts)
     owned = Owned(stream)
     del stream
@@ -142,7 +142,7 @@ def model_of_counts(
             "itself"
         )
     if heldout is not None:
-        heldout, _ = padded(heldout, _extra_begins(config))
+        heldout, _ = pad_documents(heldout, _extra_begins(config))
     seen = counts.counts[1 : 1 + counts.level_sizes[0]] > 0
     estimates = estimate(counts, config, progress, heldout)
     table = table_of(counts, estimates)

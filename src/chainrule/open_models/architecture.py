@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from chainrule.base.bfloat16 import negated
+from chainrule.base.bfloat16 import negate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -230,7 +230,7 @@ def _with_second_halves_negated(rows: ndarray, config: TransformerConfig) -> nda
     """
     half = config.width_of_heads // 2
     first, second = np.split(rows.reshape(-1, 2, half, *rows.shape[1:]), 2, axis=1)
-    return np.concatenate([first, negated(second)], axis=1).reshape(rows.shape)
+    return np.concatenate([first, negate(second)], axis=1).reshape(rows.shape)
 
 
 # As QUERY_KEY_VALUE, where positions rotate the other way.

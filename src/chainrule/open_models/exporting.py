@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from chainrule.base.bfloat16 import BFLOAT16, widened
+from chainrule.base.bfloat16 import BFLOAT16, widen
 from chainrule.errors import SettingError
 from chainrule.open_models.architectures import ARCHITECTURES
 from chainrule.open_models.architectures.bert import BERT_WITH_PAIRS
@@ -175,7 +175,7 @@ def _narrowed(array: ndarray, kind: np.dtype[Any]) -> ndarray:
     else:
         with np.errstate(over="ignore"):
             narrow = array.astype(kind)
-    return narrow if np.array_equal(widened(narrow), array) else array
+    return narrow if np.array_equal(widen(narrow), array) else array
 
 
 def _tokens_of(origin: Json, splitter: Subword) -> _Tokens:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chainrule.base.bfloat16 import has_nan, widened
+from chainrule.base.bfloat16 import has_nan, widen
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.neural.config import TransformerConfig
 from chainrule.neural.config.seq2seq import Seq2SeqConfig
@@ -299,7 +299,7 @@ def _check_computed(
     if name not in tensors.names:
         return
     tensor, expected = tensors.sound(name), values(config)
-    if tensor.shape != expected.shape or not np.allclose(widened(tensor), expected, rtol=0, atol=2e-3):
+    if tensor.shape != expected.shape or not np.allclose(widen(tensor), expected, rtol=0, atol=2e-3):
         raise ModelFormatError(
             f"{tensors.location}: the tensor {name!r} does not hold the numbers that follow from {CONFIG}, and other "
             "ones are not done here"

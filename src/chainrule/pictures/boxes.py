@@ -20,7 +20,7 @@ import numpy as np
 
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import TextError
-from chainrule.pictures.picture import LabelledPicture, Picture, as_picture, framed
+from chainrule.pictures.picture import LabelledPicture, Picture, as_picture, fit_to_frame
 from chainrule.text.corpus.records import as_written, json_objects, raise_error, read_field
 
 if TYPE_CHECKING:
@@ -217,5 +217,5 @@ def _read_picture(folder: str, place: str, record: dict[str, Any], frame: Frame 
     check_boxes(labels, (height, width), place)
     if frame is not None:
         labels = boxes_framed(picture, labels, frame)
-        picture = Picture(framed(picture, frame), picture.name)
+        picture = Picture(fit_to_frame(picture, frame), picture.name)
     return LabelledPicture(picture, labels, place)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import TextError
 from chainrule.pictures.boxes import BoxLabels, boxes_framed, boxes_of_record, check_boxes
-from chainrule.pictures.picture import Picture, as_picture, framed
+from chainrule.pictures.picture import Picture, as_picture, fit_to_frame
 from chainrule.text.corpus.records import json_objects, raise_error
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def read_captions(
             continue
         if frame is not None:
             boxes = None if boxes is None else boxes_framed(picture, boxes, frame)
-            picture = Picture(framed(picture, frame), picture.name)
+            picture = Picture(fit_to_frame(picture, frame), picture.name)
         captioned.append(CaptionedPicture(picture, captions, place, boxes))
     if not captioned:
         raise TextError(f"{name}: there is no captioned picture in it; expected lines such as {_EXAMPLE}")

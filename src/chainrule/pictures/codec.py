@@ -31,27 +31,27 @@ SUFFIXES = (".jpg", ".jpeg", ".png")
 _FORMATS = ("JPEG", "PNG")
 
 
-def decoded(path: str | os.PathLike[str]) -> UInt8[ndarray, "H W 3"]:
+def decode(path: str | os.PathLike[str]) -> UInt8[ndarray, "H W 3"]:
     """The pixels of a file. Raises TextError that names it; SettingError without Pillow."""
     return _decoded(path, os.fspath(path), lambda file: _as_rgb(_upright(file)))
 
 
-def decoded_bytes(data: bytes, name: str, most_pixels: int = MOST_PIXELS) -> UInt8[ndarray, "H W 3"]:
-    """The pixels of a file's bytes. name: its name, for messages. Raises as `decoded` does."""
+def decode_bytes(data: bytes, name: str, most_pixels: int = MOST_PIXELS) -> UInt8[ndarray, "H W 3"]:
+    """The pixels of a file's bytes. name: its name, for messages. Raises as `decode` does."""
     return _decoded(BytesIO(data), name, lambda file: _as_rgb(_upright(file)), most_pixels)
 
 
 def pixel_count(data: bytes, name: str) -> int:
     """The number of pixels by a file's header; nothing is decoded. name: its name, for messages.
 
-    Raises as `decoded` does.
+    Raises as `decode` does.
     """
     width, height = _read(BytesIO(data), name, lambda file: file.size)
     return int(width * height)
 
 
-def decoded_values(path: str | os.PathLike[str]) -> UInt8[ndarray, "H W"]:
-    """The values of a PNG file in grey or with a palette, whose colours are ignored. Raises as `decoded` does."""
+def decode_values(path: str | os.PathLike[str]) -> UInt8[ndarray, "H W"]:
+    """The values of a PNG file in grey or with a palette, whose colours are ignored. Raises as `decode` does."""
     return _decoded(path, os.fspath(path), _with_values)
 
 
@@ -107,7 +107,7 @@ def _read(
         raise TextError(f"{path}: is a damaged picture: {reason}") from error
 
 
-def resized(pixels: UInt8[ndarray, "H W C"], height: int, width: int) -> UInt8[ndarray, "height width C"]:
+def resize(pixels: UInt8[ndarray, "H W C"], height: int, width: int) -> UInt8[ndarray, "height width C"]:
     """Pixels at another size, by bicubic interpolation that averages where it makes smaller."""
     if pixels.shape[:2] == (height, width):
         return pixels
@@ -129,7 +129,7 @@ def _with_values(file: Any) -> Any:
     return np.asarray(file).astype(np.uint8)
 
 
-def encoded_png(pixels: UInt8[ndarray, "H W C"]) -> bytes:
+def encode_png(pixels: UInt8[ndarray, "H W C"]) -> bytes:
     """A PNG file of pixels with one channel, grey, or three."""
     file = BytesIO()
     _pillow().Image.fromarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels).save(file, "PNG")

@@ -21,8 +21,8 @@ from chainrule.base.memory import check_fits
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import TextError
 from chainrule.pictures.boxes import check_boxes
-from chainrule.pictures.codec import SUFFIXES, decoded_values
-from chainrule.pictures.picture import LabelledPicture, Picture, as_picture, framed
+from chainrule.pictures.codec import SUFFIXES, decode_values
+from chainrule.pictures.picture import LabelledPicture, Picture, as_picture, fit_to_frame
 from chainrule.text.corpus.reading import FORMATS, text_suffix
 from chainrule.text.corpus.records import as_written, json_objects, raise_error, read_field
 from chainrule.text.labelled import UnitLabels
@@ -192,7 +192,7 @@ def _opened(
         except TextError as error:
             on_bad(error if path.path in path.place else TextError(f"{path.place}: {error}"))
             continue
-        yield path, picture if frame is None else Picture(framed(picture, frame), picture.name)
+        yield path, picture if frame is None else Picture(fit_to_frame(picture, frame), picture.name)
 
 
 _MOST_NAMES = 256  # a PNG has 8 bits for each value
@@ -242,7 +242,7 @@ def _read_example(folder: str, place: str, record: dict[str, Any], frame: Frame 
             f"there are {len(names)} names, {len(set(names))} different; expected 2 to {_MOST_NAMES}, once each"
         )
     picture = as_picture(os.path.join(folder, paths[0]))
-    values = decoded_values(os.path.join(folder, paths[1]))
+    values = decode_values(os.path.join(folder, paths[1]))
     height, width = picture.pixels.shape[:2]
     if values.shape != (height, width):
         raise TextError(
@@ -257,7 +257,7 @@ def _read_example(folder: str, place: str, record: dict[str, Any], frame: Frame 
         )
     if frame is not None:
         check_framed(picture, frame)
-        picture = Picture(framed(picture, frame), picture.name)
+        picture = Picture(fit_to_frame(picture, frame), picture.name)
     return LabelledPicture(picture, UnitLabels(names, values.ravel()), place)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from chainrule.errors import SettingError, TextError
-from chainrule.pictures.codec import decoded, resized
+from chainrule.pictures.codec import decode, resize
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -110,7 +110,7 @@ def as_picture(given: Picture | str | os.PathLike[str] | UInt8[ndarray, "H W C"]
     if isinstance(given, Picture):
         return given
     if isinstance(given, str | os.PathLike):
-        return Picture(decoded(given), os.fspath(given))
+        return Picture(decode(given), os.fspath(given))
     pixels: Any = given
     if not isinstance(pixels, np.ndarray) or pixels.dtype != np.uint8 or pixels.ndim not in (2, 3):
         raise TypeError(
@@ -122,14 +122,14 @@ def as_picture(given: Picture | str | os.PathLike[str] | UInt8[ndarray, "H W C"]
     return Picture(pixels)
 
 
-def framed(picture: Picture, frame: Frame) -> UInt8[ndarray, "height width C"]:
+def fit_to_frame(picture: Picture, frame: Frame) -> UInt8[ndarray, "height width C"]:
     """The pixels of a picture as a network reads them; unchanged if they have that size and these colours."""
     pixels = _coloured(picture.pixels, frame.colours)
     height, width = pixels.shape[:2]
     if (height, width) == (frame.height, frame.width):
         return pixels
     rows, columns = frame.covered(height, width)
-    kept = resized(pixels[frame.kept(height, width)], rows.stop - rows.start, columns.stop - columns.start)
+    kept = resize(pixels[frame.kept(height, width)], rows.stop - rows.start, columns.stop - columns.start)
     if kept.shape[:2] == (frame.height, frame.width):
         return kept
     result = np.zeros((frame.height, frame.width, pixels.shape[2]), np.uint8)

@@ -17,7 +17,7 @@ import numpy as np
 
 from chainrule.drawing.charts import Panel, panels_figure
 from chainrule.drawing.pages import png_address, render
-from chainrule.pictures.codec import encoded_png, resized
+from chainrule.pictures.codec import encode_png, resize
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -229,7 +229,7 @@ def lit(picture: UInt8[ndarray, "H W 3"], weights: Float32[ndarray, "rows column
     """A picture whose places are the brighter the more attention they get; the brightest place has its own colours."""
     height, width = picture.shape[:2]
     shares = np.clip(weights / max(float(weights.max()), 1e-9), 0, 1)
-    smooth = resized((255 * shares).round().astype(np.uint8)[..., None], height, width) / 255.0
+    smooth = resize((255 * shares).round().astype(np.uint8)[..., None], height, width) / 255.0
     return np.asarray(picture * (_DARKNESS + (1 - _DARKNESS) * smooth)).round().astype(np.uint8)
 
 
@@ -249,4 +249,4 @@ def _hints(caption: AttendedCaption) -> list[str]:
 
 
 def _address(pixels: UInt8[ndarray, "H W 3"]) -> str:
-    return "data:image/png;base64," + b64encode(encoded_png(pixels)).decode()
+    return "data:image/png;base64," + b64encode(encode_png(pixels)).decode()

@@ -48,7 +48,7 @@ class Box:
 
     @property
     def shown(self) -> str:
-        return shortened(self.label, LONGEST if len(self.tokens) == 1 else LONGEST_RUN)
+        return shorten(self.label, LONGEST if len(self.tokens) == 1 else LONGEST_RUN)
 
     @property
     def numbers(self) -> tuple[str, str]:
@@ -124,7 +124,7 @@ def _column_widths(root: Box) -> list[float]:
     return [widths[column] for column in sorted(widths)]
 
 
-def shortened(text: str, longest: int) -> str:
+def shorten(text: str, longest: int) -> str:
     """The text, cut to a number of letters."""
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
@@ -313,7 +313,7 @@ def _drawing(title: str, prompt: str, tree: SearchTree, name: Callable[[int], st
     lines = wrap(finding, letters)
     head = HEAD_OF_PAGE if is_page else HEAD + LINE * (len(lines) - 1)
     return {
-        "title": shortened(title, int(letters * LETTER_OF_TEXT / LETTER_OF_TITLE)),
+        "title": shorten(title, int(letters * LETTER_OF_TEXT / LETTER_OF_TITLE)),
         "subtitle": subtitle,
         "finding": finding,
         "finding_lines": lines,

@@ -16,7 +16,7 @@ from rich.cells import cell_len
 
 from chainrule.drawing.colours import COLOURS
 from chainrule.drawing.pages import render, show_whitespace
-from chainrule.pictures.codec import encoded_png
+from chainrule.pictures.codec import encode_png
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -181,7 +181,7 @@ def _picture_values(
 
 
 def _data_uri(pixels: UInt8[ndarray, "H W C"]) -> str:
-    return f"data:image/png;base64,{b64encode(encoded_png(pixels)).decode()}"
+    return f"data:image/png;base64,{b64encode(encode_png(pixels)).decode()}"
 
 
 def _rgb(colour: str) -> list[int]:

@@ -21,7 +21,7 @@ from chainrule.api.texts.config import CorrectOptions
 from chainrule.base.options import hints_of
 from chainrule.decoding.config import SamplingConfig
 from chainrule.errors import TextError
-from chainrule.pictures.codec import decoded_bytes, pixel_count
+from chainrule.pictures.codec import decode_bytes, pixel_count
 from chainrule.pictures.picture import Picture
 
 if TYPE_CHECKING:
@@ -272,7 +272,7 @@ def picture_of(data: str, number: int, most_pixels: int) -> Picture:
     """
     name, file = _name(number), _file_of(data, number)
     try:
-        return Picture(decoded_bytes(file, name, most_pixels), name)
+        return Picture(decode_bytes(file, name, most_pixels), name)
     except TextError as error:
         raise ApiError(400, str(error), param="input") from None
 

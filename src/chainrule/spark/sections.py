@@ -135,7 +135,7 @@ def spans_of(begins: Sequence[Int64[ndarray, " contexts+1"]], first: int, stop: 
     return spans
 
 
-def merged(parts: Sequence[Section]) -> Section:
+def merge_sections(parts: Sequence[Section]) -> Section:
     """The sum of sections of the same words."""
     return Section(_sum_of_words(parts), [level for level, _ in _merged_levels(parts)])
 
@@ -216,7 +216,7 @@ def sum_by_key(
     return level, places
 
 
-def joined(parts: Sequence[Section], tokens: int) -> Counts:
+def join_sections(parts: Sequence[Section], tokens: int) -> Counts:
     """The counts of all words, from the sections of consecutive ranges. tokens: of the text, which limit counts."""
     unigrams = np.concatenate([part.counts for part in parts])
     orders = range(len(parts[0].levels))

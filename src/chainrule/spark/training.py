@@ -37,13 +37,13 @@ from chainrule.ngram.saving import check_shards, shard_model
 from chainrule.ngram.training import model_of_counts
 from chainrule.protocol import BEGIN, END, UNKNOWN
 from chainrule.spark.documents import addresses_of, block_of, documents_of, is_frame
-from chainrule.spark.sections import Section, joined
+from chainrule.spark.sections import Section, join_sections
 from chainrule.spark.session import check_packages, explain_failures
 from chainrule.spark.transport import CHUNKS, gather_chunks, rows_at_driver
 from chainrule.text.corpus.corpus import Lines, source_of
 from chainrule.text.tokenization.build import keep_tokens, listed_tokens, most_frequent, prepare_tokenizer
 from chainrule.text.tokenization.config import LEARNED, TokenizerConfig, as_config
-from chainrule.text.tokenization.tokenizer import encoded_stream
+from chainrule.text.tokenization.tokenizer import encode_stream
 from chainrule.text.tokenization.vocabulary import MARKER_TOKENS, Vocabulary
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ def train(
             )
     else:
         _check_memory(text, config.order, "set shards=8, so that Spark's workers estimate them")
-        heldout = None if tune is None else encoded_stream(text.tokenizer, source_of(tune), progress)
+        heldout = None if tune is None else encode_stream(text.tokenizer, source_of(tune), progress)
         engine, learned = model_of_counts(_joined(text, config, progress), config, progress, heldout)
         if shards is not None:
             engine = shard_model(engine, shards, progress)
@@ -404,7 +404,7 @@ def _joined(text: _Text, config: NGramConfig, progress: Progress) -> Counts:
     ranges = enumerate(itertools.pairwise(text.bounds))
     ordered = [sections.get(part) or Section.empty(stop - first, config.order) for part, (first, stop) in ranges]
     padding = max(1, config.order - 1) if config.begins == "all" else 1
-    return joined(ordered, tokens * padding)
+    return join_sections(ordered, tokens * padding)
 
 
 def _changed(config: TokenizerConfig) -> dict[str, Any]:

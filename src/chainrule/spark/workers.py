@@ -16,7 +16,7 @@ import pyarrow as pa
 from chainrule.base.threads import set_threads
 from chainrule.errors import ChainruleError
 from chainrule.spark.documents import PieceError, block_of, pieces
-from chainrule.spark.sections import Section, merged, sections
+from chainrule.spark.sections import Section, merge_sections, sections
 from chainrule.spark.transport import CHUNKS, Chunk, batch_of, batches_of, chunks_of, groups_of
 from chainrule.text.tokenization.splitters import Normaliser, splitter_named
 from chainrule.text.tokenization.tokenizer import Tokenizer
@@ -152,9 +152,9 @@ def _sum_of(rows: Iterable[tuple[int, bytes, str | None]]) -> Section | str:
         waiting.append(Section.unpack(data))
         ngrams += waiting[-1].ngrams
         if ngrams > limit:
-            waiting = [merged(waiting)]
+            waiting = [merge_sections(waiting)]
             ngrams, limit = 0, max(limit, waiting[0].ngrams)
-    return merged(waiting)
+    return merge_sections(waiting)
 
 
 def send_sections(batches: Iterable[RecordBatch]) -> Iterator[RecordBatch]:

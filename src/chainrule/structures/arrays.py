@@ -37,23 +37,23 @@ class TreeTokens(NamedTuple):
     units: Int64[ndarray, " units"]
 
 
-def encoded_trees(
+def encode_trees(
     tokenizer: Tokenizer,
     examples: Sequence[LabelledTree],
     unit: str,
     binarise: Binarise | None = None,
     most_children: int | None = None,
 ) -> list[TreeTokens]:
-    """As `encoded`, where units are the labelled nodes of trees."""
+    """As `encode_nodes`, where units are the labelled nodes of trees."""
     nodes = [
         [each.input.root] if unit == "tree" else [i for i, label in enumerate(each.input.labels) if label is not None]
         for each in examples
     ]
     places = [each.place for each in examples]
-    return encoded(tokenizer, [each.input for each in examples], nodes, places, binarise, most_children)
+    return encode_nodes(tokenizer, [each.input for each in examples], nodes, places, binarise, most_children)
 
 
-def encoded(
+def encode_nodes(
     tokenizer: Tokenizer,
     trees: Sequence[Tree],
     units: Sequence[Sequence[int]],
@@ -62,7 +62,7 @@ def encoded(
     most_children: int | None = None,
 ) -> list[TreeTokens]:
     """Encodes trees. units: the labelled nodes of each tree. places: file and line of each, for messages. binarise: the
-    direction as for `binarised`; None not to.
+    direction as for `binarise_nodes`; None not to.
 
     most_children: the most children of a node that the network can read. Raises TextError where a node has more, or a
     word is no token by itself.
@@ -70,7 +70,7 @@ def encoded(
     found = []
     rows = tokens_of_nodes(tokenizer, [tree.words for tree in trees], places)
     for tree, tokens, nodes, place in zip(trees, rows, units, places, strict=True):
-        children = tree.children if binarise is None else binarised(tree, binarise)
+        children = tree.children if binarise is None else binarise_nodes(tree, binarise)
         if most_children is not None:
             _check_children(tree, children, most_children, place)
         added = np.full(len(children) - len(tree), -1, np.int64)
@@ -80,7 +80,7 @@ def encoded(
     return found
 
 
-def binarised(tree: Tree, binarise: Binarise) -> list[list[int]]:
+def binarise_nodes(tree: Tree, binarise: Binarise) -> list[list[int]]:
     """The children of each node where no node has more than two: nodes are added, without a word, after all others.
 
     left: (a b c) becomes ((a b) c). right: (a (b c)). head: outwards from the head, first to the right, then to the
@@ -230,7 +230,7 @@ def edge_types(graphs: Sequence[Graph]) -> tuple[str, ...]:
     return tuple(sorted({edge.type for graph in graphs for edge in graph.edges}))
 
 
-def encoded_graphs(
+def encode_labelled_graphs(
     tokenizer: Tokenizer,
     graphs: Sequence[Graph],
     units: Sequence[Sequence[int]],

@@ -8,7 +8,7 @@ al., ZeRO: memory optimizations toward training trillion parameter models (2020)
 A checkpoint's tensors are one file that the first process writes, or a file from each process that shards. Both are
 safetensors, so nothing is ever unpickled. Files of shards are written and read by torch.distributed.checkpoint, whose
 reader finds the rows that a process needs, however many processes wrote them. torch.distributed.tensor takes a second
-or two to import, so import it only to shard.
+or two to import, so it is imported only to shard.
 """
 
 from __future__ import annotations
@@ -22,9 +22,6 @@ from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
 import torch
 import torch.distributed as dist
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import FSDPModule, fully_shard
-from torch.distributed.tensor import DTensor, distribute_tensor
 
 from chainrule.errors import ModelFormatError, OutputError, SettingError
 from chainrule.storage.safetensors import open_tensors
@@ -36,6 +33,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float
     from torch import Tensor, nn
     from torch.distributed.device_mesh import DeviceMesh
+    from torch.distributed.fsdp import FSDPModule
 
 T = TypeVar("T")
 
@@ -155,6 +153,8 @@ class Sharding:
 
         It names the mesh: without one, FSDP2 takes a GPU where there is one, whatever the device of the run.
         """
+        from torch.distributed.device_mesh import init_device_mesh
+
         return cls(init_device_mesh(device.type, (number,)), rank, number)
 
     def shard(self, network: nn.Module, blocks: Iterable[nn.Module]) -> None:
@@ -162,6 +162,8 @@ class Sharding:
 
         blocks: the layers whose weights are each gathered together.
         """
+        from torch.distributed.fsdp import fully_shard
+
         for module in (*blocks, network):
             fully_shard(module, mesh=self.mesh)
             sharded = cast("FSDPModule", module)
@@ -176,16 +178,22 @@ class Sharding:
     @staticmethod
     def shares(tensors: Sequence[Tensor]) -> list[Tensor]:
         """This process's rows of some tensors, in the same memory."""
+        from torch.distributed.tensor import DTensor
+
         return [tensor.to_local() if isinstance(tensor, DTensor) else tensor for tensor in tensors]
 
     @staticmethod
     def whole(tensor: Tensor) -> Tensor:
         """All rows of a tensor. All processes must call it."""
+        from torch.distributed.tensor import DTensor
+
         return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
     @staticmethod
     def like(whole: Tensor, sharded: Tensor) -> Tensor:
         """This process's share of a tensor that every process has as a whole, shared out as another tensor is."""
+        from torch.distributed.tensor import DTensor, distribute_tensor
+
         if not isinstance(sharded, DTensor):
             return whole
         device = sharded.device_mesh.device_type

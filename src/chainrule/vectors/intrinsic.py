@@ -263,7 +263,7 @@ def accuracies(
     return results
 
 
-def summed(name: str, parts: Sequence[Accuracy]) -> Accuracy:
+def sum_sections(name: str, parts: Sequence[Accuracy]) -> Accuracy:
     """The figures of several sections together."""
     return Accuracy(
         section=name,

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
-from chainrule.base.lanes import LANES, padded
+from chainrule.base.lanes import LANES, pad_to_lanes
 from chainrule.errors import TextError
 from chainrule.vectors.row_kernels import SIGMOID_BOUND, SIGMOID_STEPS
 
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
 def zero_rows(rows: int, width: int) -> Float32[ndarray, "rows padded"]:
     """Rows of zeros, padded to whole lanes, each of which lies in one cache line."""
-    size = rows * padded(width)
+    size = rows * pad_to_lanes(width)
     room = np.zeros(size + LANES, np.float32)
     start = -(room.ctypes.data // room.itemsize) % LANES
-    return room[start : start + size].reshape(rows, padded(width))
+    return room[start : start + size].reshape(rows, pad_to_lanes(width))
 
 
 def random_rows(rows: int, width: int, bound: float, rng: np.random.Generator) -> Float32[ndarray, "rows padded"]:

@@ -27,7 +27,7 @@ from chainrule.ngram.speller import Speller, mixed_speller
 from chainrule.protocol import BEGIN, END, UNKNOWN
 from chainrule.text.corpus.corpus import source_of
 from chainrule.text.corpus.reading import document_in
-from chainrule.text.tokenization.tokenizer import documents_of, encoded_stream
+from chainrule.text.tokenization.tokenizer import documents_of, encode_stream
 from chainrule.text.tokenization.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ def difference_of(one: Tokenizer, other: Tokenizer) -> str | None:
 
 def heldout_stream(source: Source, tokenizer: Tokenizer, progress: Progress) -> Int32[ndarray, " tokens"]:
     """The ids of a text to tune on. Raises TextError; EstimationError if the models know none of its tokens."""
-    stream = encoded_stream(tokenizer, source, progress)
+    stream = encode_stream(tokenizer, source, progress)
     if np.all((stream == UNKNOWN) | (stream == END)):
         raise EstimationError(
             f"{', '.join(source.sources)}: the models know none of its tokens, so no weights can be tuned on it"

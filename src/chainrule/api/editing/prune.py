@@ -12,7 +12,7 @@ from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.errors import SettingError, TextError
 from chainrule.families.table import why_no_table
 from chainrule.ngram.config import COMPACT
-from chainrule.ngram.counting.counts import padded
+from chainrule.ngram.counting.counts import pad_documents
 from chainrule.ngram.editing.pruning import (
     by_chain_rule,
     by_discounts,
@@ -31,7 +31,7 @@ from chainrule.ngram.speller import ENOUGH, Speller
 from chainrule.text.corpus.corpus import source_of
 from chainrule.text.tokenization.build import listed_tokens
 from chainrule.text.tokenization.splitters import SEPARATORS
-from chainrule.text.tokenization.tokenizer import encoded_stream
+from chainrule.text.tokenization.tokenizer import encode_stream
 from chainrule.text.tokenization.vocabulary import MARKER_TOKENS, Vocabulary
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def prune_to_text(model: Model, source: Source | Paths, progress: ProgressOption
     progress = callback(progress)
     model = _unpack(model, progress)
     table, source = _table(model), source_of(source, model.document)
-    small = to_text(table, _padded(model, encoded_stream(model.tokenizer, source, progress)))
+    small = to_text(table, _padded(model, encode_stream(model.tokenizer, source, progress)))
     if small.order == 1 and table.order > 1:
         raise TextError(
             f"{', '.join(source.sources)}: none of the model's n-grams of two or more tokens occurs in it; "
@@ -150,7 +150,7 @@ def _choose_weights(model: Model, histories: Any, progress: Progress) -> Histori
         return by_chain_rule
     if histories == "discounts":
         return by_discounts
-    stream = _padded(model, encoded_stream(model.tokenizer, histories, progress))
+    stream = _padded(model, encode_stream(model.tokenizer, histories, progress))
     return lambda table, suffixes: by_frequency(table, stream)
 
 
@@ -162,7 +162,7 @@ def _as_model_of(model: Model, table: Table) -> AnyNGram:
 
 def _padded(model: Model, stream: Int32[ndarray, " tokens"]) -> Int32[ndarray, " tokens"]:
     """The stream with as many <s> before each document as the model was trained with."""
-    return padded(stream, getattr(model.language_model, "begins", 1) - 1)[0]
+    return pad_documents(stream, getattr(model.language_model, "begins", 1) - 1)[0]
 
 
 def _with_table(model: Model, table: Table, how: dict[str, Any]) -> CausalModel:

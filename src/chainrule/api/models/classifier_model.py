@@ -91,9 +91,9 @@ class ClassifierModel(Model):
         good:  classifier.assess(chainrule.read_labelled("heldout.tsv")).accuracy
         """
         progress = callback(progress)
-        from chainrule.applications.classifier_inputs import assessed
+        from chainrule.applications.classifier_inputs import assess
 
-        return assessed(self.classifier, self.tokenizer, examples, progress)
+        return assess(self.classifier, self.tokenizer, examples, progress)
 
     @shows_progress
     def detect(
@@ -106,9 +106,9 @@ class ClassifierModel(Model):
         good:  [boxes] = detector.detect(["street.jpg"]); boxes[0].label
         """
         progress = callback(progress)
-        from chainrule.applications.classifier_inputs import detected
+        from chainrule.applications.classifier_inputs import detect
 
-        return detected(self.classifier, pictures, least, progress)
+        return detect(self.classifier, pictures, least, progress)
 
     @shows_progress
     def assess_boxes(self, examples: Iterable[Any], progress: ProgressOption = None) -> BoxMeasurement:
@@ -117,9 +117,9 @@ class ClassifierModel(Model):
         examples: as `read_boxes` gives them. Raises SettingError; TextError where there is no box.
         """
         progress = callback(progress)
-        from chainrule.applications.classifier_inputs import assessed_boxes
+        from chainrule.applications.classifier_inputs import assess_boxes
 
-        return assessed_boxes(self.classifier, examples, progress)
+        return assess_boxes(self.classifier, examples, progress)
 
     @shows_progress
     def assess_ratings(self, pairs: Iterable[Any], progress: ProgressOption = None) -> RatingMeasurement:
@@ -129,9 +129,9 @@ class ClassifierModel(Model):
         number.
         """
         progress = callback(progress)
-        from chainrule.applications.classifier_inputs import assessed_ratings
+        from chainrule.applications.classifier_inputs import assess_ratings
 
-        return assessed_ratings(self.classifier, self.tokenizer, pairs, progress)
+        return assess_ratings(self.classifier, self.tokenizer, pairs, progress)
 
     @property
     def classifier(self) -> FineTunedClassifier:

@@ -8,7 +8,7 @@ import numpy as np
 
 from chainrule.api.models.model import Model
 from chainrule.applications.config import EmbeddingConfig, Pooling, VectorPrecision
-from chainrule.applications.embedding import Embedded, embedded
+from chainrule.applications.embedding import Embedded, embed
 from chainrule.base.arguments import as_texts
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def embed_texts(
     """For each text, the vectors of the units that the configuration names. Raises SettingError, MarkerError."""
     batches = (texts[first : first + _BATCH] for first in range(0, len(texts), _BATCH))
     encoded = (tokenizer.encode_texts(batch) for batch in batches)
-    return [text for batch in encoded for text in embedded(embedder, tokenizer, batch, config)]
+    return [text for batch in encoded for text in embed(embedder, tokenizer, batch, config)]
 
 
 def embed_whole_texts(
@@ -49,7 +49,7 @@ def embed_blocks(
 ) -> Iterator[Embedded]:
     """As `embed_texts`, lazily, for the documents of blocks of texts."""
     for piece in (piece for block in blocks for piece in block.pieces(_BATCH_BYTES)):
-        yield from embedded(embedder, tokenizer, tokenizer.encode_block(piece), config)
+        yield from embed(embedder, tokenizer, tokenizer.encode_block(piece), config)
 
 
 def embed_vocabulary(embedder: Embedder, tokenizer: Tokenizer) -> Iterator[Embedded]:

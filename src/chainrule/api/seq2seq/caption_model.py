@@ -28,7 +28,7 @@ from chainrule.evaluation.texts.text_scores import measure_captions
 from chainrule.neural.config import settings_of
 from chainrule.neural.config.classifiers import labelling_settings
 from chainrule.pictures.captions import CaptionedPicture, check_captions
-from chainrule.pictures.picture import as_picture, framed
+from chainrule.pictures.picture import as_picture, fit_to_frame
 from chainrule.report.model_card import model_card
 from chainrule.storage.model_folder import TOKENIZER, VOCABULARY_ARRAYS, open_model, save_model, saved_family
 from chainrule.text.tokenization.tokenizer import documents_of
@@ -266,7 +266,7 @@ class CaptionModel:
             raise SettingError(
                 "this model was trained on vectors, not on pictures; give it the vectors of its own encoder"
             )
-        return framed(as_picture(given), self.encoder.frame)
+        return fit_to_frame(as_picture(given), self.encoder.frame)
 
     def _pictures(self, pictures: Sequence[CaptionedPicture]) -> list[Any]:
         """Raises SettingError."""

@@ -16,7 +16,7 @@ from chainrule.base.memory import check_fits
 from chainrule.errors import ModelFormatError, SettingError, TextError
 from chainrule.neural.config.classifiers import LABELLING, labelling_name, labelling_settings
 from chainrule.neural.config.vision import PictureLabelling
-from chainrule.pictures.picture import framed
+from chainrule.pictures.picture import fit_to_frame
 from chainrule.storage.model_folder import saved_family
 from chainrule.storage.safetensors import open_tensors, write_tensors
 
@@ -159,7 +159,7 @@ def encode_pictures(
         f"keeping the vectors of {len(pictures):,} pictures, {rows * columns} of {width} numbers each",
     )
     known = {} if cache is None else _open_cache(Path(cache), encoder, (rows * columns, width))
-    pixels = [framed(picture, body.frame) for picture in pictures]
+    pixels = [fit_to_frame(picture, body.frame) for picture in pictures]
     digests = [hashlib.sha256(np.ascontiguousarray(one).data).digest() for one in pixels]
     fresh = {digest: i for i, digest in enumerate(digests) if digest not in known}
     known |= zip(fresh, vectors_of_pictures(body, [pixels[i] for i in fresh.values()], progress), strict=True)

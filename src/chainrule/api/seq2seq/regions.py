@@ -29,7 +29,7 @@ from chainrule.pictures.boxes import (
     suppress_overlapping,
 )
 from chainrule.pictures.captions import CaptionedPicture
-from chainrule.pictures.picture import as_picture, framed
+from chainrule.pictures.picture import as_picture, fit_to_frame
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -153,7 +153,7 @@ class RegionReader:
                 f"{place} has no boxes, but its regions are to be given; give boxes with it, or train with "
                 "regions='proposed'"
             )
-        return framed(picture, frame), boxes
+        return fit_to_frame(picture, frame), boxes
 
     def _boxes(
         self, several: Sequence[tuple[UInt8[ndarray, "H W C"], BoxLabels | None]]

@@ -19,7 +19,7 @@ from chainrule.drawing.plots import check_matplotlib, svg_of, write_plot
 from chainrule.errors import SettingError
 from chainrule.open_models.vocabulary import name_before
 from chainrule.pictures.captions import CaptionedPicture
-from chainrule.pictures.picture import as_picture, framed
+from chainrule.pictures.picture import as_picture, fit_to_frame
 from chainrule.report.attention import (
     AttendedCaption,
     AttentionMap,
@@ -105,7 +105,7 @@ def attend_picture(
     frame = encoder.frame
     scale = max(1, math.ceil(_LONGER / max(frame.height, frame.width)))
     large = replace(frame, height=scale * frame.height, width=scale * frame.width, colours="rgb")
-    return PictureAttention(Path(shown.name).name, framed(shown, large), captions, unit)
+    return PictureAttention(Path(shown.name).name, fit_to_frame(shown, large), captions, unit)
 
 
 def attention_steps(model: CaptionModel, source: Any, tokens: Int32[ndarray, " T"]) -> Float32[ndarray, "T+1 h w"]:

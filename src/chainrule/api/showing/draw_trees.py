@@ -14,7 +14,7 @@ from chainrule.api.models.classifier_model import ClassifierModel
 from chainrule.base.files import check_new_file, replace_file
 from chainrule.errors import SettingError, TextError
 from chainrule.report.labels import DrawnNode, TreeDrawing, trees_page, trees_svg
-from chainrule.structures.arrays import encoded
+from chainrule.structures.arrays import encode_nodes
 from chainrule.structures.linearized import tree_text, tree_tokens
 from chainrule.structures.tree_files import read_unlabelled, trees_in_brackets
 
@@ -99,7 +99,9 @@ def _labelled(model: Model, tree: Tree) -> TreeDrawing:
     """The likeliest label of each node."""
     classifier: Any = model.engine
     config = classifier.config
-    [own] = encoded(model.tokenizer, [tree], [range(len(tree))], ["the tree"], config.binarise, config.most_children)
+    [own] = encode_nodes(
+        model.tokenizer, [tree], [range(len(tree))], ["the tree"], config.binarise, config.most_children
+    )
     [log_probs] = classifier.log_probs([own])
     gates = classifier.body.forget_gates(own)
     nodes = []

@@ -14,8 +14,8 @@ from chainrule.api.models.model import check_kind
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.base.files import check_new_file, replace_file
 from chainrule.errors import SettingError
-from chainrule.pictures.codec import encoded_png, resized
-from chainrule.pictures.picture import as_picture, framed
+from chainrule.pictures.codec import encode_png, resize
+from chainrule.pictures.picture import as_picture, fit_to_frame
 from chainrule.report.inspection import Image, InsideLayer, ShownLayer, ShownUnit, inside_page, inside_text_page
 
 if TYPE_CHECKING:
@@ -233,7 +233,7 @@ def inspect_pictures(
         raise SettingError("there are no pictures to look at; give at least one")
     shown = given[0] if picture is None else as_picture(picture)
     body, frame = network.body, network.config.frame
-    pixels, own = [framed(each, frame) for each in given], framed(shown, frame)
+    pixels, own = [fit_to_frame(each, frame) for each in given], fit_to_frame(shown, frame)
     maps, names = feature_maps(body, [own]), layer_names(body)
     found = excitements(body, pixels, callback(progress))
     modules = [module for _, module in body.layers.named_children()]
@@ -286,15 +286,13 @@ def _layer(
 
 
 def _image(pixels: Pixels, hint: str) -> Image:
-    return Image(
-        png=encoded_png(np.ascontiguousarray(pixels)), height=pixels.shape[0], width=pixels.shape[1], hint=hint
-    )
+    return Image(png=encode_png(np.ascontiguousarray(pixels)), height=pixels.shape[0], width=pixels.shape[1], hint=hint)
 
 
 def _small(pixels: Pixels) -> Pixels:
     height, width, _ = pixels.shape
     scale = min(1.0, _PATCH_SIDE / max(height, width))
-    return resized(pixels, max(1, round(height * scale)), max(1, round(width * scale)))
+    return resize(pixels, max(1, round(height * scale)), max(1, round(width * scale)))
 
 
 def _grey(values: Float32[ndarray, "h w"], hint: str) -> Image:

@@ -34,7 +34,7 @@ from chainrule.base.options import takes
 from chainrule.base.progress import BlockProgress
 from chainrule.errors import SettingError, TextError
 from chainrule.evaluation.pseudo_likelihood import pseudo_log_likelihoods
-from chainrule.evaluation.texts.corrections import UNCHANGED, calibrated, judge_changes
+from chainrule.evaluation.texts.corrections import UNCHANGED, calibrate, judge_changes
 from chainrule.text.corpus.corpus import Corpus, source_of
 from chainrule.text.corpus.plain_text import lines_of
 from chainrule.text.parallel import Pairs
@@ -326,7 +326,7 @@ def _tuned(
         if (figure := others.best_threshold(maximise)[1]) > best:
             chosen, changes, best = other, others, figure
     calibration = changes.calibration()
-    changes = changes._replace(probs=calibrated(changes.probs, *calibration))
+    changes = changes._replace(probs=calibrate(changes.probs, *calibration))
     threshold, after = changes.best_threshold(maximise)
     chosen = replace(chosen, at_least=threshold, calibration=calibration)
     if options.output is not None:

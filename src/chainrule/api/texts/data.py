@@ -10,7 +10,7 @@ from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.base.files import check_new_file, check_writable, replace_file
 from chainrule.datasets.make import make_data
 from chainrule.errors import OutputError, SettingError, TextError
-from chainrule.pictures.codec import encoded_png
+from chainrule.pictures.codec import encode_png
 from chainrule.pictures.labelled import read_unlabelled
 from chainrule.pictures.picture import Frame, check_levels, line_of, pixels_of, side_by_side
 from chainrule.text.corpus.plain_text import lines_of
@@ -113,5 +113,5 @@ def draw_pixels(
     if not pictures:
         raise TextError(f"{name}: there is no line of pixels in it; at least one is needed")
     with replace_file(Path(target)) as file:
-        file.write(encoded_png(side_by_side(pictures)))
+        file.write(encode_png(side_by_side(pictures)))
     return len(pictures)

@@ -45,7 +45,7 @@ def document_scores(block: Block, model: Model, other: Model | None = None) -> F
     return -log_probs / tokens / math.log(2)
 
 
-def scored(
+def score_blocks(
     source: Source, scores: ScoreFile, model: Model, other: Model | None = None, progress: Progress = silent
 ) -> Iterator[tuple[Block, Float32[ndarray, " documents"]]]:
     """Scores every block of a source, and appends the scores to the file. Raises TextError."""
@@ -70,11 +70,11 @@ def passing(
     """
     check_limits(keep, below)
     if below is not None:
-        return _below(scored(source, scores, model, other, progress), below), below
-    for _ in scored(source, scores, model, other, progress):
+        return _below(score_blocks(source, scores, model, other, progress), below), below
+    for _ in score_blocks(source, scores, model, other, progress):
         pass
     threshold = scores.lowest(max(1, round((keep or 0) * scores.size)))
-    return chosen(source, scores, threshold, progress), threshold.value
+    return choose_documents(source, scores, threshold, progress), threshold.value
 
 
 def check_limits(keep: float | None, below: float | None) -> None:
@@ -87,7 +87,9 @@ def check_limits(keep: float | None, below: float | None) -> None:
         raise SettingError("below is not a number; expected bits per token, such as 7.5")
 
 
-def chosen(source: Source, scores: ScoreFile, threshold: Threshold, progress: Progress = silent) -> Iterator[Block]:
+def choose_documents(
+    source: Source, scores: ScoreFile, threshold: Threshold, progress: Progress = silent
+) -> Iterator[Block]:
     """Reads a scored source again: the documents that pass, in order.
 
     Raises TextError, also if the source no longer has as many documents as scores.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chainrule.api.tokenizers import tokenized
+from chainrule.api.tokenizers import tokenize_source
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError
 from chainrule.protocol import BEGIN, END, UNKNOWN
@@ -43,7 +43,7 @@ class Frequencies:
         from chainrule.ngram.counting.count import count_ngrams
 
         order = NGramConfig(order=order).order  # checks it
-        self._tokenizer, stream, _ = tokenized(source_of(source), tokenizer, progress=progress)
+        self._tokenizer, stream, _ = tokenize_source(source_of(source), tokenizer, progress=progress)
         self._counts = count_ngrams(stream, self._tokenizer.vocabulary_size, order, progress)
         self._documents = int(np.count_nonzero(stream == END))
         self._count_markers = count_markers

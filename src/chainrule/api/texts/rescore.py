@@ -27,7 +27,7 @@ from chainrule.applications.rescoring.nbest_files import (
     with_sources,
 )
 from chainrule.applications.rescoring.nbest_formats import ScoreFiles
-from chainrule.applications.rescoring.rescoring import STAGES, Reranker, RerankingEvaluation, TuningData, scored
+from chainrule.applications.rescoring.rescoring import STAGES, Reranker, RerankingEvaluation, TuningData, score_lists
 from chainrule.applications.rescoring.tuning import Weights
 from chainrule.base.options import takes
 from chainrule.base.progress import Progress, silent
@@ -191,7 +191,7 @@ class Rescoring:
         if options.tune is not None:
             source, weights, data = _tuned(source, options.tune, options, models, given, progress)
         lists = source.lists(progress)
-        blocks = iter(scored(lists, models) if data is None else data.replayed(lists))
+        blocks = iter(score_lists(lists, models) if data is None else data.replayed(lists))
         first = next(blocks)
         names, replaced = first.features.names, first.features.replaced
         own = tuple(first.lists[0].scores)
@@ -305,7 +305,7 @@ def _tuned(
     else:
         source = replace(source, references=source.references or tune)
         tuned_on = replace(source, references=tune)
-    blocks = (_with_references(block, tuned_on.name) for block in scored(tuned_on.lists(progress), scorers))
+    blocks = (_with_references(block, tuned_on.name) for block in score_lists(tuned_on.lists(progress), scorers))
     data = TuningData.of(blocks, options.objective)
     start = given.with_defaults(data.features.names, data.features.replaced).vector(data.features.names)
     after = data.tuned(options.objective, start, options, progress)

@@ -19,11 +19,11 @@ from chainrule.api.seq2seq.caption_model import FAMILY, CaptionModel
 from chainrule.api.seq2seq.generation import with_sentence_end
 from chainrule.api.seq2seq.picture_encoder import EncoderLike, PictureEncoder, encode_pictures, open_encoder
 from chainrule.api.seq2seq.regions import MOST_REGIONS, RegionReader
-from chainrule.api.tokenizers import tokenized
+from chainrule.api.tokenizers import tokenize_source
 from chainrule.errors import SettingError, TextError
 from chainrule.neural.config.seq2seq import CaptionConfig
 from chainrule.pictures.captions import CaptionedPicture, check_captions, digest_of_captions
-from chainrule.pictures.picture import framed
+from chainrule.pictures.picture import fit_to_frame
 from chainrule.protocol import UNKNOWN
 from chainrule.text.corpus.corpus import Lines
 from chainrule.text.tokenization.config import as_config
@@ -278,13 +278,13 @@ def train_captions(
         check_phrases(pictures)
         texts += [phrase for item in pictures for phrase in item.boxes or ()]
     learned_texts = Lines(texts, "the captions")
-    both = tokenized(learned_texts, as_config(tokenizer), markers, progress=progress)
+    both = tokenize_source(learned_texts, as_config(tokenizer), markers, progress=progress)
     config = with_sentence_end(config, both.tokenizer)
     held_back = _held_back(pictures, training) if held is None and training.valid_share else 0
     reader = None if regions == "grid" else open_regions(opened, regions, both.tokenizer)
     if reader is not None and phrases:
         reader = train_phrases(reader, pictures, config, training, run)
-    config = settled_config(config, opened, reader)
+    config = resolve_config(config, opened, reader)
     if reader is not None:
         sources: Sequence[Any] = reader.sources([*pictures, *(held or [])], progress)
     else:
@@ -365,7 +365,7 @@ def _is_tuned(encoder: PictureEncoder, tuned: bool | None, features: object) -> 
     return tuned
 
 
-def settled_config(config: CaptionConfig, encoder: PictureEncoder, reader: RegionReader | None = None) -> CaptionConfig:
+def resolve_config(config: CaptionConfig, encoder: PictureEncoder, reader: RegionReader | None = None) -> CaptionConfig:
     """The configuration with the number and width of the vectors that an encoder or a reader of regions gives."""
     rows, columns, width = encoder.grid()
     if reader is not None:
@@ -398,7 +398,7 @@ def _sources(
     shown = [item.picture for item in pictures if item.picture is not None]
     if tuned:
         assert encoder.config is not None
-        return [framed(picture, encoder.config.frame) for picture in shown]
+        return [fit_to_frame(picture, encoder.config.frame) for picture in shown]
     return list(encode_pictures(encoder, shown, features, progress))
 
 

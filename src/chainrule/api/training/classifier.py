@@ -12,7 +12,7 @@ from chainrule.api.models.classifier_model import ClassifierModel
 from chainrule.api.models.model import Model, check_model
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.run import RunOptions, record_header, training_run
-from chainrule.api.tokenizers import tokenized
+from chainrule.api.tokenizers import tokenize_source
 from chainrule.api.training.stream import vectors_of_tokens, with_words_of
 from chainrule.applications.classifier_inputs import BOX_UNIT, RATING_UNIT, digest_of_inputs, kind_of
 from chainrule.base.arguments import check_type
@@ -140,7 +140,7 @@ def _tokenizer(
     texts = kind.texts([example.input for example in examples])
     if kind.tokenizer is None or not texts:
         return Tokenizer.untrained("whitespace")
-    return tokenized(Lines(texts), as_config(tokenizer or kind.tokenizer), markers, progress).tokenizer
+    return tokenize_source(Lines(texts), as_config(tokenizer or kind.tokenizer), markers, progress).tokenizer
 
 
 def _as_wide(network: LabellingConfig, vectors: Vectors) -> LabellingConfig:

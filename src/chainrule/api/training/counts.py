@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from chainrule.api.models.language_models import CausalModel
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.run import check_ids_room, ids_file, may_exceed_memory, record_header
-from chainrule.api.tokenizers import tokenized
+from chainrule.api.tokenizers import tokenize_source
 from chainrule.api.training.stream import speller_of_counts
 from chainrule.base.memory import Owned, as_bytes
 from chainrule.errors import SettingError, TextError
@@ -22,7 +22,7 @@ from chainrule.text.corpus.corpus import source_of
 from chainrule.text.tokenization.build import splitter_of
 from chainrule.text.tokenization.config import as_config
 from chainrule.text.tokenization.splitters import Normaliser, splitter_marked_in, unreachable_token
-from chainrule.text.tokenization.tokenizer import Tokenizer, encoded_stream
+from chainrule.text.tokenization.tokenizer import Tokenizer, encode_stream
 from chainrule.text.tokenization.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -59,7 +59,9 @@ def count_text(
     config = NGramConfig(order=order)
     on_disk = limit is not None or may_exceed_memory(source, FAMILIES["ngram"].token_bytes)
     with ids_file(None) if on_disk else nullcontext() as file:
-        learner, stream, _ = tokenized(source, tokenizer, markers, progress, check_ids_room if on_disk else None, file)
+        learner, stream, _ = tokenize_source(
+            source, tokenizer, markers, progress, check_ids_room if on_disk else None, file
+        )
     owned = Owned(stream)
     del stream
     counts = count_within(owned, learner.vocabulary_size, config, limit, progress, on_plan=on_plan)
@@ -113,7 +115,7 @@ def train_counts(
         )
     normaliser = Normaliser(() if wanted is None else wanted.normalise)
     learner = Tokenizer(splitter or splitter_marked_in(vocabulary.tokens()), vocabulary, normaliser=normaliser)
-    heldout = None if tune is None else encoded_stream(learner, tune, progress)
+    heldout = None if tune is None else encode_stream(learner, tune, progress)
     language_model, learned = model_of_counts(counts, config, progress, heldout)
     unigrams = counts.counts[counts.level(1)]
     speller = speller_of_counts(learner, unigrams, config)

@@ -11,7 +11,7 @@ from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.run import RunOptions, record_header, training_run
 from chainrule.api.seq2seq.generation import with_sentence_end
 from chainrule.api.seq2seq.seq2seq_model import FAMILY, Seq2SeqModel
-from chainrule.api.tokenizers import tokenized
+from chainrule.api.tokenizers import tokenize_source
 from chainrule.api.training.stream import check_fixed, initial_vectors
 from chainrule.errors import SettingError, TextError
 from chainrule.neural.config.seq2seq import Seq2SeqConfig
@@ -150,11 +150,11 @@ def _encode(
     """Learns or opens the tokenizers, and encodes both sides. Raises as `tokenized`."""
     sides = pairs.sides()
     if source_tokenizer is None:
-        both = tokenized(ParallelSource(*sides), as_config(tokenizer), markers, progress=progress)
+        both = tokenize_source(ParallelSource(*sides), as_config(tokenizer), markers, progress=progress)
         rows = documents_of(both.stream)
         return _Encoded(both.tokenizer, both.tokenizer, rows[: len(pairs)], rows[len(pairs) :])
-    first = tokenized(sides[0], as_config(source_tokenizer), markers, progress=progress)
-    second = tokenized(sides[1], as_config(tokenizer), markers, progress=progress)
+    first = tokenize_source(sides[0], as_config(source_tokenizer), markers, progress=progress)
+    second = tokenize_source(sides[1], as_config(tokenizer), markers, progress=progress)
     return _Encoded(first.tokenizer, second.tokenizer, documents_of(first.stream), documents_of(second.stream))
 
 

@@ -22,7 +22,7 @@ from chainrule.api.run import (
     training_run,
 )
 from chainrule.api.seq2seq.seq2seq_model import FAMILY
-from chainrule.api.tokenizers import tokenized
+from chainrule.api.tokenizers import tokenize_source
 from chainrule.api.training.stream import (
     check_fixed,
     initial_vectors,
@@ -45,7 +45,7 @@ from chainrule.storage.hugging_face import is_hugging_face
 from chainrule.text.corpus.corpus import Source, source_of
 from chainrule.text.corpus.reading import document_in
 from chainrule.text.tokenization.config import TokenizerConfig, as_config
-from chainrule.text.tokenization.tokenizer import encoded_stream
+from chainrule.text.tokenization.tokenizer import encode_stream
 from chainrule.text.units import begins_word
 from chainrule.training.config import TrainingConfig, vectors_name
 from chainrule.training.job import StreamOptions
@@ -275,7 +275,7 @@ def _read(request: _Request, markers: Markers, folder: Path | None, progress: Pr
     on_disk = request.memory is not None or may_exceed_memory(request.source, token_bytes)
     on_disk = on_disk and request.family.counts_on_disk(request.config) and request.tune is None
     with ids_file(folder) if request.family.trains_in_steps or on_disk else nullcontext() as file:
-        return tokenized(
+        return tokenize_source(
             request.source,
             request.tokenizer,
             markers,
@@ -298,7 +298,7 @@ def _learn_counts(
     request: _Request, text: _Text, run: TrainingRun, progress: Progress
 ) -> tuple[LanguageModel[Any], dict[str, Any]]:
     """Estimates a model from counts; returns it with its record."""
-    heldout = None if request.tune is None else encoded_stream(text.tokenizer, request.tune, progress)
+    heldout = None if request.tune is None else encode_stream(text.tokenizer, request.tune, progress)
     counting = Counting(heldout, request.memory, request.on_plan)
     size = text.tokenizer.vocabulary_size
     model, learned = request.family.train(text.stream, size, request.config, progress, counting=counting)

@@ -11,7 +11,7 @@ import numpy as np
 
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.run import ids_file
-from chainrule.api.tokenizers import tokenized
+from chainrule.api.tokenizers import tokenize_source
 from chainrule.base.files import compressing, replace_file
 from chainrule.errors import OutputError, SettingError
 from chainrule.text.corpus.corpus import source_of
@@ -130,7 +130,7 @@ def read_words(
         raise SettingError(
             f"{tokenizer.kind} splits words into pieces, but vectors are of whole words; choose word or whitespace"
         )
-    learner, stream, _ = tokenized(source, tokenizer, markers, progress, file=file)
+    learner, stream, _ = tokenize_source(source, tokenizer, markers, progress, file=file)
     tokens = learner.vocabulary.tokens()
     counts = count_words(stream, len(tokens))
     order = FIRST_ORDINARY + np.argsort(-counts[FIRST_ORDINARY:], kind="stable")

@@ -19,7 +19,7 @@ from chainrule.vectors.intrinsic import (
     agreement,
     read_analogies,
     read_sets,
-    summed,
+    sum_sections,
 )
 
 if TYPE_CHECKING:
@@ -161,5 +161,5 @@ def evaluate_vectors(
 
     sections = accuracies(read_analogies(analogies), row_of, directions, rule, callback(progress))
     grammar = [one for one in sections if one.section.startswith("gram")]
-    totals = [*([summed("all of grammar", grammar)] if grammar else []), summed("all", sections)]
+    totals = [*([sum_sections("all of grammar", grammar)] if grammar else []), sum_sections("all", sections)]
     return VectorsMeasurement(similarity=agreements, analogies=[*sections, *totals], by_ngrams=by_ngrams)

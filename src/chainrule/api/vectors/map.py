@@ -40,7 +40,7 @@ def vector_map_page(title: str, about: str, words: Sequence[str], places: Float6
 Projection = Literal["pca", "tsne"]
 
 
-def projected(
+def project(
     vectors: Float32[ndarray, "words D"], method: Projection, seed: int
 ) -> tuple[Float64[ndarray, "words 2"], str]:
     """The places of vectors in a plane, (words, 2), and what the plane shows of them, in words.
@@ -112,7 +112,7 @@ def map_vectors(
     if len(chosen) < 3:
         raise SettingError(f"a map needs three words or more, but there are only {len(chosen)} vectors")
     on_progress("drawing the map", 0, None)
-    positions, caption = projected(chosen, method, seed)
+    positions, caption = project(chosen, method, seed)
     subtitle = f"The {len(chosen):,} most frequent of {len(vectors):,} words, by {caption}."
     page = vector_map_page("Word vectors", subtitle, vectors.words[: len(chosen)], positions)
     with replace_file(target) as file:

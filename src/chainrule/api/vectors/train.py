@@ -24,7 +24,7 @@ from chainrule.api.run import ids_file, record_header
 from chainrule.api.vectors.cooccurrences import WORDS, CooccurrenceMatrix, count_words, read_words
 from chainrule.api.vectors.word_vectors import FAMILY, WordVectors
 from chainrule.base.files import read_file, replace_file
-from chainrule.base.lanes import padded
+from chainrule.base.lanes import pad_to_lanes
 from chainrule.base.memory import check_fits
 from chainrule.errors import ModelFormatError, OutputError, SettingError
 from chainrule.protocol import END, UNKNOWN
@@ -136,7 +136,7 @@ def _state_of(*, step: int, epoch_losses: list[float], loss: float, examples: in
 
 def _aligned(array: ndarray) -> ndarray:
     """A writable copy, its rows aligned as the kernels need them."""
-    if array.dtype != np.float32 or array.shape[1] != padded(array.shape[1]):
+    if array.dtype != np.float32 or array.shape[1] != pad_to_lanes(array.shape[1]):
         return array.copy()
     rows = zero_rows(*array.shape)
     rows[:] = array

@@ -16,7 +16,7 @@ from chainrule.applications.correction.lattice import Arc, Variant, best_paths
 from chainrule.applications.correction.spans import Change, Corrected, apply_changes, chunks_of, in_lines, running_texts
 from chainrule.applications.rescoring.features import IMPOSSIBLE
 from chainrule.base.arguments import as_texts
-from chainrule.evaluation.texts.corrections import calibrated
+from chainrule.evaluation.texts.corrections import calibrate
 from chainrule.protocol import UNKNOWN
 from chainrule.text.tokenization.tokenizer import documents_of
 
@@ -197,7 +197,7 @@ class Corrector:
             for change in _differences(text, chunks, path):
                 shares[change] = shares.get(change, 0.0) + prob
         best = _differences(text, chunks, paths[0])
-        right = calibrated(np.array([min(1.0, shares[change]) for change in best]), *self._config.calibration)
+        right = calibrate(np.array([min(1.0, shares[change]) for change in best]), *self._config.calibration)
         return tuple(
             Change(start, stop, text[start:stop], after, prob)
             for (start, stop, after), prob in zip(best, right.tolist(), strict=True)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from chainrule.applications.noisy_channel.learning import MARKS, SPACE, marked, marks_as_word
+from chainrule.applications.noisy_channel.learning import MARKS, SPACE, mark_ends, marks_as_word
 from chainrule.errors import SettingError
 
 if TYPE_CHECKING:
@@ -68,13 +68,13 @@ class WordErrorModel:
 
     def log_probs_of_marks(self, observed: Sequence[str], meant: Sequence[str]) -> Float64[ndarray, " pairs"]:
         """As `ErrorModel.log_probs_of_marks`. The channel has learned from right marks, too, so the rate is its own."""
-        sides = ([marked(marks_as_word(marks)) for marks in side] for side in (observed, meant))
+        sides = ([mark_ends(marks_as_word(marks)) for marks in side] for side in (observed, meant))
         return self._channel.log_probs(*sides)
 
     def log_probs(self, observed: Sequence[str], meant: Sequence[str]) -> Float64[ndarray, " pairs"]:
         """As `ErrorModel.log_probs`."""
-        without = [marked(text.replace(" ", "")) for text in meant]
-        seen = [marked(text.replace(" ", "")) for text in observed]
+        without = [mark_ends(text.replace(" ", "")) for text in meant]
+        seen = [mark_ends(text.replace(" ", "")) for text in observed]
         log_probs = self._channel.log_probs(seen, without)
         new = [text for text in dict.fromkeys(without) if text not in self._copied]
         copied = np.exp(self._channel.log_probs(new, new))

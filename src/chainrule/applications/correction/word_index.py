@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from chainrule.applications.correction.deletion_kernels import count_variants, store_variants, words_within
-from chainrule.applications.noisy_channel.character_channel import joined
+from chainrule.applications.noisy_channel.character_channel import concatenate
 from chainrule.applications.noisy_channel.lexicon import WORD
 from chainrule.errors import SettingError
 
@@ -52,7 +52,7 @@ class DeletionIndex:
         if not 0 <= distance <= 2:
             raise SettingError(f"distance is {distance}; expected 0, 1 or 2")
         self._distance = distance
-        self._words, self._offsets = joined([word if len(word) <= LONGEST else "" for word in words])
+        self._words, self._offsets = concatenate([word if len(word) <= LONGEST else "" for word in words])
         entries = len(words) * (1, 8, 29)[distance]
         bits = max(1, entries.bit_length())
         self._shift = 64 - bits
@@ -73,7 +73,7 @@ class DeletionIndex:
         most = np.array(distances, np.int64)
         if most.size and not 0 <= most.min() <= most.max() <= self._distance:
             raise SettingError(f"the distance is {most.max()}; expected 0 to {self._distance}, that of the index")
-        characters, offsets = joined([text if len(text) <= LONGEST else "" for text in texts])
+        characters, offsets = concatenate([text if len(text) <= LONGEST else "" for text in texts])
         ends = np.zeros(len(texts), np.int64)
         words: list[Int32[ndarray, " matches"]] = []
         distances_of_words: list[Int32[ndarray, " matches"]] = []

@@ -103,7 +103,7 @@ class Channel:
     def log_probs(self, observed: Sequence[str], sources: Sequence[str]) -> Float64[ndarray, " pairs"]:
         """log P(observed | source) of pairs, in nats; -inf if no rules rewrite one as the other."""
         results = np.empty(len(observed))
-        log_probs(*joined(observed), *joined(sources), *self.by_source[:-1], results)
+        log_probs(*concatenate(observed), *concatenate(sources), *self.by_source[:-1], results)
         return results
 
     def log_prob(self, observed: str, source: str) -> float:
@@ -142,7 +142,7 @@ class Channel:
         return RulesByObserved(np.searchsorted(codes[order], np.arange(_CODES + 1)), sides)
 
 
-def joined(texts: Sequence[str]) -> tuple[Int32[ndarray, " characters"], Int64[ndarray, " texts+1"]]:
+def concatenate(texts: Sequence[str]) -> tuple[Int32[ndarray, " characters"], Int64[ndarray, " texts+1"]]:
     """The code points of texts, concatenated, and the offset of each text, with the end as the last one."""
     offsets = np.zeros(len(texts) + 1, np.int64)
     np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)), out=offsets[1:])

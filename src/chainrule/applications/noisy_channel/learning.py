@@ -1,6 +1,6 @@
 """Learns channels from pairs of wrong and right texts: of characters by EM over rules, of grammar by counting.
 
-Characters: words are put between marks (`marked`), so that rules can distinguish the beginning and the end of a word
+Characters: words are put between marks (`mark_ends`), so that rules can distinguish the beginning and the end of a word
 from its middle: `e` lost at the end, `k` before `n` at the beginning. Candidate rules come from around the differences
 of a shortest edit script; EM then weighs all ways to rewrite one spelling as the other (Brill and Moore, An improved
 error model for noisy channel spelling correction, 2000, take the counts of one alignment). Single edits that occur in
@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule.applications.noisy_channel.channel_kernels import expect
-from chainrule.applications.noisy_channel.character_channel import MOST_ERRORS, Channel, Rule, joined
+from chainrule.applications.noisy_channel.character_channel import MOST_ERRORS, Channel, Rule, concatenate
 from chainrule.applications.noisy_channel.word_channel import WordChannel, WordRule, words_and_marks
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError
@@ -45,7 +45,7 @@ _VISITS = 5.0  # without an error, added for every left side: rules seen once st
 _VISITS_OF_PRIOR = 20.0  # added instead, with the errors of a prior; by trial: docs/decisions/correction.md
 
 
-def marked(text: str) -> str:
+def mark_ends(text: str) -> str:
     """A word between marks of its beginning and end."""
     return f"{BEGIN_MARK}{text}{END_MARK}"
 
@@ -78,8 +78,8 @@ def learn_channel(
     spaces = _share_with_spaces(pairs, weights)
     pairs = [(wrong.replace(SPACE, ""), right.replace(SPACE, "")) for wrong, right in pairs]
     kept = [i for i, (wrong, right) in enumerate(pairs) if wrong and right]
-    observed = [marked(pairs[i][0]) for i in kept]
-    sources = [marked(pairs[i][1]) for i in kept]
+    observed = [mark_ends(pairs[i][0]) for i in kept]
+    sources = [mark_ends(pairs[i][1]) for i in kept]
     of_pairs = np.array([weights[i] for i in kept], np.float64)
     counts: defaultdict[tuple[str, str], float] = defaultdict(float)
     for wrong, right, weight in zip(observed, sources, of_pairs.tolist(), strict=True):
@@ -101,7 +101,7 @@ def learn_channel(
         rule: max(_FLOOR, (0.5 * counts[rule] + added * expected.get(rule, 0.0)) / (visits[rule[0]] + added))
         for rule in rules
     }
-    texts = *joined(observed), *joined(sources), of_pairs
+    texts = *concatenate(observed), *concatenate(sources), of_pairs
     for done in range(rounds):
         progress("learning a channel", done, rounds)
         channel = Channel(name, _within_bounds(probs))
@@ -245,7 +245,7 @@ def learn_grammar(
 
     inflectable = inflected = capitals = small = 0
     for wrong, right in pairs:
-        for meant, written in aligned(words_and_marks(wrong), words_and_marks(right), alike):
+        for meant, written in align(words_and_marks(wrong), words_and_marks(right), alike):
             one, other = meant.lower(), written.lower()
             visits[one] += bool(one)
             has_forms = bool(inflections.others(one))
@@ -278,7 +278,7 @@ def learn_grammar(
     )
 
 
-def aligned(wrong: Sequence[str], right: Sequence[str], alike: Callable[[str, str], bool]) -> Iterator[tuple[str, str]]:
+def align(wrong: Sequence[str], right: Sequence[str], alike: Callable[[str, str], bool]) -> Iterator[tuple[str, str]]:
     """Pairs (meant, written) by a cheapest edit script, from the end on; one is empty where a word was lost or put in.
 
     alike: whether words in lower case replace each other for less.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from chainrule.applications.noisy_channel.channel_kernels import NO_WORD, meant_words
-from chainrule.applications.noisy_channel.character_channel import joined
+from chainrule.applications.noisy_channel.character_channel import concatenate
 from chainrule.errors import SettingError
 from chainrule.protocol import END, UNKNOWN
 from chainrule.text.tokenization.tokenizer import documents_of
@@ -105,7 +105,7 @@ class Lexicon:
         errors: the most rules that may have been applied to each. most: the most words for each text; the text itself
         is added if it is a word and not among them.
         """
-        characters, offsets = joined(observed)
+        characters, offsets = concatenate(observed)
         matches = np.empty((len(observed), _MOST_MATCHES), np.int32)
         counts = np.empty(len(observed), np.int64)
         meant_words(characters, offsets, np.array(errors, np.int64), *channel.by_observed, *self._trie, matches, counts)

@@ -147,7 +147,7 @@ def filled_log_probs(
     return ChoiceScores(log_probs, tokens)
 
 
-def normalised(scores: ChoiceScores, choices: Sequence[str], by: Normalisation) -> Float64[ndarray, "prompts choices"]:
+def normalise(scores: ChoiceScores, choices: Sequence[str], by: Normalisation) -> Float64[ndarray, "prompts choices"]:
     """The log-probabilities divided by the sizes of the choices: in tokens, characters or UTF-8 bytes."""
     sizes: Any = {
         "none": 1.0,

@@ -26,7 +26,7 @@ from chainrule.applications.prompting.choices import (
     check_choices,
     join,
     log_shares,
-    normalised,
+    normalise,
 )
 from chainrule.applications.prompting.config import PromptSettings
 from chainrule.applications.prompting.prompts import FewShotPrompt, Shots, Template, few_shot_prompt
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 CONTENT_FREE = ("N/A", "", "[MASK]")  # Zhao et al., section 5
 
 
-def calibrated(
+def calibrate(
     scores: Float64[ndarray, "prompts choices"],
     calibration: Calibration,
     reference: Float64[ndarray, "references choices"] | None = None,
@@ -316,7 +316,7 @@ def _run(
         return Run(*draw, written, is_right, prompts, None, None, None, dropped, cut)
 
     def scores_of(some: Sequence[str]) -> Float64[ndarray, "prompts choices"]:
-        return normalised(answerer.score(some, texts, config.separator, progress), texts, config.normalise)
+        return normalise(answerer.score(some, texts, config.separator, progress), texts, config.normalise)
 
     scores = scores_of(prompts)
     reference = None
@@ -324,13 +324,13 @@ def _run(
         reference = scores_of([prompt_for(template.fill_all_with(value)).text for value in CONTENT_FREE])
     elif config.calibrate == "pmi":
         reference = scores_of([prompt_for(template.tail).text])
-    log_probs = calibrated(scores, config.calibrate, reference)
+    log_probs = calibrate(scores, config.calibrate, reference)
     labels = sorted({choice.label for choice in config.choices})
     by_label = _by_label(log_probs, config.choices, labels)
     true = np.array([labels.index(right) for right in expected])
     moved = None
     if config.calibrate != "none":
-        before = _by_label(calibrated(scores, "none"), config.choices, labels).argmax(1)
+        before = _by_label(calibrate(scores, "none"), config.choices, labels).argmax(1)
         moved = Accuracy(len(true), int((before == true).sum()), 0), int((before != by_label.argmax(1)).sum())
     predicted = by_label.argmax(1)
     return Run(

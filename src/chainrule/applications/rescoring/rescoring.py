@@ -52,7 +52,7 @@ class Scored:
         return [nbest.reference or "" for nbest in self.lists for _ in nbest.texts]
 
 
-def scored(lists: Iterable[NBestList], models: dict[str, HypothesisScorer]) -> Iterator[Scored]:
+def score_lists(lists: Iterable[NBestList], models: dict[str, HypothesisScorer]) -> Iterator[Scored]:
     """The lists batch by batch, on threads: memory holds a few batches. Raises SettingError, MarkerError."""
 
     def with_features(batch: list[NBestList]) -> Scored:
@@ -88,7 +88,7 @@ class TuningData:
         return cls(Features.joined(features), np.concatenate(errors), np.concatenate(statistics), measure)
 
     def replayed(self, lists: Iterable[NBestList]) -> Iterator[Scored]:
-        """The blocks that `scored` returned for the same lists, without scoring them again."""
+        """The blocks that `score_lists` returned for the same lists, without scoring them again."""
         first = row = 0
         for batch in batches_of(lists):
             last, stop = first + len(batch), row + sum(map(len, batch))

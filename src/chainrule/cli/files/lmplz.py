@@ -92,7 +92,7 @@ def lmplz(
     order. Words are separated by white space. Unlike KenLM's lmplz, it also
     counts the </s> of a last line without a newline, and refuses an empty text.
     """
-    from chainrule.api.tokenizers import tokenized
+    from chainrule.api.tokenizers import tokenize_source
     from chainrule.base.files import replace_file
     from chainrule.base.memory import Owned
     from chainrule.ngram.arpa.write import arpa_parts
@@ -109,7 +109,7 @@ def lmplz(
     allowed = None if limit_vocab_file is None else frozenset(_WHITE_SPACE.split(_bytes_of(limit_vocab_file)))
     source = Corpus.of(STANDARD_INPUT if text is None else text)
     with progress_bar() as progress:
-        tokenizer, stream, _ = tokenized(source, "whitespace", "skip" if skip_symbols else "error", progress)
+        tokenizer, stream, _ = tokenize_source(source, "whitespace", "skip" if skip_symbols else "error", progress)
         tokens = int((stream > END).sum() + (stream == UNKNOWN).sum()) if verbose_header else 0
         owned = Owned(stream)
         del stream

@@ -176,7 +176,7 @@ def _train(
 def _report_finished(run: CaptionerRun, encoder: PictureEncoder, pictures: Sequence[CaptionedPicture]) -> None:
     """Raises SettingError where the run that has ended was another one."""
     from chainrule.api.seq2seq.caption_model import FAMILY
-    from chainrule.api.training.captions import settled_config
+    from chainrule.api.training.captions import resolve_config
     from chainrule.pictures.captions import digest_of_captions
     from chainrule.storage.config_json import read_config
 
@@ -187,7 +187,7 @@ def _report_finished(run: CaptionerRun, encoder: PictureEncoder, pictures: Seque
         data = data_differences(before, {"data": {"captioned pictures": digest_of_captions(pictures)}})
         return [*([] if is_same else ["the encoder differs"]), *changes, *data]
 
-    network = settings_of(settled_config(run.config, encoder))
+    network = settings_of(resolve_config(run.config, encoder))
     if run.regions != "grid":  # their vectors follow from the encoder, whose digest is compared
         saved = read_config(run.output).settings.get("network", {})
         network |= {name: saved.get(name) for name in ("source_grid", "source_width", "phrase_width", "max_source")}

@@ -57,7 +57,7 @@ def classify(
     text, with the probabilities of all labels.
     """
     from chainrule.api.models.classifier_model import ClassifierModel, check_page
-    from chainrule.applications.classification import predicted_of
+    from chainrule.applications.classification import predict_documents
     from chainrule.applications.classifier_inputs import BOX_UNIT, config_of, inputs_of, predicts_ratings
 
     if data is not None and (text != "-" or reading != DEFAULT_READING):
@@ -104,7 +104,9 @@ def classify(
         for block in source.blocks_as_they_come(shown, "classifying"):
             for piece in block.pieces(_PART_BYTES):
                 encoded = labeller.tokenizer.encode_block(piece)
-                for prediction in predicted_of(labeller.classifier, labeller.tokenizer, encoded, piece.documents()):
+                for prediction in predict_documents(
+                    labeller.classifier, labeller.tokenizer, encoded, piece.documents()
+                ):
                     _print(prediction, unit == "word", json=json)
                     empty += not any(prediction.units)
                 sys.stdout.flush()

@@ -228,7 +228,7 @@ _MOST_LOG_ODDS = 9.2  # of a change that all paths have: 0.9999
 _ROUNDS = 50  # of Newton's method, which needs about five
 
 
-def calibrated(probs: Float64[ndarray, " changes"], slope: float, intercept: float) -> Float64[ndarray, " changes"]:
+def calibrate(probs: Float64[ndarray, " changes"], slope: float, intercept: float) -> Float64[ndarray, " changes"]:
     """Probabilities whose log-odds are slope * log-odds + intercept."""
     if (slope, intercept) == UNCHANGED:
         return probs

@@ -18,9 +18,9 @@ from torch import Tensor, nn
 
 from chainrule.base.arguments import check_tokens
 from chainrule.base.progress import Progress, silent
-from chainrule.neural.layers.basic import dropped
+from chainrule.neural.layers.basic import drop
 from chainrule.neural.network import add_boundaries, padding_starts
-from chainrule.neural.scoring import batched, padded, rounded_up
+from chainrule.neural.scoring import make_batches, pad, round_up
 from chainrule.neural.sentence_pairs import MARKERS, SentencePair, join_sentences, separator, with_types
 from chainrule.protocol import END
 
@@ -122,7 +122,7 @@ class FineTunedClassifier(nn.Module):
                 check_tokens(text.tokens, self.network.vocabulary_size)
             parts, sums = self._parts(chunk), self._zeros(chunk)
             by_length = sorted(parts, key=lambda part: -len(part.inputs))
-            for batch in batched(by_length, lambda part: len(part.inputs), _TOGETHER):
+            for batch in make_batches(by_length, lambda part: len(part.inputs), _TOGETHER):
                 self._add_vectors(batch, sums)
             rows = self._logits(sums, parts).float().log_softmax(-1).cpu()
             own_rows = torch.split(rows, [text.number for text in chunk])
@@ -138,12 +138,12 @@ class FineTunedClassifier(nn.Module):
         lengths = [len(part.inputs) for part in parts]
         device, width = self.network.device, max(lengths)
         if self.training:
-            width = min(rounded_up(width), self.network.encoder.context or 1 << 62)
-        tokens = torch.from_numpy(padded([part.inputs for part in parts], END, length=width)).to(device)
+            width = min(round_up(width), self.network.encoder.context or 1 << 62)
+        tokens = torch.from_numpy(pad([part.inputs for part in parts], END, length=width)).to(device)
         starts = padding_starts(lengths, device, width=width) if self.network.encoder.is_bidirectional else None
         second = torch.tensor([part.second for part in parts], device=device)
         hidden = self._hidden(tokens, starts, second).float()
-        owners = padded([part.owners for part in parts], -1, length=width).ravel()
+        owners = pad([part.owners for part in parts], -1, length=width).ravel()
         positions = np.flatnonzero(owners >= 0)
         units, tokens = (torch.from_numpy(array).to(device) for array in (owners[positions], positions))
         return sums.index_add_(0, units, hidden.flatten(0, 1)[tokens])
@@ -153,7 +153,7 @@ class FineTunedClassifier(nn.Module):
         owners = np.concatenate([part.owners for part in parts])
         counts = torch.from_numpy(np.bincount(owners[owners >= 0], minlength=len(sums))).to(sums.device)
         vectors = F.layer_norm(sums / counts[:, None].clamp(min=1), sums.shape[-1:])
-        return cast("Tensor", self.head(dropped(vectors, self.dropout, self.training)))
+        return cast("Tensor", self.head(drop(vectors, self.dropout, self.training)))
 
     def _hidden(
         self, tokens: Int64[Tensor, "B T"], starts: Bool[Tensor, "B T"] | None, second: Int64[Tensor, " B"]
@@ -270,7 +270,7 @@ class ScratchClassifier(nn.Module):
     def forward(self, inputs: Sequence[Any]) -> Float[Tensor, "U C"]:
         """The logits of each unit."""
         vectors = self.body(inputs)
-        return cast("Tensor", self.head(dropped(vectors, self.config.dropout, self.training)))
+        return cast("Tensor", self.head(drop(vectors, self.config.dropout, self.training)))
 
     def size(self, item: Any) -> int:
         """As `Body.size`."""
@@ -303,7 +303,7 @@ class ScratchClassifier(nn.Module):
             order = sorted(range(first, min(first + _SORTED, len(inputs))), key=lambda i: -sizes[i])
             for i in order:
                 self.body.check(inputs[i])
-            for batch in batched(order, lambda i: sizes[i], _BATCH_SIZE):
+            for batch in make_batches(order, lambda i: sizes[i], _BATCH_SIZE):
                 found = compute([inputs[i] for i in batch]).cpu()
                 own = torch.split(found, [self.body.units(inputs[i]) for i in batch])
                 rows |= {i: part.numpy() for i, part in zip(batch, own, strict=True)}

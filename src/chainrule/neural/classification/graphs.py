@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from chainrule.base.arguments import check_tokens
 from chainrule.errors import SettingError
 from chainrule.neural.classification.texts import word_vectors
-from chainrule.neural.layers.basic import dropped
+from chainrule.neural.layers.basic import drop
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -262,7 +262,7 @@ class GraphBody(nn.Module):
     def forward(self, inputs: Sequence[GraphArrays]) -> Float[Tensor, "U D"]:
         """As `Body`."""
         x, confidence = self._read(inputs)
-        read = self.begin(dropped(x, self.dropout, self.training))
+        read = self.begin(drop(x, self.dropout, self.training))
         order = None
         if self.confidence is not None:
             read = torch.sigmoid(self.confidence(x)) * read

@@ -18,9 +18,9 @@ from torch import Tensor, nn
 from chainrule.base.arguments import check_tokens
 from chainrule.neural.config import MaskedConfig
 from chainrule.neural.encoders.transformer import Transformer
-from chainrule.neural.layers.basic import Embedding, dropped
+from chainrule.neural.layers.basic import Embedding, drop
 from chainrule.neural.network import padding_starts
-from chainrule.neural.scoring import padded
+from chainrule.neural.scoring import pad
 from chainrule.protocol import END, UNKNOWN
 
 if TYPE_CHECKING:
@@ -79,9 +79,9 @@ class TextBody(nn.Module):
         """As `Body`."""
         device = self.embedding.device
         rows = [item.tokens if len(item.tokens) else np.array([END]) for item in inputs]
-        tokens = torch.from_numpy(padded(rows, END)).to(device)
+        tokens = torch.from_numpy(pad(rows, END)).to(device)
         lengths = torch.tensor([len(row) for row in rows], device=device)
-        x = dropped(self.vectors(tokens), self.dropout, self.training)
+        x = drop(self.vectors(tokens), self.dropout, self.training)
         hidden = self.layers(x, lengths)
         pool = _of_words if self.unit == "word" else self._of_texts
         return cast("Tensor", self.after(pool(hidden, lengths, inputs)))
@@ -125,7 +125,7 @@ def word_vectors(vocabulary_size: int, width: int, token_dropout: float = 0.0) -
 def _of_words(hidden: Tensor, lengths: Tensor, inputs: Sequence[UnitTokens]) -> Float[Tensor, "U width"]:
     """The mean of each word's tokens; 0 for a word without any."""
     firsts = np.cumsum([0, *(item.number for item in inputs)])
-    owners = padded(
+    owners = pad(
         [np.where(item.of_tokens < 0, -1, first + item.of_tokens) for first, item in zip(firsts, inputs, strict=False)],
         -1,
         length=hidden.shape[1],
@@ -190,7 +190,7 @@ class RecurrentLayers(nn.Module):
 
     def _dropped(self, x: Tensor, layer: int) -> Tensor:
         """Dropout, except on the input of the first layer, which has had it already."""
-        return dropped(x, self.dropout, self.training) if layer else x
+        return drop(x, self.dropout, self.training) if layer else x
 
 
 class ConvolutionLayers(nn.Module):

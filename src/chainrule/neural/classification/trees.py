@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from chainrule.base.arguments import check_tokens
 from chainrule.errors import SettingError
 from chainrule.neural.classification.texts import word_vectors
-from chainrule.neural.layers.basic import dropped
+from chainrule.neural.layers.basic import drop
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -212,7 +212,7 @@ class TreeBody(nn.Module):
         """W x + b of the nodes of each depth."""
         own = self.own.bias.expand(wiring.nodes, -1)
         if len(wiring.tokens):
-            x = dropped(self.vectors(wiring.tokens), self.dropout, self.training)
+            x = drop(self.vectors(wiring.tokens), self.dropout, self.training)
             own = own.index_copy(0, wiring.readers, self.own(x).to(own.dtype))
         return torch.split(own, [depth.nodes for depth in wiring.depths])
 

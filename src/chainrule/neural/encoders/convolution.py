@@ -11,7 +11,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 from chainrule.neural.encoders.feedforward import concat_window
-from chainrule.neural.layers.basic import dropped
+from chainrule.neural.layers.basic import drop
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,7 +38,7 @@ class Layer(nn.Module):
     ) -> tuple[Float[Tensor, "B T D"], Float[Tensor, "B P D"]]:
         """The layer's output, and its new past. past: its last P = (k - 1) d normalised inputs."""
         window, past = concat_window(self.norm(x), past, starts, self.kernel, self.dilation)  # (B, T, k D)
-        return x + dropped(gated(self.weight(window), self.gate), self.dropout, self.training), past
+        return x + drop(apply_gate(self.weight(window), self.gate), self.dropout, self.training), past
 
 
 class Convolution(nn.Module):
@@ -79,7 +79,7 @@ class Convolution(nn.Module):
             yield self.norm(x) if layer is self.layers[-1] else x
 
 
-def gated(x: Float[Tensor, "*shape in"], kind: Gate) -> Float[Tensor, "*shape D"]:
+def apply_gate(x: Float[Tensor, "*shape in"], kind: Gate) -> Float[Tensor, "*shape D"]:
     """The first half of x gated by the second (Dauphin 2017, equation 1); without a gate, relu(x)."""
     if kind == "none":
         return F.relu(x)

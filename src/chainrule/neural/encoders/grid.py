@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from chainrule.neural.layers.basic import dropped
+from chainrule.neural.layers.basic import drop
 from chainrule.neural.layers.grid_lstm import GridLayer, order_by_diagonals
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Grid(nn.Module):
         after = []
         for layer, carried in zip(self.layers, before, strict=True):
             h, carried = _read(cast("GridLayer", layer), x, carried, plan)
-            x = dropped(h, self.dropout, self.training)
+            x = drop(h, self.dropout, self.training)
             after.append(carried)
         return x, (plan.position.to(position), past, *after)
 
@@ -79,7 +79,7 @@ class Grid(nn.Module):
         x, _ = _with_pixels_above(x, past, plan)
         for layer, carried in zip(self.layers, before, strict=True):
             h, _ = _read(cast("GridLayer", layer), x, carried, plan)
-            x = dropped(h, self.dropout, self.training)
+            x = drop(h, self.dropout, self.training)
             yield x
 
 

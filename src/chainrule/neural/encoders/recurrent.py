@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from chainrule.neural.device import runs_lstm_in_bfloat16
-from chainrule.neural.layers.basic import dropped
+from chainrule.neural.layers.basic import drop
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -179,7 +179,7 @@ class Recurrent(nn.Module):
         """The hidden states of a layer, (B, T, D), and its state after the last token of each row."""
         weights: dict[str, Tensor] = {}
         if self.training and self.weight_drop:
-            weights["weight_hh_l0"] = dropped(cast("Tensor", layer.weight_hh_l0), self.weight_drop)
+            weights["weight_hh_l0"] = drop(cast("Tensor", layer.weight_hh_l0), self.weight_drop)
         if runs is None:
             return self._call(layer, weights, x, state)
         states = tuple(part[runs.rows].masked_fill(runs.restarts[:, None], 0) for part in state)
@@ -212,8 +212,8 @@ class Recurrent(nn.Module):
         if not (self.training and share):
             return x
         if self.variational:
-            return x * dropped(x.new_ones(x.shape[0], 1, x.shape[2]), share)
-        return dropped(x, share)
+            return x * drop(x.new_ones(x.shape[0], 1, x.shape[2]), share)
+        return drop(x, share)
 
     def _initialise(self, config: RecurrentConfig) -> None:
         for name, weight in self.layers.named_parameters():

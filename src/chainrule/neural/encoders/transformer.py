@@ -22,7 +22,7 @@ from chainrule.neural.layers.attention import (
     cached_mask,
     causal_mask,
 )
-from chainrule.neural.layers.basic import FeedForward, dropped, initialise, norm
+from chainrule.neural.layers.basic import FeedForward, drop, initialise, norm
 from chainrule.neural.layers.matrix_products import linear
 from chainrule.neural.layers.positions import ALiBi, Learned, Relative, Rotary, Rotation, Scaling, Sinusoidal, rotate
 from chainrule.neural.layers.state import Cache
@@ -132,7 +132,7 @@ class Block(nn.Module):
         return x + self._dropped(self.feed_forward(self.norms[1](x)))
 
     def _dropped(self, x: Tensor) -> Tensor:
-        return dropped(x, self.dropout, self.training) if self.dropout else x
+        return drop(x, self.dropout, self.training) if self.dropout else x
 
 
 class Transformer(nn.Module):
@@ -279,7 +279,7 @@ class Transformer(nn.Module):
         if self.input_norm is not None:
             x = self.input_norm(x)
         if self.dropout:
-            x = dropped(x, self.dropout, self.training)
+            x = drop(x, self.dropout, self.training)
         masks = [
             mask._replace(tensor=mask.tensor.to(x.dtype))
             if mask.tensor is not None and mask.tensor.is_floating_point()

@@ -26,7 +26,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 from chainrule.neural.device import attends_in_bfloat16
-from chainrule.neural.layers.basic import dropped
+from chainrule.neural.layers.basic import drop
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -124,7 +124,7 @@ def attend_unfused(
     weights = scores.softmax(-1)
     if mask.weights_out is not None:
         mask.weights_out.append(weights)
-    return dropped(weights, dropout) @ _repeated(value, heads)
+    return drop(weights, dropout) @ _repeated(value, heads)
 
 
 def attend_in_blocks(
@@ -396,4 +396,4 @@ def attend_by_score(
     """softmax(score) V, by the fused kernel if the score is a dot product. query, key: prepared by `score`."""
     if score.is_product:
         return attend_fused(query, key, value, mask, dropout, scale=1.0)
-    return dropped(attention_weights(score, query, key, mask), dropout) @ value
+    return drop(attention_weights(score, query, key, mask), dropout) @ value

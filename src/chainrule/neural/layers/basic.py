@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _CHANCES = 1 << 16  # values of a 16-bit random number
 
 
-def dropped(x: Float[Tensor, "*shape"], share: float, training: bool = True) -> Float[Tensor, "*shape"]:
+def drop(x: Float[Tensor, "*shape"], share: float, training: bool = True) -> Float[Tensor, "*shape"]:
     """x with about that share of its elements set to 0, and the others scaled up to keep the mean.
 
     On a processor, where torch would draw 32 random bits for each element, four elements share a draw of 64 bits. The
@@ -45,7 +45,7 @@ def dropped(x: Float[Tensor, "*shape"], share: float, training: bool = True) -> 
 
 
 class Dropout(nn.Module):
-    """`dropped` as a module."""
+    """`drop` as a module."""
 
     def __init__(self, share: float) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class Dropout(nn.Module):
 
     def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """x, with dropout if the module is in training."""
-        return dropped(x, self.share, self.training)
+        return drop(x, self.share, self.training)
 
 
 class Embedding(nn.Module):
@@ -81,7 +81,7 @@ class Embedding(nn.Module):
         elif x.dtype in (torch.bfloat16, torch.float16):
             x = x.float()
         if self.training and self.token_dropout:
-            kept = dropped(x.new_ones(len(self.weight)), self.token_dropout)
+            kept = drop(x.new_ones(len(self.weight)), self.token_dropout)
             x = x * kept[tokens].unsqueeze(-1)
         if self.scale != 1:
             x = x * self.scale

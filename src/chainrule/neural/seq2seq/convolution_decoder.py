@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
-from chainrule.neural.layers.basic import dropped
+from chainrule.neural.layers.basic import drop
 from chainrule.neural.layers.cross_attention import CrossAttention
 from chainrule.neural.layers.positions import Sinusoidal
 
@@ -69,13 +69,13 @@ class ConvolutionDecoder(nn.Module):
         taps = times[:, None] + torch.arange(-before, 1, device=x.device)  # (T, k)
         inside = taps >= first[..., None]  # (B, T, k)
         kept = torch.arange(length - before, length, device=x.device) >= first[:, -1:]  # (B, k - 1)
-        x = dropped(x + self.sinusoidal(here).to(x.dtype), self.dropout, self.training)
+        x = drop(x + self.sinusoidal(here).to(x.dtype), self.dropout, self.training)
         after = []
         for i, (layer, look, past) in enumerate(zip(self.layers, self.looks, inputs, strict=True)):
             whole = torch.cat((past, x), 1)
             after.append(whole[:, length:] * kept[..., None])
             windows = whole.unfold(1, self.kernel, 1) * inside.unsqueeze(2)  # (B, T, D, k)
-            hidden = dropped(F.glu(layer(windows.flatten(2)), -1), self.dropout, self.training)
+            hidden = drop(F.glu(layer(windows.flatten(2)), -1), self.dropout, self.training)
             hidden = (hidden + look(hidden, source, i)) * 0.5**0.5
             x = (x + hidden) * 0.5**0.5
         return x, (here[:, -1] + 1, *after)

@@ -15,7 +15,7 @@ from chainrule.neural.config.language_models import RecurrentConfig
 from chainrule.neural.encoders.bidirectional import BidirectionalRecurrent
 from chainrule.neural.encoders.transformer import Block, norm_of
 from chainrule.neural.layers.attention import AttentionMask
-from chainrule.neural.layers.basic import dropped
+from chainrule.neural.layers.basic import drop
 from chainrule.neural.layers.positions import Relative
 from chainrule.neural.seq2seq.transformer_decoder import PositionEncoding, block_config
 
@@ -63,7 +63,7 @@ class TransformerReader(nn.Module):
         """As `SourceEncoder`."""
         columns = torch.arange(x.shape[1], device=x.device)
         x, rotation = self.positions(x, columns[None])
-        x = dropped(x, self.dropout, self.training)
+        x = drop(x, self.dropout, self.training)
         is_key = is_token[:, None, None]
         if self.bias is not None:
             is_key = self.bias(columns[:, None] - columns).to(x.dtype).masked_fill(~is_key, -torch.inf)  # (M, H, S, S)
@@ -96,10 +96,10 @@ class RecurrentReader(nn.Module):
         padding = (
             torch.arange(x.shape[1], device=x.device) == lengths
         )  # where the padding of a row begins, as a new text
-        hidden, _ = self.layers(dropped(x, self.dropout, self.training), None, padding if padding.any() else None)
+        hidden, _ = self.layers(drop(x, self.dropout, self.training), None, padding if padding.any() else None)
         ahead, back = hidden.chunk(2, -1)
         at_end = ahead.gather(1, (lengths - 1)[:, :, None].expand(-1, -1, ahead.shape[2]))[:, 0]
-        return Encoding(dropped(hidden, self.dropout, self.training), torch.cat((at_end, back[:, 0]), 1))
+        return Encoding(drop(hidden, self.dropout, self.training), torch.cat((at_end, back[:, 0]), 1))
 
 
 class ConvolutionReader(nn.Module):
@@ -118,11 +118,11 @@ class ConvolutionReader(nn.Module):
     ) -> Encoding:
         """As `SourceEncoder`."""
         x, _ = self.positions(x, torch.arange(x.shape[1], device=x.device)[None])
-        x = dropped(x, self.dropout, self.training)
+        x = drop(x, self.dropout, self.training)
         for layer in self.layers:
             x = x.masked_fill(~is_token[:, :, None], 0)
             around = F.pad(x, (0, 0, self.before, self.kernel - 1 - self.before)).unfold(1, self.kernel, 1)
-            x = (x + dropped(F.glu(layer(around.flatten(2)), -1), self.dropout, self.training)) * 0.5**0.5
+            x = (x + drop(F.glu(layer(around.flatten(2)), -1), self.dropout, self.training)) * 0.5**0.5
         return Encoding(x, _mean(x, is_token))
 
 
@@ -137,7 +137,7 @@ class PlainReader(nn.Module):
         self, x: Float[Tensor, "M S D"], is_token: Bool[Tensor, "M S"], weights_out: list[Tensor] | None = None
     ) -> Encoding:
         """As `SourceEncoder`."""
-        x = dropped(x, self.dropout, self.training)
+        x = drop(x, self.dropout, self.training)
         return Encoding(x, _mean(x, is_token))
 
 

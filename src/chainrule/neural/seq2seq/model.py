@@ -17,7 +17,7 @@ from chainrule.base.distributions import check_log_probs
 from chainrule.errors import SettingError
 from chainrule.neural.language_model import NeuralModel, Reading
 from chainrule.neural.layers.cross_attention import WeightLists
-from chainrule.neural.scoring import padded
+from chainrule.neural.scoring import pad
 from chainrule.neural.seq2seq.visual_sources import VectorInput, check_vectors
 from chainrule.protocol import END, UNKNOWN
 
@@ -59,7 +59,7 @@ def batch_sources(
     ended = [np.append(as_tokens(source), np.int32(END)) for source in sources]
     lengths = np.array([len(row) for row in ended])
     length = int(lengths.max()) if length is None else length
-    return SourceBatch(padded(ended, END, length=length), np.arange(length) < lengths[:, None])
+    return SourceBatch(pad(ended, END, length=length), np.arange(length) < lengths[:, None])
 
 
 def source_length(source: Shaped[ndarray, "*shape"], config: Seq2SeqConfig) -> int:
@@ -126,7 +126,7 @@ def hidden_states(
     for first in range(0, len(sources), _ROWS):
         own = targets[first : first + _ROWS]
         batch = batch_sources(sources[first : first + _ROWS], config)
-        inputs = padded([np.concatenate([[END], target]) for target in own], END)
+        inputs = pad([np.concatenate([[END], target]) for target in own], END)
         arrays = (torch.from_numpy(array).to(model.network.device) for array in (*batch, inputs))
         hidden = model.network(*arrays).float().cpu().numpy()
         states += [row[: len(target) + 1] for row, target in zip(hidden, own, strict=True)]
@@ -296,8 +296,8 @@ class SourceConditionedModel:
     def _log_probs_of(self, rows: list[Tokens], sources: Int64[ndarray, " B"]) -> Float32[ndarray, "B T 2"]:
         """The log-probabilities of the tokens of padded rows, and of <unk> at their positions."""
         bound, device = self.bound, self.bound.device
-        inputs = torch.from_numpy(padded([np.concatenate([[END], row[:-1]]) for row in rows], END)).to(device)
-        targets = torch.from_numpy(padded(rows, END)).to(device)
+        inputs = torch.from_numpy(pad([np.concatenate([[END], row[:-1]]) for row in rows], END)).to(device)
+        targets = torch.from_numpy(pad(rows, END)).to(device)
         source = bound.source.at(torch.from_numpy(sources).to(device))
         starts = inputs == END if bool((inputs[:, 1:] == END).any()) else None
         hidden, _ = bound.network.decoder(bound.embed(inputs), None, starts, source)

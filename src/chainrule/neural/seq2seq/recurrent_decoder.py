@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from chainrule.neural.config.language_models import RecurrentConfig
 from chainrule.neural.encoders.recurrent import Recurrent
-from chainrule.neural.layers.basic import dropped
+from chainrule.neural.layers.basic import drop
 from chainrule.neural.layers.cross_attention import ContextVectors, SingleHeadAttention
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class RecurrentDecoder(nn.Module):
     ) -> tuple[Float[Tensor, "B T *C D"], State]:
         """As `Decoder`."""
         current = self.start(source) if state is None else _State(*cast("tuple", state))  # type: ignore[type-arg]
-        x = dropped(x, self.dropout, self.training)
+        x = drop(x, self.dropout, self.training)
         if starts is None and not self.feeds:
             return self._read_at_once(x, current, source)
         steps = []
@@ -144,9 +144,9 @@ class RecurrentDecoder(nn.Module):
         if self.reads_word:
             cells = torch.cat((words, cells), 2)
         if contexts is None:
-            return dropped(torch.tanh(self.out(cells)), self.dropout, self.training)
+            return drop(torch.tanh(self.out(cells)), self.dropout, self.training)
         both = torch.cat((cells.unsqueeze(2).expand(-1, -1, contexts.values.shape[2], -1), contexts.values), 3)
-        hidden = dropped(torch.tanh(self.out(both)), self.dropout, self.training)
+        hidden = drop(torch.tanh(self.out(both)), self.dropout, self.training)
         return torch.cat((hidden, contexts.log_probs.unsqueeze(3)), 3) if self.hard else hidden[:, :, 0]
 
 
@@ -239,7 +239,7 @@ class HierarchicalDecoder(nn.Module):
                 state = _chosen(lengths > 0, self._next_sentence(state, source), state)
             at = (first[:, None] + steps).clamp(max=x.shape[1] - 1)
             read = inputs.gather(1, at[..., None].expand(-1, -1, inputs.shape[2])) + state.topic[:, None]
-            read = dropped(read, self.words.dropout, self.training)
+            read = drop(read, self.words.dropout, self.training)
             layers, fed, _ = cast("tuple[tuple[LayerState, ...], Tensor, Tensor]", state.words)
             written, cells, _ = self.words.read_steps(read, layers, first, source)
             if hidden is None:

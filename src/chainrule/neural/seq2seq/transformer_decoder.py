@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from chainrule.neural.config.transformer import TransformerConfig
 from chainrule.neural.encoders.transformer import Attention, norm_of
 from chainrule.neural.layers.attention import AttentionMask, cached_mask, causal_mask
-from chainrule.neural.layers.basic import FeedForward, dropped
+from chainrule.neural.layers.basic import FeedForward, drop
 from chainrule.neural.layers.cross_attention import CrossAttention
 from chainrule.neural.layers.positions import Relative, Rotary, Rotation, Sinusoidal
 from chainrule.neural.layers.state import Cache
@@ -109,7 +109,7 @@ class DecoderBlock(nn.Module):
         return x + self._dropped(self.feed_forward(after(x)))
 
     def _dropped(self, x: Tensor) -> Tensor:
-        return dropped(x, self.dropout, self.training)
+        return drop(x, self.dropout, self.training)
 
 
 class TransformerDecoder(nn.Module):
@@ -158,7 +158,7 @@ class TransformerDecoder(nn.Module):
         self, x: Tensor, positions: Tensor, mask: AttentionMask, cache: Cache | None, source: Source
     ) -> Tensor:
         x, rotation = self.positions(x, positions)
-        x = dropped(x, self.dropout, self.training)
+        x = drop(x, self.dropout, self.training)
         if source.weights_out is not None:
             mask = mask._replace(weights_out=source.weights_out.target)
         for layer, block in enumerate(self.blocks):

@@ -90,7 +90,7 @@ def nodes_after_begin(counts: Counts, order: int) -> slice:
     return slice(first, last)
 
 
-def padded(
+def pad_documents(
     stream: Int32[ndarray, " tokens"], extra: int
 ) -> tuple[Int32[ndarray, " padded"], Bool[ndarray, " padded"] | slice]:
     """The stream with `extra` more <s> before each document, and a mask of its own tokens."""

@@ -22,7 +22,7 @@ from chainrule.ngram.config import DiskPlan
 from chainrule.ngram.counting.count import TASK as COUNTING
 from chainrule.ngram.counting.count import ExpectedNgrams, count_ngrams, expected_ngrams
 from chainrule.ngram.counting.counting_kernels import find_merged, merge_pair, split_keys, translate, write_keys
-from chainrule.ngram.counting.counts import Counts, padded
+from chainrule.ngram.counting.counts import Counts, pad_documents
 from chainrule.ngram.trie.table import NODE, Records, context_type, level_slice, narrowest, parts_of
 from chainrule.protocol import END
 
@@ -275,7 +275,7 @@ def count_in_runs(
     release_freed_memory()
     for start, stop in _run_edges(stream, plan.run_tokens):
         progress(COUNTING, start, stream.size)
-        part, _ = padded(stream[start:stop].copy(), extra_begins)
+        part, _ = pad_documents(stream[start:stop].copy(), extra_begins)
         owned = Owned(part)
         del part
 

@@ -20,7 +20,7 @@ from chainrule.ngram.estimation.backoff_and_additive import score_unseen_words, 
 from chainrule.ngram.estimation.discounts import RELIABLE, estimate_discounts, katz_discounts, leave_one_out_discount
 from chainrule.ngram.estimation.estimates import Discounts
 from chainrule.ngram.estimation.estimation_kernels import back_off, divide, interpolate, sum_children, weigh
-from chainrule.ngram.estimation.passes import accepted, finish_unigrams, uniform_share
+from chainrule.ngram.estimation.passes import check_discounts, finish_unigrams, uniform_share
 from chainrule.ngram.trie.table import narrowest
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def discounts_of(config: NGramConfig, order: int, n: Sequence[int]) -> Discounts
         discounts = leave_one_out_discount(order, n[0], n[1]) if given is None else Discounts(order, (given,))
     else:
         discounts = katz_discounts(order, n) if config.smoothing == "good-turing" else estimate_discounts(order, n[:4])
-    return accepted(discounts, config)
+    return check_discounts(discounts, config)
 
 
 def estimate_level(

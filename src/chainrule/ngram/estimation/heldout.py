@@ -105,7 +105,7 @@ def totals_of(counts: Counts, events: Events, order: int) -> Int64[ndarray, " ev
     return context_values(counts, events, order, sums) - events.left_out * events.known(order)
 
 
-def pruned_of(counts: Counts, events: Events, order: int, min_count: int) -> Int64[ndarray, " events"]:
+def count_pruned(counts: Counts, events: Events, order: int, min_count: int) -> Int64[ndarray, " events"]:
     """The number of tokens after the events' contexts in n-grams seen less often than `min_count`."""
     raw = counts.counts[counts.level(order)]
     sums = _sums(counts, np.where(raw < min_count, raw, 0), order)

@@ -17,9 +17,9 @@ from chainrule.ngram.estimation.estimation_kernels import expect
 from chainrule.ngram.estimation.heldout import (
     Events,
     bottom_shares,
+    count_pruned,
     counts_of,
     heldout_events,
-    pruned_of,
     totals_of,
     training_events,
     values_at,
@@ -131,7 +131,7 @@ def _chains(counts: Counts, config: NGramConfig, events: Events) -> _Chains:
         shares[seen_contexts, k] = np.where(is_kept, seen, 0)[seen_contexts] / totals[seen_contexts]
         if min_count > 1:
             pruned[seen_contexts, k] = (
-                pruned_of(counts, events, order, min_count)[seen_contexts] / totals[seen_contexts]
+                count_pruned(counts, events, order, min_count)[seen_contexts] / totals[seen_contexts]
             )
         buckets[seen_contexts, k] = k * size + _buckets(totals[seen_contexts], size)
     return _Chains(shares, pruned, buckets, bottom_shares(counts, config, events), events.counts)

@@ -170,7 +170,7 @@ def excludes_unknown(counts: Counts, config: NGramConfig) -> bool:
     return not config.open_vocabulary and counts.counts[1 + UNKNOWN] == 0
 
 
-def accepted(discounts: Discounts, config: NGramConfig) -> Discounts:
+def check_discounts(discounts: Discounts, config: NGramConfig) -> Discounts:
     """The discounts. Raises EstimationError where they are a fallback and config.strict_discounts forbids it."""
     if config.strict_discounts and discounts.problem:
         raise EstimationError(f"{discounts.problem}; strict_discounts=False would use {discounts.fallback} instead")
@@ -272,7 +272,7 @@ class _Passes:
 
     def add_discounts(self, discounts: Discounts) -> Discounts:
         """Records the discounts of the next order. Raises EstimationError under config.strict_discounts."""
-        self._discounts.append(accepted(discounts, self.config))
+        self._discounts.append(check_discounts(discounts, self.config))
         return discounts
 
     def estimates(self) -> Estimates:

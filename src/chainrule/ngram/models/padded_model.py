@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule.base.arguments import as_tokens, check_prefixes, check_tokens
-from chainrule.ngram.counting.counts import padded
+from chainrule.ngram.counting.counts import pad_documents
 from chainrule.ngram.models.table_models import NGramModel
 from chainrule.protocol import BEGIN, END, StreamScores
 
@@ -137,7 +137,7 @@ class PaddedModel:
     def _padded_stream(self, stream: Tokens) -> tuple[Tokens, Bool[ndarray, " padded"] | slice]:
         """The padded stream, and a mask of the tokens of the original one."""
         check_tokens(stream, self.vocabulary_size)
-        return padded(stream, self._padding.size)
+        return pad_documents(stream, self._padding.size)
 
     def _padded(self, sequences: Sequence[Tokens], prefixes: Sequence[Tokens] | None) -> list[Tokens]:
         check_prefixes(len(sequences), prefixes)

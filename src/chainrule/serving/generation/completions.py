@@ -19,7 +19,7 @@ from chainrule.errors import SettingError
 from chainrule.serving.bodies import ApiError
 from chainrule.serving.generation.prompts import encode_prompts
 from chainrule.serving.generation.texts import Choice, ChosenToken, Chunk, check_size, generation, text_settings
-from chainrule.serving.generation.tokens import TokenRows, finite, joined, token_arrays
+from chainrule.serving.generation.tokens import TokenRows, finite, join_rows, token_arrays
 from chainrule.serving.generation.work import PendingRequest, Scoring
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ class CompletionAnswer:
         if prompt is None:
             return _chosen_rows(chosen)
         rows = self._prompt_rows(prompt)
-        return joined([rows, _chosen_rows(chosen)])._replace(unknown=rows.unknown) if chosen else rows
+        return join_rows([rows, _chosen_rows(chosen)])._replace(unknown=rows.unknown) if chosen else rows
 
     def _prompt_rows(self, index: int) -> TokenRows:
         """A prompt's tokens. The first has no log-probability, since clients take it for the beginning."""

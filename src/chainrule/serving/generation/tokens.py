@@ -127,7 +127,7 @@ class TokenRows(NamedTuple):
     unknown: int = 0
 
 
-def joined(texts: Sequence[TokenRows]) -> TokenRows:
+def join_rows(texts: Sequence[TokenRows]) -> TokenRows:
     """The rows of some texts together."""
     written = [text for text in texts if len(text.ids)] or texts[:1]
     ids, log_probs, tops, offsets, _ = zip(*written, strict=True)
@@ -143,7 +143,7 @@ def token_arrays(names: TokenNames, texts: Sequence[TokenRows]) -> list[Any]:
 
     A token's log-probability is one number in both fields, so that clients can compare them.
     """
-    rows = joined(texts)
+    rows = join_rows(texts)
     best, others = rows.tops or (np.empty(0, np.float32), np.empty((rows.ids.size, 0), np.int32))
     log_probs = np.concatenate([rows.log_probs, best.ravel()], dtype=np.float64)
     finite = np.where(log_probs > IMPOSSIBLE, log_probs, IMPOSSIBLE)  # NaN, too

@@ -69,7 +69,7 @@ class Chunks:
 
     def _forget(self) -> None:
         self._vocabulary = Vocabulary()
-        self._pool, self._offsets = packed([b""] * len(self._vocabulary))
+        self._pool, self._offsets = pack([b""] * len(self._vocabulary))
 
     def _learn(self) -> None:
         """Adds the pieces of new chunks."""
@@ -78,7 +78,7 @@ class Chunks:
             return
         chunks = [_text_of(self._vocabulary.token_bytes(chunk)) for chunk in new]
         pieces = b"".join(part.tobytes() for part in self._cut(chunks)).split(b"\n")[:-1]
-        pool, offsets = packed(pieces)
+        pool, offsets = pack(pieces)
         self._pool = np.concatenate([self._pool, pool])
         self._offsets = np.concatenate([self._offsets, self._offsets[-1] + offsets[1:]])
 
@@ -95,7 +95,7 @@ def write_documents(
     return out[: write_pieces(pieces, lengths, pool, offsets, out)]
 
 
-def packed(pieces: Sequence[bytes]) -> tuple[UInt8[ndarray, " bytes"], Int64[ndarray, " pieces+1"]]:
+def pack(pieces: Sequence[bytes]) -> tuple[UInt8[ndarray, " bytes"], Int64[ndarray, " pieces+1"]]:
     """All pieces concatenated, and the offset of each."""
     lengths = np.fromiter(map(len, pieces), np.int64, len(pieces))
     return byte_array(b"".join(pieces)), np.concatenate([[0], np.cumsum(lengths)])
@@ -239,11 +239,11 @@ class Subword:
         pieces = np.fromiter(itertools.chain.from_iterable(rows), np.int32, int(lengths.sum()))
         unknown = np.flatnonzero(pieces == self._unknown) if self._unknown is not None else np.empty(0, np.int64)
         occurring = np.flatnonzero(np.bincount(pieces))
-        pool, offsets = packed([self._token_of(piece) for piece in occurring.tolist()])
+        pool, offsets = pack([self._token_of(piece) for piece in occurring.tolist()])
         pieces = np.searchsorted(occurring, pieces).astype(np.int32)
         if unknown.size:
             having = [document for document, row in zip(documents, rows, strict=True) if self._unknown in row]
-            more, more_offsets = packed(self._surfaces(having))
+            more, more_offsets = pack(self._surfaces(having))
             pieces[unknown] = offsets.size - 1 + np.arange(unknown.size, dtype=np.int32)
             pool, offsets = np.concatenate([pool, more]), np.concatenate([offsets, offsets[-1] + more_offsets[1:]])
         return write_documents(pieces, lengths, pool, offsets)

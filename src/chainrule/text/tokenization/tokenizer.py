@@ -122,7 +122,7 @@ class Tokenizer:
         return self.splitter.align(encoded.text)
 
 
-def encoded_stream(
+def encode_stream(
     tokenizer: Tokenizer,
     source: Source,
     progress: Progress = silent,

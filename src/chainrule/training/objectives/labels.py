@@ -14,7 +14,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812
 
-from chainrule.neural.scoring import batched
+from chainrule.neural.scoring import make_batches
 from chainrule.training.batches import SharedBatches
 from chainrule.training.job import StatelessObjective, ValidationResult
 
@@ -134,7 +134,7 @@ class LabelObjective(StatelessObjective, Generic[I]):
         return [
             self._part(examples)
             for own in self.batches.own_parts(step)
-            for examples in batched(
+            for examples in make_batches(
                 sorted((self.data.training[i] for i in own), key=self._order),
                 lambda example: self.network.size(example.input),
                 _MAX_PADDED_SIZE,

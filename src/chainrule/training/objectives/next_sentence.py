@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 
 from chainrule.errors import TextError
-from chainrule.neural.scoring import padded, rounded_up
+from chainrule.neural.scoring import pad, round_up
 from chainrule.neural.sentence_pairs import MARKERS, pair_tokens, separator
 from chainrule.protocol import END
 from chainrule.training.defaults import row_length
@@ -82,7 +82,7 @@ class SentencePairs:
             pairs.append(pair_tokens(a, b, END, self.room))
         tokens = [row for row, _ in pairs]
         return PairRows(
-            padded(tokens, END, length=min(rounded_up(max(map(len, tokens))), self.room + MARKERS)),
+            pad(tokens, END, length=min(round_up(max(map(len, tokens))), self.room + MARKERS)),
             np.array([second for _, second in pairs]),
             np.array([len(row) for row in tokens]),
             follows,

@@ -14,7 +14,7 @@ import torch
 from chainrule.errors import SettingError, TextError
 from chainrule.neural.config import settings_of
 from chainrule.neural.layers.cross_attention import WeightLists
-from chainrule.neural.scoring import padded, rounded_up
+from chainrule.neural.scoring import pad, round_up
 from chainrule.neural.seq2seq.model import SourceConditionedNetwork, batch_sources, source_length
 from chainrule.neural.seq2seq.network import ConditionalNetwork, build_conditional
 from chainrule.neural.seq2seq.visual_sources import VectorInput
@@ -118,7 +118,7 @@ class Buckets:
         padding. least: the fewest pairs in a bucket.
         """
         padded_sources, padded_targets = (
-            np.array([rounded_up(length) for length in side.tolist()]) for side in (sources, targets)
+            np.array([round_up(length) for length in side.tolist()]) for side in (sources, targets)
         )
         self.lengths, self.seed = np.stack((sources, targets, padded_sources, padded_targets)), seed
         order = np.lexsort(self.lengths)
@@ -337,8 +337,8 @@ class Seq2SeqObjective(StatelessObjective):
                 torch.from_numpy(array).to(self.setup.machine.device, non_blocking=True)
                 for array in (
                     *batch_sources(sources, config, length=longest),
-                    padded(inputs, END, length=target_length),
-                    padded(targets, END, length=target_length),
+                    pad(inputs, END, length=target_length),
+                    pad(targets, END, length=target_length),
                     _token_mask(targets, target_length),
                 )
             )
@@ -361,7 +361,7 @@ def attention_penalty(recorded: list[Tensor], part: MicroBatch, config: Seq2SeqC
 def _padded_length(lengths: Sequence[int], most: int | None = None) -> int:
     """The length to pad rows to: at most `most`, unless a row is longer."""
     longest = max(lengths)
-    return rounded_up(longest) if most is None else max(longest, min(rounded_up(longest), most))
+    return round_up(longest) if most is None else max(longest, min(round_up(longest), most))
 
 
 def _token_mask(rows: Sequence[Tokens], length: int) -> Bool[ndarray, "B {length}"]:

@@ -10,7 +10,7 @@ import torch
 
 from chainrule.errors import SettingError, TextError
 from chainrule.neural.config.network import settings_of
-from chainrule.neural.scoring import batched
+from chainrule.neural.scoring import make_batches
 from chainrule.neural.tree_language_model import TreeNetwork
 from chainrule.protocol import END
 from chainrule.structures.linearized import Brackets, check_is_tree, tree_steps
@@ -170,5 +170,5 @@ class TreeObjective(StatelessObjective):
                 [example.steps for example in group],
                 torch.from_numpy(np.concatenate([example.targets for example in group])).to(self.setup.machine.device),
             )
-            for group in batched(ordered, lambda example: len(example.targets), _MAX_TOKENS)
+            for group in make_batches(ordered, lambda example: len(example.targets), _MAX_TOKENS)
         ]
