@@ -211,7 +211,7 @@ def test_without_torch_the_error_says_what_to_install(
 
 def test_zero_minutes_is_an_error(chainrule, corpus: Path, tmp_path: Path) -> None:
     result = chainrule("compare", corpus, "--minutes", 0, "-o", tmp_path / "report")
-    assert (result.status, result.error) == (1, "--minutes is 0; expected more than 0")
+    assert (result.status, result.error) == (1, "--minutes is 0.0; expected more than 0")
     assert not (tmp_path / "report").exists()
 
 

@@ -78,6 +78,9 @@ def test_a_choice_that_begins_another_is_noted(chainrule, model: Path, data: Pat
             ["--template", "{text}", "--choices", "ka=1", "vi=0", "--match", "number"],
             "--match and --max-tokens are for",
         ),
+        (["--template", "{text}", "--shots", "2", "--examples", "-x"], "There is no option -x"),
+        (["--template", "{text}", "--examples", "-"], "--examples needs --shots"),
+        (["--template", "{text}", "--calibrate", "pmi"], "are for choices; there are none"),
     ],
 )
 def test_wrong_settings_are_one_line(given: list[str], message: str, chainrule, model: Path, data: Path) -> None:

@@ -54,6 +54,7 @@ def option(
     parse: Callable[[Any], Any] | None = None,
     hyphens: bool = False,
     shown: bool = True,
+    is_switch: bool = False,
     served: bool | tuple[Any, ...] = False,
 ) -> Any:
     """A field with a default, a help text and bounds: least <= value < below, or above < value <= most.
@@ -61,14 +62,16 @@ def option(
     is_rare: only models trained elsewhere set it: it is no flag, and files leave it out at its default.
     is_later: there are models from before it: files leave it out at its default, too.
     flag: its name on the command line, where that is not the field's; None: it has none. reads: its type there, where
-    that is not the field's, such as Path. parse: makes the value of what was read there.
-    hyphens: whether it may begin with one there. shown: whether help shows the default.
+    that is not the field's, such as Path; or file: a path, or - for standard input. parse: makes the value of what was
+    read there. hyphens: whether it may begin with one there. shown: whether help shows the default.
+    is_switch: whether it has no --no-... there.
     served: whether requests may set it; or the strings that they may choose from, or their own bounds.
 
     good:  beam: int = option(4, "How many hypotheses to keep", least=1, most=1024, served=(1, 64))
     """
     bounds = {"least": least, "above": above, "below": below, "most": most}
-    doors = {"flag": flag, "reads": reads, "parse": parse, "hyphens": hyphens, "shown": shown, "served": served}
+    doors = {"flag": flag, "reads": reads, "parse": parse, "hyphens": hyphens, "shown": shown}
+    doors |= {"is_switch": is_switch, "served": served}
     metadata = {"help": text, "is_rare": is_rare, "is_omitted": is_rare or is_later, **bounds, **doors}
     return dataclasses.field(default=default, metadata=metadata)
 
@@ -113,6 +116,8 @@ class Options:
 class _Takes(Protocol[P, Opts]):
     """A decorator of functions whose last parameter is the options."""
 
+    @overload
+    def __call__(self, function: Callable[[Opts], R]) -> Callable[P, R]: ...
     @overload
     def __call__(self, function: Callable[[A, Opts], R]) -> Callable[Concatenate[A, P], R]: ...
     @overload

@@ -9,23 +9,22 @@ from typing import TYPE_CHECKING
 
 from chainrule.api.models.load_model import load
 from chainrule.api.models.model import Model
-from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.api.progress_line import ProgressOption, callback, showing, shows_progress
+from chainrule.base.options import takes
+from chainrule.comparison.config import FamiliesOptions, SmoothingsOptions
 from chainrule.comparison.ladder import Networks, compare_models, run_ladder
 from chainrule.comparison.smoothings import SmoothingTable, smoothing_table
 from chainrule.errors import SettingError
-from chainrule.ngram.config import SMOOTHINGS
 from chainrule.text.corpus.corpus import Lines, source_of
 from chainrule.text.corpus.sample import sample_lines
 from chainrule.text.corpus.splits import split, train_and_heldout
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from chainrule.base.progress import Progress
     from chainrule.evaluation.comparison import Comparison
     from chainrule.text.corpus.corpus import Paths, Source
-    from chainrule.text.tokenization.config import TokenizerConfig
-    from chainrule.text.tokenization.vocabulary import Markers
 
     AnyModel = Model | str | os.PathLike[str]
 
@@ -54,51 +53,43 @@ def compare(
     return compare_models(_named(models, progress), source_of(source), progress)
 
 
-@shows_progress
-def compare_families(
-    source: Source | Paths | None = None,
-    heldout: Source | Paths | None = None,
-    *,
-    order: int = 5,
-    minutes: float | None = None,
-    tokenizer: TokenizerConfig | str = "word",
-    markers: Markers = "error",
-    progress: ProgressOption = None,
-) -> Comparison:
+@takes(FamiliesOptions, "source", "heldout")
+def compare_families(options: FamiliesOptions) -> Comparison:
     """Trains models of all families on one text, from uniform to a mixture of the best, and measures them on another.
 
-    source: by default Python's own documentation. heldout: by default a tenth of the source. order: the highest of the
-    n-gram models. minutes: the training time of each network; None for no networks and no mixture.
-    Raises TextError, SettingError, EstimationError.
+    The options are those of `FamiliesOptions`. Raises TextError, SettingError, EstimationError.
     """
-    progress = callback(progress)
-    train, measured = parts_of(source, heldout, progress)
-    train, networks = with_validation(train, minutes, progress)
-    return run_ladder(
-        train, measured, order=order, tokenizer=tokenizer, markers=markers, networks=networks, progress=progress
-    )
+    with showing(options.progress) as progress:
+        train, measured = parts_of(options.source, options.heldout, progress)
+        train, networks = with_validation(train, options.minutes, progress)
+        return run_ladder(
+            train,
+            measured,
+            order=options.order,
+            tokenizer=options.tokenizer,
+            markers=options.markers,
+            networks=networks,
+            progress=progress,
+        )
 
 
-@shows_progress
-def compare_smoothings(
-    source: Source | Paths | None = None,
-    heldout: Source | Paths | None = None,
-    *,
-    smoothings: Sequence[str] = SMOOTHINGS,
-    order: int = 5,
-    tokenizer: TokenizerConfig | str = "word",
-    markers: Markers = "error",
-    progress: ProgressOption = None,
-) -> SmoothingTable:
+@takes(SmoothingsOptions, "source", "heldout")
+def compare_smoothings(options: SmoothingsOptions) -> SmoothingTable:
     """N-gram models of every smoothing at every order, trained on one text and measured on another.
 
-    source, heldout: as in `compare_families`. Raises TextError, SettingError, EstimationError.
+    The options are those of `SmoothingsOptions`. Raises TextError, SettingError, EstimationError.
     """
-    progress = callback(progress)
-    train, measured = parts_of(source, heldout, progress)
-    return smoothing_table(
-        train, measured, smoothings=smoothings, order=order, tokenizer=tokenizer, markers=markers, progress=progress
-    )
+    with showing(options.progress) as progress:
+        train, measured = parts_of(options.source, options.heldout, progress)
+        return smoothing_table(
+            train,
+            measured,
+            smoothings=options.smoothings,
+            order=options.order,
+            tokenizer=options.tokenizer,
+            markers=options.markers,
+            progress=progress,
+        )
 
 
 def parts_of(

@@ -138,10 +138,6 @@ class Networks:
     minutes: float
     validation: Source
 
-    def __post_init__(self) -> None:
-        if not self.minutes > 0:
-            raise SettingError(f"minutes is {self.minutes:g}; expected more than 0")
-
 
 @dataclass(frozen=True)
 class _Rung:

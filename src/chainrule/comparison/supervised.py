@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.api.progress_line import ProgressOption, callback, showing, shows_progress
 from chainrule.api.seq2seq.measurement import PairMeasurement, measure_pairs
 from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel, load_pairs
 from chainrule.api.training.classifier import train_classifier
+from chainrule.base.options import takes
 from chainrule.base.progress import silent
 from chainrule.base.tables import text_table
+from chainrule.comparison.config import LabelsOptions
 from chainrule.drawing.pages import html_table
 from chainrule.errors import SettingError, prefix_errors
 from chainrule.evaluation.resampling import p_value_of_sums
@@ -33,8 +35,6 @@ if TYPE_CHECKING:
     from chainrule.decoding.config import BeamConfig
     from chainrule.evaluation.classification import Classification
     from chainrule.text.parallel import Pairs
-    from chainrule.text.tokenization.config import TokenizerConfig
-    from chainrule.training.config import ClassifierTrainingConfig
 
     AnyPairModel = Seq2SeqModel | str | os.PathLike[str]
 
@@ -98,46 +98,42 @@ def _about(row: LabelRow) -> dict[str, Any]:
     return {"network": row.network, "vectors": row.vectors, "parameters": row.parameters, "seconds": row.seconds}
 
 
-@shows_progress
-def compare_labels(
-    examples: Sequence[Any],
-    test: Sequence[Any],
-    networks: Sequence[str] = ("bag", "lstm", "convolution", "transformer"),
-    *,
-    vectors: str | os.PathLike[str] | None = None,
-    unit: str | None = None,
-    training: ClassifierTrainingConfig | None = None,
-    tokenizer: TokenizerConfig | str | None = None,
-    progress: ProgressOption = None,
-) -> LabelComparison:
+@takes(LabelsOptions, "networks")
+def compare_labels(examples: Sequence[Any], test: Sequence[Any], options: LabelsOptions) -> LabelComparison:
     """Trains each network on the same examples and measures it on others.
 
-    vectors: word vectors; each network is then trained three times: with these tuned, with these fixed, and without
-    them. The rest is as for `train_classifier`, and it raises what that does; SettingError where networks read
+    The options are those of `LabelsOptions`. Raises what `train_classifier` does; SettingError where networks read
     different kinds of inputs.
 
     good:  compare_labels(chainrule.read_labelled("train.tsv"), chainrule.read_labelled("test.tsv"), vectors="words/")
     """
-    progress = callback(progress)
+    networks = options.networks
     unknown = [name for name in networks if name not in LABELLING]
     if unknown or not networks:
         raise SettingError(f"networks are {list(networks)!r}; expected some of {', '.join(LABELLING)}")
     kinds = {LABELLING[name].reads for name in networks}
     if len(kinds) > 1:
         raise SettingError(f"these networks read different inputs, {' and '.join(sorted(kinds))}; compare those of one")
-    if unit == "rating":
+    if options.unit == "rating":
         raise SettingError("unit is 'rating', and this table is of labels; train each network, and use assess_ratings")
     ways: dict[str, dict[str, Any]] = {"fresh": {}}
-    if vectors is not None:
-        ways |= {"tuned": {"vectors": vectors}, "fixed": {"vectors": vectors, "fixed_vectors": True}}
+    if options.vectors is not None:
+        ways |= {"tuned": {"vectors": options.vectors}, "fixed": {"vectors": options.vectors, "fixed_vectors": True}}
     rows = []
-    for i, (name, way) in enumerate((name, way) for name in networks for way in ways):
-        progress("training classifiers", i, len(networks) * len(ways))
-        model = train_classifier(
-            examples, name, unit=unit, training=training, tokenizer=tokenizer, progress=silent, **ways[way]
-        )
-        record = model.record
-        rows.append(LabelRow(name, way, model.assess(test, silent), record["parameters"], record["training_seconds"]))
+    with showing(options.progress) as progress:
+        for i, (name, way) in enumerate((name, way) for name in networks for way in ways):
+            progress("training classifiers", i, len(networks) * len(ways))
+            model = train_classifier(
+                examples,
+                name,
+                unit=options.unit,
+                training=options.training,
+                tokenizer=options.tokenizer,
+                progress=silent,
+                **ways[way],
+            )
+            parameters, seconds = model.record["parameters"], model.record["training_seconds"]
+            rows.append(LabelRow(name, way, model.assess(test, silent), parameters, seconds))
     return LabelComparison(tuple(rows))
 
 

@@ -5,15 +5,17 @@ Imports nothing heavy, so that help is shown at once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from chainrule.applications.correction.config import CorrectionConfig, CorrectionSettings, read_settings
+from chainrule.applications.prompting.config import PromptSettings
+from chainrule.applications.rescoring.config import ListFormat, Objective, TuningConfig
 from chainrule.base.options import Options, option
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from os import PathLike
 
     from chainrule.api.models.language_models import MaskedModel
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from chainrule.applications.noisy_channel.word_channel import WordChannel
 
     AnyPath = str | PathLike[str]
+    Records = AnyPath | Iterable[Mapping[str, Any]]
 
 Aim = Literal["f0.5", "accuracy"]
 
@@ -180,3 +183,65 @@ class TuneOptions(CorrectorOptions):
         None, "choose rates, weights and --at-least, and write them to this file", reads=Path
     )
     maximise: Aim = option("f0.5", "F0.5 of the changes, or accuracy: the share of word errors that are gone")
+
+
+@dataclass(frozen=True)
+class PromptOptions(PromptSettings):
+    """What a model is asked.
+
+    template: a prompt with fields in braces. choices: texts and the labels that they stand for, or texts that are their
+    own labels; without choices, the model writes its answer. examples: solved examples for few-shot prompts: a file of
+    JSON lines, CSV or TSV, or dictionaries.
+    """
+
+    template: str
+    choices: Mapping[str, str] | Iterable[str] = ()
+    _: KW_ONLY
+    examples: Records | None = option(None, "where the solved examples are drawn from", reads="file")
+    progress: ProgressOption = option(None, "whether progress is shown, or a callback", flag=None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RescoreOptions(TuningConfig):
+    """How n-best lists are rescored.
+
+    weights: by name; by default 1, and 0 for words and for priors that a model replaces. tune: lists with references,
+    or a file of references for these, on which the weights are tuned for the objective. references: a file with a line
+    for each list, perhaps after the list's id. sources: a file of the same form, for seq2seq models, which score a
+    hypothesis given its source. scores, costs: the files beside a text of Kaldi's, by name. spelling: whether an
+    unknown word also costs its spelling. share: whether common prefixes of hypotheses are read once. bleu: whether to
+    measure BLEU, where sacrebleu is installed.
+    """
+
+    weights: Mapping[str, float] | None = option(
+        None,
+        "weights, such as lm=0.8 words=0.5; by default 1, but 0 for words, and for priors if there is a model",
+        flag="weight",
+        reads=tuple[str, ...],
+    )
+    tune: str | None = option(
+        None, "tune the weights: on LISTS with this file of references, or on other JSON lists with their own"
+    )
+    objective: Objective = option(
+        "wer",
+        "what to optimise: an error rate, BLEU, or the likelihood of the hypotheses closest to the references",
+    )
+    references: str | None = option(
+        None, "the correct texts, a line for each list, or after the lists' ids; JSON lists may have their own"
+    )
+    sources: str | None = option(
+        None, "what the lists translate, a line for each list: for models of pairs; JSON lists may have it"
+    )
+    format: ListFormat | None = option(
+        None, "the format of the lists; by default recognised from names and first lines"
+    )
+    scores: Mapping[str, str] | None = option(
+        None, "for a Kaldi text: files of scores, acoustic=FILE; higher is better", reads=tuple[str, ...]
+    )
+    costs: Mapping[str, str] | None = option(None, "the same for costs; lower is better", reads=tuple[str, ...])
+    spelling: bool = option(True, "include the spelling of unknown words in their cost")
+    share: bool | None = option(
+        None, "read a common prefix of hypotheses only once; by default for all but n-gram models"
+    )
+    bleu: bool = option(True, "also measure BLEU, if sacrebleu is installed")
+    progress: ProgressOption = option(None, "whether progress is shown, or a callback", flag=None)

@@ -3,51 +3,46 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import TYPE_CHECKING
 
 from chainrule.api.models.model import Model, check_kind, check_model
 from chainrule.api.models.scoring_model import ScoringModel
-from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.api.progress_line import showing
+from chainrule.api.texts.config import PromptOptions
 from chainrule.applications.prompting.choices import Choice, parse_choices
+from chainrule.applications.prompting.config import PromptSettings
 from chainrule.applications.prompting.experiment import PromptConfig, PromptResult, run_prompts
 from chainrule.applications.prompting.prompts import Template
+from chainrule.base.options import takes
 from chainrule.text.tables import Record, read_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Sequence
 
+    from chainrule.api.texts.config import Records
     from chainrule.base.progress import Progress
 
-    Records = str | os.PathLike[str] | Iterable[Mapping[str, Any]]
 
-
-@shows_progress
-def prompt(
-    model: Model,
-    data: Records,
-    template: str,
-    choices: Mapping[str, str] | Iterable[str] = (),
-    *,
-    examples: Records | None = None,
-    progress: ProgressOption = None,
-    **settings: Any,
-) -> PromptResult:
+@takes(PromptOptions, "template", "choices")
+def prompt(model: Model, data: Records, options: PromptOptions) -> PromptResult:
     """How often a model answers prompts correctly, without having been trained to.
 
-    data: a file of JSON lines, CSV or TSV, or dictionaries. template: a prompt with fields in braces. choices: texts
-    and the labels that they stand for, or texts that are their own labels; without choices, the model writes its
-    answer. examples: solved examples for few-shot prompts, given as `data` is. settings: the other fields of
-    `PromptConfig`.
+    data: a file of JSON lines, CSV or TSV, or dictionaries. The options are those of `PromptOptions`.
     Raises SettingError, TextError, MarkerError.
 
     good:  chainrule.prompt(model, "sst2.tsv", "{text} Overall, the movie was", {"great": "1", "terrible": "0"})
     """
     check_model(model)
+    choices = options.choices
     if isinstance(choices, str):
         raise TypeError(f"this takes several choices, in a list or a dictionary; found {choices!r}")
-    listed = [Choice(*item) for item in choices.items()] if hasattr(choices, "items") else parse_choices(choices)
-    config = PromptConfig(template=template, choices=tuple(listed), **settings)
-    return prompt_with(model, data, config, examples, callback(progress))
+    listed = [Choice(*item) for item in choices.items()] if isinstance(choices, Mapping) else parse_choices(choices)
+    settings = {field.name: getattr(options, field.name) for field in fields(PromptSettings)}
+    config = PromptConfig(template=options.template, choices=tuple(listed), **settings)
+    with showing(options.progress) as progress:
+        return prompt_with(model, data, config, options.examples, progress)
 
 
 def prompt_with(

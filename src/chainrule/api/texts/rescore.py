@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chainrule.api.models.model import Model, check_model
-from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.api.progress_line import showing
 from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel
+from chainrule.api.texts.config import RescoreOptions
 from chainrule.applications.rescoring.features import IMPOSSIBLE, SpelledScorer
 from chainrule.applications.rescoring.nbest_files import (
     KEYED,
@@ -27,7 +28,8 @@ from chainrule.applications.rescoring.nbest_files import (
 )
 from chainrule.applications.rescoring.nbest_formats import ScoreFiles
 from chainrule.applications.rescoring.rescoring import STAGES, Reranker, RerankingEvaluation, TuningData, score_lists
-from chainrule.applications.rescoring.tuning import TuningConfig, Weights
+from chainrule.applications.rescoring.tuning import Weights
+from chainrule.base.options import takes
 from chainrule.base.progress import Progress, silent
 from chainrule.base.tables import text_table
 from chainrule.drawing.pages import html_table
@@ -42,10 +44,10 @@ if TYPE_CHECKING:
     from jaxtyping import Float64
     from numpy import ndarray
 
+    from chainrule.applications.rescoring.config import ListFormat
     from chainrule.applications.rescoring.features import HypothesisScorer
     from chainrule.applications.rescoring.nbest import NBestList
-    from chainrule.applications.rescoring.nbest_files import ListFormat
-    from chainrule.applications.rescoring.rescoring import Estimate, Objective, Scored
+    from chainrule.applications.rescoring.rescoring import Estimate, Scored
     from chainrule.evaluation.texts.error_rates import CorpusMeasure
 
 
@@ -101,64 +103,41 @@ class Rescored(NamedTuple):
         return [{"id": id, "best": best} for id, best in zip(self.ids, self.best, strict=True)]
 
 
-@shows_progress
+@takes(RescoreOptions)
 def rescore(
     lists: str,
     models: Model | Seq2SeqModel | Mapping[str, Model | Seq2SeqModel],
-    *,
-    weights: Mapping[str, float] | None = None,
-    references: str | None = None,
-    sources: str | None = None,
-    tune: str | None = None,
-    objective: Objective = "wer",
-    restarts: int = 8,
-    seed: int = 0,
-    format: ListFormat | None = None,
-    scores: Mapping[str, str] | None = None,
-    costs: Mapping[str, str] | None = None,
-    spelling: bool = True,
-    share: bool | None = None,
-    bleu: bool = True,
-    progress: ProgressOption = None,
+    options: RescoreOptions,
 ) -> Rescored:
     """Chooses the hypothesis of each n-best list with the best weighted sum of scores.
 
-    lists: a file of JSON lines, or of Moses', Kaldi's or SRILM's; a folder of ESPnet's or SRILM's. models: by name, for
-    weights and results; a single one is called lm. The sum is of the list's own scores, log P under each model in nats,
-    and the number of words. weights: by name; by default 1, and 0 for words and for priors that a model replaces.
-    references: a file with a line for each list, perhaps after the list's id. sources: a file of the same form, for
-    seq2seq models, which score a hypothesis given its source. tune: lists with references, or a file of references for
-    these, on which the weights are tuned for the objective. scores, costs: the files beside a text of Kaldi's, by name.
-    spelling: whether an unknown word also costs its spelling. share: whether common prefixes of hypotheses are read
-    once; by default for all but n-gram models. bleu: whether to measure BLEU, where sacrebleu is installed. Raises
-    TextError, SettingError.
+    lists: a file of JSON lines, or of Moses', Kaldi's or SRILM's; a folder of ESPnet's or SRILM's. models: by name,
+    for weights and results; a single one is called lm. The sum is of the list's own scores, log P under each model
+    in nats, and the number of words. The options are those of `RescoreOptions`. Raises TextError, SettingError.
 
     good:  chainrule.rescore("nbest.jsonl", chainrule.load("lm/"), tune="dev.jsonl").best
     """
     named = dict(models) if isinstance(models, Mapping) else {"lm": models}
     for model in named.values():
         check_model(model, Model, Seq2SeqModel)
-    scorers = {name: hypothesis_scorer(model, spelling=spelling, share=share) for name, model in named.items()}
-    files = ScoreFiles(scores or {}, costs or {})
-    source = ListSource(lists, format or format_of(lists, files), files, references, sources)
-    tuning = None if tune is None else Tuning(tune, objective, TuningConfig(restarts=restarts, seed=seed))
-    run = Rescoring(source, scorers, Weights(weights or {}), tuning=tuning, bleu=bleu, progress=callback(progress))
+    scorers = {name: hypothesis_scorer(model, options) for name, model in named.items()}
     ids: list[str] = []
     best: list[str] = []
-    for block in run:
-        texts = block.texts()
-        ids += [nbest.id for nbest in block.lists]
-        best += [texts[row] for row in run.chooser.after(block).tolist()]
+    with showing(options.progress) as progress:
+        source, weights = ListSource.of(lists, options), Weights(options.weights or {})
+        run = Rescoring(source, scorers, weights, options, progress)
+        for block in run:
+            texts = block.texts()
+            ids += [nbest.id for nbest in block.lists]
+            best += [texts[row] for row in run.chooser.after(block).tolist()]
     return Rescored(ids, best, run)
 
 
-def hypothesis_scorer(
-    model: Model | Seq2SeqModel, *, spelling: bool = True, share: bool | None = None
-) -> HypothesisScorer:
+def hypothesis_scorer(model: Model | Seq2SeqModel, options: RescoreOptions) -> HypothesisScorer:
     """A scorer of hypotheses. Raises SettingError if the model does not continue texts."""
     if isinstance(model, Seq2SeqModel):
         return PairScorer(model)
-    return scorer_of(model, spelling=spelling, share=share)
+    return scorer_of(model, spelling=options.spelling, share=options.share)
 
 
 def scorer_of(model: Model, *, spelling: bool = True, share: bool | None = None) -> SpelledScorer:
@@ -177,6 +156,12 @@ class ListSource:
     references: str | None = None
     sources: str | None = None
 
+    @classmethod
+    def of(cls, name: str, options: RescoreOptions) -> ListSource:
+        """Raises TextError, SettingError."""
+        files = ScoreFiles(options.scores or {}, options.costs or {})
+        return cls(name, options.format or format_of(name, files), files, options.references, options.sources)
+
     def lists(self, progress: Progress = silent) -> Iterator[NBestList]:
         """Raises TextError."""
         lists = read_lists(self.name, self.format, self.files, progress)
@@ -188,15 +173,6 @@ class ListSource:
         return with_references(lists, ReferenceFile(self.references, always_keyed=always_keyed))
 
 
-@dataclass(frozen=True)
-class Tuning:
-    """name: the file of lists with references, or of references for the lists that are rescored."""
-
-    name: str
-    objective: Objective = "wer"
-    config: TuningConfig = field(default_factory=TuningConfig)
-
-
 class Rescoring:
     """One run over lists: how it chooses, and what it has chosen so far. Iterating goes through the lists, once."""
 
@@ -205,20 +181,15 @@ class Rescoring:
         source: ListSource,
         scorers: Mapping[str, HypothesisScorer],
         given: Weights,
-        *,
-        before: Weights | None = None,
-        tuning: Tuning | None = None,
-        bleu: bool = True,
+        options: RescoreOptions,
         progress: Progress = silent,
     ) -> None:
-        """given: weights of some scores. before: the weights of own scores alone, for comparison; by default the given
-        ones. Raises TextError, SettingError.
-        """
+        """given: weights of some scores: those of the options and perhaps of a file. Raises TextError, SettingError."""
         models = dict(scorers)
         data: TuningData | None = None
         weights = given
-        if tuning is not None:
-            source, weights, data = _tuned(source, tuning, models, given, progress)
+        if options.tune is not None:
+            source, weights, data = _tuned(source, options.tune, options, models, given, progress)
         lists = source.lists(progress)
         blocks = iter(score_lists(lists, models) if data is None else data.replayed(lists))
         first = next(blocks)
@@ -227,9 +198,13 @@ class Rescoring:
         self.source = source
         self.replaced = [name for name in replaced if name not in weights.values]  # scores that models stand in for
         self.weights = weights.with_defaults(names, replaced)
-        before_all = (given if before is None else before).with_defaults(names).vector(names)
+        before_all = Weights(options.weights or {}).with_defaults(names).vector(names)
         self.chooser = Reranker(self.weights.vector(names), before_all * [name in own for name in names])
-        measures: list[CorpusMeasure] = [WordErrors(), CharacterErrors(), *([Bleu()] if bleu and has_bleu() else [])]
+        measures: list[CorpusMeasure] = [
+            WordErrors(),
+            CharacterErrors(),
+            *([Bleu()] if options.bleu and has_bleu() else []),
+        ]
         self.judge = None if first.errors is None else RerankingEvaluation(measures)
         self.lists = self.hypotheses = self.changed = 0
         self.impossible = dict.fromkeys(names[len(own) : -1], 0)  # hypotheses, by the model
@@ -317,24 +292,29 @@ class Rescoring:
 
 
 def _tuned(
-    source: ListSource, tuning: Tuning, scorers: dict[str, HypothesisScorer], given: Weights, progress: Progress
+    source: ListSource,
+    tune: str,
+    options: RescoreOptions,
+    scorers: dict[str, HypothesisScorer],
+    given: Weights,
+    progress: Progress,
 ) -> tuple[ListSource, Weights, TuningData | None]:
     """The source, perhaps with references now; the weights; and the lists of the source that tuning kept."""
-    if holds_json(tuning.name):
-        tuned_on = ListSource(tuning.name, "json", source.files)
+    if holds_json(tune):
+        tuned_on = ListSource(tune, "json", source.files)
     else:
-        source = replace(source, references=source.references or tuning.name)
-        tuned_on = replace(source, references=tuning.name)
+        source = replace(source, references=source.references or tune)
+        tuned_on = replace(source, references=tune)
     blocks = (_with_references(block, tuned_on.name) for block in score_lists(tuned_on.lists(progress), scorers))
-    data = TuningData.of(blocks, tuning.objective)
+    data = TuningData.of(blocks, options.objective)
     start = given.with_defaults(data.features.names, data.features.replaced).vector(data.features.names)
-    after = data.tuned(tuning.objective, start, tuning.config, progress)
+    after = data.tuned(options.objective, start, options, progress)
     record = {
-        "objective": tuning.objective,
+        "objective": options.objective,
         "lists": tuned_on.name,
         "number": data.features.offsets.size - 1,
-        "restarts": tuning.config.restarts,
-        "seed": tuning.config.seed,
+        "restarts": options.restarts,
+        "seed": options.seed,
         data.measure.name: {"start": _finite(data.value(start)), "tuned": _finite(data.value(after))},
     }
     weights = Weights(dict(zip(data.features.names, after.tolist(), strict=True)), record)

@@ -7,7 +7,7 @@ the [MASK] of the prompt, and gives the pseudo-log-likelihood of its tokens ther
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from jaxtyping import Float64
     from numpy import ndarray
 
+    from chainrule.applications.prompting.config import Normalisation
     from chainrule.evaluation.pseudo_likelihood import PseudoScorer
     from chainrule.evaluation.token_scores import Speller
     from chainrule.protocol import LanguageModel
     from chainrule.text.tokenization.tokenizer import Tokenizer
 
-Normalisation = Literal["none", "tokens", "characters", "bytes"]
 _SCORED_TOGETHER = 256  # prompts
 
 

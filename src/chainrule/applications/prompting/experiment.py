@@ -16,19 +16,19 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from chainrule.applications.prompting.choices import (
     Choice,
     ChoiceScores,
-    Normalisation,
     check_choices,
     join,
     log_shares,
     normalise,
 )
+from chainrule.applications.prompting.config import PromptSettings
 from chainrule.applications.prompting.prompts import FewShotPrompt, Shots, Template, few_shot_prompt
 from chainrule.drawing.pages import html_table
 from chainrule.errors import SettingError, TextError
@@ -42,11 +42,11 @@ if TYPE_CHECKING:
     from jaxtyping import Float64
     from numpy import ndarray
 
+    from chainrule.applications.prompting.config import Calibration, Match
     from chainrule.base.progress import Progress
     from chainrule.evaluation.classification import Classification
     from chainrule.text.tables import Record
 
-Calibration = Literal["none", "content-free", "pmi", "batch"]
 CONTENT_FREE = ("N/A", "", "[MASK]")  # Zhao et al., section 5
 
 
@@ -81,7 +81,6 @@ def _difference(
         return np.asarray(np.where(np.isneginf(scores), -np.inf, scores - expected))
 
 
-Match = Literal["exact", "begins", "number"]
 # A sign counts if no digit or letter comes before it, so that 3-5 has no -5.
 _NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|(?<!\w)\d+(?:\.\d+)?")
 
@@ -120,34 +119,19 @@ class Answerer(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PromptConfig:
+class PromptConfig(PromptSettings):
     """How a task is presented to a model.
 
     template: the prompt, with fields in braces. choices: the answers that the model chooses among; without any, it
-    writes its answer. answer: the field with the right answer: the label of a choice, or the text that is expected.
-    shots: how many solved examples come before the question. seeds: how many random selections of examples. orders: how
-    many random orders of each selection. between: the text between examples. separator: the text before an answer,
-    unless there is white space.
-    calibrate, normalise: see `calibration` and `choices.normalised`.
-    match: the rule by which a free answer is right. max_tokens, stop: where a free answer ends.
+    writes its answer.
     """
 
     template: str
     choices: tuple[Choice, ...] = ()
-    answer: str = "label"
-    shots: int = 0
-    seeds: int = 1
-    orders: int = 1
-    between: str = "\n\n"
-    separator: str = " "
-    calibrate: Calibration = "none"
-    normalise: Normalisation = "none"
-    match: Match = "exact"
-    max_tokens: int = 32
-    stop: tuple[str, ...] = ("\n",)
 
     def __post_init__(self) -> None:
         """Raises SettingError."""
+        super().__post_init__()
         if self.answer in Template(self.template).fields:
             raise SettingError(
                 f"the template {self.template!r} names {self.answer!r}, the field with the right answer, so that the "
@@ -155,15 +139,6 @@ class PromptConfig:
             )
         if self.choices:
             check_choices(self.choices)
-        for name, allowed in (("calibrate", Calibration), ("normalise", Normalisation), ("match", Match)):
-            if getattr(self, name) not in get_args(allowed):
-                raise SettingError(f"{name} is {getattr(self, name)!r}; expected {', '.join(get_args(allowed))}")
-        for name, least in (("shots", 0), ("seeds", 1), ("orders", 1), ("max_tokens", 1)):
-            value = getattr(self, name)
-            if not isinstance(value, int) or value < least:
-                raise SettingError(f"{name} is {value!r}; expected {least} or more")
-        if not self.shots and (self.seeds > 1 or self.orders > 1):
-            raise SettingError("seeds and orders vary the examples; set shots to 1 or more")
         if not self.choices and (self.calibrate != "none" or self.normalise != "none"):
             raise SettingError("calibrate and normalise are for choices; there are none")
 

@@ -42,10 +42,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from io import BufferedReader
 
+    from chainrule.applications.rescoring.config import ListFormat
     from chainrule.applications.rescoring.nbest import Line, NBestList
 
-ListFormat = Literal["json", "moses", "kaldi", "espnet", "srilm"]
-LIST_FORMATS: tuple[ListFormat, ...] = ("json", "moses", "kaldi", "espnet", "srilm")
 # Formats whose other files, such as references, are keyed by the lists' ids, too.
 KEYED: tuple[ListFormat, ...] = ("kaldi", "espnet", "srilm")
 NO_FILES = ScoreFiles({}, {})

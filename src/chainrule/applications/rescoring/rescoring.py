@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from chainrule.applications.rescoring.features import Features, batches_of, features_of, first_of_best
 from chainrule.applications.rescoring.nbest_files import TOTAL
-from chainrule.applications.rescoring.tuning import TuningConfig, maximum_likelihood, minimum_error_rate
+from chainrule.applications.rescoring.tuning import maximum_likelihood, minimum_error_rate
 from chainrule.base.progress import Progress, silent
 from chainrule.base.threads import map_in_order
 from chainrule.errors import SettingError
@@ -23,12 +23,11 @@ if TYPE_CHECKING:
     from jaxtyping import Float64, Int64
     from numpy import ndarray
 
+    from chainrule.applications.rescoring.config import Objective, TuningConfig
     from chainrule.applications.rescoring.features import HypothesisScorer
     from chainrule.applications.rescoring.nbest import NBestList
     from chainrule.evaluation.texts.error_rates import CorpusMeasure
 
-Objective = Literal["wer", "cer", "bleu", "likelihood"]
-OBJECTIVES: tuple[Objective, ...] = ("wer", "cer", "bleu", "likelihood")
 STAGES = ("before", "after", "oracle")
 
 

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule import __version__
+from chainrule.applications.rescoring.config import TuningConfig
 from chainrule.applications.rescoring.envelope_kernels import upper_envelopes
 from chainrule.applications.rescoring.features import WORDS
 from chainrule.base.files import read_file, replace_file
@@ -45,18 +46,6 @@ if TYPE_CHECKING:
 
 _ROUNDS = 50  # of line searches, at most, for each start
 _LEAST_GAIN = 1e-9
-
-
-@dataclass(frozen=True, kw_only=True)
-class TuningConfig:
-    """restarts: the number of random starts besides the given weights. seed: of all randomness. Raises SettingError."""
-
-    restarts: int = 8
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.restarts < 0:
-            raise SettingError(f"restarts is {self.restarts}; expected 0 or more")
 
 
 def minimum_error_rate(

@@ -26,8 +26,10 @@ from chainrule.cli.shared.options import (
     Overwrite,
     TextFile,
     TokenizerOptions,
-    WholeNumber,
     file_or_dash,
+    flags_of_any,
+    given_settings,
+    refuse,
 )
 from chainrule.cli.shared.screen import check_plot_option, note, print_json, progress_bar
 from chainrule.cli.shared.texts import (
@@ -38,6 +40,7 @@ from chainrule.cli.shared.texts import (
     note_repairs,
     text_for,
 )
+from chainrule.comparison.config import FamiliesOptions, LabelsOptions, SmoothingsOptions
 from chainrule.drawing.plots import check_matplotlib, has_matplotlib, svg_of, write_plot
 from chainrule.errors import OutputError
 from chainrule.evaluation.comparison import PLOT_NAMES
@@ -135,12 +138,16 @@ def _markdown(comparison: Comparison, about: str) -> str:
 
 ALL = "all"
 
+if TYPE_CHECKING:
+    CompareFlags = Any
+else:
+    CompareFlags = flags_of_any([FamiliesOptions, SmoothingsOptions, LabelsOptions])
+
 
 def compare_smoothings(
     train: Source,
     measured: Source,
-    names: tuple[str, ...],
-    order: int,
+    options: SmoothingsOptions,
     tokenizer: TokenizerOptions,
     markers: Markers,
     progress: Progress,
@@ -148,14 +155,14 @@ def compare_smoothings(
     """The table, computed. Raises TextError, SettingError, EstimationError; CycloptsError for an unknown name."""
     from chainrule.comparison.smoothings import smoothing_table
 
-    for name in names:
+    for name in options.smoothings:
         if name not in (ALL, *SMOOTHINGS):
             raise CycloptsError(msg=f"--smoothing takes all, or some of {', '.join(SMOOTHINGS)}, not {name}.")
     return smoothing_table(
         train,
         measured,
-        smoothings=SMOOTHINGS if ALL in names else names,
-        order=order,
+        smoothings=SMOOTHINGS if ALL in options.smoothings else options.smoothings,
+        order=options.order,
         tokenizer=tokenizer.config(),
         markers=markers,
         progress=progress,
@@ -192,38 +199,11 @@ def compare(
     heldout: Annotated[
         TextFile | None, Parameter(help="Measure on this text; by default on a tenth of the texts.")
     ] = None,
-    order: Annotated[int | None, WholeNumber, Parameter(help="The highest n-gram order; by default 5.")] = None,
-    minutes: Annotated[
-        float | None,
-        Parameter(
-            help="Also train every family of networks for this many minutes each, and mix them with the best n-grams."
-        ),
-    ] = None,
-    smoothing: Annotated[
-        tuple[str, ...],
-        Parameter(
-            help="Compare n-gram models with these smoothings, or all, at every order. Put texts before it.",
-            consume_multiple=True,
-            negative=(),
-        ),
-    ] = (),
+    options: CompareFlags = CompareFlags(),  # noqa: B008
     labels: Annotated[
         str | None,
         FILE,
         Parameter(help="Compare networks that label: train each on a file of labelled texts, and test it on this one."),
-    ] = None,
-    networks: Annotated[
-        tuple[str, ...],
-        Parameter(
-            help="With --labels: those of train classifier; by default bag, lstm, convolution and transformer. Put the "
-            "file to train on before it.",
-            consume_multiple=True,
-            negative=(),
-        ),
-    ] = (),
-    vectors: Annotated[
-        str | None,
-        Parameter(help="With --labels: word vectors, to compare tuned and fixed ones with those learned from nothing."),
     ] = None,
     pairs: PairsOptions = NO_PAIRS,
     tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
@@ -255,23 +235,24 @@ def compare(
     the documents' bits, 10,000 times. ±95 %: half the width of the bootstrap
     interval.
     """
+    given = given_settings(options)
+    is_plain = (text, output, plot, heldout) == (None,) * 4 and reading == DEFAULT_READING
     if labels is not None:
-        if (text, output, plot, heldout, order, smoothing or None) != (None,) * 6 or reading != DEFAULT_READING:
+        if not is_plain or given.keys() & {"order", "smoothings"}:
             raise CycloptsError(msg="--labels goes with --networks, --vectors, --minutes and the tokenizer alone.")
-        _compare_labels(texts, labels, networks, vectors, minutes, tokenizer, json=json)
+        _compare_labels(texts, labels, tokenizer, json=json, **given)
         return
-    if networks or vectors is not None:
+    if given.keys() & {"networks", "vectors"}:
         raise CycloptsError(msg="--networks and --vectors are for --labels.")
     if pairs != NO_PAIRS:
-        others = (text, output, plot, heldout, order, minutes, smoothing or None)
-        if others != (None,) * 7 or reading != DEFAULT_READING or tokenizer != DEFAULT_TOKENIZER:
+        if not is_plain or given or tokenizer != DEFAULT_TOKENIZER:
             raise CycloptsError(msg="--source and --target go with models of pairs, --beam and --max-tokens alone.")
         compare_pairs(texts, pairs, json=json)
         return
     if output is not None:
         check_report_folder(output, overwrite=overwrite)
     if plot is not None:
-        if smoothing:
+        if "smoothings" in given:
             raise CycloptsError(
                 msg="--plot draws learning curves and positions; with --smoothing there is only a table."
             )
@@ -279,30 +260,22 @@ def compare(
         check_matplotlib()
         check_text_target(plot, None, overwrite=overwrite)
     if text is not None:
-        for name, given in (
-            ("--heldout", heldout),
-            ("--order", order),
-            ("--minutes", minutes),
-            ("--smoothing", smoothing or None),
-        ):
-            if given is not None:
-                raise CycloptsError(msg=f"{name} is for training models; --text compares saved ones.")
+        named = ["heldout"] * (heldout is not None) + ["smoothing" if name == "smoothings" else name for name in given]
+        refuse(named, "is for training models; --text compares saved ones")
         comparison, about = _compare_models(texts, text, tokenizer, markers, reading)
-    elif smoothing:
-        if minutes is not None:
+    elif "smoothings" in given:
+        if "minutes" in given:
             raise CycloptsError(msg="--minutes trains networks, and --smoothing compares n-gram models only.")
+        several = SmoothingsOptions(**given)
         with _train_and_heldout(texts, heldout, reading) as (train, measured, progress):
-            table = compare_smoothings(
-                train, measured, smoothing, 5 if order is None else order, tokenizer, markers or "error", progress
-            )
+            table = compare_smoothings(train, measured, several, tokenizer, markers or "error", progress)
         about = _about(train, measured)
         files = {TABLE: markdown_page(table, about), FIGURES: figures_json(table.as_json())}
         show_report(output, about, files, table.as_json(), str(table), json=json)
         return
     else:
-        comparison, about = _compare_families(
-            texts, heldout, 5 if order is None else order, minutes, tokenizer, markers or "error", reading
-        )
+        families = FamiliesOptions(**given)
+        comparison, about = _compare_families(texts, heldout, families, tokenizer, markers or "error", reading)
     if plot is not None:
         write_plot(comparison.plot(), plot)
         print(f"wrote {plot}", file=sys.stderr)
@@ -313,12 +286,11 @@ def compare(
 def _compare_labels(
     texts: tuple[str, ...],
     labels: str,
-    networks: tuple[str, ...],
-    vectors: str | None,
-    minutes: float | None,
     tokenizer: TokenizerOptions,
     *,
     json: bool,
+    minutes: float | None = None,
+    **options: Any,
 ) -> None:
     """Prints a table of networks that label. Raises TextError, SettingError."""
     from chainrule.applications.classifier_inputs import INPUTS
@@ -329,19 +301,17 @@ def _compare_labels(
 
     if len(texts) != 1:
         raise CycloptsError(msg="--labels takes one file of labelled inputs to train on, before the options.")
-    names = networks or ("bag", "lstm", "convolution", "transformer")
-    config = LABELLING.get(names[0], LABELLING["bag"])()
+    config = LABELLING.get(LabelsOptions(**options).networks[0], LABELLING["bag"])()
     kind = INPUTS[config.reads]
     unit = kind.units[0]
     with progress_bar() as progress:
         table = compare_labels(
             kind.read(texts[0], unit, config, raise_error, progress),
             kind.read(labels, unit, config, raise_error, progress),
-            names,
-            vectors=vectors,
             training=ClassifierTrainingConfig(minutes=minutes),
             tokenizer=None if tokenizer == DEFAULT_TOKENIZER else tokenizer.config(),
             progress=progress,
+            **options,
         )
     if json:
         print_json(table.as_json())
@@ -380,8 +350,7 @@ def _compare_models(
 def _compare_families(
     texts: tuple[str, ...],
     heldout: str | None,
-    order: int,
-    minutes: float | None,
+    options: FamiliesOptions,
     tokenizer: TokenizerOptions,
     markers: Markers,
     reading: TextOptions,
@@ -391,12 +360,12 @@ def _compare_families(
     from chainrule.comparison.ladder import run_ladder
 
     with _train_and_heldout(texts, heldout, reading) as (train, measured, progress):
-        train, networks = with_validation(train, minutes, progress)
+        train, networks = with_validation(train, options.minutes, progress)
         try:
             comparison = run_ladder(
                 train,
                 measured,
-                order=order,
+                order=options.order,
                 tokenizer=tokenizer.config(),
                 markers=markers,
                 networks=networks,
@@ -404,9 +373,9 @@ def _compare_families(
             )
         except KeyboardInterrupt:  # a network would name its folder, and has none here
             raise KeyboardInterrupt("interrupted before the table was complete; no report was written") from None
-    if minutes is None:
+    if options.minutes is None:
         return comparison, _about(train, measured)
-    return comparison, _about_networks(", ".join(texts) or SAMPLE_NAME, heldout, minutes)
+    return comparison, _about_networks(", ".join(texts) or SAMPLE_NAME, heldout, options.minutes)
 
 
 def _about_networks(whole: str, heldout: str | None, minutes: float) -> str:

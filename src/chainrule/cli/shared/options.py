@@ -204,22 +204,23 @@ def flags_of(
     flags = []
     by_name = {setting.name: setting for setting in own_fields_first(config)}
     for setting in map(by_name.__getitem__, only or by_name):
-        name = setting.metadata["flag"]
+        name = setting.metadata.get("flag")
         if is_rare(setting) or name is None:
             continue
         default = setting.default if setting.metadata["shown"] and setting.default is not MISSING else None
-        kind = setting.metadata["reads"] or hints[setting.name]
+        reads = setting.metadata["reads"]
+        kind = str if reads == "file" else reads or hints[setting.name]
         is_several = get_origin(kind) is tuple
         parameter = Parameter(
             name=f"--{prefix}{name or setting.name.replace('_', '-')}" if prefix or name else _FLAGS.get(setting.name),
             help=_sentence(setting.metadata["help"]),
             show_default=False if default in (None, ()) or is_several else partial(_shown, default),
             consume_multiple=is_several or None,
-            negative=() if is_several else None,
+            negative=() if is_several or setting.metadata["is_switch"] else None,
             allow_leading_hyphen=setting.metadata["hyphens"],
         )
         is_whole = int in (kind, *get_args(kind)) and float not in get_args(kind)
-        marks = (parameter, WholeNumber) if is_whole else (parameter,)
+        marks = (parameter, FILE) if reads == "file" else (parameter, WholeNumber) if is_whole else (parameter,)
         optional = kind if is_several else kind | None
         own = field(default=() if is_several else None, metadata=setting.metadata)
         flags.append((setting.name, Annotated[optional, *marks], own))
@@ -276,7 +277,7 @@ def _sentence(text: str) -> str:
 
 
 def _shown(default: Any, _: object) -> str:
-    return {True: "yes", False: "no"}[default] if isinstance(default, bool) else str(default)
+    return {True: "yes", False: "no"}[default] if isinstance(default, bool) else str(default).replace("\n", r"\n")
 
 
 if TYPE_CHECKING:

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import json as json_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.applications.prompting.choices import Normalisation
-from chainrule.applications.prompting.experiment import Calibration, Match
+from chainrule.api.texts.config import PromptOptions
+from chainrule.applications.prompting.config import unescaped
 from chainrule.cli.shared.models import open_model
-from chainrule.cli.shared.options import FILE, Json, ModelMarkerRule, ModelPath, Overwrite, WholeNumber
+from chainrule.cli.shared.options import (
+    FILE,
+    Json,
+    ModelMarkerRule,
+    ModelPath,
+    Overwrite,
+    WholeNumber,
+    flags_of,
+    given_settings,
+)
 from chainrule.cli.shared.screen import count_of, note, on_one_line, print_json, progress_bar
 
 if TYPE_CHECKING:
@@ -21,7 +30,11 @@ if TYPE_CHECKING:
 
 _SHOWN = 3  # free answers
 _LABELS = 10  # listed with how often each was answered, at most
-_ESCAPES = {r"\n": "\n", r"\t": "\t"}
+
+if TYPE_CHECKING:
+    PromptFlags = Any
+else:
+    PromptFlags = flags_of(PromptOptions)
 
 
 def prompt(
@@ -49,32 +62,7 @@ def prompt(
             negative=(),
         ),
     ] = (),
-    answer: Annotated[str, Parameter(help="The field with the right answer.")] = "label",
-    shots: Annotated[int, WholeNumber, Parameter(help="How many solved examples come before the question.")] = 0,
-    examples: Annotated[str | None, FILE, Parameter(help="Where the solved examples are drawn from.")] = None,
-    seeds: Annotated[int, WholeNumber, Parameter(help="How many random selections of examples to try.")] = 1,
-    orders: Annotated[int, WholeNumber, Parameter(help="How many random orders of each selection to try.")] = 1,
-    between: Annotated[str, Parameter(help="What stands between examples.")] = r"\n\n",
-    calibrate: Annotated[
-        Calibration,
-        Parameter(
-            help="Divide by what the model answers whatever the example: to N/A (content-free), to the end of the "
-            "template alone (pmi), or on average (batch)."
-        ),
-    ] = "none",
-    normalise: Annotated[
-        Normalisation, Parameter(help="Divide the log-probability of a choice by its tokens, characters or bytes.")
-    ] = "none",
-    match: Annotated[
-        Match | None,
-        Parameter(
-            help="When a written answer is right: equal to the expected one (exact, the default), beginning with it, "
-            "or the same number."
-        ),
-    ] = None,
-    max_tokens: Annotated[
-        int | None, WholeNumber, Parameter(help="The longest answer that the model writes; 32 by default.")
-    ] = None,
+    options: PromptFlags = PromptFlags(),  # noqa: B008
     show: Annotated[int, WholeNumber, Parameter(help="Print this many prompts as the model gets them.")] = 0,
     output: Annotated[
         Path | None, Parameter(name=("--output", "-o"), help="Write every answer to this file, as JSON lines.")
@@ -97,30 +85,19 @@ def prompt(
     from chainrule.applications.prompting.experiment import PromptConfig
     from chainrule.base.files import check_new_file, replace_file
 
-    if shots and examples is None:
+    given = given_settings(options)
+    examples = given.pop("examples", None)
+    if given.get("shots") and examples is None:
         raise CycloptsError(msg="--shots needs --examples, a file to draw solved examples from.")
-    if examples is not None and not shots:
+    if examples is not None and not given.get("shots"):
         raise CycloptsError(msg="--examples needs --shots, the number of examples in a prompt.")
-    if choices and (match is not None or max_tokens is not None):
+    if choices and given.keys() & {"match", "max_tokens"}:
         raise CycloptsError(msg="--match and --max-tokens are for answers that the model writes, without --choices.")
     if output is not None:
         inputs = [data, *([] if examples is None else [examples])]
         check_new_file(output, overwrite=overwrite, inputs=inputs)
     configs = [
-        PromptConfig(
-            template=_unescaped(text),
-            choices=tuple(parse_choices(choices)),
-            answer=answer,
-            shots=shots,
-            seeds=seeds,
-            orders=orders,
-            between=_unescaped(between),
-            calibrate=calibrate,
-            normalise=normalise,
-            match=match or "exact",
-            max_tokens=32 if max_tokens is None else max_tokens,
-        )
-        for text in template
+        PromptConfig(template=unescaped(text), choices=tuple(parse_choices(choices)), **given) for text in template
     ]
     for one, other in prefixes_among(configs[0].choices):
         note(f"the choice {other!r} begins with {one!r}, so that {one!r} is always at least as likely; see --normalise")
@@ -139,12 +116,6 @@ def prompt(
     for text in [text for result in results for text in result.runs[0].prompts[:show]]:
         print(f"\n--- prompt\n{text}\n---")
     _note_lengths(results)
-
-
-def _unescaped(text: str) -> str:
-    for written, meant in _ESCAPES.items():
-        text = text.replace(written, meant)
-    return text
 
 
 def _print_table(results: Sequence[PromptResult]) -> None:

@@ -4,88 +4,40 @@ from __future__ import annotations
 
 import sys
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 from cyclopts import CycloptsError, Parameter
 
+from chainrule.api.texts.config import RescoreOptions
 from chainrule.base.files import compressing, replace_file
 from chainrule.cli.shared.models import open_model
-from chainrule.cli.shared.options import Json, ModelMarkerRule, ModelTokenizerName, Overwrite, WholeNumber, file_or_dash
+from chainrule.cli.shared.options import (
+    Json,
+    ModelMarkerRule,
+    ModelTokenizerName,
+    Overwrite,
+    file_or_dash,
+    flags_of,
+    given_settings,
+)
 from chainrule.cli.shared.screen import note, print_json, progress_bar
 from chainrule.errors import OutputError, SettingError, prefix_errors
 from chainrule.text.corpus.reading import FORMATS, text_suffix
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from chainrule.applications.rescoring.config import ListFormat
     from chainrule.applications.rescoring.features import HypothesisScorer
-    from chainrule.applications.rescoring.nbest_files import ListFormat
-    from chainrule.applications.rescoring.nbest_formats import ScoreFiles
     from chainrule.applications.rescoring.rescoring import Reranker, Scored
     from chainrule.applications.rescoring.tuning import Weights
     from chainrule.base.progress import Progress
     from chainrule.text.tokenization.vocabulary import Markers
 
-_SEVERAL = Parameter(consume_multiple=True, negative=(), show_default=False)
-
-
-@Parameter(name="*")
-@dataclass(frozen=True, kw_only=True)
-class ListOptions:
-    """How to read n-best lists."""
-
-    format: Annotated[
-        Literal["json", "moses", "kaldi", "espnet", "srilm"] | None,
-        Parameter(help="The format of the lists; by default recognised from names and first lines."),
-    ] = None
-    scores: Annotated[
-        tuple[str, ...],
-        _SEVERAL,
-        Parameter(help="For a Kaldi text: files of scores, acoustic=FILE; higher is better."),
-    ] = ()
-    costs: Annotated[tuple[str, ...], _SEVERAL, Parameter(help="The same for costs; lower is better.")] = ()
-
-    @property
-    def files(self) -> ScoreFiles:
-        """Raises CycloptsError, SettingError."""
-        from chainrule.applications.rescoring.nbest_formats import ScoreFiles
-
-        return ScoreFiles(_named_values("--scores", self.scores), _named_values("--costs", self.costs))
-
-
-@Parameter(name="*")
-@dataclass(frozen=True, kw_only=True)
-class WeightOptions:
-    """The weights, or how to tune them."""
-
-    weight: Annotated[
-        tuple[str, ...],
-        _SEVERAL,
-        Parameter(
-            help="Weights, such as lm=0.8 words=0.5; by default 1, but 0 for words, and for priors if there is a model."
-        ),
-    ] = ()
-    weights: Annotated[Path | None, Parameter(help="A file of weights that --weights-out wrote.")] = None
-    tune: Annotated[
-        str | None,
-        Parameter(
-            help="Tune the weights: on LISTS with this file of references, or on other JSON lists with their own."
-        ),
-    ] = None
-    objective: Annotated[
-        Literal["wer", "cer", "bleu", "likelihood"],
-        Parameter(
-            help="What to optimise: an error rate, BLEU, or the likelihood of the hypotheses closest to the references."
-        ),
-    ] = "wer"
-    restarts: Annotated[int, WholeNumber, Parameter(help="Tune again from this many random weights.")] = 8
-    seed: Annotated[int, WholeNumber, Parameter(help="The seed of the random weights.")] = 0
-    weights_out: Annotated[Path | None, Parameter(help="The file to write the weights to.")] = None
-
-
-_AS_SHOWN, _EQUAL = ListOptions(), WeightOptions()
+    RescoreFlags = Any
+else:
+    RescoreFlags = flags_of(RescoreOptions)
 
 
 def rescore(
@@ -104,17 +56,9 @@ def rescore(
             show_default=False,
         ),
     ] = (),
-    weighing: WeightOptions = _EQUAL,
-    references: Annotated[
-        str | None,
-        Parameter(
-            help="The correct texts, a line for each list, or after the lists' ids; JSON lists may have their own."
-        ),
-    ] = None,
-    sources: Annotated[
-        str | None,
-        Parameter(help="What the lists translate, a line for each list: for models of pairs; JSON lists may have it."),
-    ] = None,
+    options: RescoreFlags = RescoreFlags(),  # noqa: B008
+    weights: Annotated[Path | None, Parameter(help="A file of weights that --weights-out wrote.")] = None,
+    weights_out: Annotated[Path | None, Parameter(help="The file to write the weights to.")] = None,
     output: Annotated[
         Path | None,
         Parameter(
@@ -125,13 +69,6 @@ def rescore(
         Path | None,
         Parameter(help="Write the lists with their new scores, best first, in their format, or as .jsonl."),
     ] = None,
-    reading: ListOptions = _AS_SHOWN,
-    spelling: Annotated[bool, Parameter(help="Include the spelling of unknown words in their cost.")] = True,
-    share: Annotated[
-        bool | None,
-        Parameter(help="Read a common prefix of hypotheses only once; by default for all but n-gram models."),
-    ] = None,
-    bleu: Annotated[bool, Parameter(help="Also measure BLEU, if sacrebleu is installed.")] = True,
     tokenizer: ModelTokenizerName = None,
     markers: ModelMarkerRule = None,
     overwrite: Overwrite = False,
@@ -157,52 +94,41 @@ def rescore(
     A model of pairs scores each hypothesis given its source: --sources, or the
     "source" of JSON lists.
     """
-    from chainrule.api.texts.rescore import ListSource, Rescoring, Tuning
-    from chainrule.applications.rescoring.nbest_files import format_of
-    from chainrule.applications.rescoring.tuning import TuningConfig
+    from chainrule.api.texts.rescore import ListSource, Rescoring
     from chainrule.evaluation.texts.bleu import has_bleu
 
-    inputs = [name for name in (lists, weighing.tune, references, sources) if name is not None]
-    _check(inputs, weighing, output, nbest_out, json=json, overwrite=overwrite)
-    given = _all_weights(weighing)
-    source = ListSource(lists, reading.format or format_of(lists, reading.files), reading.files, references, sources)
-    config = TuningConfig(restarts=weighing.restarts, seed=weighing.seed)
-    tuning = None if weighing.tune is None else Tuning(weighing.tune, weighing.objective, config)
+    given = given_settings(options)
+    inputs = [lists, *(given[name] for name in ("tune", "references", "sources") if name in given)]
+    _check(inputs, [output, nbest_out, weights_out], tunes="tune" in given, json=json, overwrite=overwrite)
+    config = RescoreOptions(**given | _named(given))
+    all_weights = _all_weights(config, weights)
+    source = ListSource.of(lists, config)
     with progress_bar() as progress:
-        scorers = _scorers(model, tokenizer, markers, progress, spelled=spelling, share=share)
-        run = Rescoring(
-            source, scorers, given, before=_typed_weights(weighing), tuning=tuning, bleu=bleu, progress=progress
-        )
+        scorers = _scorers(model, tokenizer, markers, config, progress)
+        run = Rescoring(source, scorers, all_weights, config, progress)
         _note_replaced(run.replaced)
-        if run.judge is not None and bleu and not has_bleu():
+        if run.judge is not None and config.bleu and not has_bleu():
             note("BLEU was not measured: it needs pip install 'chainrule[bleu]'; --no-bleu turns off this note")
         with open_outputs(output, nbest_out, run.source.format, tuple(scorers)) as written:
             for block in run:
                 written(run.chooser, block)
-        if weighing.weights_out is not None:
-            run.weights.save(weighing.weights_out)
+        if weights_out is not None:
+            run.weights.save(weights_out)
     if json:
         print_json(run.as_json())
     else:
         print(run, file=sys.stdout if output is not None else sys.stderr)
 
 
-def _all_weights(weighing: WeightOptions) -> Weights:
-    """The weights of the command line, then those of a file. Raises CycloptsError, SettingError, TextError."""
+def _all_weights(options: RescoreOptions, file: Path | None) -> Weights:
+    """The weights of the command line, then those of a file. Raises SettingError, TextError."""
     from chainrule.applications.rescoring.tuning import Weights, load_weights
 
-    typed = _typed_weights(weighing)
-    if weighing.weights is None:
+    typed = Weights(options.weights or {})
+    if file is None:
         return typed
-    loaded = load_weights(weighing.weights)
+    loaded = load_weights(file)
     return Weights({**loaded.values, **typed.values}, loaded.record)
-
-
-def _typed_weights(weighing: WeightOptions) -> Weights:
-    """The weights of the command line alone. Raises CycloptsError, SettingError."""
-    from chainrule.applications.rescoring.tuning import Weights
-
-    return Weights({name: _number(name, value) for name, value in _named_values("--weight", weighing.weight).items()})
 
 
 def _note_replaced(names: Sequence[str]) -> None:
@@ -215,10 +141,8 @@ def _scorers(
     models: Sequence[str],
     tokenizer: str | None,
     markers: Markers | None,
+    options: RescoreOptions,
     progress: Progress,
-    *,
-    spelled: bool,
-    share: bool | None,
 ) -> dict[str, HypothesisScorer]:
     """Opens the models and returns their scorers by name. Raises ModelFormatError, SettingError."""
     from chainrule.api.seq2seq.seq2seq_model import is_seq2seq, load_pairs
@@ -236,47 +160,45 @@ def _scorers(
             raise SettingError(f"two models are named {name!r}; rename one with --model NAME=PATH")
         with prefix_errors(str(path)):
             opened = load_pairs(path) if is_seq2seq(path) else open_model(path, tokenizer, markers, progress)
-            scorers[name] = hypothesis_scorer(opened, spelling=spelled, share=share)
+            scorers[name] = hypothesis_scorer(opened, options)
     return scorers
 
 
-def _check(
-    inputs: Sequence[str],
-    weighing: WeightOptions,
-    output: Path | None,
-    nbest_out: Path | None,
-    *,
-    json: bool,
-    overwrite: bool,
-) -> None:
-    """Raises CycloptsError, OutputError."""
+def _check(inputs: Sequence[str], outputs: Sequence[Path | None], *, tunes: bool, json: bool, overwrite: bool) -> None:
+    """outputs: the best hypotheses first. Raises CycloptsError, OutputError."""
     from chainrule.base.files import check_new_file
 
-    if inputs.count("-") > 1 or (inputs[0] == "-" and weighing.tune is not None):
+    if inputs.count("-") > 1 or (inputs[0] == "-" and tunes):
         raise CycloptsError(msg="Standard input, -, can be read only once, and tuning reads the lists twice.")
-    if json and output is None:
+    if json and outputs[0] is None:
         raise CycloptsError(msg="With --json, the best hypotheses need a file: give --output.")
-    targets = [path for path in (output, nbest_out, weighing.weights_out) if path is not None]
+    targets = [path for path in outputs if path is not None]
     for i, path in enumerate(targets):
         if path in targets[:i]:
             raise OutputError(f"{path}: is given for two outputs; choose another name for one of them")
         check_new_file(path, overwrite=overwrite, inputs=[name for name in inputs if name != "-"])
 
 
-def _named_values(option: str, values: Sequence[str]) -> dict[str, str]:
-    """NAME=VALUE by name. Raises CycloptsError."""
-    named: dict[str, str] = {}
-    for given in values:
-        name, _, value = given.partition("=")
-        if not name or not value:
-            raise CycloptsError(msg=f"{option} takes NAME=VALUE, such as {_EXAMPLES[option]}, not {given}.")
-        if name in named:
-            raise CycloptsError(msg=f"{option} names {name} twice.")
-        named[name] = value
+def _named(given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The options that were given as NAME=VALUE, by name. Raises CycloptsError."""
+    named: dict[str, dict[str, Any]] = {}
+    for option, (flag, example) in _NAMED.items():
+        values = named[option] = {}
+        for pair in given.get(option, ()):
+            name, _, value = pair.partition("=")
+            if not name or not value:
+                raise CycloptsError(msg=f"{flag} takes NAME=VALUE, such as {example}, not {pair}.")
+            if name in values:
+                raise CycloptsError(msg=f"{flag} names {name} twice.")
+            values[name] = _number(name, value) if option == "weights" else value
     return named
 
 
-_EXAMPLES = {"--weight": "lm=0.8", "--scores": "acoustic=scores.txt", "--costs": "acoustic=costs.txt"}
+_NAMED = {
+    "weights": ("--weight", "lm=0.8"),
+    "scores": ("--scores", "acoustic=scores.txt"),
+    "costs": ("--costs", "acoustic=costs.txt"),
+}
 
 
 def _number(name: str, value: str) -> float:

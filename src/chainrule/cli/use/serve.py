@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.shared.options import ModelPath, WholeNumber
+from chainrule.cli.shared.options import ModelPath, WholeNumber, flags_of, given_settings
 from chainrule.cli.shared.screen import note
 from chainrule.cli.shared.server_options import key_in
+from chainrule.serving.config import ServeOptions, ServerLimits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _SHORTEST_KEY = 8  # characters
+
+if TYPE_CHECKING:
+    ServeFlags = Any
+    LimitFlags = Any
+else:
+    ServeFlags, LimitFlags = flags_of(ServeOptions), flags_of(ServerLimits)
 
 
 def serve(
@@ -25,31 +32,14 @@ def serve(
             help="Models: folders or files, each perhaps with a name before it: name=lm/. The first is the default."
         ),
     ],
-    host: Annotated[
-        str, Parameter(help="The address to listen on; other machines reach it only if it is not 127.0.0.1.")
-    ] = "127.0.0.1",
-    port: Annotated[int, WholeNumber, Parameter(help="The port to listen on; 0 chooses a free one.")] = 8000,
+    options: ServeFlags = ServeFlags(),  # noqa: B008
+    limits: LimitFlags = LimitFlags(),  # noqa: B008
     api_key_file: Annotated[
         Path | None,
         Parameter(
             help="A file with the key that every request must have. Without it, on 127.0.0.1, nobody needs a key."
         ),
     ] = None,
-    no_key: Annotated[bool, Parameter(negative=(), help="Let everybody in, also from other machines.")] = False,
-    workers: Annotated[
-        int, WholeNumber, Parameter(help="How many processes answer; each has a batch and limits of its own.")
-    ] = 1,
-    memory: Annotated[
-        float | None,
-        Parameter(
-            help="The most gigabytes that the files of all open models of a worker may have: models used "
-            "least lately are closed. By default, all stay open."
-        ),
-    ] = None,
-    max_tokens: Annotated[int, WholeNumber, Parameter(help="The longest text that a request may ask for.")] = 4096,
-    exit_on_failure: Annotated[
-        bool, Parameter(negative=(), help="End with an error when a model fails again and again; else it is reopened.")
-    ] = False,
     log_requests: Annotated[
         bool, Parameter(negative=(), help="Log each request: its route, status and time, never its text.")
     ] = False,
@@ -64,39 +54,31 @@ def serve(
     first asked for, and again when their files change. Ctrl-C lets running
     answers end. Needs FastAPI: pip install 'chainrule[serve]'.
     """
-    from chainrule.serving.config import ServerLimits
     from chainrule.serving.guard import is_loopback, log_to_stderr
     from chainrule.serving.processes import serve as serve_models
 
     if not models:
         raise CycloptsError(msg="A model to serve is missing.")
-    if memory is not None and not memory > 0:
-        raise CycloptsError(msg=f"--memory is {memory}; give a number of gigabytes above 0.")
-    check_port(port)
+    given = given_settings(options)
     key = None if api_key_file is None else key_in(api_key_file, shortest=_SHORTEST_KEY)
-    if key is None and not no_key and not is_loopback(host):
+    if key is None and not given.get("open_to_all") and "host" in given and not is_loopback(given["host"]):
         raise CycloptsError(
-            msg=f"--host {host} lets other machines in: give --api-key-file, or --no-key to let everybody in."
+            msg=f"--host {given['host']} lets other machines in: give --api-key-file, or --no-key to let everybody in."
         )
     log_to_stderr(requests=log_requests)
     named = name_models(models)
-    many = f" with {workers} workers" if workers > 1 else ""
+    many = f" with {given['workers']} workers" if given.get("workers", 1) > 1 else ""
 
     def print_address(address: str) -> None:
         print(f"serving {', '.join(named)}{many} on {address}/v1; Ctrl-C stops", flush=True)
 
     serve_models(
         named,
-        host=host,
-        port=port,
         key=key,
-        open_to_all=no_key,
-        workers=workers,
-        exit_on_failure=exit_on_failure,
-        memory=None if memory is None else int(memory * 1e9),
-        limits=ServerLimits(max_tokens=max_tokens),
+        limits=ServerLimits(**given_settings(limits)),
         on_start=print_address,
         on_event=note_event,
+        **given,
     )
     note("stopped")
 

@@ -1,0 +1,22 @@
+"""Formats of n-best lists, and how weights are tuned.
+
+Imports nothing heavy: the flags of `chainrule rescore` are made from it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from chainrule.base.options import Options, option
+
+ListFormat = Literal["json", "moses", "kaldi", "espnet", "srilm"]
+Objective = Literal["wer", "cer", "bleu", "likelihood"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuningConfig(Options):
+    """How weights are tuned: from the given ones and from random ones. Raises SettingError."""
+
+    restarts: int = option(8, "tune again from this many random weights", least=0)
+    seed: int = option(0, "the seed of the random weights")

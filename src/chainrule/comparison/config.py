@@ -1,0 +1,90 @@
+"""What comparisons train, and on which texts.
+
+Imports nothing heavy: the flags of `chainrule compare` are made from it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING
+
+from chainrule.base.options import Options, option
+from chainrule.ngram.config import SMOOTHINGS
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Sequence
+
+    from chainrule.api.progress_line import ProgressOption
+    from chainrule.text.corpus.corpus import Paths, Source
+    from chainrule.text.tokenization.config import TokenizerConfig
+    from chainrule.text.tokenization.vocabulary import Markers
+    from chainrule.training.config import ClassifierTrainingConfig
+
+
+@dataclass(frozen=True)
+class ComparisonOptions(Options):
+    """The texts, and how they are read.
+
+    source: to train on; by default Python's own documentation. heldout: to measure on; by default a tenth of the
+    source. order: the highest of the n-gram models.
+    """
+
+    source: Source | Paths | None = None
+    heldout: Source | Paths | None = None
+    _: KW_ONLY
+    order: int = option(5, "the highest n-gram order")
+    tokenizer: TokenizerConfig | str = option("word", "the tokenizer of all models", flag=None)
+    markers: Markers = option("error", "what to do about a literal <s>, </s> or <unk> in the text", flag=None)
+    progress: ProgressOption = option(None, "whether progress is shown, or a callback", flag=None)
+
+
+@dataclass(frozen=True)
+class FamiliesOptions(ComparisonOptions):
+    """Which models are trained. minutes: the training time of each network; None for no networks and no mixture."""
+
+    _: KW_ONLY
+    minutes: float | None = option(
+        None,
+        "also train every family of networks for this many minutes each, and mix them with the best n-grams",
+        above=0,
+    )
+
+
+@dataclass(frozen=True)
+class SmoothingsOptions(ComparisonOptions):
+    """Which smoothings are compared."""
+
+    _: KW_ONLY
+    smoothings: Sequence[str] = option(
+        SMOOTHINGS,
+        "compare n-gram models with these smoothings, or all, at every order. Put texts before it",
+        flag="smoothing",
+        reads=tuple[str, ...],
+    )
+
+
+@dataclass(frozen=True)
+class LabelsOptions(Options):
+    """Which networks that label are compared.
+
+    vectors: word vectors; each network is then trained three times: with these tuned, with these fixed, and without
+    them. The rest is as for `train_classifier`.
+    """
+
+    networks: Sequence[str] = option(
+        ("bag", "lstm", "convolution", "transformer"),
+        "with --labels: those of train classifier; by default bag, lstm, convolution and transformer. Put the file to "
+        "train on before it",
+        reads=tuple[str, ...],
+    )
+    _: KW_ONLY
+    vectors: str | os.PathLike[str] | None = option(
+        None,
+        "with --labels: word vectors, to compare tuned and fixed ones with those learned from nothing",
+        reads=str,
+    )
+    unit: str | None = option(None, "what is labelled", flag=None)
+    training: ClassifierTrainingConfig | None = option(None, "how each network is trained", flag=None)
+    tokenizer: TokenizerConfig | str | None = option(None, "the tokenizer of texts", flag=None)
+    progress: ProgressOption = option(None, "whether progress is shown, or a callback", flag=None)
