@@ -112,7 +112,7 @@ def test_a_text_that_cannot_fit_is_reported_before_it_is_read(tmp_path, monkeypa
 )
 def test_nobody_holds_the_text_once_its_unigrams_are_counted(train, tmp_path, monkeypatch) -> None:
     streams: list[weakref.ref[Any]] = []
-    encoded = tokenizers.encoded_stream
+    encoded = tokenizers.encode_stream
 
     def watched(*args: Any, **kwargs: Any) -> np.ndarray:
         stream = encoded(*args, **kwargs)
@@ -125,7 +125,7 @@ def test_nobody_holds_the_text_once_its_unigrams_are_counted(train, tmp_path, mo
         if task == "counting n-grams" and done >= 1:
             held.append(streams[0]() is not None)
 
-    monkeypatch.setattr(tokenizers, "encoded_stream", watched)
+    monkeypatch.setattr(tokenizers, "encode_stream", watched)
     train(chainrule.Lines(["a b c", "a b"]), tmp_path, progress)
     assert len(held) > 2
     assert not any(held)

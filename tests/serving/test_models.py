@@ -115,6 +115,18 @@ def test_bits_per_byte_are_those_of_evaluate(served: Running, folders: dict[str,
     assert given["bits_per_byte"] * given["bytes"] < whole["bits_per_byte"] * whole["bytes"]
 
 
+def test_a_long_text_may_have_less_than_what_stands_for_impossible(
+    served: Running, folders: dict[str, Path], tmp_path: Path
+) -> None:
+    model, text = chainrule.load(folders["ngram"]), "ka vi zorgle " * 2000
+    (tmp_path / "text.txt").write_text(text + "\n")
+    [record] = served.client.post("/v1/score", json={"input": text}).json()["data"]
+    [log_prob] = model.score([text])
+    assert record["log_prob"] == pytest.approx(log_prob)
+    assert log_prob < -9999
+    assert record["bits_per_byte"] == pytest.approx(model.evaluate(tmp_path / "text.txt").bits_per_byte, rel=1e-6)
+
+
 def test_scores_are_those_of_the_model(served: Running, folders: dict[str, Path]) -> None:
     model, texts = chainrule.load(folders["ngram"]), ["ka vi", "", "sa man nin"]
     record = served.client.post("/v1/score", json={"input": texts}).json()

@@ -65,7 +65,7 @@ class Machine:
         return self
 
     def _slow_down(self, monkeypatch: pytest.MonkeyPatch, objective: type[Any]) -> None:
-        loss, validated = objective.loss, objective.validated
+        loss, validated = objective.loss, objective.validate
 
         def losing(own: Any, number: int, part: Any, *more: Any) -> Any:
             self.work(self.fixed_seconds + self.row * len(part[0]))
@@ -77,7 +77,7 @@ class Machine:
             return validated(own, tokens)
 
         monkeypatch.setattr(objective, "loss", losing)
-        monkeypatch.setattr(objective, "validated", validating)
+        monkeypatch.setattr(objective, "validate", validating)
 
 
 MASKED = MaskedConfig(layers=1, width=16, heads=2, context=8)

@@ -147,6 +147,10 @@ class SamplingBody(Body if TYPE_CHECKING else options_body(SamplingConfig, Body)
     min_tokens: Whole | None = Field(None, ge=0, le=_MOST)
     n: Whole | None = Field(None, ge=1, le=_MOST)
     response_format: Any = None
+    tools: Any = None
+    tool_choice: Any = None
+    functions: Any = None
+    function_call: Any = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
 
@@ -176,10 +180,6 @@ class ChatBody(SamplingBody):
     logprobs: bool | None = None
     top_logprobs: Whole | None = Field(None, ge=0, le=_MOST)
     chat_template: Any = None
-    tools: Any = None
-    tool_choice: Any = None
-    functions: Any = None
-    function_call: Any = None
 
 
 class EmbeddingBody(Body):

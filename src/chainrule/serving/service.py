@@ -58,7 +58,7 @@ def score_records(
     """A record for each text: its log-probability in nats, tokens, bytes and bits per byte.
 
     before: how many tokens of each text are given, and not scored. Bits per byte are of the normalised text and include
-    the spelling of unknown words, as in `evaluate`; None where a model does not continue texts.
+    the spelling of unknown words, as in `evaluate`; None for other models, and for impossible texts.
     """
     ends = np.flatnonzero(encoded.ids == END)
     begins = np.append(0, ends[:-1] + 1) + before
@@ -69,7 +69,10 @@ def score_records(
         costs = log_probs
         if model.speller.unseen_types != 1 or np.any(encoded.ids == UNKNOWN):
             costs, _ = score_documents(model.language_model, model.speller, encoded, given=before.tolist())
-        bits = [-finite(cost) / math.log(2) / size for cost, size in zip(costs.tolist(), sizes.tolist(), strict=True)]
+        bits = [
+            -cost / math.log(2) / size if math.isfinite(cost) else None
+            for cost, size in zip(costs.tolist(), sizes.tolist(), strict=True)
+        ]
     columns = (log_probs.tolist(), (ends + 1 - begins).tolist(), sizes.tolist(), bits)
     return [
         {"log_prob": finite(log_prob), "tokens": tokens, "bytes": size, "bits_per_byte": cost}

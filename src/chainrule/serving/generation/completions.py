@@ -201,10 +201,6 @@ def _mean_log_prob(chunk: Chunk) -> float:
     return sum(token.log_prob for token in chunk.tokens) / max(len(chunk.tokens), 1)
 
 
-_TOOL_FIELDS = ("tools", "tool_choice", "functions", "function_call")  # the last two are OpenAI's older names
-_NO_TOOLS: tuple[Any, ...] = (None, [], "none")
-
-
 class ChatAnswer:
     """The answer to a request, whose work has been submitted."""
 
@@ -221,7 +217,6 @@ class ChatAnswer:
         """Raises ApiError."""
         if body.chat_template is not None:
             raise ApiError(400, "chat_template: templates of requests are not run; leave it out", param="chat_template")
-        _check_no_tools(body)
         given = body.max_completion_tokens if body.max_completion_tokens is not None else body.max_tokens
         max_tokens = CHAT_LIMITS.max_tokens if given is None else given
         if max_tokens < 1:
@@ -302,11 +297,3 @@ class ChatAnswer:
             "logprob": finite(log_prob),
             "bytes": list(text),
         }
-
-
-def _check_no_tools(body: ChatBody) -> None:
-    """Raises ApiError if a request offers tools, or asks for a call of one."""
-    for name in _TOOL_FIELDS:
-        if getattr(body, name) not in _NO_TOOLS:
-            message = f"{name}: calling tools is not supported; leave {name} out"
-            raise ApiError(400, message, param=name, code="unsupported_parameter")

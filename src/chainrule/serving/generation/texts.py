@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from chainrule.text.tokenization.tokenizer import Tokenizer
 
 FINISH = {"end": "stop", "stop": "stop", "length": "length"}
+
+_TOOL_FIELDS = ("tools", "tool_choice", "functions", "function_call")  # the last two are OpenAI's older names
+_NO_TOOLS: tuple[Any, ...] = (None, [], "none")
 
 
 class ChosenToken(NamedTuple):
@@ -163,6 +166,7 @@ def text_settings(
     defaults: values of fields that the request leaves out. Raises ApiError.
     """
     limits = served.limits
+    _check_no_tools(body)
     if body.response_format not in (None, {"type": "text"}):
         message = 'response_format: texts of a given form are not supported; leave it out, or send {"type": "text"}'
         raise ApiError(400, message, param="response_format", code="unsupported_parameter")
@@ -284,3 +288,11 @@ def generation(
         rows.append(row)
         sinks.append(sink)
     return Generation(ticket, prompt, rows, sinks, is_exact), sinks
+
+
+def _check_no_tools(body: SamplingBody) -> None:
+    """Raises ApiError if a request offers tools, or asks for a call of one."""
+    for name in _TOOL_FIELDS:
+        if getattr(body, name) not in _NO_TOOLS:
+            message = f"{name}: calling tools is not supported; leave {name} out"
+            raise ApiError(400, message, param=name, code="unsupported_parameter")

@@ -9,6 +9,7 @@ what a server writes, so a kernel writes those of all texts of an answer togethe
 from __future__ import annotations
 
 import json
+import math
 import re
 from functools import lru_cache
 from itertools import accumulate, pairwise
@@ -104,7 +105,7 @@ class TokenNames:
 
 def finite(log_prob: float) -> float:
     """The log-probability, or a number that stands for -inf."""
-    return log_prob if log_prob > IMPOSSIBLE else IMPOSSIBLE
+    return log_prob if math.isfinite(log_prob) else IMPOSSIBLE  # a long text may have less
 
 
 # As `write_arrays` takes them.
@@ -146,7 +147,7 @@ def token_arrays(names: TokenNames, texts: Sequence[TokenRows]) -> list[Any]:
     rows = join_rows(texts)
     best, others = rows.tops or (np.empty(0, np.float32), np.empty((rows.ids.size, 0), np.int32))
     log_probs = np.concatenate([rows.log_probs, best.ravel()], dtype=np.float64)
-    finite = np.where(log_probs > IMPOSSIBLE, log_probs, IMPOSSIBLE)  # NaN, too
+    finite = np.where(np.isfinite(log_probs), log_probs, IMPOSSIBLE)
     numbers, number_begins = json_numbers(finite, SPARE)
     shown = np.concatenate([rows.ids, rows.ids, others.ravel()])
     name_bytes, name_begins, name_ends = names.json(shown)
