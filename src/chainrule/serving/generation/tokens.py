@@ -147,7 +147,7 @@ def token_arrays(names: TokenNames, texts: Sequence[TokenRows]) -> list[Any]:
     rows = join_rows(texts)
     best, others = rows.tops or (np.empty(0, np.float32), np.empty((rows.ids.size, 0), np.int32))
     log_probs = np.concatenate([rows.log_probs, best.ravel()], dtype=np.float64)
-    finite = np.where(np.isfinite(log_probs), log_probs, IMPOSSIBLE)
+    finite = np.where(log_probs > IMPOSSIBLE, log_probs, IMPOSSIBLE)  # NaN, too; no token is so unlikely
     numbers, number_begins = json_numbers(finite, SPARE)
     shown = np.concatenate([rows.ids, rows.ids, others.ravel()])
     name_bytes, name_begins, name_ends = names.json(shown)
