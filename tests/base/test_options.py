@@ -106,6 +106,8 @@ def test_wrong_calls_name_the_function() -> None:
         search("x", sizes=3)
     with pytest.raises(TypeError, match=r"search\(\) takes 2 arguments without names"):
         search("x", "a", 3)
+    with pytest.raises(TypeError, match=r"search\(\) got kind twice"):
+        search("x", "a", kind="b")
     with pytest.raises(TypeError, match="missing"):
         search()
 

@@ -150,7 +150,10 @@ def takes(options: Callable[P, Opts], *positional: str) -> _Takes[P, Opts]:
                 raise TypeError(
                     f"{function.__name__}() takes {most} arguments without names; {len(arguments)} were given"
                 )
-            keywords |= dict(zip(positional, more, strict=False))
+            for name, value in zip(positional, more, strict=False):
+                if name in keywords:
+                    raise TypeError(f"{function.__name__}() got {name} twice, with and without its name")
+                keywords[name] = value
             named = {name: keywords.pop(name) for name in names if name in keywords}
             for name in keywords:
                 if name not in positional and name not in of_options:
