@@ -51,6 +51,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.api.showing.inspect import Inspection as Inspection, inspect as inspect
     from chainrule.api.showing.inspect import TextInspection as TextInspection
     from chainrule.api.opening import load as load
+    from chainrule.api.training.lmplz import lmplz as lmplz
     from chainrule.api.vectors.word_vectors import load_vectors as load_vectors
     from chainrule.api.vectors.map import map_vectors as map_vectors
     from chainrule.api.models.language_models import MaskedModel as MaskedModel
@@ -168,9 +169,9 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.text.parallel import Pairs as Pairs, parallel as parallel
     from chainrule.text.corpus.reading import Reading as Reading
     from chainrule.text.corpus.sample import sample_lines as sample_lines
-    from chainrule.text.corpus.splits import split as split
+    from chainrule.text.corpus.splits import split as split, write_split as write_split
     from chainrule.text.tokenization.config import TokenizerConfig as TokenizerConfig
-    from chainrule.serving.shards import ShardClient as ShardClient
+    from chainrule.serving.shards import ShardClient as ShardClient, serve_shards as serve_shards
     from chainrule.training.config import TrainingConfig as TrainingConfig
     from chainrule.training.config import FineTuningConfig as FineTuningConfig
     from chainrule.training.config import ClassifierTrainingConfig as ClassifierTrainingConfig
@@ -318,6 +319,7 @@ _HOMES = {
     "info": "api.opening",
     "inspect": "api.showing.inspect",
     "load": "api.opening",
+    "lmplz": "api.training.lmplz",
     "load_pairs": "api.seq2seq.seq2seq_model",
     "load_vectors": "api.vectors.word_vectors",
     "map_vectors": "api.vectors.map",
@@ -345,6 +347,7 @@ _HOMES = {
     "rescore": "api.texts.rescore",
     "sample_lines": "text.corpus.sample",
     "serve": "serving.processes",
+    "serve_shards": "serving.shards",
     "set_threads": "base.threads",
     "show": "explorer.show",
     "split": "text.corpus.splits",
@@ -359,6 +362,7 @@ _HOMES = {
     "tune_correction": "api.texts.correct",
     "verify": "api.opening",
     "write_pixels": "api.texts.data",
+    "write_split": "text.corpus.splits",
 }
 
 __all__ = sorted(_HOMES)

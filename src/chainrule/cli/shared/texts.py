@@ -220,8 +220,7 @@ def check_text_target(path: Path, source: Corpus | Treebank | None, *, overwrite
     """Checks, before the work, that a file may be written. source: the text to read. Raises OutputError."""
     from chainrule.base.files import check_new_file
 
-    inputs = [] if source is None else [file for files in source.files for file in files if file != "-"]
-    check_new_file(path, overwrite=overwrite, inputs=inputs)
+    check_new_file(path, overwrite=overwrite, inputs=[] if source is None else source.paths)
 
 
 _SHOWN = 10
