@@ -37,6 +37,8 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
         DetectedText as DetectedText,
         DetectionMeasurement as DetectionMeasurement,
         detect as detect,
+        draw_quiz as draw_quiz,
+        draw_ranks as draw_ranks,
         measure_detection as measure_detection,
     )
     from chainrule.api.vectors.evaluate import (
@@ -99,6 +101,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
         compare_families as compare_families,
         compare_smoothings as compare_smoothings,
     )
+    from chainrule.comparison.report import write_report as write_report
     from chainrule.comparison.supervised import LabelComparison as LabelComparison, compare_labels as compare_labels
     from chainrule.comparison.supervised import PairComparison as PairComparison, compare_pairs as compare_pairs
     from chainrule.comparison.smoothings import SmoothingTable as SmoothingTable
@@ -307,6 +310,8 @@ _HOMES = {
     "count_text": "api.training.counts",
     "count_cooccurrences": "api.vectors.cooccurrences",
     "draw": "api.showing.draw",
+    "draw_quiz": "api.texts.detect",
+    "draw_ranks": "api.texts.detect",
     "draw_sizes": "api.showing.draw",
     "draw_trees": "api.showing.draw_trees",
     "data": "api.texts.data",
@@ -362,6 +367,7 @@ _HOMES = {
     "tune_correction": "api.texts.correct",
     "verify": "api.opening",
     "write_pixels": "api.texts.data",
+    "write_report": "comparison.report",
     "write_split": "text.corpus.splits",
 }
 

@@ -12,7 +12,6 @@ from chainrule.text.corpus.corpus import Corpus
 from chainrule.text.corpus.splits import train_and_heldout
 
 if TYPE_CHECKING:
-    import os
     from pathlib import Path
 
 
@@ -33,12 +32,12 @@ def test_the_parts_are_those_that_compare_measures_on(chainrule, corpus: Path, t
 def test_python_writes_the_same_files(chainrule, corpus: Path, tmp_path: Path) -> None:
     import chainrule as library
 
-    shares: dict[str | os.PathLike[str], float] = {tmp_path / "a.txt": 0.75, tmp_path / "b.jsonl": 0.25}
+    shares = {f"{tmp_path}/a.txt": 0.75, f"{tmp_path}/b.jsonl": 0.25}
     files = library.write_split(Corpus.of(corpus), shares)
     given = [f"{tmp_path / name}={share}" for name, share in (("c.txt", 0.75), ("d.jsonl", 0.25))]
     rows = chainrule("split", corpus, "--into", *given, "--json").json
     assert [(row["documents"], row["bytes"]) for row in rows] == [(f.documents, f.bytes) for f in files.values()]
-    assert list(files) == [str(path) for path in shares]
+    assert list(files) == [*shares]
     for ours, theirs in (("a.txt", "c.txt"), ("b.jsonl", "d.jsonl")):
         assert (tmp_path / ours).read_bytes() == (tmp_path / theirs).read_bytes()
     with pytest.raises(library.OutputError, match="exists already"):

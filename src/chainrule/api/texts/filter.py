@@ -294,11 +294,11 @@ def filter(
                 texts += block.documents()
             kept = len(texts)
         else:
-            is_path = isinstance(output, str | os.PathLike)
-            target = (
-                document_file(Path(output), field) if is_path else nullcontext(DocumentFile("output", output, field))
-            )
-            with target as file:
+            with (
+                document_file(Path(output), field)
+                if isinstance(output, str | os.PathLike)
+                else nullcontext(DocumentFile("standard output", output, field))
+            ) as file:
                 for block in blocks:
                     file.write(block)
                 kept = file.documents

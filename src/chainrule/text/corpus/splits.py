@@ -29,7 +29,6 @@ from chainrule.text.corpus.corpus import Corpus
 from chainrule.text.corpus.writing import check_format, document_file
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from jaxtyping import Int64
@@ -133,7 +132,7 @@ def split(source: Source, shares: Mapping[str, Share], progress: Progress = sile
 
 def write_split(
     source: Source,
-    shares: Mapping[str | os.PathLike[str], Share],
+    shares: Mapping[str, Share],
     *,
     overwrite: bool = False,
     progress: Progress = silent,
@@ -154,7 +153,7 @@ def write_split(
         files = [stack.enter_context(document_file(Path(path), field)) for path in shares]
         for part, piece in divide(source, fractions, progress, "splitting"):
             files[part].write(piece)
-    return dict(zip(map(str, shares), files, strict=True))
+    return dict(zip(shares, files, strict=True))
 
 
 def train_and_heldout(source: Source, progress: Progress = silent) -> tuple[Part, Part]:
