@@ -29,6 +29,9 @@ class TargetBeam(BeamConfig):
         served=(1, 64),
     )
     rank_by: Literal["total", "mean", "wu"] = changed(BeamConfig, "rank_by", "mean")
+    groups: int = changed(BeamConfig, "groups", flag=None)
+    diversity: float = changed(BeamConfig, "diversity", flag=None)
+    must_end: bool = changed(BeamConfig, "must_end", flag=None)
     stop: Literal["sure", "likely"] = changed(BeamConfig, "stop", "likely")
 
 
@@ -36,6 +39,7 @@ class TargetBeam(BeamConfig):
 class CaptionBeam(TargetBeam):
     """As `TargetBeam`, for captions."""
 
+    size: int = changed(TargetBeam, "size")
     rank_by: Literal["total", "mean", "wu"] = changed(
         TargetBeam,
         "rank_by",

@@ -18,6 +18,8 @@ from chainrule.cli.shared.models import open_model
 from chainrule.cli.shared.options import (
     DEFAULT_TOKENIZER,
     FILE,
+    NO_FLAGS,
+    Flags,
     Json,
     ModelMarkerRule,
     Output,
@@ -25,7 +27,6 @@ from chainrule.cli.shared.options import (
     TextFile,
     TokenizerOptions,
     file_or_dash,
-    flags_of_any,
     given_settings,
     refuse,
 )
@@ -52,11 +53,6 @@ if TYPE_CHECKING:
     from chainrule.text.tokenization.vocabulary import Markers
 
 ALL = "all"
-
-if TYPE_CHECKING:
-    CompareFlags = Any
-else:
-    CompareFlags = flags_of_any([FamiliesOptions, SmoothingsOptions, LabelsOptions])
 
 
 def compare_smoothings(
@@ -107,7 +103,7 @@ def compare(
     heldout: Annotated[
         TextFile | None, Parameter(help="Measure on this text; by default on a tenth of the texts.")
     ] = None,
-    options: CompareFlags = CompareFlags(),  # noqa: B008
+    options: Flags[FamiliesOptions | SmoothingsOptions | LabelsOptions] = NO_FLAGS,
     labels: Annotated[
         str | None,
         FILE,

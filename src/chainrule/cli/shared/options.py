@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import MISSING, dataclass, field, fields, make_dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar, cast, get_args, get_origin
 
 from cyclopts import CycloptsError, Group, Parameter
 
@@ -192,18 +192,14 @@ def refuse(given: Iterable[str], why: str) -> None:
 _FLAGS = {"output": "--output-layer"}  # fields whose name is that of another flag
 
 
-def flags_of(
-    config: type[DataclassInstance], prefix: str = "", group: Group | None = None, only: Sequence[str] = ()
-) -> Any:
+def flags_of(config: type[DataclassInstance], prefix: str = "") -> Any:
     """A class of flags for cyclopts: the fields of a configuration, each with its help, all omitted by default.
 
-    prefix: of the flags, without their dashes. group: the part of the help that has them. only: these fields,
-    in this order; by default all.
+    prefix: of the flags, without their dashes.
     """
     hints = hints_of(config)
     flags = []
-    by_name = {setting.name: setting for setting in own_fields_first(config)}
-    for setting in map(by_name.__getitem__, only or by_name):
+    for setting in own_fields_first(config):
         name = setting.metadata.get("flag")
         if is_rare(setting) or name is None:
             continue
@@ -227,7 +223,7 @@ def flags_of(
     name = config.__name__.removesuffix("Config") + "Flags"
     flag_class = make_dataclass(name, flags, frozen=True, kw_only=True)
     flag_class.__module__ = __name__
-    return (Parameter(name="*") if group is None else Parameter(name="*", group=group))(flag_class)
+    return Parameter(name="*")(flag_class)
 
 
 def flags_of_any(configs: Sequence[type[DataclassInstance]], prefix: str = "", without: Sequence[str] = ()) -> Any:
@@ -258,7 +254,7 @@ def flags_of_any(configs: Sequence[type[DataclassInstance]], prefix: str = "", w
 def given_settings(flags: Any) -> dict[str, Any]:
     """The settings that were given on the command line, as values of their fields."""
     values = {}
-    for setting in fields(flags):
+    for setting in () if flags is NO_FLAGS else fields(flags):
         if (value := getattr(flags, setting.name)) not in (None, ()):
             parse = setting.metadata["parse"]
             values[setting.name] = value if parse is None else parse(value)
@@ -268,7 +264,11 @@ def given_settings(flags: Any) -> dict[str, Any]:
 def given_flags(flags: Any) -> list[str]:
     """The names of the flags that were given."""
     given = given_settings(flags)
-    return [setting.metadata["flag"] or setting.name for setting in fields(flags) if setting.name in given]
+    return (
+        [setting.metadata["flag"] or setting.name for setting in fields(flags) if setting.name in given]
+        if given
+        else []
+    )
 
 
 def _sentence(text: str) -> str:
@@ -281,17 +281,34 @@ def _shown(default: Any, _: object) -> str:
 
 
 if TYPE_CHECKING:
+    Config = TypeVar("Config")
 
-    class LimitFlags:
-        """All fields are optional, as in the other two."""
-
-    class SamplingFlags: ...
-
-    class BeamFlags: ...
+    class Flags(Generic[Config]):
+        """The flags of a configuration; of several, A | B, as `flags_of_any`. All are optional."""
 else:
-    LimitFlags = flags_of(Limits, group=Group("Limits", sort_key=1))
-    SamplingFlags = flags_of(SamplingConfig, group=Group("Sampling", sort_key=2))
-    BeamFlags = flags_of(BeamConfig, group=Group("Beam search", sort_key=3))
+
+    class Flags:
+        def __class_getitem__(cls, config: Any) -> Any:
+            return _flags_of(config)
+
+
+@cache
+def _flags_of(config: Any) -> Any:
+    return flags_of(config) if isinstance(config, type) else flags_of_any(get_args(config))
+
+
+class _NoFlags(dict[str, Any]):
+    """The default of flags: none is given. A dict, which pydantic, by which cyclopts checks defaults, takes for any."""
+
+    __hash__ = object.__hash__  # type: ignore[assignment]  # it stays empty
+
+
+NO_FLAGS: Any = _NoFlags()
+
+BEAM_GROUP = Group("Beam search", sort_key=3)
+LimitFlags = Annotated[Flags[Limits], Parameter(group=Group("Limits", sort_key=1))]
+SamplingFlags = Annotated[Flags[SamplingConfig], Parameter(group=Group("Sampling", sort_key=2))]
+BeamFlags = Annotated[Flags[BeamConfig], Parameter(group=BEAM_GROUP)]
 
 
 def beam_config(flags: BeamFlags, best: int) -> BeamConfig | None:
@@ -304,11 +321,6 @@ def beam_config(flags: BeamFlags, best: int) -> BeamConfig | None:
     if "groups" not in given:
         refuse({"diversity"} & given.keys(), "needs --groups")
     return BeamConfig(best=best, **given)
-
-
-def target_beam_flags(config: type[TargetBeam], group: Group | None = None) -> Any:
-    """The flags of `target_beam`."""
-    return flags_of(config, group=group, only=("size", "rank_by", "alpha"))
 
 
 def target_beam(flags: Any, best: int) -> TargetBeam:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from cyclopts import CycloptsError, Parameter
 
@@ -13,6 +13,8 @@ from chainrule.cli.shared.models import check_model_target, is_model, open_model
 from chainrule.cli.shared.options import (
     DEFAULT_TOKENIZER,
     FILE,
+    NO_FLAGS,
+    Flags,
     Json,
     MarkerRule,
     ModelMarkerRule,
@@ -20,7 +22,6 @@ from chainrule.cli.shared.options import (
     Output,
     Overwrite,
     TokenizerOptions,
-    flags_of,
     flags_of_any,
     given_settings,
 )
@@ -43,13 +44,6 @@ if TYPE_CHECKING:
     from chainrule.evaluation.ratings import RatingMeasurement
     from chainrule.text.corpus.records import OnBad
     from chainrule.text.labelled import Labelled, LabelledUnit
-
-    class FineTuningFlags:
-        """All fields may be left out."""
-else:
-    FineTuningFlags = flags_of(FineTuningConfig)
-
-DEFAULT_FINE_TUNING = FineTuningFlags()
 _CONFUSED = 10  # pairs of labels shown
 _UNSEEN = 5  # labels named
 _LABELS = 30  # with more, only --json reports each
@@ -78,7 +72,7 @@ def finetune(
         Parameter(negative=(), help="Label pairs of sentences: first, tab, second, tab, label; or .jsonl with these."),
     ] = False,
     resume: Resume = False,
-    training: FineTuningFlags = DEFAULT_FINE_TUNING,
+    training: Flags[FineTuningConfig] = NO_FLAGS,
     markers: ModelMarkerRule = None,
     overwrite: Overwrite = False,
     json: Json = False,
@@ -292,19 +286,10 @@ def describe(result: Classification | RatingMeasurement | BoxMeasurement) -> str
 if TYPE_CHECKING:
     from chainrule.neural.config.network import LabellingConfig
 
-    class LabelTrainingFlags:
-        """All fields may be left out."""
-
-    class LabellingFlags:
-        """All fields may be left out."""
-
-    NetworkChoice = str
+    NetworkChoice: TypeAlias = str
+    LabellingFlags: TypeAlias = Any
 else:
-    NetworkChoice = Literal[tuple(LABELLING)]
-    LabelTrainingFlags = flags_of(ClassifierTrainingConfig)
-    LabellingFlags = flags_of_any(list(LABELLING.values()))
-
-DEFAULT_TRAINING, DEFAULT_NETWORK = LabelTrainingFlags(), LabellingFlags()
+    NetworkChoice, LabellingFlags = Literal[tuple(LABELLING)], flags_of_any(list(LABELLING.values()))
 
 NetworkName = Annotated[
     NetworkChoice,
@@ -342,8 +327,8 @@ def classifier(
     test: Annotated[str | None, FILE, Parameter(help="Labelled inputs to test on, in the format of DATA.")] = None,
     strict: Strict = False,
     resume: Resume = False,
-    settings: LabellingFlags = DEFAULT_NETWORK,
-    training: LabelTrainingFlags = DEFAULT_TRAINING,
+    settings: LabellingFlags = NO_FLAGS,
+    training: Flags[ClassifierTrainingConfig] = NO_FLAGS,
     beginning: VectorOptions = DEFAULT_VECTORS,
     tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
     markers: MarkerRule = "keep",

@@ -15,12 +15,13 @@ from cyclopts import CycloptsError, Parameter
 from chainrule.api.texts.config import Aim, CorrectOptions
 from chainrule.cli.shared.models import open_model
 from chainrule.cli.shared.options import (
+    NO_FLAGS,
+    Flags,
     Json,
     ModelPath,
     ModelTokenizerName,
     Overwrite,
     TextFile,
-    flags_of,
     given_settings,
 )
 from chainrule.cli.shared.screen import note, progress_bar, writes_utf8
@@ -162,18 +163,12 @@ def _changed(lines: Iterable[Corrected]) -> Iterator[tuple[int, Corrected]]:
             yield number, line
 
 
-if TYPE_CHECKING:
-    CorrectFlags = Any
-else:
-    CorrectFlags = flags_of(CorrectOptions)
-
-
 def correct(
     model: ModelPath,
     text: TextFile = "-",
     /,
     *,
-    options: CorrectFlags = CorrectFlags(),  # noqa: B008
+    options: Flags[CorrectOptions] = NO_FLAGS,
     references: Annotated[
         tuple[Path, ...],
         Parameter(

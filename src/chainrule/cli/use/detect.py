@@ -12,13 +12,14 @@ from chainrule.api.texts.config import DetectOptions
 from chainrule.cli.shared.models import open_model
 from chainrule.cli.shared.options import (
     FILE,
+    NO_FLAGS,
+    Flags,
     Json,
     ModelMarkerRule,
     ModelPath,
     Overwrite,
     TextFile,
     WholeNumber,
-    flags_of,
     given_settings,
 )
 from chainrule.cli.shared.screen import print_json, progress_bar
@@ -29,11 +30,6 @@ if TYPE_CHECKING:
     from chainrule.base.progress import Progress
 
 _STYLES = ("black on green", "black on yellow", "white on red", "white on magenta")
-
-if TYPE_CHECKING:
-    DetectFlags = Any
-else:
-    DetectFlags = flags_of(DetectOptions)
 
 
 def detect(
@@ -46,7 +42,7 @@ def detect(
         FILE,
         Parameter(help="Texts that a machine wrote; the others are by people. Measures how well they are told apart."),
     ] = None,
-    options: DetectFlags = DetectFlags(),  # noqa: B008
+    options: Flags[DetectOptions] = NO_FLAGS,
     output: Annotated[
         Path | None, Parameter(name=("--output", "-o"), help="Write a page with the coloured texts: .html.")
     ] = None,

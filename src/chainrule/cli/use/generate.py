@@ -14,6 +14,7 @@ from cyclopts import CycloptsError, Parameter
 from chainrule.base.tables import printable, text_table
 from chainrule.cli.shared.models import open_model
 from chainrule.cli.shared.options import (
+    NO_FLAGS,
     BeamFlags,
     Json,
     LimitFlags,
@@ -57,9 +58,9 @@ def generate(
     stream: Annotated[bool, Parameter(negative=(), help="Print each text as it is sampled.")] = False,
     tree: TreeFile = None,
     overwrite: Overwrite = False,
-    limits: LimitFlags = LimitFlags(),  # noqa: B008
-    sampling: SamplingFlags = SamplingFlags(),  # noqa: B008
-    beam: BeamFlags = BeamFlags(),  # noqa: B008
+    limits: LimitFlags = NO_FLAGS,
+    sampling: SamplingFlags = NO_FLAGS,
+    beam: BeamFlags = NO_FLAGS,
     tokenizer: ModelTokenizerName = None,
     markers: ModelMarkerRule = None,
     json: Json = False,

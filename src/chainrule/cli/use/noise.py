@@ -6,27 +6,30 @@ import json
 import sys
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from cyclopts import CycloptsError, Parameter
 
 from chainrule.api.texts.config import NoiseOptions
 from chainrule.cli.shared.models import open_model
-from chainrule.cli.shared.options import ModelTokenizerName, Overwrite, TextFiles, flags_of, given_settings, refuse
+from chainrule.cli.shared.options import (
+    NO_FLAGS,
+    Flags,
+    ModelTokenizerName,
+    Overwrite,
+    TextFiles,
+    given_settings,
+    refuse,
+)
 from chainrule.cli.shared.screen import progress_bar
 from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, check_text_target, note_repairs
 
 TAB = "\t"
 
-if TYPE_CHECKING:
-    NoiseFlags = Any
-else:
-    NoiseFlags = flags_of(NoiseOptions)
-
 
 def noise(
     *texts: TextFiles,
-    options: NoiseFlags = NoiseFlags(),  # noqa: B008
+    options: Flags[NoiseOptions] = NO_FLAGS,
     pairs: Annotated[
         bool, Parameter(negative=(), help="Write the corrupted text, a tab, and the right one, for train seq2seq.")
     ] = False,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.shared.options import ModelPath, flags_of, given_settings
+from chainrule.cli.shared.options import NO_FLAGS, Flags, ModelPath, given_settings
 from chainrule.cli.shared.screen import note
 from chainrule.cli.shared.server_options import key_in
 from chainrule.serving.config import ServeOptions, ServerLimits, ShardOptions
@@ -18,13 +18,6 @@ if TYPE_CHECKING:
 
 _SHORTEST_KEY = 8  # characters
 
-if TYPE_CHECKING:
-    ServeFlags = Any
-    LimitFlags = Any
-    ShardFlags = Any
-else:
-    ServeFlags, LimitFlags, ShardFlags = map(flags_of, (ServeOptions, ServerLimits, ShardOptions))
-
 
 def serve(
     *models: Annotated[
@@ -33,8 +26,8 @@ def serve(
             help="Models: folders or files, each perhaps with a name before it: name=lm/. The first is the default."
         ),
     ],
-    options: ServeFlags = ServeFlags(),  # noqa: B008
-    limits: LimitFlags = LimitFlags(),  # noqa: B008
+    options: Flags[ServeOptions] = NO_FLAGS,
+    limits: Flags[ServerLimits] = NO_FLAGS,
     api_key_file: Annotated[
         Path | None,
         Parameter(
@@ -105,7 +98,7 @@ def note_event(event: str, name: str) -> None:
         note(f"model {name}: {event}")
 
 
-def shard_serve(model: ModelPath, /, *, options: ShardFlags = ShardFlags()) -> None:  # noqa: B008
+def shard_serve(model: ModelPath, /, *, options: Flags[ShardOptions] = NO_FLAGS) -> None:
     """Serve shards of an n-gram model to programs that look up batches of n-grams.
 
         $ chainrule shard-serve big/ --shards 0 1 --port 9000

@@ -7,12 +7,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
-from cyclopts import CycloptsError, Group, Parameter
+from cyclopts import CycloptsError, Parameter
 
 from chainrule.api.seq2seq.config import TargetBeam, WriteOptions
 from chainrule.base.progress import silent
 from chainrule.base.tables import printable
 from chainrule.cli.shared.options import (
+    BEAM_GROUP,
+    NO_FLAGS,
+    Flags,
     Json,
     Overwrite,
     SamplingFlags,
@@ -22,13 +25,11 @@ from chainrule.cli.shared.options import (
     WholeNumber,
     check_tree,
     draw_seed,
-    flags_of,
     given_flags,
     given_settings,
     refuse,
     refuse_sampling,
     target_beam,
-    target_beam_flags,
 )
 from chainrule.cli.shared.screen import count_of, finite, note, print_json, progress_bar
 from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, check_read_once, note_repairs
@@ -133,14 +134,6 @@ def _lines(corpus: Corpus, progress: Progress) -> Iterator[str]:
 
 
 _AT_ONCE = 1024  # lines, which are sorted by length
-_BEAM = Group("Beam search", sort_key=3)
-
-if TYPE_CHECKING:
-    SearchFlags = Any
-    WriteFlags = Any
-else:
-    SearchFlags = target_beam_flags(TargetBeam, _BEAM)
-    WriteFlags = flags_of(WriteOptions)
 
 
 def translate(
@@ -154,15 +147,15 @@ def translate(
     references: Annotated[
         str | None, Parameter(help="The right texts, a line for each line: BLEU and chrF are printed at the end.")
     ] = None,
-    options: WriteFlags = WriteFlags(),  # noqa: B008
+    options: Flags[WriteOptions] = NO_FLAGS,
     sample: Annotated[bool, Parameter(negative=(), help="Sample texts, instead of searching for likely ones.")] = False,
     seed: Seed = None,
-    sampling: SamplingFlags = SamplingFlags(),  # noqa: B008
-    search: SearchFlags = SearchFlags(),  # noqa: B008
+    sampling: SamplingFlags = NO_FLAGS,
+    search: Annotated[Flags[TargetBeam], Parameter(group=BEAM_GROUP)] = NO_FLAGS,
     alignments: Annotated[
         bool,
         Parameter(
-            group=_BEAM,
+            group=BEAM_GROUP,
             negative=(),
             help="Print, after a tab, the source token that each token attended to most: target-source, from 0.",
         ),
@@ -243,7 +236,7 @@ def translate(
 
 
 def _check(
-    search: SearchFlags,
+    search: Flags[TargetBeam],
     sampling: SamplingFlags,
     nbest: int,
     *,
