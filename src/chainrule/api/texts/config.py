@@ -176,13 +176,26 @@ class NoiseOptions(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TuneOptions(CorrectorOptions):
-    """Where the search for settings begins. output: a JSON file for them. maximise: what they shall raise."""
+class TuneTarget(Options):
+    """What a search for settings is for. output: a JSON file for them. maximise: what they shall raise."""
 
     output: AnyPath | None = option(
-        None, "choose rates, weights and --at-least, and write them to this file", reads=Path
+        None,
+        "with --references: choose rates, weights and --at-least by them, and write them to this file",
+        reads=Path,
+        flag="tune",
+        needs="references",
     )
-    maximise: Aim = option("f0.5", "F0.5 of the changes, or accuracy: the share of word errors that are gone")
+    maximise: Aim = option(
+        "f0.5",
+        "with --tune: F0.5 of the changes, or accuracy: the share of word errors that are gone",
+        needs="output",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuneOptions(TuneTarget, CorrectorOptions):
+    """Where the search for settings begins, and what it is for."""
 
 
 @dataclass(frozen=True)

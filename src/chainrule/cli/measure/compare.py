@@ -146,8 +146,6 @@ def compare(
             raise CycloptsError(msg="--labels goes with --networks, --vectors, --minutes and the tokenizer alone.")
         _compare_labels(texts, labels, tokenizer, json=json, **given)
         return
-    if given.keys() & {"networks", "vectors"}:
-        raise CycloptsError(msg="--networks and --vectors are for --labels.")
     if pairs != NO_PAIRS:
         if not is_plain or given or tokenizer != DEFAULT_TOKENIZER:
             raise CycloptsError(msg="--source and --target go with models of pairs, --beam and --max-tokens alone.")

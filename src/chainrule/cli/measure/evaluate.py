@@ -14,6 +14,7 @@ from chainrule.cli.shared.options import (
     ModelMarkerRule,
     ModelPath,
     ModelTokenizerName,
+    Needs,
     TextFiles,
     WholeNumber,
     file_or_dash,
@@ -43,7 +44,10 @@ class CaptionsOptions:
         str | None, FILE, Parameter(help="Captioned pictures (.jsonl: image, captions), for a model that captions.")
     ] = None
     vectors: Annotated[
-        str | None, FILE, Parameter(help="With --pictures: their vectors (.npy), for a captioner trained on vectors.")
+        str | None,
+        FILE,
+        Parameter(help="With --pictures: their vectors (.npy), for a captioner trained on vectors."),
+        Needs("pictures"),
     ] = None
 
 
@@ -55,8 +59,7 @@ def evaluate_captions(model: Path, options: CaptionsOptions, pairs: PairsOptions
 
     Raises CycloptsError, SettingError, TextError, ModelFormatError.
     """
-    if options.pictures is None:
-        raise CycloptsError(msg="--vectors needs --pictures, the captions of the pictures.")
+    assert options.pictures is not None  # which the others need
     if (pairs.source, pairs.target, pairs.pairs) != (None, None, None):
         raise CycloptsError(msg="--pictures is for models that caption; leave out --source, --target and --pairs.")
     from chainrule.api.seq2seq.caption_model import load_captioner
@@ -272,6 +275,7 @@ def evaluate(
             help="How a masked network scores a sentence: each token given all others (original), or without the rest "
             "of its word (word-l2r, the default)."
         ),
+        Needs("minimal_pairs"),
     ] = None,
     strict: Strict = False,
     words: VectorsOptions = NO_VECTORS,
@@ -340,8 +344,6 @@ def evaluate(
             raise CycloptsError(msg="The options that say how to read texts are for TEXTS, not for --minimal-pairs.")
         _judge_pairs(model, minimal_pairs, pseudo, tokenizer, markers, ends=ends, strict=strict, json=json)
         return
-    if pseudo is not None:
-        raise CycloptsError(msg="--pseudo is for --minimal-pairs.")
     if captions_pictures(model):
         raise CycloptsError(msg=f"{model} captions pictures; measure it with --pictures.")
     if not texts:

@@ -56,6 +56,13 @@ def _integers(type_: Any, tokens: Sequence[Token]) -> Any:
 WholeNumber = Parameter(converter=_integers)
 
 
+@dataclass(frozen=True)
+class Needs:
+    """A mark of a parameter that cannot be given without another one, perhaps of one value: Needs("by model")."""
+
+    name: str
+
+
 _FORMATS = (
     "with .gz, .zst, .xz and .bz2; .jsonl and .parquet, a record a document; folders of them; and - for standard input."
 )
@@ -217,6 +224,8 @@ def flags_of(config: type[DataclassInstance], prefix: str = "") -> Any:
         )
         is_whole = int in (kind, *get_args(kind)) and float not in get_args(kind)
         marks = (parameter, FILE) if reads == "file" else (parameter, WholeNumber) if is_whole else (parameter,)
+        if needs := setting.metadata["needs"]:
+            marks = (*marks, Needs(needs))
         optional = kind if is_several else kind | None
         own = field(default=() if is_several else None, metadata=setting.metadata)
         flags.append((setting.name, Annotated[optional, *marks], own))
@@ -317,19 +326,9 @@ def beam_config(flags: BeamFlags, best: int) -> BeamConfig | None:
     if "size" not in given:
         refuse(given, "needs --beam")
         return None
-    _check_alpha(given)
-    if "groups" not in given:
-        refuse({"diversity"} & given.keys(), "needs --groups")
     return BeamConfig(best=best, **given)
 
 
 def target_beam(flags: Any, best: int) -> TargetBeam:
-    """A search for texts given a source. Raises SettingError; CycloptsError if another option needs --rank-by wu."""
-    given = given_settings(flags)
-    _check_alpha(given)
-    return TargetBeam(**{"size": max(TargetBeam.size, best), "best": best} | given)
-
-
-def _check_alpha(given: dict[str, Any]) -> None:
-    if given.get("rank_by") != "wu":
-        refuse({"alpha"} & given.keys(), "needs --rank-by wu")
+    """A search for texts given a source. Raises SettingError."""
+    return TargetBeam(**{"size": max(TargetBeam.size, best), "best": best} | given_settings(flags))

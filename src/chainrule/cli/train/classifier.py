@@ -18,6 +18,7 @@ from chainrule.cli.shared.options import (
     Json,
     MarkerRule,
     ModelMarkerRule,
+    Needs,
     NetworkPath,
     Output,
     Overwrite,
@@ -65,7 +66,7 @@ def finetune(
     data: LabelledFile,
     output: Output,
     test: Annotated[str | None, FILE, Parameter(help="Labelled texts to test on, in the format of --data.")] = None,
-    strict: Strict = False,
+    strict: Annotated[Strict, Needs("test")] = False,
     words: Annotated[bool, Parameter(negative=(), help="Label each word, not each text.")] = False,
     pairs: Annotated[
         bool,
@@ -98,8 +99,6 @@ def finetune(
     from chainrule.text.labelled import classes_of
     from chainrule.training.checkpoint import is_first_process, remove_checkpoints
 
-    if strict and test is None:
-        raise CycloptsError(msg="--strict is for --test.")
     continues = continues_run(output, resume=resume, overwrite=overwrite)
     if output.resolve() == model.resolve():
         raise OutputError(f"{output}: is the network to start from, which would be lost; choose another folder")
@@ -325,7 +324,7 @@ def classifier(
         ),
     ] = None,
     test: Annotated[str | None, FILE, Parameter(help="Labelled inputs to test on, in the format of DATA.")] = None,
-    strict: Strict = False,
+    strict: Annotated[Strict, Needs("test")] = False,
     resume: Resume = False,
     settings: LabellingFlags = NO_FLAGS,
     training: Flags[ClassifierTrainingConfig] = NO_FLAGS,
@@ -357,8 +356,6 @@ def classifier(
     from chainrule.text.labelled import classes_of
     from chainrule.training.checkpoint import is_first_process, remove_checkpoints
 
-    if strict and test is None:
-        raise SettingError("--strict is for --test")
     continues = continues_run(output, resume=resume, overwrite=overwrite)
     config, learning = _configuration(network, given_settings(settings)), given_settings(training)
     kind = kind_of(config.reads, unit)

@@ -17,6 +17,7 @@ from chainrule.cli.shared.options import (
     Json,
     ModelMarkerRule,
     ModelPath,
+    Needs,
     Overwrite,
     TextFile,
     WholeNumber,
@@ -47,9 +48,13 @@ def detect(
         Path | None, Parameter(name=("--output", "-o"), help="Write a page with the coloured texts: .html.")
     ] = None,
     quiz: Annotated[
-        Path | None, Parameter(help="With --machine, write a page on which people guess who wrote each text: .html.")
+        Path | None,
+        Parameter(help="With --machine, write a page on which people guess who wrote each text: .html."),
+        Needs("machine"),
     ] = None,
-    plot: Annotated[Path | None, Parameter(help="With --machine, draw the ROC curves: .pdf, .png or .svg.")] = None,
+    plot: Annotated[
+        Path | None, Parameter(help="With --machine, draw the ROC curves: .pdf, .png or .svg."), Needs("machine")
+    ] = None,
     number: Annotated[
         int, WholeNumber, Parameter(name=("--number", "-n"), help="How many texts of each kind are in the quiz.")
     ] = 10,
@@ -109,8 +114,8 @@ def _check(machine: str | None, *, overwrite: bool, **paths: Path | None) -> Non
     for name, path in paths.items():
         if path is None:
             continue
-        if (machine is None) != (name == "output"):
-            raise CycloptsError(msg=f"--{name} {'has no effect with' if machine is not None else 'needs'} --machine.")
+        if name == "output" and machine is not None:
+            raise CycloptsError(msg="--output has no effect with --machine.")
         if name == "plot":
             check_plot_option("--plot", path)
             check_matplotlib()

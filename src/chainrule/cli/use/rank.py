@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from cyclopts import CycloptsError, Parameter
 
 from chainrule.cli.shared.models import open_model
-from chainrule.cli.shared.options import FILE, Json, ModelMarkerRule, ModelPath, WholeNumber
+from chainrule.cli.shared.options import FILE, Json, ModelMarkerRule, ModelPath, Needs, WholeNumber
 from chainrule.cli.shared.screen import note, on_one_line, print_json, progress_bar
 
 
@@ -24,9 +24,13 @@ def rank(
             "with the document as its prompt."
         ),
     ] = "dirichlet",
-    mu: Annotated[float | None, Parameter(help="How strong dirichlet is, in tokens; 2000 by default.")] = None,
+    mu: Annotated[
+        float | None, Parameter(help="How strong dirichlet is, in tokens; 2000 by default."), Needs("by dirichlet")
+    ] = None,
     share: Annotated[
-        float | None, Parameter(name="--lambda", help="The share of all documents; 0.5 by default.")
+        float | None,
+        Parameter(name="--lambda", help="The share of all documents; 0.5 by default."),
+        Needs("by jelinek-mercer"),
     ] = None,
     top: Annotated[int, WholeNumber, Parameter(help="How many documents to list for each query.")] = 10,
     judgements: Annotated[
@@ -45,8 +49,6 @@ def rank(
     from chainrule.api.texts.rank import rank as rank_documents
     from chainrule.applications.retrieval import LAMBDA, MU, RankConfig
 
-    if (mu is not None and by != "dirichlet") or (share is not None and by != "jelinek-mercer"):
-        raise CycloptsError(msg="--mu is for --by dirichlet, and --lambda for --by jelinek-mercer.")
     if share is not None and not 0 < share < 1:
         raise CycloptsError(msg=f"--lambda takes a number between 0 and 1, not {share}.")
     config = None

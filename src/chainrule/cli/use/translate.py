@@ -17,6 +17,7 @@ from chainrule.cli.shared.options import (
     NO_FLAGS,
     Flags,
     Json,
+    Needs,
     Overwrite,
     SamplingFlags,
     Seed,
@@ -149,7 +150,7 @@ def translate(
     ] = None,
     options: Flags[WriteOptions] = NO_FLAGS,
     sample: Annotated[bool, Parameter(negative=(), help="Sample texts, instead of searching for likely ones.")] = False,
-    seed: Seed = None,
+    seed: Annotated[Seed, Needs("sample")] = None,
     sampling: SamplingFlags = NO_FLAGS,
     search: Annotated[Flags[TargetBeam], Parameter(group=BEAM_GROUP)] = NO_FLAGS,
     alignments: Annotated[
@@ -179,7 +180,7 @@ def translate(
     from chainrule.protocol import UNKNOWN
 
     given = WriteOptions(**given_settings(options)).given
-    _check(search, sampling, nbest, alignments=alignments, is_sampled=sample, has_seed=seed is not None, json=json)
+    _check(search, sampling, nbest, alignments=alignments, is_sampled=sample, json=json)
     beam = None if sample else target_beam(search, nbest)
     if tree is not None and sample:
         raise CycloptsError(msg="--tree has no effect with --sample, which does not search.")
@@ -242,7 +243,6 @@ def _check(
     *,
     alignments: bool,
     is_sampled: bool,
-    has_seed: bool,
     json: bool,
 ) -> None:
     """Raises CycloptsError, SettingError."""
@@ -251,7 +251,6 @@ def _check(
         refuse(given, "has no effect with --sample, which does not search")
     else:
         refuse_sampling(sampling, "needs --sample")
-        refuse(["seed"] if has_seed else [], "needs --sample")
     if alignments and nbest > 1 and not json:
         raise SettingError("--alignments needs one text a line, or --json; leave out --nbest or add --json")
     if nbest < 1:
