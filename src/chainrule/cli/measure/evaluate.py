@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import CycloptsError, Parameter
 
+from chainrule.api.vectors.config import VectorsEvaluation
 from chainrule.cli.shared.models import labels_inputs, open_model
 from chainrule.cli.shared.options import (
     FILE,
+    NO_FLAGS,
+    Flags,
     Json,
     ModelMarkerRule,
     ModelPath,
@@ -18,6 +21,7 @@ from chainrule.cli.shared.options import (
     TextFiles,
     WholeNumber,
     file_or_dash,
+    given_settings,
 )
 from chainrule.cli.shared.screen import count_of, note, print_json, progress_bar
 from chainrule.cli.shared.texts import DEFAULT_READING, Strict, TextOptions, bad_records, note_repairs, text_for
@@ -183,36 +187,6 @@ def _note_left_out(pairs: Pairs) -> None:
         note(f"{count_of(pairs.left_out, 'pair')} left out, since one side is empty")
 
 
-@Parameter(name="*")
-@dataclass(frozen=True, kw_only=True)
-class VectorsOptions:
-    """What word vectors are measured on."""
-
-    similarity: Annotated[
-        str | None,
-        Parameter(help="Pairs of words with ratings, such as WS-353: a file of lines, or a folder of such files."),
-    ] = None
-    analogies: Annotated[
-        str | None, Parameter(help="Questions of four words a line, in sections, as word2vec's questions-words.txt.")
-    ] = None
-    restrict: Annotated[
-        int | None,
-        WholeNumber,
-        Parameter(help="Ask and answer analogies among this many of the most frequent words; by default all."),
-    ] = None
-    rule: Annotated[
-        Literal["add", "multiply"],
-        Parameter(help="How analogies are answered: add, 3CosAdd; multiply, 3CosMul (Levy and Goldberg 2014)."),
-    ] = "add"
-    unknown: Annotated[
-        Literal["skip", "zero"],
-        Parameter(help="Pairs with an unknown word: skip leaves them out; zero takes their cosine for 0."),
-    ] = "skip"
-
-
-NO_VECTORS = VectorsOptions()
-
-
 def holds_vectors(model: Path) -> bool:
     """Whether this is a folder of word vectors, or a file whose name says that it has them."""
     from chainrule.api.vectors.word_vectors import is_vectors_folder
@@ -220,7 +194,7 @@ def holds_vectors(model: Path) -> bool:
     return is_vectors_folder(model) if model.is_dir() else model.name.endswith((".vec", ".vec.gz"))
 
 
-def evaluate_vectors(model: Path, options: VectorsOptions, *, json: bool) -> None:
+def evaluate_vectors(model: Path, options: dict[str, Any], *, json: bool) -> None:
     """Measures word vectors and prints the result.
 
     Raises CycloptsError, SettingError, TextError, ModelFormatError.
@@ -228,18 +202,9 @@ def evaluate_vectors(model: Path, options: VectorsOptions, *, json: bool) -> Non
     from chainrule.api.vectors.evaluate import evaluate_vectors as measure
     from chainrule.api.vectors.word_vectors import load_vectors
 
-    if options.similarity is None and options.analogies is None:
-        raise CycloptsError(msg="--restrict, --rule and --unknown go with --similarity or --analogies.")
+    VectorsEvaluation(**options)  # raises SettingError, before anything is opened
     with progress_bar() as progress:
-        measurement = measure(
-            load_vectors(model, progress=progress),
-            similarity=options.similarity,
-            analogies=options.analogies,
-            restrict=options.restrict,
-            rule=options.rule,
-            unknown=options.unknown,
-            progress=progress,
-        )
+        measurement = measure(load_vectors(model, progress=progress), progress=progress, **options)
     if json:
         print_json(measurement.as_json())
         return
@@ -278,7 +243,7 @@ def evaluate(
         Needs("minimal_pairs"),
     ] = None,
     strict: Strict = False,
-    words: VectorsOptions = NO_VECTORS,
+    words: Flags[VectorsEvaluation] = NO_FLAGS,
     pairs: PairsOptions = NO_PAIRS,
     captions: CaptionsOptions = NO_CAPTIONS,
     tokenizer: ModelTokenizerName = None,
@@ -315,12 +280,12 @@ def evaluate(
     from chainrule.api.models.language_models import CausalModel
     from chainrule.api.seq2seq.caption_model import captions_pictures
 
-    if words != NO_VECTORS:
+    if of_words := given_settings(words):
         if texts or minimal_pairs is not None or pseudo is not None or strict or reading != DEFAULT_READING or not ends:
             raise CycloptsError(
                 msg="--similarity and --analogies measure word vectors; leave out texts and their options."
             )
-        evaluate_vectors(model, words, json=json)
+        evaluate_vectors(model, of_words, json=json)
         return
     if pairs != NO_PAIRS or captions != NO_CAPTIONS:
         if texts or minimal_pairs is not None or pseudo is not None or strict or reading != DEFAULT_READING or not ends:

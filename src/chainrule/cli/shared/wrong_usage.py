@@ -101,7 +101,7 @@ def check_needs(bound: BoundArguments, verb: Callable[..., Any]) -> None:
         for needed in (mark.name for mark in marks if isinstance(mark, Needs)):
             other, _, value = needed.partition(" ")
             if str(values.get(other)) != value if value else other not in names:
-                flags = [mark.name[0] for mark in marks if isinstance(mark, Parameter) and mark.name]
+                flags = [next(iter(mark.name)) for mark in marks if isinstance(mark, Parameter) and mark.name]
                 option = (flags or [f"--{name.replace('_', '-')}"])[0]
                 needed = f"{_NEEDED.get(other, '--' + other.replace('_', '-'))} {value}".rstrip()
                 raise CycloptsError(msg=f"{option} needs {needed}.")
