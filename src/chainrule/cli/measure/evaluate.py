@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import CycloptsError, Parameter
 
+from chainrule.api.seq2seq.config import MeasureOptions
 from chainrule.api.vectors.config import VectorsEvaluation
 from chainrule.cli.shared.models import labels_inputs, open_model
 from chainrule.cli.shared.options import (
@@ -19,7 +20,6 @@ from chainrule.cli.shared.options import (
     ModelTokenizerName,
     Needs,
     TextFiles,
-    WholeNumber,
     file_or_dash,
     given_settings,
 )
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from chainrule.base.progress import Progress
-    from chainrule.decoding.config import BeamConfig
     from chainrule.evaluation.minimal_pairs import Accuracy
     from chainrule.evaluation.pseudo_likelihood import Pseudo
     from chainrule.text.parallel import Pairs
@@ -67,11 +66,10 @@ def evaluate_captions(model: Path, options: CaptionsOptions, pairs: PairsOptions
     if (pairs.source, pairs.target, pairs.pairs) != (None, None, None):
         raise CycloptsError(msg="--pictures is for models that caption; leave out --source, --target and --pairs.")
     from chainrule.api.seq2seq.caption_model import load_captioner
-    from chainrule.api.seq2seq.config import MAX_TOKENS, TargetBeam
     from chainrule.api.seq2seq.picture_encoder import read_vectors
     from chainrule.pictures.captions import read_captions
 
-    config = TargetBeam(size=TargetBeam.size if pairs.beam is None else pairs.beam)
+    writing = given_settings(pairs.writing)
     with progress_bar() as progress:
         captioner = load_captioner(model, progress=progress)
         frame = None if captioner.encoder is None else captioner.encoder.frame
@@ -84,10 +82,9 @@ def evaluate_captions(model: Path, options: CaptionsOptions, pairs: PairsOptions
         )
         measurement = captioner.evaluate(
             captioned,
-            config,
             vectors=None if options.vectors is None else read_vectors(options.vectors),
-            max_tokens=pairs.max_tokens or MAX_TOKENS,
             progress=progress,
+            **writing,
         )
     if json:
         print_json(measurement.as_json())
@@ -110,14 +107,7 @@ class PairsOptions:
         _FILE,
         Parameter(help="Both in one file, as `train seq2seq --pairs` reads it: tabs, JSON lines, conversations."),
     ] = None
-    beam: Annotated[
-        int | None, WholeNumber, Parameter(help="How many hypotheses to keep for each source; by default 5.")
-    ] = None
-    max_tokens: Annotated[
-        int | None,
-        WholeNumber,
-        Parameter(help="The longest text, in tokens; by default twice the source's plus 20; 60 of a caption."),
-    ] = None
+    writing: Flags[MeasureOptions] = NO_FLAGS
 
 
 NO_PAIRS = PairsOptions()
@@ -131,9 +121,9 @@ def evaluate_pairs(model: Path, options: PairsOptions, *, json: bool) -> None:
     from chainrule.api.seq2seq.seq2seq_model import load_pairs
 
     with progress_bar() as progress:
-        pairs, beam = _read(options, progress)
+        pairs, writing = _read(options, progress), given_settings(options.writing)
         loaded = load_pairs(model, progress=progress)
-        measurement = loaded.evaluate(pairs, beam, max_tokens=options.max_tokens, progress=progress)
+        measurement = loaded.evaluate(pairs, progress=progress, **writing)
     _note_left_out(pairs)
     shortened = loaded.generator.shorten(pairs.sources).shortened
     if shortened:
@@ -155,8 +145,8 @@ def compare_pairs(models: tuple[str, ...], options: PairsOptions, *, json: bool)
     if twice is not None:
         raise CycloptsError(msg=f"MODELS name {twice}; a model is compared with others.")
     with progress_bar() as progress:
-        pairs, beam = _read(options, progress)
-        table = compare(models, pairs, beam, max_tokens=options.max_tokens, progress=progress)
+        pairs = _read(options, progress)
+        table = compare(models, pairs, progress=progress, **given_settings(options.writing))
     _note_left_out(pairs)
     if json:
         print_json(table.as_json())
@@ -164,22 +154,21 @@ def compare_pairs(models: tuple[str, ...], options: PairsOptions, *, json: bool)
         print(table)
 
 
-def _read(options: PairsOptions, progress: Progress) -> tuple[Pairs, BeamConfig]:
-    """The pairs, and how texts are searched for. Raises CycloptsError, TextError, SettingError."""
-    from chainrule.api.seq2seq.config import TargetBeam
+def _read(options: PairsOptions, progress: Progress) -> Pairs:
+    """The pairs. Raises CycloptsError, TextError, SettingError."""
     from chainrule.text.parallel import pairs_of
 
-    beam = TargetBeam(size=TargetBeam.size if options.beam is None else options.beam)
+    MeasureOptions(**given_settings(options.writing))  # raises SettingError, before anything is read
     if options.pairs is not None:
         if options.source is not None or options.target is not None:
             raise CycloptsError(msg="--pairs has both sides; leave out --source and --target.")
-        return pairs_of([options.pairs], ("source", "target"), progress), beam
+        return pairs_of([options.pairs], ("source", "target"), progress)
     if options.source is None or options.target is None:
         missing = "--source" if options.source is None else "--target"
         raise CycloptsError(
             msg=f"{missing} is missing: a model of pairs is measured on --source and --target, or on --pairs."
         )
-    return pairs_of([options.source, options.target], ("source", "target"), progress), beam
+    return pairs_of([options.source, options.target], ("source", "target"), progress)
 
 
 def _note_left_out(pairs: Pairs) -> None:
