@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from chainrule.applications.correction.config import CorrectionConfig, CorrectionSettings, read_settings
 from chainrule.applications.prompting.config import PromptSettings
 from chainrule.applications.rescoring.config import ListFormat, Objective, TuningConfig
-from chainrule.base.options import Options, option
+from chainrule.base.options import Options, changed, option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -126,6 +126,13 @@ class CorrectOptions(CorrectorOptions):
         return replace(self, config=config, settings=None, **rates)
 
 
+@dataclass(frozen=True)
+class ChannelFirst(CorrectOptions):
+    """As `CorrectOptions`; the channel may stand without its name."""
+
+    channel: Confusions | Channel | PathLike[str] = changed(CorrectOptions, "channel")
+
+
 @dataclass(frozen=True, kw_only=True)
 class DetectOptions(Options):
     """How texts are examined. masked: a network that fills gaps, to measure the curvature, too."""
@@ -175,7 +182,7 @@ class NoiseOptions(Options):
     progress: ProgressOption = option(None, "whether progress is shown, or a callback", flag=None)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class TuneTarget(Options):
     """What a search for settings is for. output: a JSON file for them. maximise: what they shall raise."""
 
@@ -186,6 +193,7 @@ class TuneTarget(Options):
         flag="tune",
         needs="references",
     )
+    _: KW_ONLY
     maximise: Aim = option(
         "f0.5",
         "with --tune: F0.5 of the changes, or accuracy: the share of word errors that are gone",
