@@ -20,15 +20,15 @@ class EmbeddingConfig:
     good:  model.embed_units(["a text"], EmbeddingConfig(unit="token", layer=0))
     """
 
-    unit: Unit = option("text", "what gets a vector: a text, a word (as split at spaces), or a token")
-    layer: int | None = option(None, "0: the token embeddings; from 1 on: that layer's output; nothing: the last layer")
+    unit: Unit = option("text", "what gets a vector: a text, a word (as split at spaces), or a token", flag=None)
+    layer: int | None = option(
+        None, "0: token vectors without context; 1, 2, ...: the output of that layer. By default the last"
+    )
     pooling: Pooling | None = option(
-        None,
-        "how to combine the vectors of a unit's tokens; nothing: their mean, or as a sentence encoder was trained",
+        None, "how to combine the vectors of several tokens; by default their mean, or a sentence encoder's own"
     )
     precision: VectorPrecision = option(
-        "float32",
-        "in which the network computes; bfloat16 has three digits, and is twice as fast where it is supported",
+        "float32", "bfloat16 keeps three digits and takes half the time on processors that support it"
     )
 
     def __post_init__(self) -> None:

@@ -9,6 +9,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from chainrule.applications.config import EmbeddingConfig, Pooling
 from chainrule.applications.correction.config import CorrectionConfig, CorrectionSettings, read_settings
 from chainrule.applications.prompting.config import PromptSettings
 from chainrule.applications.rescoring.config import ListFormat, Objective, TuningConfig
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from chainrule.applications.correction.word_index import WordIndex
     from chainrule.applications.noisy_channel.character_channel import Channel, Confusions
     from chainrule.applications.noisy_channel.word_channel import WordChannel
+    from chainrule.text.corpus.corpus import Paths, Source
 
     AnyPath = str | PathLike[str]
     Records = AnyPath | Iterable[Mapping[str, Any]]
@@ -142,6 +144,22 @@ class DetectOptions(Options):
     )
     perturbations: int = option(20, "with --masked, how often each text is changed", least=2)
     seed: int = option(0, "the seed of the perturbations and of the quiz")
+    progress: ProgressOption = option(None, "whether progress is shown, or a callback", flag=None)
+
+
+@dataclass(frozen=True)
+class NearestOptions(Options):
+    """Where the nearest words are looked for, and by which vectors. source: the text; without it, the vocabulary.
+
+    layer, pooling: as in `EmbeddingConfig`. restrict: of word vectors, search only this many of the most frequent.
+    """
+
+    source: Source | Paths | None = option(None, "the text whose words are compared", flag=None)
+    _: KW_ONLY
+    top: int = option(10, "how many words to show, nearest first", least=1)
+    layer: int | None = changed(EmbeddingConfig, "layer")
+    pooling: Pooling | None = changed(EmbeddingConfig, "pooling")
+    restrict: int | None = option(None, "compare only this many of the most frequent words; by default all", least=1)
     progress: ProgressOption = option(None, "whether progress is shown, or a callback", flag=None)
 
 

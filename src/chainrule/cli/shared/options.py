@@ -282,7 +282,8 @@ def given_flags(flags: Any) -> list[str]:
 
 def _sentence(text: str) -> str:
     """A help text as a sentence; a value at its start keeps its case."""
-    return f"{text if ':' in text.split(' ')[0] else text[0].upper() + text[1:]}."
+    first = text.split(" ")[0]
+    return f"{text if ':' in first or first[-1].isdigit() else text[0].upper() + text[1:]}."
 
 
 def _shown(default: Any, _: object) -> str:

@@ -32,6 +32,7 @@ from chainrule.cli.shared.texts import (
     note_mix,
     note_repairs,
 )
+from chainrule.cli.train.networks import Resume
 from chainrule.cli.train.run_output import (
     TrainingScreen,
     continues_run,
@@ -57,13 +58,7 @@ def vectors(
         Parameter(help="Train GloVe on co-occurrences, not on TEXTS: a file of count --window or of GloVe's cooccur."),
     ] = None,
     tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
-    resume: Annotated[
-        bool,
-        Parameter(
-            negative=(),
-            help="Continue from the checkpoint in the folder, with the same settings; start if there is none.",
-        ),
-    ] = False,
+    resume: Resume = False,
     markers: MarkerRule = "error",
     reading: TextOptions = DEFAULT_READING,
     mixing: MixOptions = NO_MIX,
