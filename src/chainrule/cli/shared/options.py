@@ -79,6 +79,12 @@ ModelOutput = Annotated[
     Parameter(name=("--output", "-o"), help="A new model folder, or an ARPA file: .arpa, .arpa.gz, .zst, .xz or .bz2."),
 ]
 Overwrite = Annotated[bool, Parameter(negative=(), help="Replace existing files.")]
+Resume = Annotated[
+    bool,
+    Parameter(
+        negative=(), help="Continue from the checkpoint in the folder, with the same settings; start if there is none."
+    ),
+]
 Json = Annotated[bool, Parameter(negative=(), help="Print JSON, for programs.")]
 MarkerRule = Annotated[
     Literal["error", "skip", "keep"],

@@ -22,13 +22,14 @@ from chainrule.cli.shared.options import (
     NetworkPath,
     Output,
     Overwrite,
+    Resume,
     TokenizerOptions,
     flags_of_any,
     given_settings,
 )
 from chainrule.cli.shared.screen import note, print_json, progress_bar
 from chainrule.cli.shared.texts import Strict, bad_records
-from chainrule.cli.train.networks import DEFAULT_VECTORS, Resume, VectorOptions
+from chainrule.cli.train.networks import DEFAULT_VECTORS, VectorOptions
 from chainrule.cli.train.run_output import TrainingScreen, continues_run, data_differences, report_finished_run
 from chainrule.errors import OutputError, SettingError
 from chainrule.neural.config.classifiers import LABELLING

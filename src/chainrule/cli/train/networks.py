@@ -22,6 +22,7 @@ from chainrule.cli.shared.options import (
     NetworkPath,
     Output,
     Overwrite,
+    Resume,
     TextFiles,
     TokenizerOptions,
     file_or_dash,
@@ -79,12 +80,6 @@ ValidationFile = Annotated[
         "text.",
         allow_leading_hyphen=True,
         validator=file_or_dash,
-    ),
-]
-Resume = Annotated[
-    bool,
-    Parameter(
-        negative=(), help="Continue from the checkpoint in the folder, with the same settings; start if there is none."
     ),
 ]
 

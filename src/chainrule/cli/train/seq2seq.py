@@ -17,12 +17,12 @@ from chainrule.cli.shared.options import (
     MarkerRule,
     Output,
     Overwrite,
+    Resume,
     TokenizerOptions,
     file_or_dash,
     given_settings,
 )
 from chainrule.cli.shared.screen import count_of, note, print_json, progress_bar
-from chainrule.cli.train.networks import Resume
 from chainrule.cli.train.run_output import (
     TrainingScreen,
     continues_run,

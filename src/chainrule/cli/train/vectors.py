@@ -18,6 +18,7 @@ from chainrule.cli.shared.options import (
     MarkerRule,
     Output,
     Overwrite,
+    Resume,
     TextFiles,
     TokenizerOptions,
     given_settings,
@@ -32,7 +33,6 @@ from chainrule.cli.shared.texts import (
     note_mix,
     note_repairs,
 )
-from chainrule.cli.train.networks import Resume
 from chainrule.cli.train.run_output import (
     TrainingScreen,
     continues_run,
