@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from chainrule.base.options import check_settings, option
+from chainrule.base.options import Options, check_settings, option
 from chainrule.decoding.config import SamplingConfig
 
 Unit = Literal["text", "word", "token"]
@@ -33,6 +33,26 @@ class EmbeddingConfig:
 
     def __post_init__(self) -> None:
         check_settings(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankConfig(Options):
+    """How the unigram models of documents are smoothed. mu, share: the strength of dirichlet and jelinek-mercer."""
+
+    smoothing: Literal["dirichlet", "jelinek-mercer"] = option("dirichlet", "how they are smoothed", flag=None)
+    # Zhai and Lafferty find mu near 2,000, and lambda from 0.1 (short queries) to 0.7 (long ones).
+    mu: float = option(
+        2000.0, "how strong dirichlet is, in tokens; 2000 by default", above=0, shown=False, needs="by dirichlet"
+    )
+    share: float = option(
+        0.5,
+        "the share of all documents; 0.5 by default",
+        above=0,
+        below=1,
+        flag="lambda",
+        shown=False,
+        needs="by jelinek-mercer",
+    )
 
 
 CHAT_SAMPLING = SamplingConfig(temperature=0.7, top_p=0.9)

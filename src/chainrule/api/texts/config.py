@@ -196,7 +196,7 @@ class NoiseOptions(Options):
     model: Model | None = option(
         None, "write n-best lists of corrections from the words of this model, instead of text", reads=Path
     )
-    best: int = option(50, "with --model: how many corrections a list has", least=1, most=1 << 14)
+    best: int = option(50, "with --model: how many corrections a list has", least=1, most=1 << 14, needs="model")
     progress: ProgressOption = option(None, "whether progress is shown, or a callback", flag=None)
 
 

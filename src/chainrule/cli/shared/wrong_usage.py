@@ -28,6 +28,7 @@ _RENAMED = {
     "allowed": "--allow",
     "banned": "--ban",
     "validation": "--valid",
+    "share": "--lambda",
     "min_count": "--vocabulary-min-count",
 }
 _NEEDED = {"size": "--beam", "output": "--tune"}  # options that others need, where their fields are named otherwise

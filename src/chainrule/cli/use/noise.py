@@ -16,10 +16,10 @@ from chainrule.cli.shared.options import (
     NO_FLAGS,
     Flags,
     ModelTokenizerName,
+    Needs,
     Overwrite,
     TextFiles,
     given_settings,
-    refuse,
 )
 from chainrule.cli.shared.screen import progress_bar
 from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, check_text_target, note_repairs
@@ -37,7 +37,7 @@ def noise(
         Path | None,
         Parameter(name=("--output", "-o"), help="The file to write, also compressed; by default standard output."),
     ] = None,
-    tokenizer: ModelTokenizerName = None,
+    tokenizer: Annotated[ModelTokenizerName, Needs("model")] = None,
     reading: TextOptions = DEFAULT_READING,
     overwrite: Overwrite = False,
 ) -> None:
@@ -59,10 +59,7 @@ def noise(
 
     given = given_settings(options)
     model = given.pop("model", None)
-    if model is None:
-        asked = [*({"best"} & given.keys()), *([] if tokenizer is None else ["tokenizer"])]
-        refuse(asked, "is for lists of corrections, which need --model")
-    elif pairs:
+    if model is not None and pairs:
         raise CycloptsError(msg="Choose one of --pairs and --model.")
     NoiseOptions(**given)  # raises SettingError, before anything is opened
     source = reading.corpus(*texts)
