@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from chainrule.base.json import finite
 from chainrule.drawing.pages import html_table
 from chainrule.errors import SettingError
 from chainrule.evaluation.minimal_pairs import Accuracy
@@ -125,7 +126,7 @@ class Classification:
             "precision": dict(zip(self.labels, self.precision.tolist(), strict=True)),
             "recall": dict(zip(self.labels, self.recall.tolist(), strict=True)),
             "f1": dict(zip(self.labels, self.f1.tolist(), strict=True)),
-            "nats": self.nats if math.isfinite(self.nats) else None,
+            "nats": finite(self.nats),
             "calibration_error": self.calibration_error,
             "labels": list(self.labels),
             "confusion": self.confusion.tolist(),

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from chainrule.base.json import finite
 from chainrule.base.tables import text_table
 from chainrule.drawing.pages import html_table
 from chainrule.drawing.plots import Axis, Line, Plot
@@ -311,11 +312,10 @@ def _group(contender: Contender) -> tuple[str | None, str]:
 
 def _spread(group: list[Contender]) -> Spread:
     bits = [contender.measurement.bits_per_byte for contender in group]
-    finite = all(map(math.isfinite, bits))
     return Spread(
         names=tuple(contender.name for contender in group),
         mean=statistics.fmean(bits),
-        deviation=statistics.stdev(bits) if finite else math.nan,
+        deviation=statistics.stdev(bits) if all(map(math.isfinite, bits)) else math.nan,
     )
 
 
@@ -331,14 +331,14 @@ def _rows(breakdown: Breakdown | None) -> list[dict[str, Any]] | None:
 def _as_json(gap: Difference) -> dict[str, float | None]:
     low, high = gap.interval
     figures = {"bits_per_byte": gap.bits_per_byte, "low": low, "high": high, "p_value": gap.p_value}
-    return {name: value if math.isfinite(value) else None for name, value in figures.items()}
+    return {name: finite(value) for name, value in figures.items()}
 
 
 def _spread_as_json(spread: Spread | None, name: str) -> dict[str, Any] | None:
     """The spread for JSON; None if it does not count the model of this name."""
     if spread is None or name not in spread.names:
         return None
-    mean, deviation = (value if math.isfinite(value) else None for value in (spread.mean, spread.deviation))
+    mean, deviation = finite(spread.mean), finite(spread.deviation)
     return {"models": list(spread.names), "bits_per_byte": mean, "standard_deviation": deviation}
 
 
