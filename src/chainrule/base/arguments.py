@@ -22,6 +22,12 @@ def check_type(name: str, value: object, kind: type) -> None:
         raise TypeError(f"{name} is {value!r}; expected a {kind.__name__}")
 
 
+def check_least(name: str, value: float, least: int) -> None:
+    """Raises SettingError if a number is too small."""
+    if value < least:
+        raise SettingError(f"{name} is {value}; expected {least} or more")
+
+
 def as_texts(texts: Iterable[str]) -> Sequence[str]:
     """The texts as a list. Raises TypeError if it is a single text, or one of them is not a str."""
     if isinstance(texts, str):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Generic
 
 import numpy as np
 
-from chainrule.base.arguments import as_tokens, check_prefixes, check_tokens
+from chainrule.base.arguments import as_tokens, check_least, check_prefixes, check_tokens
 from chainrule.base.bfloat16 import has_nan
 from chainrule.base.scratch import parts_released
 from chainrule.errors import EstimationError, ModelFormatError, SettingError
@@ -61,8 +61,7 @@ def top_of(log_probs: Float32[ndarray, "B V"], k: int) -> tuple[Float32[ndarray,
 
     Raises SettingError if k < 1, ModelFormatError if a row has NaN.
     """
-    if k < 1:
-        raise SettingError(f"k is {k}; expected 1 or more")
+    check_least("k", k, 1)
     k = min(k, log_probs.shape[1])
     best = np.empty((len(log_probs), k), np.int32)
     for row, out in zip(log_probs, best, strict=True):

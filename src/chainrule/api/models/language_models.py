@@ -20,6 +20,7 @@ from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.applications.chat import ChatModel
 from chainrule.applications.chat_template import ChatFormat, ChatTemplate
 from chainrule.applications.completion import Completer, Completion, LastWordCorrector
+from chainrule.base.arguments import check_least
 from chainrule.base.files import check_new_file, replace_file
 from chainrule.decoding.text_generator import Text, TextDecoder
 from chainrule.errors import SettingError
@@ -217,8 +218,7 @@ class CausalModel(ScoringModel):
     ) -> list[Text]:
         """As `generate`; each text with its log-probability, its tokens, and why it ended."""
         progress = callback(progress)
-        if n < 1:
-            raise SettingError(f"n is {n}; expected 1 or more")
+        check_least("n", n, 1)
         seed = secrets.randbits(32) if seed is None else seed
         return self.decoder.sample(prompt, n, sampling, limits, seed=seed, progress=progress)
 

@@ -23,7 +23,7 @@ from chainrule.applications.prompting.choices import (
     filled_log_probs,
     log_shares,
 )
-from chainrule.base.arguments import as_texts
+from chainrule.base.arguments import as_texts, check_least
 from chainrule.base.distributions import top_of
 from chainrule.base.threads import map_in_order
 from chainrule.decoding.config import GREEDY, Limits
@@ -142,8 +142,7 @@ def score_texts(scorer: Scorer, tokenizer: Tokenizer, texts: Sequence[str]) -> F
 
 def next_tokens(model: LanguageModel[Any], tokenizer: Tokenizer, prompt: str, top: int) -> list[tuple[str, float]]:
     """The likeliest next tokens after a prompt, with their probabilities. Raises SettingError, MarkerError."""
-    if top < 1:
-        raise SettingError(f"top is {top}; expected 1 or more")
+    check_least("top", top, 1)
     log_probs, tokens = model.top(model.start([tokenizer.encode_texts([prompt]).ids[:-1]]), top)
     return _with_probabilities(tokenizer, tokens[0], log_probs[0])
 

@@ -29,6 +29,7 @@ from chainrule.api.tokenizers import tokenizer_entry, tokenizer_from
 from chainrule.applications.chat import CHAT_LIMITS, Answer
 from chainrule.applications.config import CHAT_SAMPLING
 from chainrule.applications.messages import Message, as_messages, exchanges, split_system
+from chainrule.base.arguments import check_least
 from chainrule.base.options import takes
 from chainrule.decoding.config import SamplingConfig
 from chainrule.decoding.text_generator import TextDecoder
@@ -208,8 +209,7 @@ class Seq2SeqModel:
         """
         if isinstance(texts, str):
             raise TypeError("sample takes several texts; put a single one in a list")
-        if n < 1:
-            raise SettingError(f"n is {n}; expected 1 or more")
+        check_least("n", n, 1)
         return self.generator.sample(
             texts,
             n,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chainrule.api.vectors.word_vectors import load_vectors
-from chainrule.base.scratch import parts_released
+from chainrule.base.scratch import token_counts
 from chainrule.errors import SettingError, TextError
 from chainrule.families.table import FAMILIES, family_of
 from chainrule.protocol import BEGIN, END, UNKNOWN
@@ -113,9 +113,6 @@ def _spelling_cost(speller: Speller, words: list[bytes]) -> float:
     return float(costs.sum() - len(words) * np.log(max(1, speller.unseen_types)))
 
 
-_BATCH = 1 << 20  # tokens
-
-
 def train_speller(
     tokenizer: Tokenizer,
     stream: Int32[ndarray, " tokens"],
@@ -124,14 +121,6 @@ def train_speller(
 ) -> Speller:
     """Trains a speller on the tokens of a stream, as `speller_of_counts` does on their counts."""
     return speller_of_counts(tokenizer, token_counts(stream, tokenizer.vocabulary_size), config, left_out)
-
-
-def token_counts(stream: Int32[ndarray, " tokens"], vocabulary_size: int) -> Int64[ndarray, " vocab"]:
-    """How often each token occurs in a stream."""
-    counts = np.zeros(vocabulary_size, np.int64)
-    for part in parts_released(stream, _BATCH):  # np.bincount copies its input
-        counts += np.bincount(part, minlength=counts.size)
-    return counts
 
 
 def speller_of_counts(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.base.arguments import check_least
 from chainrule.base.tables import text_table
 from chainrule.drawing.pages import html_table
 from chainrule.errors import SettingError
@@ -145,8 +146,8 @@ def evaluate_vectors(
             raise SettingError(f"{name} is for analogies; leave it out, or give analogies")
     if similarity is None and unknown != "skip":
         raise SettingError("unknown is for similarity; leave it out, or give a set of pairs")
-    if restrict is not None and restrict < 1:
-        raise SettingError(f"restrict is {restrict}; expected 1 or more")
+    if restrict is not None:
+        check_least("restrict", restrict, 1)
     sets = {} if similarity is None else read_sets(similarity)
     agreements = [agreement(name, pairs, vectors.vector_of, unknown) for name, pairs in sets.items()]
     asked = {word for pairs in sets.values() for pair in pairs for word in (pair.first, pair.second)}
