@@ -17,6 +17,7 @@ from chainrule.base.scratch import token_counts
 from chainrule.errors import SettingError, TextError
 from chainrule.families.table import FAMILIES, family_of
 from chainrule.protocol import BEGIN, END, UNKNOWN
+from chainrule.text.tokenization.config import OF_WORDS
 from chainrule.text.tokenization.splitters import JOINER, SEPARATORS
 from chainrule.text.tokenization.vocabulary import Vocabulary
 from chainrule.text.tokenization.vocabulary_kernels import FIRST_ORDINARY
@@ -145,9 +146,6 @@ def speller_of_counts(
     return Speller.train(spellings, tokenizer.vocabulary, unseen_types=unseen, never=SEPARATORS)
 
 
-_OF_WORDS = ("word", "whitespace")  # tokenizers
-
-
 def check_fixed(*sources: str | os.PathLike[str] | None, fixed: bool) -> None:
     """Raises SettingError where vectors are to be kept and none are given."""
     if fixed and all(source is None for source in sources):
@@ -170,7 +168,7 @@ def with_words_of(tokenizer: Tokenizer, source: str | os.PathLike[str], progress
     So words that have a vector are known, whether or not the training text has them. Raises TextError,
     ModelFormatError.
     """
-    if tokenizer.name not in _OF_WORDS:
+    if tokenizer.name not in OF_WORDS:
         return tokenizer
     name = os.fspath(source)
     if not Path(source).is_dir() and not is_fasttext(source):
