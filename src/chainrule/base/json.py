@@ -1,14 +1,22 @@
-"""Numbers for JSON, which has no infinity and no NaN."""
+"""The figures of results as dictionaries; and numbers for JSON, which has no infinity and no NaN."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 def finite(number: float) -> float | None:
     """The number, or None (null in JSON) where it is infinite or NaN."""
     return number if math.isfinite(number) else None
+
+
+def named_figures(result: object, names: Iterable[str]) -> dict[str, Any]:
+    """Fields and properties of a result, by name."""
+    return {name: getattr(result, name) for name in names}
 
 
 def finite_figures(value: Any) -> Any:

@@ -16,6 +16,7 @@ from chainrule.api.progress_line import ProgressOption, callback, showing, shows
 from chainrule.api.seq2seq.measurement import PairMeasurement, measure_pairs
 from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel, load_pairs
 from chainrule.api.training.classifier import train_classifier
+from chainrule.base.json import named_figures
 from chainrule.base.options import takes
 from chainrule.base.progress import silent
 from chainrule.base.tables import text_table
@@ -48,6 +49,9 @@ class LabelRow:
     result: Classification
     parameters: int
     seconds: float
+
+
+_ABOUT = ("network", "vectors", "parameters", "seconds")  # of a row, beside its figures
 
 
 @dataclass(frozen=True, repr=False)
@@ -87,15 +91,11 @@ class LabelComparison:
 
     def to_records(self) -> list[dict[str, Any]]:
         """A row for each network, of numbers, strings and None: for pandas.DataFrame."""
-        return [{**_about(row), **row.result.to_dict()} for row in self.rows]
+        return [{**named_figures(row, _ABOUT), **row.result.to_dict()} for row in self.rows]
 
     def as_json(self) -> list[dict[str, Any]]:
         """A row for each network for JSON, with all figures."""
-        return [{**_about(row), **row.result.as_json()} for row in self.rows]
-
-
-def _about(row: LabelRow) -> dict[str, Any]:
-    return {"network": row.network, "vectors": row.vectors, "parameters": row.parameters, "seconds": row.seconds}
+        return [{**named_figures(row, _ABOUT), **row.result.as_json()} for row in self.rows]
 
 
 @takes(LabelsOptions, "networks")
@@ -261,13 +261,7 @@ def _opened(models: Mapping[str, AnyPairModel] | Iterable[AnyPairModel]) -> Iter
 
 
 def _about_pairs(row: PairRow) -> dict[str, Any]:
-    return {
-        "model": row.name,
-        "p_value": row.p_value,
-        "parameters": row.parameters,
-        "train_seconds": row.train_seconds,
-        "seconds": row.seconds,
-    }
+    return {"model": row.name, **named_figures(row, ("p_value", "parameters", "train_seconds", "seconds"))}
 
 
 def _cell(number: float | None, how: str) -> str:

@@ -252,14 +252,7 @@ class Comparison:
     def to_records(self) -> list[dict[str, Any]]:
         """A row for each model, of numbers, strings and None: for pandas.DataFrame."""
         return [
-            {
-                "model": contender.name,
-                "parameters": contender.parameters,
-                "size_bytes": contender.size,
-                "train_seconds": contender.train_seconds,
-                "p_value": gap.p_value if gap else None,
-                **contender.measurement.to_dict(),
-            }
+            {**contender.cost(), "p_value": gap.p_value if gap else None, **contender.measurement.to_dict()}
             for contender, gap in zip(self.contenders, self.differences, strict=True)
         ]
 
@@ -271,10 +264,7 @@ class Comparison:
         spreads = self._spreads()
         return [
             {
-                "model": contender.name,
-                "parameters": contender.parameters,
-                "size_bytes": contender.size,
-                "train_seconds": contender.train_seconds,
+                **contender.cost(),
                 "to_best": gap and _as_json(gap),
                 "spread": _spread_as_json(spreads.get(_group(contender)), contender.name),
                 **contender.measurement.as_json(),
@@ -357,3 +347,8 @@ class Contender:
     level: float | None = None  # validation bits per byte of a model that is counted and so has no curve
     samples: tuple[str, ...] = ()  # generated texts
     record: dict[str, Any] = field(default_factory=dict)  # of its training
+
+    def cost(self) -> dict[str, Any]:
+        """The model's name, size and time of training: what rows begin with."""
+        size = {"parameters": self.parameters, "size_bytes": self.size}
+        return {"model": self.name, **size, "train_seconds": self.train_seconds}

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from chainrule.base.json import finite, finite_figures
+from chainrule.base.json import finite, finite_figures, named_figures
 from chainrule.drawing.pages import html_table
 from chainrule.evaluation.resampling import Documents, interval
 from chainrule.protocol import END
@@ -149,23 +149,11 @@ class Measurement:
         """
         low, high = self.interval
         return {
-            "documents": self.documents,
-            "tokens": self.tokens,
-            "oov": self.oov,
-            "impossible": self.impossible,
-            "is_distribution": self.is_distribution,
+            **named_figures(self, ("documents", "tokens", "oov", "impossible", "is_distribution")),
             "oov_rate": self.oov / self.tokens if self.tokens else 0.0,
-            "words": self.words,
-            "characters": self.characters,
-            "bytes": self.bytes,
-            "log_prob": self.log_prob,
-            "log_prob_without_oov": self.log_prob_without_oov,
-            "spelling_log_prob": self.spelling_log_prob,
-            "text_log_prob": self.text_log_prob,
-            "perplexity": self.perplexity,
-            "perplexity_without_oov": self.perplexity_without_oov,
-            "word_perplexity": self.word_perplexity,
-            "character_perplexity": self.character_perplexity,
+            **named_figures(self, ("words", "characters", "bytes")),
+            **named_figures(self, ("log_prob", "log_prob_without_oov", "spelling_log_prob", "text_log_prob")),
+            **named_figures(self, ("perplexity", "perplexity_without_oov", "word_perplexity", "character_perplexity")),
             "bits_per_byte": self.bits_per_byte,
             "bits_per_byte_low": low,
             "bits_per_byte_high": high,

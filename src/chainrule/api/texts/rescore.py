@@ -48,7 +48,8 @@ if TYPE_CHECKING:
     from chainrule.applications.rescoring.config import ListFormat
     from chainrule.applications.rescoring.features import HypothesisScorer
     from chainrule.applications.rescoring.nbest import NBestList
-    from chainrule.applications.rescoring.rescoring import Estimate, Scored
+    from chainrule.applications.rescoring.rescoring import Scored
+    from chainrule.evaluation.resampling import Estimate
     from chainrule.evaluation.texts.error_rates import CorpusMeasure
 
 
