@@ -5,9 +5,7 @@ Labelled examples also compare three ways to use word vectors.
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +18,7 @@ from chainrule.base.json import named_figures
 from chainrule.base.options import takes
 from chainrule.base.progress import silent
 from chainrule.base.tables import text_table
+from chainrule.comparison.compare import with_names
 from chainrule.comparison.config import LabelsOptions
 from chainrule.drawing.pages import html_table
 from chainrule.errors import SettingError, prefix_errors
@@ -28,7 +27,8 @@ from chainrule.evaluation.texts.bleu import Bleu
 from chainrule.neural.config.classifiers import LABELLING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    import os
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from jaxtyping import Int64
     from numpy import ndarray
@@ -249,14 +249,7 @@ def compare_pairs(
 
 def _opened(models: Mapping[str, AnyPairModel] | Iterable[AnyPairModel]) -> Iterator[tuple[str, Seq2SeqModel]]:
     """Each model with its name, opened when it is needed."""
-    items: Sequence[tuple[str, AnyPairModel]]
-    if isinstance(models, Mapping):
-        items = list(models.items())
-    else:
-        items = [
-            (f"model {i}" if isinstance(one, Seq2SeqModel) else os.fspath(one), one) for i, one in enumerate(models, 1)
-        ]
-    for name, one in items:
+    for name, one in with_names(models, Seq2SeqModel):
         yield name, one if isinstance(one, Seq2SeqModel) else load_pairs(Path(one))
 
 

@@ -33,7 +33,7 @@ from chainrule.base.arguments import check_least
 from chainrule.base.options import takes
 from chainrule.decoding.config import SamplingConfig
 from chainrule.decoding.text_generator import TextDecoder
-from chainrule.errors import ModelFormatError, SettingError
+from chainrule.errors import ModelFormatError, SettingError, opening_folder
 from chainrule.neural.config import settings_of
 from chainrule.open_models.importing import import_pair, is_pair
 from chainrule.report.model_card import model_card
@@ -330,7 +330,7 @@ def _load_folder(path: Path) -> Seq2SeqModel:
     entry, arrays, texts, _ = open_model(path)
     if entry.family != FAMILY:
         raise ModelFormatError(f"{path}: is a model of family {entry.family!r}; expected a model of pairs")
-    try:
+    with opening_folder(path, ValueError):
         target = tokenizer_from(entry.tokenizer, arrays, VOCABULARY_ARRAYS, texts.get(TOKENIZER))
         source = target
         if entry.settings.get("source_tokenizer") is not None:
@@ -339,8 +339,4 @@ def _load_folder(path: Path) -> Seq2SeqModel:
         weights = {name: array for name, array in arrays.items() if VOCABULARY_ARRAYS not in name}
         sizes = (source.vocabulary_size, target.vocabulary_size)
         model = put_together_pair(entry.settings.get("network"), weights, sizes)
-    except KeyError as error:
-        raise ModelFormatError(f"{path}: the array {error} is missing; the model is incomplete") from error
-    except (ModelFormatError, SettingError, ValueError) as error:
-        raise ModelFormatError(f"{path}: {error}") from error
     return Seq2SeqModel(model, source, target, entry.record)

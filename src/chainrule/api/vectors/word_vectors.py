@@ -18,7 +18,7 @@ from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.tokenizers import tokenizer_entry, tokenizer_from
 from chainrule.base.arguments import check_least
 from chainrule.base.files import check_new_file
-from chainrule.errors import ModelFormatError, OutputError, SettingError, TextError
+from chainrule.errors import ModelFormatError, OutputError, SettingError, TextError, opening_folder
 from chainrule.report.model_card import model_card, model_rows
 from chainrule.storage.model_folder import VOCABULARY_ARRAYS, check_target, open_model, save_model, saved_family
 from chainrule.text.corpus.block import LINE_FEED, byte_array
@@ -342,16 +342,12 @@ def _load_folder(path: Path) -> WordVectors:
     entry, arrays, _, _ = open_model(path)
     if entry.family != FAMILY:
         raise ModelFormatError(f"{path}: is a model of family {entry.family!r}; expected word vectors")
-    try:
+    with opening_folder(path, TypeError, ValueError):
         tokenizer = tokenizer_from(entry.tokenizer, arrays, VOCABULARY_ARRAYS, None)
         own = {name: array for name, array in arrays.items() if not name.startswith(VOCABULARY_ARRAYS)}
         lengths = entry.settings.get("ngrams")
         ngrams = Ngrams(*(int(length) for length in lengths)) if lengths else None
         return WordVectors(tokenizer, own, entry.settings, entry.record, ngrams)
-    except KeyError as error:
-        raise ModelFormatError(f"{path}: the array {error} is missing; the model is incomplete") from error
-    except (TypeError, ValueError, ModelFormatError) as error:
-        raise ModelFormatError(f"{path}: {error}") from error
 
 
 def _of_file(
