@@ -44,9 +44,6 @@ def printable_lines(text: str) -> str:
     return "\n".join(map(printable, text.split("\n")))
 
 
-__all__ = ["bars", "markdown_cell", "markdown_code", "markdown_table", "markdown_value", "printable", "text_table"]
-
-
 def bars(labels: Sequence[str], counts: Sequence[int], dark: Sequence[bool], width: int = 50) -> str:
     """A line with a bar for each count; some bars are dark."""
     most = max(max(counts, default=0), 1)
