@@ -56,11 +56,12 @@ def opening_folder(path: object, *others: type[Exception]) -> Iterator[None]:
     """What is wrong with the contents of a model folder, KeyError for an array and `others`, as a ModelFormatError that
     names the folder.
     """
+    kinds: tuple[type[Exception], ...] = (ModelFormatError, SettingError, *others)
     try:
         yield
     except KeyError as error:
         raise ModelFormatError(f"{path}: the array {error} is missing; the model is incomplete") from error
-    except (ModelFormatError, SettingError, *others) as error:
+    except kinds as error:
         raise ModelFormatError(f"{path}: {error}") from error
 
 
