@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,11 @@ def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         cells = [gap + cell if i else cell + gap for i, (cell, gap) in enumerate(zip(row, gaps, strict=True))]
         lines.append("  ".join(cells).rstrip())
     return "\n".join(lines)
+
+
+def cell(value: float | None, form: str) -> str:
+    """A number as a cell of a table; empty if it is unknown or not finite."""
+    return format(value, form) if value is not None and math.isfinite(value) else ""
 
 
 def printable(text: str) -> str:

@@ -17,7 +17,7 @@ from chainrule.api.training.classifier import train_classifier
 from chainrule.base.json import named_figures
 from chainrule.base.options import takes
 from chainrule.base.progress import silent
-from chainrule.base.tables import text_table
+from chainrule.base.tables import cell, text_table
 from chainrule.comparison.compare import with_names
 from chainrule.comparison.config import LabelsOptions
 from chainrule.drawing.pages import html_table
@@ -181,7 +181,7 @@ class PairComparison:
             bleu, chrf = scores["BLEU"].row()[1:], scores["chrF"].row()[1:]
             p = "best" if row.p_value is None else f"{row.p_value:.4f}"
             length = f"{scores['length ratio'].value:.3f}"
-            cost = [_cell(row.parameters, ","), _cell(row.train_seconds, ".1f"), f"{row.seconds:.1f}"]
+            cost = [cell(row.parameters, ","), cell(row.train_seconds, ".1f"), f"{row.seconds:.1f}"]
             cells.append([row.name, *figures, *bleu, p, *chrf, length, *cost])
         return [*header, "parameters", "train s", "eval s"], cells
 
@@ -255,7 +255,3 @@ def _opened(models: Mapping[str, AnyPairModel] | Iterable[AnyPairModel]) -> Iter
 
 def _about_pairs(row: PairRow) -> dict[str, Any]:
     return {"model": row.name, **named_figures(row, ("p_value", "parameters", "train_seconds", "seconds"))}
-
-
-def _cell(number: float | None, how: str) -> str:
-    return "" if number is None else format(number, how)

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from chainrule.base.json import finite
-from chainrule.base.tables import text_table
+from chainrule.base.tables import cell, text_table
 from chainrule.drawing.pages import html_table
 from chainrule.drawing.plots import Axis, Line, Plot
 from chainrule.errors import SettingError
@@ -216,12 +216,12 @@ class Comparison:
             measured = contender.measurement
             low, high = measured.interval
             is_best = contender is self.best_on(measured.text_signature)
-            p_value = "best" if is_best else "" if gap is None else _cell(gap.p_value, ".4f")
+            p_value = "best" if is_best else "" if gap is None else cell(gap.p_value, ".4f")
             mark = "" if measured.is_distribution else "*"
-            bits = [f"{measured.bits_per_byte:.4f}{mark}", _cell((high - low) / 2, ".4f"), p_value]
-            columns = [cell for text in self.texts for cell in (bits if text == measured.text_signature else [""] * 3)]
-            perplexities = [cell(measured) + mark * (name != "OOV") for name, cell in self._perplexities().items()]
-            cost = [_cell(contender.parameters, ","), _cell(contender.train_seconds, ".2f"), f"{measured.seconds:.2f}"]
+            bits = [f"{measured.bits_per_byte:.4f}{mark}", cell((high - low) / 2, ".4f"), p_value]
+            columns = [own for text in self.texts for own in (bits if text == measured.text_signature else [""] * 3)]
+            perplexities = [shown(measured) + mark * (name != "OOV") for name, shown in self._perplexities().items()]
+            cost = [cell(contender.parameters, ","), cell(contender.train_seconds, ".2f"), f"{measured.seconds:.2f}"]
             rows.append([contender.name, *columns, *perplexities, *cost])
         return rows
 
@@ -307,11 +307,6 @@ def _spread(group: list[Contender]) -> Spread:
         mean=statistics.fmean(bits),
         deviation=statistics.stdev(bits) if all(map(math.isfinite, bits)) else math.nan,
     )
-
-
-def _cell(value: float | None, form: str) -> str:
-    """A cell of the table; empty if the value is unknown or not finite."""
-    return format(value, form) if value is not None and math.isfinite(value) else ""
 
 
 def _rows(breakdown: Breakdown | None) -> list[dict[str, Any]] | None:

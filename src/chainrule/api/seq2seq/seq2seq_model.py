@@ -29,7 +29,7 @@ from chainrule.api.tokenizers import tokenizer_entry, tokenizer_from
 from chainrule.applications.chat import CHAT_LIMITS, Answer
 from chainrule.applications.config import CHAT_SAMPLING
 from chainrule.applications.messages import Message, as_messages, exchanges, split_system
-from chainrule.base.arguments import check_least
+from chainrule.base.arguments import as_texts, check_least
 from chainrule.base.options import takes
 from chainrule.decoding.config import SamplingConfig
 from chainrule.decoding.text_generator import TextDecoder
@@ -171,10 +171,8 @@ class Seq2SeqModel:
 
         good:  model.write(["ein Hund"], begin="the")[0][0].text
         """
-        if isinstance(texts, str):
-            raise TypeError("write takes several texts; put a single one in a list")
         with showing(options.progress) as progress:
-            return self.generator.search(texts, options, progress)
+            return self.generator.search(as_texts(texts), options, progress)
 
     def beam_tree(
         self, text: str, beam: BeamConfig | None = None, *, begin: str = "", max_tokens: int | None = None
@@ -207,11 +205,9 @@ class Seq2SeqModel:
 
         good:  model.sample(["ein Hund"], 5, chainrule.SamplingConfig(temperature=0.7, top_p=0.9), seed=1)
         """
-        if isinstance(texts, str):
-            raise TypeError("sample takes several texts; put a single one in a list")
         check_least("n", n, 1)
         return self.generator.sample(
-            texts,
+            as_texts(texts),
             n,
             sampling or SamplingConfig(),
             callback(progress),
@@ -234,7 +230,6 @@ class Seq2SeqModel:
 
         good:  model.chat([{"role": "user", "content": "my name is Ann"}])
         """
-        seed = secrets.randbits(32) if seed is None else seed
         answer = PairChat(self.generator).answer(messages, sampling, limits, seed=seed)
         if answer.dropped:
             warn(f"the first {answer.dropped:,} messages were left out: the conversation is longer than max_source")
