@@ -206,10 +206,6 @@ class TextDecoder:
             tree = with_greedy(self.model, start.tokens, result.tree, config, constraints, until)
         return SearchedTexts(sorted(texts.values(), key=output.index), tree)
 
-    def token(self, token: int) -> str:
-        """The name of a token in lists and trees."""
-        return self.tokenizer.vocabulary.token(token)
-
     def _surface(self, token: int, seed: int = 0, number: int = 0, position: int = 0) -> bytes:
         """A token as it is written. The spelling of an unknown one depends only on seed, text and position."""
         if token == UNKNOWN:
