@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from chainrule.api.progress_line import showing
 from chainrule.api.vectors.config import VectorsEvaluation
 from chainrule.base.options import takes
-from chainrule.base.tables import text_table
+from chainrule.base.tables import cell, text_table
 from chainrule.drawing.pages import html_table
 from chainrule.vectors.intrinsic import (
     Accuracy,
@@ -60,8 +60,8 @@ class VectorsMeasurement:
             [
                 one.name,
                 f"{one.pairs:,} of {one.of:,}",
-                *(_correlation(one.spearman), _interval(one.spearman_interval)),
-                *(_correlation(one.pearson), _interval(one.pearson_interval)),
+                *(cell(one.spearman, ".3f"), _interval(one.spearman_interval)),
+                *(cell(one.pearson, ".3f"), _interval(one.pearson_interval)),
             ]
             for one in self.similarity
         ]
@@ -106,10 +106,6 @@ class VectorsMeasurement:
             for one in self.analogies
         ]
         return [*sets, *sections]
-
-
-def _correlation(value: float) -> str:
-    return "" if math.isnan(value) else f"{value:.3f}"
 
 
 def _interval(bounds: tuple[float, float]) -> str:
