@@ -1,10 +1,29 @@
-"""Numbers for JSON, which has no infinity and no NaN."""
+"""Numbers in JSON, which has no infinity and no NaN."""
 
 from __future__ import annotations
 
+import json
 import math
+from typing import Any
 
 
 def finite(number: float) -> float | None:
     """The number, or None (null in JSON) where it is infinite."""
     return number if math.isfinite(number) else None
+
+
+def parse_json(text: str | bytes) -> Any:
+    """What JSON says. Raises ValueError, which names the key, where a number is NaN: Python's `json` reads that."""
+    read = json.loads(text)
+    if (key := nan_key(read)) is not None:
+        raise ValueError(f"{key} is NaN; expected a number")
+    return read
+
+
+def nan_key(read: Any, key: str = "") -> str | None:
+    """Where NaN is in what was read, as in settings.network.dropout; None if there is none."""
+    if isinstance(read, dict | list):
+        entries = read.items() if isinstance(read, dict) else enumerate(read)
+        places = (nan_key(entry, f"{key}.{name}" if key else str(name)) for name, entry in entries)
+        return next((place for place in places if place is not None), None)
+    return key if isinstance(read, float) and math.isnan(read) else None
