@@ -217,8 +217,6 @@ class CausalModel(ScoringModel):
     ) -> list[Text]:
         """As `generate`; each text with its log-probability, its tokens, and why it ended."""
         progress = callback(progress)
-        if n < 1:
-            raise SettingError(f"n is {n}; expected 1 or more")
         seed = secrets.randbits(32) if seed is None else seed
         return self.decoder.sample(prompt, n, sampling, limits, seed=seed, progress=progress)
 

@@ -23,7 +23,7 @@ from chainrule.applications.prompting.choices import (
     filled_log_probs,
     log_shares,
 )
-from chainrule.base.arguments import as_texts
+from chainrule.base.arguments import as_texts, check_count
 from chainrule.base.distributions import top_of
 from chainrule.base.threads import map_in_order
 from chainrule.decoding.config import GREEDY, Limits
@@ -142,8 +142,7 @@ def score_texts(scorer: Scorer, tokenizer: Tokenizer, texts: Sequence[str]) -> F
 
 def next_tokens(model: LanguageModel[Any], tokenizer: Tokenizer, prompt: str, top: int) -> list[tuple[str, float]]:
     """The likeliest next tokens after a prompt, with their probabilities. Raises SettingError, MarkerError."""
-    if top < 1:
-        raise SettingError(f"top is {top}; expected 1 or more")
+    check_count("top", top)
     log_probs, tokens = model.top(model.start([tokenizer.encode_texts([prompt]).ids[:-1]]), top)
     return _with_probabilities(tokenizer, tokens[0], log_probs[0])
 
@@ -154,8 +153,7 @@ def fill_masks(
     """The likeliest tokens for each mask of a text, with their probabilities. Raises SettingError, MarkerError."""
     if not isinstance(text, str) or not isinstance(mask, str):
         raise TypeError(f"this takes one text and a mask, each a str; found {text!r} and {mask!r}")
-    if not isinstance(top, int) or top < 1:
-        raise SettingError(f"top is {top!r}; expected 1 or more")
+    check_count("top", top)
     log_probs, tokens = top_of(model.fill(masked_tokens(tokenizer, text, mask)), top)
     return [_with_probabilities(tokenizer, *row) for row in zip(tokens, log_probs, strict=True)]
 
