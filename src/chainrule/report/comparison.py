@@ -9,6 +9,7 @@ import shlex
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chainrule import __version__
+from chainrule.base.memory import bytes_shown
 from chainrule.drawing.pages import render
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def _table(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
                 "best" if is_best else "" if gap is None or math.isnan(gap.p_value) else f"{gap.p_value:.4f}",
                 f"{measurement.word_perplexity:,.1f}{mark}",
                 "" if contender.parameters is None else f"{contender.parameters:,}",
-                "" if contender.size is None else f"{contender.size / 1e6:,.1f} MB",
+                "" if contender.size is None else bytes_shown(contender.size),
                 "" if contender.train_seconds is None else f"{contender.train_seconds:,.1f} s",
                 f"{measurement.tokens / max(measurement.seconds, 1e-9):,.0f}",
             ]
