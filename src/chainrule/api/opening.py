@@ -24,6 +24,7 @@ from chainrule.ngram.config import SHARDS
 from chainrule.storage.config_json import read_config
 from chainrule.storage.hugging_face import is_hugging_face, open_folder
 from chainrule.storage.model_folder import CARD, open_data_file, open_model, saved_family, verify_model
+from chainrule.vectors.fasttext import is_fasttext
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -167,14 +168,15 @@ def info(
 ) -> ModelInfo:
     """What is known of a model, of any family: its size, settings, data, training and validation.
 
-    model: a model, or the path of one: a folder, an ARPA file, or a binary of KenLM's. Raises ModelFormatError.
+    model: a model, or the path of one: a folder, an ARPA file, a binary of KenLM's, or a .bin file of fastText. Raises
+    ModelFormatError.
 
     good:  print(chainrule.info("lm/"))
     """
     size = None
     if isinstance(model, str | os.PathLike):
         path = as_path(model)
-        if is_vectors_folder(path):
+        if is_vectors_folder(path) or is_fasttext(path):
             return info_of_vectors(load_vectors(path))
         model = load(path, progress=callback(progress))
         size = path.stat().st_size if path.is_file() else _bytes_of(path)
