@@ -6,11 +6,11 @@ import errno
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from chainrule.errors import SettingError
+from chainrule.errors import SettingError, TextError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from jaxtyping import Int32
     from numpy import ndarray
 
-T = TypeVar("T")
+
+Example = TypeVar("Example")
 
 
 def check_type(name: str, value: object, kind: type) -> None:
@@ -27,7 +28,7 @@ def check_type(name: str, value: object, kind: type) -> None:
         raise TypeError(f"{name} is {value!r}; expected a {kind.__name__}")
 
 
-def check_count(name: str, value: object, *, least: int = 1, most: int | None = None) -> None:
+def check_least(name: str, value: object, least: int, most: int | None = None) -> None:
     """Raises SettingError if an argument is not a whole number, or outside its bounds."""
     is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if is_whole and value >= least and (most is None or value <= most):  # type: ignore[operator]
@@ -65,7 +66,7 @@ def as_paths(paths: object) -> list[str]:
     raise TypeError(f"this takes the path of a text, or several in a list; found {paths!r}")
 
 
-def as_list(name: str, values: Iterable[T]) -> list[T]:
+def as_list(name: str, values: Iterable[Example]) -> list[Example]:
     """Several values as a list. Raises TypeError if it is one text or path, or nothing that has values."""
     if isinstance(values, str | bytes | os.PathLike) or not isinstance(values, Iterable):
         raise TypeError(f"{name} is {values!r}; expected several, in a list, as functions that read files give them")
@@ -83,6 +84,20 @@ def as_texts(texts: Iterable[str]) -> Sequence[str]:
     if odd:
         raise TypeError(f"this takes texts, each a str; found {odd[0]!r}")
     return texts
+
+
+def as_examples(examples: Iterable[Any], kind: type[Example], plural: str, reader: str) -> list[Example]:
+    """The examples as a list. plural: what they are called. reader: the function that gives such.
+
+    Raises TypeError if one is not of a class; TextError if there are none.
+    """
+    examples = list(examples)
+    odd = next((example for example in examples if not isinstance(example, kind)), None)
+    if odd is not None:
+        raise TypeError(f"this takes {plural}, as {reader} gives them; found {odd!r}")
+    if not examples:
+        raise TextError(f"there are no {plural}; at least one is needed")
+    return examples
 
 
 def check_prefixes(sequences: int, prefixes: Sequence[Int32[ndarray, " prefix"]] | None) -> None:

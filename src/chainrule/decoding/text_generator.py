@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from chainrule.base.arguments import check_count, check_type
+from chainrule.base.arguments import check_least, check_type
 from chainrule.base.progress import Progress, silent
 from chainrule.decoding.beam import Hypothesis, SearchTree, search, with_greedy
 from chainrule.decoding.config import BeamConfig, Limits, SamplingConfig, first_stop
@@ -72,7 +72,7 @@ def _checked(config: SamplingConfig | None, limits: Limits | None, seed: int) ->
     """The limits, by default no others than their class has. Raises TypeError, SettingError."""
     check_type("sampling", config or SamplingConfig(), SamplingConfig)
     check_type("limits", limits or Limits(), Limits)
-    check_count("seed", seed, least=0)
+    check_least("seed", seed, 0)
     return limits or Limits()
 
 
@@ -81,19 +81,6 @@ class TextDecoder:
 
     def __init__(self, model: LanguageModel[Any], tokenizer: Tokenizer, speller: Callable[[], Spelling]) -> None:
         self.model, self.tokenizer, self.speller = model, tokenizer, speller
-
-    def sample(
-        self,
-        prompt: str,
-        n: int = 1,
-        config: SamplingConfig | None = None,
-        limits: Limits | None = None,
-        *,
-        seed: int,
-        progress: Progress = silent,
-    ) -> list[Text]:
-        """Samples n texts. The same seed gives the same texts; text i does not depend on n. Raises SettingError."""
-        return self.sample_each([prompt], n, config, limits, seed=seed, progress=progress)
 
     def sample_each(
         self,
@@ -105,10 +92,12 @@ class TextDecoder:
         seed: int,
         progress: Progress = silent,
     ) -> list[Text]:
-        """n texts for each prompt, one prompt after the other. Raises as `sample`; SettingError where several prompts
-        are to continue with the same words, `begin`.
+        """n texts for each prompt, one prompt after the other. The same seed gives the same texts; text i does not
+        depend on n.
+
+        Raises SettingError, also where several prompts are to continue with the same words, `begin`.
         """
-        check_count("n", n, most=MOST_TEXTS)
+        check_least("n", n, 1, MOST_TEXTS)
         limits = _checked(config, limits, seed)
         if limits.begin and len(prompts) > 1:
             raise SettingError(f"begin is {limits.begin!r} for {len(prompts)} prompts; put it into the prompts")
@@ -147,7 +136,7 @@ class TextDecoder:
         seed: int,
         number: int = 0,
     ) -> Iterator[str]:
-        """Text `number` of `sample`, in pieces, each as soon as no later token can change it.
+        """Text `number` of `sample_each`, in pieces, each as soon as no later token can change it.
 
         The first piece is the prompt. Raises SettingError.
         """
@@ -228,10 +217,6 @@ class TextDecoder:
         if keep_tree:
             tree = with_greedy(self.model, start.tokens, result.tree, config, constraints, until)
         return SearchedTexts(sorted(texts.values(), key=output.index), tree)
-
-    def token(self, token: int) -> str:
-        """The name of a token in lists and trees."""
-        return self.tokenizer.vocabulary.token(token)
 
     def _surface(self, token: int, seed: int = 0, number: int = 0, position: int = 0) -> bytes:
         """A token as it is written. The spelling of an unknown one depends only on seed, text and position."""
