@@ -79,7 +79,7 @@ def test_any_tree_of_constituents_is_read_as_it_is_written(nested: tuple) -> Non
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("(3 (2 a)", "a file, line 1, column 1: this bracket is never closed; 1 are open"),
+        ("(3 (2 a)", "a file, line 1, column 1: this bracket is never closed; it alone is open"),
         ("(3 (2 a)\n  (2 b)))", "a file, line 2, column 9: a bracket is closed that was never opened"),
         ("(3 () (2 a))", "a file, line 1, column 5: an empty bracket"),
         ("word (2 a)", "a file, line 1, column 1: found 'word' outside brackets"),

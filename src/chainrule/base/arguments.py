@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -25,10 +28,49 @@ def check_type(name: str, value: object, kind: type) -> None:
         raise TypeError(f"{name} is {value!r}; expected a {kind.__name__}")
 
 
-def check_least(name: str, value: float, least: int) -> None:
-    """Raises SettingError if a number is too small."""
-    if value < least:
-        raise SettingError(f"{name} is {value}; expected {least} or more")
+def check_least(name: str, value: object, least: int, most: int | None = None) -> None:
+    """Raises SettingError if an argument is not a whole number, or outside its bounds."""
+    is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if is_whole and value >= least and (most is None or value <= most):  # type: ignore[operator]
+        return
+    shown = f"{value:,}" if is_whole else repr(value)
+    bounds = f"{least} or more" if most is None else f"{least} to {most:,}"
+    raise SettingError(f"{name} is {shown}; expected {'' if is_whole else 'a whole number, '}{bounds}")
+
+
+def as_path(path: object, name: str = "path") -> Path:
+    """A path. Raises TypeError if it is none, SettingError if no file can have it."""
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"{name} is {path!r}; expected a path, such as 'lm/' or a pathlib.Path")
+    shown = os.fspath(path)
+    if not shown:
+        raise SettingError(f"{name} is empty; expected that of a file or folder, such as . for this folder")
+    if "\0" in shown:
+        raise SettingError(f"{name} is {shown!r}, with a NUL character, which no file's name has")
+    try:
+        os.lstat(shown)
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise SettingError(f"{name} is {shown[:40]!r}..., which is longer than names of files may be") from None
+    return Path(path)
+
+
+def as_paths(paths: object) -> list[str]:
+    """One path, or several, as a list. Raises TypeError if it is neither."""
+    if isinstance(paths, str | os.PathLike):
+        return [os.fspath(paths)]
+    if isinstance(paths, Iterable):
+        paths = list(paths)
+        if all(isinstance(path, str | os.PathLike) for path in paths):
+            return list(map(os.fspath, paths))
+    raise TypeError(f"this takes the path of a text, or several in a list; found {paths!r}")
+
+
+def as_list(name: str, values: Iterable[Example]) -> list[Example]:
+    """Several values as a list. Raises TypeError if it is one text or path, or nothing that has values."""
+    if isinstance(values, str | bytes | os.PathLike) or not isinstance(values, Iterable):
+        raise TypeError(f"{name} is {values!r}; expected several, in a list, as functions that read files give them")
+    return list(values)
 
 
 def as_texts(texts: Iterable[str]) -> Sequence[str]:

@@ -15,6 +15,7 @@ import torch
 
 from chainrule.base.arguments import as_tokens, check_prefixes, check_tokens
 from chainrule.base.distributions import check_log_probs
+from chainrule.base.threads import pause
 from chainrule.errors import SettingError
 from chainrule.neural.embedding import static_vectors, token_vectors
 from chainrule.neural.encoders.bidirectional import SeparateDirections
@@ -181,6 +182,7 @@ class TwoSidedModel:
         queries = (query for text in texts for query in self._queries(text, begins))
         for batch in make_batches(queries, lambda query: len(query.inputs), _TOGETHER):
             self._answer(batch)
+            pause()
         for row in scores:
             check_log_probs(row)
         return scores

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from chainrule.base.arguments import check_tokens
+from chainrule.base.threads import pause
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.neural.config import TextEncoderConfig
 from chainrule.neural.network import add_boundaries, padding_starts
@@ -78,6 +79,7 @@ def vectors_of_read(
             )
         for vectors, (row, begin, first, end) in zip(hidden, batch, strict=True):
             all_vectors[row][first:end] = vectors[first - begin : end - begin]
+        pause()
     return all_vectors
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from chainrule.base.files import read_file
+from chainrule.base.json import nan_key
 from chainrule.errors import ModelFormatError
 
 if TYPE_CHECKING:
@@ -84,13 +85,16 @@ def read_config(folder: Path) -> ModelEntry:
     except UnicodeDecodeError as error:
         raise ModelFormatError(f"{path}: cannot be read: {error}") from error
     try:
-        return ModelEntry.model_validate_json(text)
+        entry = ModelEntry.model_validate_json(text)
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(map(str, first["loc"])) or "the file"
         if first["type"] == "json_invalid":
             raise ModelFormatError(f"{path}: is cut off or damaged: {first['msg']}; save the model again") from error
         raise ModelFormatError(f"{path}: {field}: {first['msg']}, found {str(first['input'])[:80]!r}") from error
+    if (key := nan_key({"settings": entry.settings, "record": entry.record})) is not None:
+        raise ModelFormatError(f"{path}: {key} is NaN; expected a number, as when it was saved")
+    return entry
 
 
 def _why_no_model(folder: Path) -> str:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chainrule.base.files import check_writable, read_file, sync_folder
+from chainrule.base.json import parse_json
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import ModelFormatError, OutputError
 from chainrule.storage.config_json import CONFIG
@@ -143,7 +144,7 @@ def json_object(content: bytes, location: str) -> Json:
 
 def _parsed(content: bytes, location: str) -> Any:
     try:
-        return json.loads(content)
+        return parse_json(content)
     except (ValueError, RecursionError) as error:  # UnicodeDecodeError is a ValueError
         raise ModelFormatError(f"{location}: is not JSON: {error}; the file is cut off or damaged") from error
 

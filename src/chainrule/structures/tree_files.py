@@ -75,10 +75,10 @@ def trees_in_brackets(lines: Iterable[str], name: str = "the given lines") -> It
             if tree is not None:
                 yield tree
     if open_nodes.stack:
-        first = open_nodes.stack[0]
+        first, still = open_nodes.stack[0], len(open_nodes.stack)
         yield TextError(
-            f"{name}, line {first.line}, column {first.column}: this bracket is never closed; {len(open_nodes.stack)} "
-            "are open at the end of the file"
+            f"{name}, line {first.line}, column {first.column}: this bracket is never closed; "
+            f"{f'{still:,} brackets are' if still > 1 else 'it alone is'} open at the end of the file"
         )
 
 

@@ -62,7 +62,8 @@ def splitter_of(kind: str) -> Splitter:
         return splitter_named(kind)
     if not os.path.isfile(kind):
         if os.sep in kind or kind.endswith(".json"):
-            raise SettingError(f"{kind}: there is no such file; expected a tokenizer.json or a model folder")
+            what = "is no regular file" if os.path.exists(kind) else "there is no such file"
+            raise SettingError(f"{kind}: {what}; expected a tokenizer.json or a model folder")
         raise SettingError(
             f"there is no tokenizer called {kind!r}; choose one of {', '.join((*BUILT_IN, *LEARNED))}, or give the "
             "path of a tokenizer.json or of a model folder"
