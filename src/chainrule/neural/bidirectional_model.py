@@ -16,7 +16,7 @@ import torch
 from chainrule.base.arguments import as_tokens, check_prefixes, check_tokens
 from chainrule.base.distributions import check_log_probs
 from chainrule.errors import SettingError
-from chainrule.neural.embedding import static_vectors, token_vectors
+from chainrule.neural.embedding import NetworkVectors
 from chainrule.neural.encoders.bidirectional import SeparateDirections
 from chainrule.neural.network import add_boundaries, padding_starts
 from chainrule.neural.scoring import make_batches, pad
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from chainrule.neural.network import Network
-    from chainrule.protocol import TextVectors
 
     Tokens = Int32[ndarray, " tokens"]
 
@@ -57,7 +56,7 @@ class _Text(NamedTuple):
     scores: Float32[ndarray, " scored"]  # filled in
 
 
-class TwoSidedModel:
+class TwoSidedModel(NetworkVectors):
     """A Scorer and an Embedder, but no LanguageModel."""
 
     def __init__(self, network: Network) -> None:
@@ -145,22 +144,6 @@ class TwoSidedModel:
             logits = network.next_sentence(network(tokens, None, starts, second)[0])
             log_probs[places] = logits.float().log_softmax(-1)[:, 0].cpu().numpy()
         return log_probs
-
-    def vectors(
-        self, sequences: Sequence[Tokens], layer: int | None = None, *, bfloat16: bool = False
-    ) -> list[Float32[ndarray, "tokens D"]]:
-        """As `Embedder.vectors`."""
-        return token_vectors(self.network, sequences, layer, bfloat16=bfloat16)
-
-    def text_vectors(
-        self, sequences: Sequence[Tokens], layer: int | None = None, *, bfloat16: bool = False
-    ) -> TextVectors | None:
-        """As `Embedder.text_vectors`; None, since it has learned no vector of whole texts."""
-        return None
-
-    def static_vectors(self) -> Float32[ndarray, "vocab D"]:
-        """As `Embedder.static_vectors`."""
-        return static_vectors(self.network)
 
     def _score(
         self,

@@ -19,7 +19,7 @@ from torch import Tensor
 from chainrule.base.arguments import as_tokens, check_prefixes, check_tokens
 from chainrule.base.distributions import NAN_MESSAGE, NOTHING_TO_DRAW_MESSAGE, check_draw, check_log_probs
 from chainrule.errors import ModelFormatError, SettingError
-from chainrule.neural.embedding import static_vectors, token_vectors
+from chainrule.neural.embedding import NetworkVectors
 from chainrule.neural.encoders.transformer import Transformer
 from chainrule.neural.layers import state as encoder_states
 from chainrule.neural.quantization import is_quantised
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.neural.network import Network
-    from chainrule.protocol import TextVectors
 
     Tokens = Int32[ndarray, " tokens"]
 
@@ -92,7 +91,7 @@ class Reading:
         return len(self.next.hidden) if self.rows is None else len(self.rows)
 
 
-class NeuralModel:
+class NeuralModel(NetworkVectors):
     """P(w | the tokens before it, as far back as the network's context reaches)."""
 
     end = END
@@ -285,22 +284,6 @@ class NeuralModel:
         above.
         """
         return layer_log_probs(self.network, self.last_window(as_tokens(prefix)))
-
-    def vectors(
-        self, sequences: Sequence[Tokens], layer: int | None = None, *, bfloat16: bool = False
-    ) -> list[Float32[ndarray, "tokens D"]]:
-        """As `Embedder.vectors`."""
-        return token_vectors(self.network, sequences, layer, bfloat16=bfloat16)
-
-    def text_vectors(
-        self, sequences: Sequence[Tokens], layer: int | None = None, *, bfloat16: bool = False
-    ) -> TextVectors | None:
-        """As `Embedder.text_vectors`; it has learned none."""
-        return None
-
-    def static_vectors(self) -> Float32[ndarray, "vocab D"]:
-        """As `Embedder.static_vectors`."""
-        return static_vectors(self.network)
 
     def _score(
         self, sequences: Sequence[Tokens], prefixes: Sequence[Tokens] | None, *, end: bool, unknown: bool

@@ -8,7 +8,7 @@ Batches are divided among processes and into parts.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -28,16 +28,6 @@ class Rows(NamedTuple):
 
     inputs: Int64[ndarray, "B T"]
     targets: Int64[ndarray, "B T"]
-
-
-class Batches(Protocol):
-    """Cuts a text into the rows of each step."""
-
-    batch: int
-    length: int
-
-    def rows(self, step: int, first: int, last: int) -> Rows:
-        """Rows `first` to `last` of a step, so that processes can share them."""
 
 
 class ShuffledWindows:

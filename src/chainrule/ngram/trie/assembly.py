@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from jaxtyping import Float32, Int, Int32
     from numpy import ndarray
 
+    from chainrule.ngram.counting.counts import Counts
+
 
 class DuplicateNgramError(ValueError):
     """An n-gram occurs twice."""
@@ -281,19 +283,24 @@ def check_trie(table: Table) -> None:
 def _suffixes(table: Table) -> Int[ndarray, " nodes"] | None:
     """The suffix of each node, the root for unigrams; None if a suffix is missing."""
     suffixes = np.zeros(table.words.size, table.begin.dtype)
-    for order in range(2, table.order + 1):
-        contexts, level = table.level(order - 1), table.level(order)
+    return suffixes if write_suffixes(table, suffixes) else None
+
+
+def write_suffixes(ngrams: Table | Counts, suffixes: Int[ndarray, " nodes"]) -> bool:
+    """Writes the suffix of each n-gram from bigrams on; False where one is missing."""
+    for order in range(2, ngrams.order + 1):
+        contexts, level = ngrams.level(order - 1), ngrams.level(order)
         if order == 2:
-            suffixes[level] = 1 + table.words[level]
+            suffixes[level] = 1 + ngrams.words[level]
             continue
-        fixed = table.words, table.begin, contexts.start
+        fixed = ngrams.words, ngrams.begin, contexts.start
         outputs = suffixes[contexts], suffixes[level]
         calls = [
             (*fixed, start - contexts.start, stop - contexts.start, *outputs) for start, stop in parts_of(contexts)
         ]
         if sum(run_all(find_suffixes, calls)):
-            return None
-    return suffixes
+            return False
+    return True
 
 
 def _add_missing_suffixes(table: Table) -> Table:
