@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from chainrule.base.files import read_file
-from chainrule.errors import ModelFormatError
+from chainrule.errors import ModelFormatError, os_errors_as
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -107,10 +107,8 @@ def _why_no_model(folder: Path) -> str:
 
 def check_unedited(folder: Path, entry: ModelEntry) -> None:
     """Raises ModelFormatError if config.json, from which `entry` was read, has changed since it was written."""
-    try:
+    with os_errors_as(ModelFormatError, folder / CONFIG, "read"):
         data = read_file(folder / CONFIG)
-    except OSError as error:
-        raise ModelFormatError(f"{folder / CONFIG}: cannot be read: {error.strerror}") from error
     blank = data.replace(f'"{entry.checksum}"'.encode("utf-8", "replace"), b'""', 1)
     checksum = hashlib.sha256(blank).hexdigest()
     if checksum != entry.checksum:
