@@ -32,15 +32,14 @@ import numpy as np
 from chainrule.base.scratch import array_on_disk, release_pages
 from chainrule.errors import TextError
 from chainrule.ngram.estimation.by_level import (
-    CONTINUATION,
-    LARGEST_TALLIED,
     LevelCounts,
-    discounts_of,
+    discounts_by_level,
     estimate_level,
     estimate_unigrams,
     uses_lower_order,
 )
-from chainrule.ngram.estimation.discounts import tally
+from chainrule.ngram.estimation.discounting import CONTINUATION
+from chainrule.ngram.estimation.discounts import LARGEST_TALLIED, tally
 from chainrule.ngram.layouts import model_over
 from chainrule.ngram.models.sharded_model import ShardedModel
 from chainrule.ngram.saving import EstimatedLevel, Piece, edges_of, shard_of_pieces
@@ -303,7 +302,7 @@ def estimate_shards(
         sent = sent.mapInArrow(partial(send_suffixes, config=config, bounds=bounds), MESSAGES)
         adjusted = exchange(sent, partial(adjust_counts, config=config, bounds=bounds))
         summary = _summary(adjusted, config, bounds, name)
-        discounts = [discounts_of(config, order, n) for order, n in enumerate(summary.counts_of_counts, start=1)]
+        discounts = [discounts_by_level(config, order, n) for order, n in enumerate(summary.counts_of_counts, start=1)]
         unigrams = estimate_unigrams(config, summary.counts, summary.adjusted, discounts[0])
         estimated: list[DataFrame] = []
         for order in range(2, config.order + 1):
