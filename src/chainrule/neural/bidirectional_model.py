@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import torch
 
-from chainrule.base.arguments import as_tokens, check_prefixes, check_tokens
+from chainrule.base.arguments import after_prefixes, as_tokens, check_tokens
 from chainrule.base.distributions import check_log_probs
 from chainrule.errors import SettingError
 from chainrule.neural.embedding import NetworkVectors
@@ -153,13 +153,11 @@ class TwoSidedModel(NetworkVectors):
         end: bool,
         begins: Bool[ndarray, " vocab"] | None,
     ) -> list[Float32[ndarray, " tokens"]]:
-        check_prefixes(len(sequences), prefixes)
         scores = [np.zeros(len(sequence) + end, np.float32) for sequence in sequences]
-        texts = []
-        for i, sequence in enumerate(sequences):
-            before = as_tokens([] if prefixes is None else prefixes[i])
-            texts.append(_Text(np.concatenate([before, as_tokens(sequence)]), len(before), scores[i][: len(sequence)]))
-            check_tokens(texts[-1].tokens, self.vocabulary_size)
+        whole = after_prefixes(sequences, prefixes, self.vocabulary_size, end=False)
+        texts = [
+            _Text(text, own.start, row[: len(text) - own.start]) for row, (text, own) in zip(scores, whole, strict=True)
+        ]
         texts.sort(key=lambda text: -len(text.tokens))
         queries = (query for text in texts for query in self._queries(text, begins))
         for batch in make_batches(queries, lambda query: len(query.inputs), _TOGETHER):

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from chainrule.base.arguments import as_tokens, check_prefixes, check_tokens
+from chainrule.base.arguments import after_prefixes, as_tokens, check_tokens
 from chainrule.base.distributions import check_log_probs
 from chainrule.errors import SettingError
 from chainrule.neural.language_model import NeuralModel, Reading
@@ -238,14 +238,8 @@ class SourceConditionedModel:
         self, sequences: Sequence[Tokens], prefixes: Sequence[Tokens] | None, *, end: bool
     ) -> tuple[list[Float32[ndarray, " tokens"]], list[Float32[ndarray, " tokens"]]]:
         """The log-probabilities of each sequence's tokens, and of <unk> at their positions."""
-        check_prefixes(len(sequences), prefixes)
-        before = [as_tokens([])] * len(sequences) if prefixes is None else [as_tokens(prefix) for prefix in prefixes]
-        rows = [
-            np.concatenate([prefix, as_tokens(sequence), np.full(int(end), END, np.int32)])
-            for prefix, sequence in zip(before, sequences, strict=True)
-        ]
-        for row in rows:
-            check_tokens(row, self.vocabulary_size)
+        texts = after_prefixes(sequences, prefixes, self.vocabulary_size, end=end)
+        rows = [text for text, _ in texts]
         sources = self.bound.rows_of(len(rows)).cpu().numpy()
         scores = [np.empty(len(row), np.float32) for row in rows]
         others = [np.empty(len(row), np.float32) for row in rows]
@@ -258,8 +252,7 @@ class SourceConditionedModel:
                 scores[i][:], others[i][:] = row[: len(rows[i])].T
         for row in (*scores, *others):
             check_log_probs(row)
-        own = [slice(len(prefix), None) for prefix in before]
-        return [[row[span] for row, span in zip(part, own, strict=True)] for part in (scores, others)]  # type: ignore[return-value]
+        return [[row[own] for row, (_, own) in zip(part, texts, strict=True)] for part in (scores, others)]  # type: ignore[return-value]
 
     def _log_probs_of(self, rows: list[Tokens], sources: Int64[ndarray, " B"]) -> Float32[ndarray, "B T 2"]:
         """The log-probabilities of the tokens of padded rows, and of <unk> at their positions."""
