@@ -236,5 +236,6 @@ def join_sections(parts: Sequence[Section], tokens: int) -> Counts:
             context, node = context + level.children.size, node + level.words.size
     begin[-1] = nodes
     found = Counts(tuple(level_sizes), words, begin, np.zeros(nodes, index), counts)
-    write_suffixes(found, found.suffixes)  # none is missing: an n-gram occurs where a longer one does
+    # None is missing: an n-gram occurs where a longer one does.
+    write_suffixes(found.level_sizes, found.words, found.begin, found.suffixes)
     return found

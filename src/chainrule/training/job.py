@@ -7,13 +7,9 @@ stream of tokens.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
-import numpy as np
-
-from chainrule.training.batches import SharedBatches
 from chainrule.training.config import TrainingConfig
 
 if TYPE_CHECKING:
@@ -29,7 +25,6 @@ if TYPE_CHECKING:
     from chainrule.training.device import Machine
     from chainrule.training.distributed import Processes
 
-E = TypeVar("E")
 N = TypeVar("N", bound="nn.Module")
 
 
@@ -136,48 +131,6 @@ class StatelessObjective:
 
     def load_state(self, tensors: list[Tensor]) -> None:
         """Does nothing, since there is no state to restore."""
-
-
-class ExampleObjective(StatelessObjective, ABC, Generic[E]):
-    """An Objective that learns from examples: a step reads some of similar size."""
-
-    def __init__(
-        self,
-        setup: Setup,
-        examples: Sequence[E],
-        held_out: Sequence[E],
-        name: str,
-        *,
-        size: Callable[[E], int],
-        predictions: Callable[[E], int],
-        flops_per_token: float,
-    ) -> None:
-        """name: that of the inputs, in the plural, for messages. size: of an example, in tokens, nodes or cells.
-        predictions: how many losses an example has. Raises SettingError if a step cannot be divided.
-        """
-        self.setup, self.examples, self.held_out, self.predictions = setup, examples, held_out, predictions
-        sizes = np.array([size(example) for example in examples], np.int64)
-        self.batches = SharedBatches(sizes, setup, name)
-        self.epoch, self.row_tokens = int(sizes.sum()), float(sizes.mean())
-        self.flops_per_token, self.validation_tokens = flops_per_token, sum(map(size, held_out))
-
-    def tokens(self, steps: int) -> int:
-        return self.batches.tokens(steps)
-
-    def parts(self, step: int) -> list[Any]:
-        return [part for own in self.batches.own_parts(step) for part in self.cut([self.examples[i] for i in own])]
-
-    def weight(self, step: int) -> float:
-        return max(1, sum(self.predictions(self.examples[i]) for i in self.batches.examples(step)))
-
-    def sample(self, tokens: int) -> list[E]:
-        """Evenly spread held-out examples of about this many tokens; at least one."""
-        count = max(1, len(self.held_out) * min(tokens, self.validation_tokens) // self.validation_tokens)
-        return [self.held_out[i] for i in (np.arange(count) * len(self.held_out) // count).tolist()]
-
-    @abstractmethod
-    def cut(self, examples: Sequence[E]) -> list[Any]:
-        """Examples in parts that fit into memory."""
 
 
 @dataclass(frozen=True, kw_only=True)

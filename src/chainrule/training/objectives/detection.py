@@ -10,7 +10,8 @@ import torch
 
 from chainrule.neural.seq2seq.visual_sources import grid_of
 from chainrule.neural.vision.detector import detection_loss, proposals
-from chainrule.training.job import ExampleObjective, ValidationResult
+from chainrule.training.batches import ExampleObjective
+from chainrule.training.job import ValidationResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -15,7 +15,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 
 from chainrule.neural.scoring import make_batches
-from chainrule.training.job import ExampleObjective, ValidationResult
+from chainrule.training.batches import ExampleObjective
+from chainrule.training.job import ValidationResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -15,8 +15,9 @@ from chainrule.neural.tree_language_model import TreeNetwork
 from chainrule.protocol import END
 from chainrule.structures.linearized import Brackets, check_is_tree, tree_steps
 from chainrule.text.tokenization.tokenizer import documents_of
+from chainrule.training.batches import ExampleObjective
 from chainrule.training.defaults import Recipe, refuse_rows, with_budget
-from chainrule.training.job import ExampleObjective, TrainingJob, ValidationResult
+from chainrule.training.job import TrainingJob, ValidationResult
 from chainrule.training.objectives.stream import counts_of, coverage_of, set_rows, text_record, unigram_loss
 
 if TYPE_CHECKING:
