@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from chainrule.errors import SettingError, TextError
+from chainrule.protocol import END
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -119,3 +120,46 @@ def as_tokens(sequence: Sequence[int] | Int32[ndarray, " T"]) -> Int32[ndarray, 
     """A sequence of ids as an array of integers, even if it is empty."""
     array = np.asarray(sequence)
     return array if array.size else array.astype(np.int32)
+
+
+def check_rows(tokens: Sequence[int] | Int32[ndarray, " rows"], rows: int) -> None:
+    """Raises SettingError if there is not one token for each row of a state."""
+    if len(tokens) != rows:
+        raise SettingError(f"{len(tokens)} tokens for {rows} rows; give one for each row")
+
+
+def after_prefixes(
+    sequences: Sequence[Int32[ndarray, " T"]],
+    prefixes: Sequence[Int32[ndarray, " prefix"]] | None,
+    vocabulary_size: int,
+    *,
+    end: bool,
+) -> list[tuple[Int32[ndarray, " text"], slice]]:
+    """Each sequence after its prefix, and with </s> if asked; and its own part of that. Raises SettingError."""
+    check_prefixes(len(sequences), prefixes)
+    texts = []
+    for i, sequence in enumerate(sequences):
+        before = as_tokens([] if prefixes is None else prefixes[i])
+        text = np.concatenate([before, as_tokens(sequence), np.full(int(end), END, np.int32)])
+        check_tokens(text, vocabulary_size)
+        texts.append((text, slice(len(before), None)))
+    return texts
+
+
+def in_one_stream(
+    sequences: Sequence[Int32[ndarray, " T"]], prefixes: Sequence[Int32[ndarray, " prefix"]] | None, *, end: bool
+) -> tuple[Int32[ndarray, " stream"], list[slice]]:
+    """All sequences in one stream, each after its prefix and ended by </s>; and the slice of each one's scores."""
+    check_prefixes(len(sequences), prefixes)
+    sequences = [as_tokens(sequence) for sequence in sequences]
+    prefixes = prefixes and [as_tokens(prefix) for prefix in prefixes]
+    parts: list[Int32[ndarray, " T"]] = []
+    document_end = np.array([END], np.int32)
+    for i, sequence in enumerate(sequences):
+        parts += [sequence, document_end] if prefixes is None else [prefixes[i], sequence, document_end]
+    stream = np.concatenate(parts) if parts else np.empty(0, np.int32)
+    sizes = np.fromiter(map(len, sequences), np.int64, len(sequences))
+    before = np.zeros_like(sizes) if prefixes is None else np.fromiter(map(len, prefixes), np.int64, len(prefixes))
+    ends = np.cumsum(before + sizes + 1)  # after the </s> of each sequence
+    starts, stops = (ends - 1 - sizes).tolist(), (ends if end else ends - 1).tolist()
+    return stream, [slice(start, stop) for start, stop in zip(starts, stops, strict=True)]

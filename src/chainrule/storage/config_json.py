@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from chainrule.base.files import read_file
 from chainrule.base.json import nan_key
-from chainrule.errors import ModelFormatError
+from chainrule.errors import ModelFormatError, os_errors_as
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -111,10 +111,8 @@ def _why_no_model(folder: Path) -> str:
 
 def check_unedited(folder: Path, entry: ModelEntry) -> None:
     """Raises ModelFormatError if config.json, from which `entry` was read, has changed since it was written."""
-    try:
+    with os_errors_as(ModelFormatError, folder / CONFIG, "read"):
         data = read_file(folder / CONFIG)
-    except OSError as error:
-        raise ModelFormatError(f"{folder / CONFIG}: cannot be read: {error.strerror}") from error
     blank = data.replace(f'"{entry.checksum}"'.encode("utf-8", "replace"), b'""', 1)
     checksum = hashlib.sha256(blank).hexdigest()
     if checksum != entry.checksum:

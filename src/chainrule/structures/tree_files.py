@@ -152,31 +152,8 @@ class _OpenNodes:
         return whole
 
 
-def in_brackets(tree: Tree) -> str:
-    """A tree on one line, as `trees_in_brackets` reads it; of constituents, with words at leaves alone."""
-    pieces: list[str] = []
-    todo: list[int | str] = [tree.root]
-    while todo:
-        here = todo.pop()
-        if isinstance(here, str):
-            pieces.append(here)
-            continue
-        label, children, word = tree.labels[here], tree.children[here], tree.words[here]
-        if not children:
-            pieces.append(_escaped(word or "") if label is None else f"({label} {_escaped(word or '')})")
-            continue
-        pieces.append(f"({label or ''}")
-        todo.append(")")
-        todo += reversed(children)
-    return re.sub(r" \)", ")", " ".join(pieces))
-
-
 def _unescaped(word: str) -> str:
     return _ESCAPED.get(word, word.replace("\\/", "/"))
-
-
-def _escaped(word: str) -> str:
-    return ESCAPES.get(word, word.replace("/", "\\/"))
 
 
 _COLUMNS = 10

@@ -10,7 +10,7 @@ import numpy as np
 from chainrule.base.files import check_small, read_file
 from chainrule.base.progress import Progress, silent
 from chainrule.base.scratch import parts_released, token_counts
-from chainrule.errors import SettingError, TextError
+from chainrule.errors import SettingError, TextError, os_errors_as
 from chainrule.protocol import UNKNOWN
 from chainrule.text.corpus.block import LINE_FEED, byte_array
 from chainrule.text.corpus.corpus import Corpus
@@ -70,10 +70,8 @@ def splitter_of(kind: str) -> Splitter:
         )
     from chainrule.text.tokenization.subword import Subword
 
-    try:
+    with os_errors_as(SettingError, kind, "read"):
         definition = read_file(kind)
-    except OSError as error:
-        raise SettingError(f"{kind}: cannot be read: {error.strerror}") from error
     return Subword(definition, kind)
 
 
@@ -144,11 +142,9 @@ def _is_read_once(name: str) -> bool:
 
 def listed_tokens(path: str | os.PathLike[str], normaliser: Normaliser) -> list[bytes]:
     """The tokens of a file, one a line, without empty lines, markers and duplicates. Raises TextError."""
-    try:
+    with os_errors_as(TextError, os.fspath(path), "read"):
         if os.path.exists(path) and not os.path.isdir(path):  # else Corpus says what is wrong, or reads a whole folder
             check_small(path)
-    except OSError as error:
-        raise TextError(f"{os.fspath(path)}: cannot be read: {error.strerror}") from error
     tokens: dict[bytes, None] = {}
     for block in Corpus.of(path).blocks():
         text = normaliser(block.text, LINE_FEED).tobytes()
