@@ -10,6 +10,7 @@ import datetime
 import platform
 import sys
 import tempfile
+import time
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -20,6 +21,7 @@ import numpy as np
 from chainrule import __version__
 from chainrule.api.progress_line import on_report_of
 from chainrule.base.memory import available_memory
+from chainrule.base.progress import COMMAND_BEGAN
 from chainrule.base.scratch import check_disk_room
 from chainrule.errors import OutputError, SettingError
 from chainrule.text.corpus.corpus import Corpus
@@ -52,7 +54,10 @@ RUN_OPTIONS = frozenset(RunOptions.__annotations__)
 
 
 def training_run(run: TrainingRun | None, options: RunOptions, progress: Progress) -> TrainingRun:
-    """The run given, or one made from the options. Without on_report, `progress` shows reports. Raises SettingError."""
+    """The run given, or one made from the options. Without on_report, `progress` shows reports. Raises SettingError.
+
+    Its minutes begin now or, where a command calls, when that began.
+    """
     if run is not None and options:
         raise SettingError(f"run is given, so {' and '.join(options)} cannot be; set its fields instead")
     if run is None:
@@ -65,6 +70,8 @@ def training_run(run: TrainingRun | None, options: RunOptions, progress: Progres
         )
     if run.resume and run.overwrite:
         raise SettingError("resume and overwrite are both given; resume to continue the run, overwrite to start again")
+    if run.began is None:
+        run = replace(run, began=COMMAND_BEGAN.get() or time.monotonic())
     return run if run.on_report is not ignore else replace(run, on_report=on_report_of(progress))
 
 

@@ -1,6 +1,10 @@
 """Progress reporting: long operations call back at intervals. The caller decides whether and how to show it."""
 
+from contextvars import ContextVar
 from typing import Protocol
+
+# When the command that runs began, by the monotonic clock: its budgets of minutes count from there. None: in Python.
+COMMAND_BEGAN: ContextVar[float | None] = ContextVar("COMMAND_BEGAN", default=None)
 
 
 class Progress(Protocol):

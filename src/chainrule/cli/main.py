@@ -9,12 +9,14 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import time
 from contextlib import suppress
 
 from cyclopts import App, CycloptsError, Group
 from cyclopts.completion.install import create_install_completion_command
 
 from chainrule import __version__
+from chainrule.base.progress import COMMAND_BEGAN
 from chainrule.cli.verbs import FAMILIES, FORMER_FAMILIES, GROUPS, INSTALL, VERBS
 from chainrule.errors import ChainruleError, ModelFormatError, TextError
 
@@ -58,13 +60,14 @@ def main() -> None:
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
     # Characters that the terminal's encoding lacks, and file names that are not text, are shown as escapes.
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
-    status = run(sys.argv[1:])
+    status = run(sys.argv[1:], time.process_time())  # its start takes about as long as the work in it
     gc.freeze()  # the process ends: its memory is freed as a whole
     sys.exit(status)
 
 
-def run(arguments: list[str]) -> int:
-    """Runs one command and returns its exit status."""
+def run(arguments: list[str], start_seconds: float = 0.0) -> int:
+    """Runs one command and returns its exit status. start_seconds: those that starting the process took."""
+    COMMAND_BEGAN.set(time.monotonic() - start_seconds)
     debug = "--debug" in arguments
     arguments = [argument for argument in arguments if argument != "--debug"]
     bound = None

@@ -134,6 +134,11 @@ class Checkpoints:
     def exist(self) -> bool:
         return self.index.exists()
 
+    def network(self) -> dict[str, Any] | None:
+        """The settings of the run's network; None if there is no checkpoint. Raises ModelFormatError."""
+        network = self._entry().run.get("network") if self.exist() else None
+        return network if isinstance(network, dict) else None
+
     def has_best(self, step: int) -> bool:
         """Whether the best weights, those of this step, are already saved."""
         return "best" in self._files and self._best_step == step
@@ -226,16 +231,7 @@ class Checkpoints:
 
     def open(self) -> OpenedCheckpoint:
         """Raises ModelFormatError if the best arrays are damaged, or the last ones are and there are no best."""
-        try:
-            with os_errors_as(ModelFormatError, self.index, "read"):
-                entry = Checkpoint.model_validate_json(read_file(self.index))
-        except ValidationError as error:
-            first = error.errors()[0]
-            field = ".".join(map(str, first["loc"])) or "the file"
-            raise ModelFormatError(
-                f"{self.index}: {field}: {first['msg']}, found {str(first.get('input'))[:80]!r}; this checkpoint is "
-                f"damaged, or of another version; {START_OVER}"
-            ) from error
+        entry = self._entry()
         if "last" not in entry.files:
             raise ModelFormatError(f"{self.index}: files: expected an entry named last; {START_OVER}")
         best = self._open_saved(entry.files["best"]) if "best" in entry.files else None
@@ -248,6 +244,19 @@ class Checkpoints:
             damage = str(error).removesuffix(f"; {START_OVER}")
         self._files, self._best_step = dict(entry.files), entry.progress.best_step
         return OpenedCheckpoint(entry, last, best, damage)
+
+    def _entry(self) -> Checkpoint:
+        """What checkpoint.json says. Raises ModelFormatError."""
+        try:
+            with os_errors_as(ModelFormatError, self.index, "read"):
+                return Checkpoint.model_validate_json(read_file(self.index))
+        except ValidationError as error:
+            first = error.errors()[0]
+            field = ".".join(map(str, first["loc"])) or "the file"
+            raise ModelFormatError(
+                f"{self.index}: {field}: {first['msg']}, found {str(first.get('input'))[:80]!r}; this checkpoint is "
+                f"damaged, or of another version; {START_OVER}"
+            ) from error
 
     def _open_saved(self, saved: DataFile | DataFolder) -> SavedTensors:
         from chainrule.training.distributed import open_saved  # imports torch

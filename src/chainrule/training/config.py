@@ -262,13 +262,14 @@ class TrainingRun:
 
     folder: for checkpoints and log.jsonl; without one, neither is written. resume: continue from the checkpoint in it,
     or start if there is none. overwrite: start over even if there is one. on_report: a callback that gets a Report now
-    and then.
+    and then. began: when a budget of minutes began, by the monotonic clock; by default, when training begins.
     """
 
     folder: Path | None = None
     resume: bool = False
     overwrite: bool = False
     on_report: OnReport = ignore
+    began: float | None = None
 
     def __post_init__(self) -> None:
         if self.folder is not None:

@@ -65,6 +65,13 @@ def with_stream_defaults(config: NetworkConfig, training: TrainingConfig) -> Tra
     return _compiled_on_request(with_defaults(training))
 
 
+def sizes_left_open(config: NetworkConfig, training: TrainingConfig) -> frozenset[str]:
+    """The names of the settings that the minutes choose: sizes that were not given; none for another budget."""
+    if with_budget(training).minutes is None:
+        return frozenset()
+    return frozenset({name for size in config.sizes for name in size} - config.given)
+
+
 def row_length(config: NetworkConfig, training: TrainingConfig) -> int:
     """How many tokens a row of a step has. Raises SettingError if the network has a shorter context."""
     if training.row_tokens is not None and training.row_tokens > config.context:

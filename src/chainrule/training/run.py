@@ -1,7 +1,6 @@
 """A whole run, new or resumed: from a job to a trained network, with checkpoints in a folder and a record of the run.
 
-`choose_batch` chooses the batch size of a short run: a trial before the first step measures how long a row takes on
-this machine. The last validation and the record, which is kept with the model, end a run.
+The last validation and the record, which is kept with the model, end a run.
 """
 
 from __future__ import annotations
@@ -33,9 +32,9 @@ from chainrule.training.job import N, Setup, StreamOptions
 from chainrule.training.objectives.masked import two_sided_job
 from chainrule.training.objectives.next_sentence import next_sentence_job
 from chainrule.training.objectives.next_token import next_token_job
-from chainrule.training.optimisers import orthogonalising_flops
 from chainrule.training.reports import Log, Report, interruptions
-from chainrule.training.timetable import Timetable, batch_choices, choose_rows
+from chainrule.training.sizes import choose_batch, with_size
+from chainrule.training.timetable import Timetable
 from chainrule.training.trainer import Trainer
 
 if TYPE_CHECKING:
@@ -49,49 +48,6 @@ if TYPE_CHECKING:
     from chainrule.neural.network import Network
     from chainrule.training.checkpoint import DataFolder, OpenedCheckpoint, RunProgress
     from chainrule.training.job import Objective, TrainingJob
-
-_TRIAL_SHARE, _MAX_TRIAL_SECONDS = 0.01, 1.0  # the trial takes this share of the minutes, but not longer
-_UPDATE_SECONDS = 2e-9  # per parameter, for the optimiser, which reads and writes some 20 bytes of each
-
-
-def choose_batch(
-    job: TrainingJob[N], network: N, setup: Setup, objective: Objective, matrices: Iterable[Tensor], budget: float
-) -> int:
-    """Rows per step: those of the recipe, or fewer. objective: built for the rows of the recipe. budget: seconds."""
-    recipe, processes = setup.recipe, setup.processes
-    choices = batch_choices(recipe.batch, objective.row_tokens, setup.training.accumulate * processes.number)
-    if len(choices) == 1:
-        return recipe.batch
-    row_seconds = _row_seconds(job, network, setup, choices[-1], min(_MAX_TRIAL_SECONDS, _TRIAL_SHARE * budget))
-    row_flops = objective.flops_per_token * objective.row_tokens
-    is_muon = setup.training.optimiser == "muon"
-    fixed_seconds = _UPDATE_SECONDS * sum(weight.numel() for weight in network.parameters())
-    if is_muon:
-        fixed_seconds += orthogonalising_flops(matrices) / row_flops * row_seconds
-    return int(processes.broadcast(float(choose_rows(choices, budget, row_seconds / processes.number, fixed_seconds))))
-
-
-def _row_seconds(job: TrainingJob[N], network: N, setup: Setup, rows: int, enough: float) -> float:
-    """Seconds per row, forward and backward, in steps of `rows` rows. Weights and random states do not change.
-
-    enough: seconds after which the trial ends.
-    """
-    objective = job.objective(network, replace(setup, recipe=replace(setup.recipe, batch=rows)))
-    parts = objective.parts(0)
-    devices = [setup.machine.device] if setup.machine.device.type == "cuda" else []
-    times: list[float] = []
-    network.train()
-    with torch.random.fork_rng(devices):
-        while sum(times) < enough or (len(times) == 1 and times[0] < 2 * enough):
-            began = time.perf_counter()
-            with setup.machine.precision():
-                nats = objective.loss(0, parts[0], network, 0.0)
-            nats.backward()  # type: ignore[no-untyped-call]
-            setup.machine.wait()
-            times.append(time.perf_counter() - began)
-    network.zero_grad(set_to_none=True)
-    later = times[1:] or times  # the first one also warms up
-    return sum(later) / len(later) / rows * len(parts) * setup.processes.number
 
 
 def validate_finally(trainer: Trainer, timetable: Timetable) -> dict[str, Any] | None:
@@ -161,7 +117,10 @@ def train_network(
         make_job = next_sentence_job
     else:
         make_job = two_sided_job if config.is_bidirectional else next_token_job
-    return run_job(make_job(stream, vocabulary_size, config, options), run)
+    run = run if run.began is not None else replace(run, began=time.monotonic())
+    config, notes = with_size(make_job, stream, vocabulary_size, config, options, run)
+    job = make_job(stream, vocabulary_size, config, options)
+    return run_job(replace(job, notes=(*notes, *job.notes)), run)
 
 
 def run_job(job: TrainingJob[N], run: TrainingRun) -> tuple[N, dict[str, Any]]:
@@ -196,7 +155,7 @@ class _RunningJob(Generic[N]):
         machine = machine_for(training)
         if resumed is not None:
             machine = _as_before(machine, resumed.entry.machine)
-        began = time.monotonic()
+        began = time.monotonic() if resumed is not None or run.began is None else run.began
         torch.manual_seed(training.seed)
         self.network = self._built(machine)
         asked = training_settings(job.run_config or training)

@@ -329,7 +329,9 @@ def _learn_in_steps(request: _Request, text: _Text, run: TrainingRun, progress: 
     )
     size = tokenizer.vocabulary_size
     config = request.family.resolved_for(request.config, tokenizer)
-    return request.family.train(stream, size, config, progress, options=options, run=run)
+    model, learned = request.family.train(stream, size, config, progress, options=options, run=run)
+    chosen = model.network.config  # sizes that were left open, too
+    return model, learned if chosen == config else {**learned, "settings": asdict(chosen)}
 
 
 def _model_to_start_from(

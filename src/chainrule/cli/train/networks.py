@@ -251,6 +251,7 @@ def _train(
     from chainrule.base.memory import peak_memory
     from chainrule.families.table import family_of
     from chainrule.training.checkpoint import is_first_process, remove_checkpoints
+    from chainrule.training.defaults import sizes_left_open
 
     check_read_once(*texts, run.valid)
     if config.reads == "tree":
@@ -264,7 +265,15 @@ def _train(
         return vectors + text_differences(before, source, tokenizer.config())
 
     if run.resume and not continues and is_model(output):
-        report_finished_run(output, family_of(config), settings_of(config), training, other_changes, json=run.json)
+        report_finished_run(
+            output,
+            family_of(config),
+            settings_of(config),
+            training,
+            other_changes,
+            left_open=frozenset() if config.reads == "tree" else sizes_left_open(config, TrainingConfig(**training)),
+            json=run.json,
+        )
         return
     replaces = run.overwrite or continues  # a run that continues was started with permission to replace
     check_model_target(output, overwrite=replaces)

@@ -44,13 +44,15 @@ def report_finished_run(
     training: dict[str, Any],
     other_changes: Callable[[dict[str, Any]], list[str]],
     *,
+    left_open: frozenset[str] = frozenset(),
     json: bool,
 ) -> None:
     """Prints that the run of the model in a folder has ended.
 
     network: the settings of the network now; None if `other_changes` compares them. training: the training settings
-    that were given. other_changes: a function that returns, in words, what else differs from the model's record. Raises
-    SettingError if the model was trained with other settings, ModelFormatError if there is no model.
+    that were given. other_changes: a function that returns, in words, what else differs from the model's record. left_open:
+    the settings of the network that its run chose. Raises SettingError if the model was trained with other settings,
+    ModelFormatError if there is no model.
     """
     from chainrule.storage.config_json import read_config
     from chainrule.training.checkpoint import is_first_process
@@ -61,8 +63,12 @@ def report_finished_run(
     else:
         before = entry.record.get("training", {})
         given = {name: value for name, value in training.items() if name != "device"}  # recorded as the device in use
-        saved = {name: value for name, value in entry.settings.get("network", {}).items() if name not in _SETTLED}
-        changes = [] if network is None else differences(saved, network)
+        settled = {*_SETTLED, *left_open}
+        saved, now = (
+            {name: value for name, value in settings.items() if name not in settled}
+            for settings in (entry.settings.get("network", {}), network or {})
+        )
+        changes = [] if network is None else differences(saved, now)
         changes += differences({name: before.get(name) for name in given}, given)
         changes += other_changes(entry.record)
     if changes:

@@ -6,7 +6,7 @@ folded for a terminal.
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from chainrule.base.options import help_of
@@ -54,7 +54,7 @@ def preset(name: str, **changes: Any) -> TransformerConfig:
     config = PRESETS[name]()
     if unknown := sorted(changes.keys() - {each.name for each in fields(config)}):
         raise SettingError(f"a {type(config).__name__} has no {unknown[0]}; it has {', '.join(help_of(type(config)))}")
-    return replace(config, **changes)
+    return type(config)(**{name: getattr(config, name) for name in config.given} | changes)
 
 
 __all__ = [

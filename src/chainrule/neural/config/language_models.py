@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from chainrule.base.options import check_settings, option
 from chainrule.errors import SettingError
@@ -18,6 +18,9 @@ from chainrule.neural.config.network import (
     NetworkConfig,
 )
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 
 @dataclass(frozen=True, kw_only=True)
 class BagConfig(LayersConfig):
@@ -25,6 +28,12 @@ class BagConfig(LayersConfig):
 
     The average of the vectors of tokens, and layers on it (Iyyer 2015).
     """
+
+    sizes: ClassVar[tuple[Mapping[str, int], ...]] = (
+        {"width": 64, "context": 64},
+        {"width": 128, "context": 64},
+        {"width": 256, "context": 128},
+    )
 
     layers: int = option(2, LAYERS, least=1, below=MAX_LAYERS)
     width: int = option(256, "numbers in a layer", least=1, below=MAX_WIDTH)
@@ -45,6 +54,12 @@ class BilinearConfig(NetworkConfig):
     (Mnih and Hinton 2007).
     """
 
+    sizes: ClassVar[tuple[Mapping[str, int], ...]] = (
+        {"width": 64, "context": 64},
+        {"width": 128, "context": 64},
+        {"width": 256, "context": 128},
+    )
+
     width: int = option(256, "numbers in the vector of a token", least=1, below=MAX_WIDTH)
     window: int = option(5, "tokens that a prediction looks back", least=1, below=MAX_CONTEXT)
     position_weights: PositionWeights = option(
@@ -61,6 +76,12 @@ class FeedforwardConfig(LayersConfig):
 
     The vectors of the tokens side by side, and layers on them (Bengio 2003).
     """
+
+    sizes: ClassVar[tuple[Mapping[str, int], ...]] = (
+        {"width": 64, "context": 64},
+        {"width": 128, "context": 64},
+        {"width": 256, "context": 128},
+    )
 
     layers: int = option(1, LAYERS, least=1, below=MAX_LAYERS)
     width: int = option(256, "numbers in a layer", least=1, below=MAX_WIDTH)
@@ -98,6 +119,11 @@ class ConvolutionConfig(NetworkConfig):
     Each layer reads a few earlier positions (Dauphin 2017), further apart
     from layer to layer (van den Oord 2016, Bai 2018).
     """
+
+    sizes: ClassVar[tuple[Mapping[str, int], ...]] = (
+        {"layers": 4, "width": 64, "context": 64},
+        {"layers": 5, "width": 128, "context": 128},
+    )
 
     layers: int = option(5, "layers, each added to what goes into it", least=1, below=MAX_LAYERS)
     width: int = option(128, "numbers in the vector of a token, and in a layer", least=1, below=MAX_WIDTH)
@@ -140,6 +166,13 @@ class RecurrentConfig(LayersConfig):
 
     is_recurrent: ClassVar[bool] = True
     takes_forcing: ClassVar[bool] = True
+    sizes: ClassVar[tuple[Mapping[str, int], ...]] = (
+        {"layers": 1, "width": 64, "context": 64},
+        {"layers": 1, "width": 128, "context": 64},
+        {"layers": 1, "width": 256, "context": 64},
+        {"layers": 2, "width": 256, "context": 128},
+        {"layers": 2, "width": 512, "context": 128},
+    )
 
     cell: Cell = option("lstm", "rnn_tanh, rnn_relu: Elman's; gru; lstm")
     layers: int = option(2, LAYERS, least=1, below=MAX_LAYERS)

@@ -9,6 +9,9 @@ from chainrule.base.options import check_settings, is_omitted, option
 from chainrule.errors import SettingError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Self
+
     from _typeshed import DataclassInstance
 
 MAX_LAYERS, MAX_WIDTH, MAX_CONTEXT = 1000, 1 << 16, 1 << 20
@@ -34,6 +37,7 @@ class NetworkConfig:
     is_recurrent: ClassVar[bool] = False  # carries a state from token to token
     takes_forcing: ClassVar[bool] = False  # training may feed it its own guesses
     token_width_setting: ClassVar[str] = "width"  # the name of the setting for the vectors of tokens
+    sizes: ClassVar[tuple[Mapping[str, int], ...]] = ()  # from small to large: what minutes choose from
 
     width: int
     context: int
@@ -74,6 +78,12 @@ class NetworkConfig:
     )
     banned: tuple[int, ...] = option((), "tokens that have no probability, beside <s>", least=0, is_rare=True)
 
+    def __new__(cls, **given: object) -> Self:
+        """Keeps the names of the settings that are given, even where they are the defaults."""
+        config = super().__new__(cls)
+        object.__setattr__(config, "_given", frozenset(given))
+        return config
+
     def __post_init__(self) -> None:
         check_settings(self)
         if self.output == "adaptive" and self.tied:
@@ -90,6 +100,12 @@ class NetworkConfig:
             )
         if list(self.cutoffs) != sorted(set(self.cutoffs)):
             raise SettingError(f"cutoffs {self.cutoffs} must rise, each larger than the one before it")
+
+    @property
+    def given(self) -> frozenset[str]:
+        """The settings that were named when it was made, which no rule changes."""
+        names: frozenset[str] = getattr(self, "_given", frozenset())
+        return names
 
     @property
     def input_width(self) -> int:

@@ -6,11 +6,14 @@ preset("llama", layers=6, width=384)
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from chainrule.base.options import option
 from chainrule.errors import SettingError
 from chainrule.neural.config.network import CONTEXT, MAX_CONTEXT, MAX_LAYERS, MAX_WIDTH, NetworkConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 Norm = Literal["layer", "rms"]
 SelfScore = Literal[
@@ -30,6 +33,14 @@ class TransformerConfig(NetworkConfig):
 
     Each choice of the field's history is a setting.
     """
+
+    sizes: ClassVar[tuple[Mapping[str, int], ...]] = (
+        {"layers": 2, "width": 64, "heads": 2, "context": 64},
+        {"layers": 2, "width": 128, "heads": 4, "context": 64},
+        {"layers": 4, "width": 128, "heads": 4, "context": 64},
+        {"layers": 4, "width": 192, "heads": 4, "context": 128},
+        {"layers": 4, "width": 256, "heads": 4, "context": 256},
+    )
 
     layers: int = option(4, "blocks, one on the other", least=1, below=MAX_LAYERS)
     width: int = option(256, "numbers in the vector of a token", least=1, below=MAX_WIDTH)

@@ -1,0 +1,194 @@
+"""What a run of minutes chooses before its first step: the size of the network, and the rows of a step.
+
+A trial measures how long rows take on this machine. Both choices are recorded with the run, and kept when it resumes.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+
+from chainrule.errors import SettingError, TextError
+from chainrule.training.checkpoint import FOLDER, Checkpoints
+from chainrule.training.defaults import sizes_left_open, with_budget
+from chainrule.training.device import machine_for
+from chainrule.training.distributed import join_processes
+from chainrule.training.job import N, Setup
+from chainrule.training.optimisers import orthogonalising_flops
+from chainrule.training.timetable import batch_choices, choose_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from jaxtyping import Int32
+    from numpy import ndarray
+    from torch import Tensor
+
+    from chainrule.neural.config import NetworkConfig
+    from chainrule.neural.network import Network
+    from chainrule.training.config import TrainingConfig, TrainingRun
+    from chainrule.training.job import Objective, StreamOptions, TrainingJob
+
+    MakeJob = Callable[[Int32[ndarray, " tokens"], int, NetworkConfig, StreamOptions], TrainingJob[Network]]
+
+_TRIAL_SHARE, _MAX_TRIAL_SECONDS = 0.01, 1.0  # the trial takes this share of the minutes, but not longer
+_UPDATE_SECONDS = 2e-9  # per parameter, for the optimiser, which reads and writes some 20 bytes of each
+
+
+def choose_batch(
+    job: TrainingJob[N], network: N, setup: Setup, objective: Objective, matrices: Iterable[Tensor], budget: float
+) -> int:
+    """Rows per step: those of the recipe, or fewer. objective: built for the rows of the recipe. budget: seconds."""
+    recipe, processes = setup.recipe, setup.processes
+    choices = batch_choices(recipe.batch, objective.row_tokens, setup.training.accumulate * processes.number)
+    if len(choices) == 1:
+        return recipe.batch
+    costs = _costs(job, network, setup, objective, matrices, choices[-1], budget)
+    return int(processes.broadcast(float(choose_rows(choices, budget, *costs))))
+
+
+class Costs(NamedTuple):
+    """Seconds of each row of a step, and of what does not depend on its rows."""
+
+    row: float
+    fixed: float
+
+
+def _costs(
+    job: TrainingJob[N],
+    network: N,
+    setup: Setup,
+    objective: Objective,
+    matrices: Iterable[Tensor],
+    rows: int,
+    budget: float,
+) -> Costs:
+    """What a step takes on this machine. rows: of the trial. budget: seconds."""
+    row_seconds = _row_seconds(job, network, setup, rows, min(_MAX_TRIAL_SECONDS, _TRIAL_SHARE * budget))
+    row_flops = objective.flops_per_token * objective.row_tokens
+    fixed_seconds = _UPDATE_SECONDS * sum(weight.numel() for weight in network.parameters())
+    if setup.training.optimiser == "muon":
+        fixed_seconds += orthogonalising_flops(matrices) / row_flops * row_seconds
+    return Costs(row_seconds / setup.processes.number, fixed_seconds)
+
+
+def _row_seconds(job: TrainingJob[N], network: N, setup: Setup, rows: int, enough: float) -> float:
+    """Seconds per row, forward and backward, in steps of `rows` rows. Weights and random states do not change.
+
+    enough: seconds after which the trial ends.
+    """
+    objective = job.objective(network, replace(setup, recipe=replace(setup.recipe, batch=rows)))
+    parts = objective.parts(0)
+    devices = [setup.machine.device] if setup.machine.device.type == "cuda" else []
+    times: list[float] = []
+    network.train()
+    with torch.random.fork_rng(devices):
+        while sum(times) < enough or (len(times) == 1 and times[0] < 2 * enough):
+            began = time.perf_counter()
+            with setup.machine.precision():
+                nats = objective.loss(0, parts[0], network, 0.0)
+            nats.backward()  # type: ignore[no-untyped-call]
+            setup.machine.wait()
+            times.append(time.perf_counter() - began)
+    network.zero_grad(set_to_none=True)
+    later = times[1:] or times  # the first one also warms up
+    return sum(later) / len(later) / rows * len(parts) * setup.processes.number
+
+
+_TOKENS_A_WEIGHT = 2.0  # of the encoder's matrices, that the chosen size sees at least
+_TRIAL_TEXT = 1 << 16  # tokens that trials of sizes read
+
+
+class Trial(NamedTuple):
+    """What a network could do in the minutes. weights: in the encoder's matrices. tokens: those that it would read."""
+
+    weights: int
+    tokens: float
+
+    @property
+    def tokens_a_weight(self) -> float:
+        return self.tokens / max(1, self.weights)
+
+
+class FittedSize(NamedTuple):
+    """A network of the size chosen, its trial, and that of the next larger one, which is too large; None: the largest."""
+
+    config: NetworkConfig
+    trial: Trial
+    larger: Trial | None
+
+
+def fit_size(
+    config: NetworkConfig, names: frozenset[str], trial: Callable[[NetworkConfig], Trial]
+) -> FittedSize | None:
+    """The largest size of a family that reads enough tokens for its weights, or its smallest one.
+
+    names: the settings that it may choose. Sizes are tried from the smallest on; those that other settings, or the
+    length of the text, rule out are left out. None if there are no others.
+    """
+    chosen: FittedSize | None = None
+    for size in config.sizes:
+        try:
+            candidate = replace(config, **{name: value for name, value in size.items() if name in names})
+            tried = trial(candidate)
+        except (SettingError, TextError):
+            continue
+        if chosen is not None and tried.tokens_a_weight < _TOKENS_A_WEIGHT:
+            return chosen._replace(larger=tried)
+        chosen = FittedSize(candidate, tried, None)
+    return chosen
+
+
+def with_size(
+    make_job: MakeJob,
+    stream: Int32[ndarray, " tokens"],
+    vocabulary_size: int,
+    config: NetworkConfig,
+    options: StreamOptions,
+    run: TrainingRun,
+) -> tuple[NetworkConfig, tuple[str, ...]]:
+    """The settings of a network, the size chosen where it is not given; and notes on that choice.
+
+    A run that resumes keeps its size. Raises ModelFormatError if its checkpoint is damaged.
+    """
+    training = with_budget(options.training)
+    names = frozenset() if options.start is not None else sizes_left_open(config, training)
+    if options.vectors is not None:
+        names -= {"width", config.token_width_setting}  # the vectors say
+    if not names or training.minutes is None:
+        return config, ()
+    kept = Checkpoints(run.folder / FOLDER).network() if run.resume and run.folder is not None else None
+    if kept is not None:
+        return replace(config, **{name: kept[name] for name in names if name in kept}), ()
+    tried = replace(options, training=training, validation=None, vectors=None, start=None)
+    budget = 60 * training.minutes
+    part = stream[:_TRIAL_TEXT]
+    fitted = fit_size(config, names, lambda size: _trial(make_job(part, vocabulary_size, size, tried), budget))
+    return (config, ()) if fitted is None else (fitted.config, _notes(fitted, names, training.minutes))
+
+
+def _trial(job: TrainingJob[Network], budget: float) -> Trial:
+    """What this network could do in a budget of seconds."""
+    processes = join_processes()
+    setup = Setup(job.training, job.recipe, machine_for(job.training), processes)
+    with torch.random.fork_rng([]):
+        network = job.build().to(setup.machine.device)
+        objective, matrices = job.objective(network, setup), job.matrices(network)
+        choices = batch_choices(job.recipe.batch, objective.row_tokens, job.training.accumulate * processes.number)
+        costs = _costs(job, network, setup, objective, matrices, choices[-1], budget)
+    rows = choose_rows(choices, budget, *costs) if job.training.batch is None else job.recipe.batch
+    tokens = budget / (rows * costs.row + costs.fixed) * rows * objective.row_tokens
+    return Trial(sum(weight.numel() for weight in matrices), processes.broadcast(tokens))
+
+
+def _notes(fitted: FittedSize, names: frozenset[str], minutes: float) -> tuple[str, ...]:
+    config, trial, larger = fitted
+    chosen = ", ".join(f"{name}={getattr(config, name)}" for name in config.sizes[0] if name in names)
+    more = "" if larger is None else f"; the next size has time for {larger.tokens_a_weight:.1f}"
+    return (
+        f"the size is {chosen}: {minutes:g} minutes have time for {trial.tokens_a_weight:.1f} tokens a weight{more}",
+        "settings that are given choose another size",
+    )
