@@ -38,8 +38,6 @@ from chainrule.training.timetable import Timetable
 from chainrule.training.trainer import Trainer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from jaxtyping import Int32
     from numpy import ndarray
     from torch import Tensor
@@ -47,7 +45,7 @@ if TYPE_CHECKING:
     from chainrule.neural.config import NetworkConfig
     from chainrule.neural.network import Network
     from chainrule.training.checkpoint import DataFolder, OpenedCheckpoint, RunProgress
-    from chainrule.training.job import Objective, TrainingJob
+    from chainrule.training.job import TrainingJob
 
 
 def validate_finally(trainer: Trainer, timetable: Timetable) -> dict[str, Any] | None:

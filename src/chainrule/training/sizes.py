@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from chainrule.neural.config import NetworkConfig
     from chainrule.neural.network import Network
-    from chainrule.training.config import TrainingConfig, TrainingRun
+    from chainrule.training.config import TrainingRun
     from chainrule.training.job import Objective, StreamOptions, TrainingJob
 
     MakeJob = Callable[[Int32[ndarray, " tokens"], int, NetworkConfig, StreamOptions], TrainingJob[Network]]
