@@ -3,9 +3,9 @@
     python bench/sizes.py novels-100k.txt novels-valid.txt --tokenizer character --family transformer --minutes 0.3 1
         [--sizes 64x2 128x2 ...] [-o trials.jsonl]
 
-A trial is what `chainrule train FAMILY TEXT --valid VALID --minutes M` does after its text was read, with one thread and
-minutes of processor time, since others use the machine: the clocks of training are that of the process. A size is
-WIDTHxLAYERS or WIDTHxLAYERSxCONTEXT; `rule` is what the rule chooses.
+A trial is what `chainrule train FAMILY TEXT --valid VALID --minutes M` does once it has read its text, on one thread
+and in minutes of processor time, since others use the machine: the clock of training is that of the process. A size is
+WIDTHxLAYERS or WIDTHxLAYERSxCONTEXT; `rule` is what `--minutes` chooses.
 """
 
 from __future__ import annotations
@@ -38,10 +38,17 @@ if TYPE_CHECKING:
 
 
 def settings_of(size: str, others: list[str]) -> dict[str, Any]:
-    """128x4x64 as settings; others: NAME=VALUE."""
+    """128x4x64 as settings, none for `rule`; others: NAME=VALUE."""
+    if size == "rule":
+        return named_settings(others)
     width, layers, context = (*map(int, size.split("x")), None)[:3]
     named: dict[str, Any] = {"width": width, "layers": layers, "context": context} | named_settings(others)
     return {name: value for name, value in named.items() if value is not None}
+
+
+def size_of(config: Any) -> str:
+    """128x4x64."""
+    return "x".join(str(getattr(config, name)) for name in ("width", "layers", "context") if hasattr(config, name))
 
 
 def named_settings(texts: list[str]) -> dict[str, Any]:
@@ -76,7 +83,7 @@ def trials(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
                     validation=validation,
                     begins_word=begins_word(learner) if FAMILIES[name].job == "fill" else None,
                 )
-                _, record = FAMILIES[name].train(
+                model, record = FAMILIES[name].train(
                     tokens.stream, learner.vocabulary_size, config, silent, options=options
                 )
                 validated = record["validation"]
@@ -86,7 +93,7 @@ def trials(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
                     "vocabulary": learner.vocabulary_size,
                     "tokens": int(tokens.stream.size),
                     "family": family,
-                    "size": size,
+                    "size": size if size != "rule" else f"rule:{size_of(model.network.config)}",
                     "set": [*arguments.set, *arguments.training],
                     "minutes": minutes,
                     "parameters": record["parameters"],

@@ -114,7 +114,7 @@ class Trial(NamedTuple):
 
 
 class FittedSize(NamedTuple):
-    """A network of the size chosen, its trial, and that of the next larger one, which is too large; None: the largest."""
+    """A network of the size chosen, its trial, and that of the next one, which is too large, if there is one."""
 
     config: NetworkConfig
     trial: Trial

@@ -138,8 +138,8 @@ class Timetable:
     """
 
     def __init__(self, trainer: Trainer, setup: Setup, resumed: RunProgress | None, began: float) -> None:
-        """began: when the minutes of this process began, by the monotonic clock; half of them are for training, at least,
-        however long it took to read the text.
+        """began: when the minutes of this process began, by the monotonic clock; half of them are for training, however
+        long it took to read the text.
         """
         self.trainer, self.objective, self.setup, self.training = trainer, trainer.objective, setup, setup.training
         self.budget = None if self.training.minutes is None else 60 * self.training.minutes  # seconds
@@ -148,9 +148,7 @@ class Timetable:
         self.notes: list[str] = []
         self.began = began
         if self.budget is not None and (late := self.elapsed - self.budget / 2) > 0:
-            self.notes.append(
-                f"{self.elapsed:.0f} s had passed before training, which takes half of the minutes at least"
-            )
+            self.notes.append(f"{self.elapsed:.0f} s passed before training, which takes half of the minutes at least")
             self.began += late
         if resumed is not None:
             self.began -= resumed.elapsed

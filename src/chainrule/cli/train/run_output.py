@@ -50,9 +50,9 @@ def report_finished_run(
     """Prints that the run of the model in a folder has ended.
 
     network: the settings of the network now; None if `other_changes` compares them. training: the training settings
-    that were given. other_changes: a function that returns, in words, what else differs from the model's record. left_open:
-    the settings of the network that its run chose. Raises SettingError if the model was trained with other settings,
-    ModelFormatError if there is no model.
+    that were given. other_changes: a function that returns, in words, what else differs from the model's record.
+    left_open: the settings of the network that its run chose. Raises SettingError if the model was trained with other
+    settings, ModelFormatError if there is no model.
     """
     from chainrule.storage.config_json import read_config
     from chainrule.training.checkpoint import is_first_process
