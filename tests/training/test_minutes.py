@@ -16,9 +16,8 @@ import pytest
 from training_runs import QUICK, RECURRENT, TRANSFORMER, VOCABULARY, numbers, text, trained
 
 from chainrule.neural.config import MaskedConfig
-from chainrule.training import run as batch_size
 from chainrule.training import run as run_module
-from chainrule.training import timetable
+from chainrule.training import sizes, timetable
 from chainrule.training import trainer as trainer_module
 from chainrule.training.batches import blocks, lanes
 from chainrule.training.checkpoint import Checkpoints
@@ -50,7 +49,7 @@ class Machine:
 
     def installed(self, monkeypatch: pytest.MonkeyPatch) -> Machine:
         clock = SimpleNamespace(monotonic=lambda: self.now, perf_counter=lambda: self.now)
-        for module in (run_module, timetable, trainer_module, batch_size):
+        for module in (run_module, sizes, timetable, trainer_module):
             monkeypatch.setattr(module, "time", clock)
         for objective in (NextToken, MaskedObjective):
             self._slow_down(monkeypatch, objective)

@@ -394,11 +394,12 @@ def test_a_note_warns_where_documents_are_much_shorter_than_the_context() -> Non
     assert trained(replace(TRANSFORMER, context=12), stream=lines)[2][0].note is None
 
 
-def test_recurrent_networks_learn_by_adamw_in_few_minutes() -> None:
+def test_wide_recurrent_networks_learn_by_adamw_in_few_minutes() -> None:
+    wide = replace(RECURRENT, width=512)
     chosen = [
         with_stream_defaults(config, training).optimiser
-        for config in (RECURRENT, TRANSFORMER)
+        for config in (wide, RECURRENT, TRANSFORMER)
         for training in (TrainingConfig(minutes=0.5), TrainingConfig(), TrainingConfig(steps=3))
     ]
-    assert chosen == ["adamw", "muon", "muon", "muon", "muon", "muon"]
+    assert chosen == ["adamw", *["muon"] * 8]
     assert with_stream_defaults(RECURRENT, TrainingConfig(minutes=0.5, optimiser="muon")).optimiser == "muon"

@@ -119,8 +119,6 @@ def _configuration(model: Model) -> str | None:
 
 
 NAMES = {1: "unigram", 2: "bigram", 3: "trigram"}
-# The same for all networks, so that they differ only in how they use context; small enough to learn within a minute.
-WIDTH, CONTEXT = 128, 64
 # By family: the networks by name, with settings beside these; other families have one, of their own name.
 _VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
     "recurrent": {"RNN": {"cell": "rnn_tanh"}, "LSTM": {"cell": "lstm"}},
@@ -229,11 +227,13 @@ def _rungs(
 
 
 def networks_for(vocabulary_size: int) -> Iterator[tuple[str, NetworkConfig]]:
-    """Every family of networks that reads texts, of one width; the recurrent one with and without gates."""
+    """Every family of networks that reads texts, of a size that its minutes choose; the recurrent one with and without
+    gates.
+    """
     output: OutputKind = "adaptive" if vocabulary_size > LARGE_VOCABULARY else "full"
     for family, kind in NETWORKS.items():
         for name, settings in _VARIANTS.get(family, {family: {}}).items():
-            yield name, kind(width=WIDTH, context=CONTEXT, output=output, **settings)
+            yield name, kind(output=output, **settings)
 
 
 def _train_ngrams(
@@ -273,7 +273,11 @@ def _train_network(
         run=TrainingRun(on_report=on_report),
     )
     model = CausalNetwork(
-        family, language_model, tokens.tokenizer, {**record_header(family, config), **learned}, speller
+        family,
+        language_model,
+        tokens.tokenizer,
+        {**record_header(family, language_model.network.config), **learned},  # of the size chosen
+        speller,
     )
     return _Rung(name, model, learned["training_seconds"], parameters_of(model), tuple(points))
 

@@ -69,7 +69,7 @@ class TrainingConfig:
     optimiser: Optimiser | None = option(
         None,
         "muon: for matrices, and AdamW for the rest; sgd: with momentum; asgd: sgd, averaged once validation stops "
-        "improving; nothing: muon, but adamw for recurrent networks in less than 2 minutes",
+        "improving; nothing: muon, but adamw for recurrent networks of a width above 256 in less than 2 minutes",
     )
     learning_rate: float | None = option(
         None, "the peak rate of AdamW or SGD; nothing: by the optimiser and the family", least=0

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _SHORT_MINUTES = 2.0
-_STEP_TOKENS, _RECURRENT_STEP_TOKENS = 2048, 6144  # tokens per step, about
+_WIDE = 256  # numbers in the state of a recurrent network; Muon is slow on the matrices of a wider one
+_STEP_TOKENS, _WIDE_STEP_TOKENS = 2048, 6144  # tokens per step, about
 
 
 @dataclass(frozen=True)
@@ -55,12 +56,12 @@ def with_stream_defaults(config: NetworkConfig, training: TrainingConfig) -> Tra
     """As `with_defaults`, for a network that learns from a stream.
 
     Recurrent ones are compiled only on request: the compiler does not look into torch's layers, and the code around
-    them becomes a third slower. In a short run they use AdamW, since Muon would take most of a step.
+    them becomes a third slower. In a short run wide ones use AdamW, since Muon would take most of a step.
     """
     if not config.is_recurrent:
         return with_defaults(training)
     minutes = with_budget(training).minutes
-    if training.optimiser is None and minutes is not None and minutes < _SHORT_MINUTES:
+    if training.optimiser is None and minutes is not None and minutes < _SHORT_MINUTES and config.width > _WIDE:
         training = replace(training, optimiser="adamw")
     return _compiled_on_request(with_defaults(training))
 
@@ -88,13 +89,13 @@ def refuse_rows(training: TrainingConfig) -> None:
 
 
 def recipe_for(config: NetworkConfig, training: TrainingConfig) -> Recipe:
-    """A recipe with the same tokens per step whatever the context; more for recurrent networks, on whose large matrices
+    """A recipe with the same tokens per step whatever the context; more for wide recurrent networks, on whose matrices
     Muon is slow.
 
     training: the settings, with defaults filled in.
     """
     is_recurrent = config.is_recurrent
-    tokens = _RECURRENT_STEP_TOKENS if is_recurrent else _STEP_TOKENS
+    tokens = _WIDE_STEP_TOKENS if is_recurrent and config.width > _WIDE else _STEP_TOKENS
     if training.optimiser == "muon":
         rate, warm_up = (2e-3, 100) if is_recurrent else (1e-2, 20)
     elif training.optimiser == "adamw":
