@@ -402,4 +402,4 @@ def test_wide_recurrent_networks_learn_by_adamw_in_few_minutes() -> None:
         for training in (TrainingConfig(minutes=0.5), TrainingConfig(), TrainingConfig(steps=3))
     ]
     assert chosen == ["adamw", *["muon"] * 8]
-    assert with_stream_defaults(RECURRENT, TrainingConfig(minutes=0.5, optimiser="muon")).optimiser == "muon"
+    assert with_stream_defaults(wide, TrainingConfig(minutes=0.5, optimiser="muon")).optimiser == "muon"

@@ -79,7 +79,7 @@ def trained(
 
 def run_of(told: list[Report], more: dict[str, Any]) -> TrainingRun:
     """A run whose reports go to a list, or as it is said; what is said of it is taken out of `more`."""
-    names = ("folder", "resume", "overwrite")
+    names = ("folder", "resume", "overwrite", "began")
     return TrainingRun(
         on_report=more.pop("told", told.append), **{name: more.pop(name) for name in names if name in more}
     )

@@ -67,10 +67,12 @@ def with_stream_defaults(config: NetworkConfig, training: TrainingConfig) -> Tra
 
 
 def sizes_left_open(config: NetworkConfig, training: TrainingConfig) -> frozenset[str]:
-    """The names of the settings that the minutes choose: sizes that were not given; none for another budget."""
-    if with_budget(training).minutes is None:
+    """The settings that a run of minutes chooses, since they were not given: sizes and the output; none for another
+    budget.
+    """
+    if with_budget(training).minutes is None or not config.sizes:
         return frozenset()
-    return frozenset({name for size in config.sizes for name in size} - config.given)
+    return frozenset({"output", *config.sizes[0]} - config.given)
 
 
 def row_length(config: NetworkConfig, training: TrainingConfig) -> int:
@@ -95,9 +97,10 @@ def recipe_for(config: NetworkConfig, training: TrainingConfig) -> Recipe:
     training: the settings, with defaults filled in.
     """
     is_recurrent = config.is_recurrent
-    tokens = _WIDE_STEP_TOKENS if is_recurrent and config.width > _WIDE else _STEP_TOKENS
+    is_wide = is_recurrent and config.width > _WIDE
+    tokens = _WIDE_STEP_TOKENS if is_wide else _STEP_TOKENS
     if training.optimiser == "muon":
-        rate, warm_up = (2e-3, 100) if is_recurrent else (1e-2, 20)
+        rate, warm_up = (2e-3 if is_wide else 1e-2), (100 if is_recurrent else 20)
     elif training.optimiser == "adamw":
         rate, warm_up = (2e-3, 100) if is_recurrent else (1e-3, 100)
     else:

@@ -6,6 +6,7 @@ A trial measures how long rows take on this machine. Both choices are recorded w
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -98,19 +99,27 @@ def _row_seconds(job: TrainingJob[N], network: N, setup: Setup, rows: int, enoug
     return sum(later) / len(later) / rows * len(parts) * setup.processes.number
 
 
-_TOKENS_A_WEIGHT = 2.0  # of the encoder's matrices, that the chosen size sees at least
+_TOKENS_A_WEIGHT, _TOKENS_A_PARAMETER = 3.0, 0.3  # that a size reads at least: of its layers' matrices, and of all
+_PARAMETERS_A_TOKEN = 15.0  # of the text, at most: a larger network learns a short text by heart
+_LARGE_VOCABULARY = 10_000  # tokens; above, a full softmax takes most of a step
 _TRIAL_TEXT = 1 << 16  # tokens that trials of sizes read
 
 
 class Trial(NamedTuple):
-    """What a network could do in the minutes. weights: in the encoder's matrices. tokens: those that it would read."""
+    """What a network could do in the minutes.
+
+    weights: in the matrices of its layers. parameters: of these, the tokens' vectors and the output. tokens: that it
+    would read.
+    """
 
     weights: int
+    parameters: int
     tokens: float
 
-    @property
-    def tokens_a_weight(self) -> float:
-        return self.tokens / max(1, self.weights)
+    def fits(self, text: int) -> bool:
+        """Whether it would read enough for its size, and a text of so many tokens is long enough for that."""
+        needed = max(_TOKENS_A_WEIGHT * self.weights, _TOKENS_A_PARAMETER * self.parameters)
+        return self.tokens >= needed and self.parameters <= _PARAMETERS_A_TOKEN * text
 
 
 class FittedSize(NamedTuple):
@@ -122,11 +131,11 @@ class FittedSize(NamedTuple):
 
 
 def fit_size(
-    config: NetworkConfig, names: frozenset[str], trial: Callable[[NetworkConfig], Trial]
+    config: NetworkConfig, names: frozenset[str], text: int, trial: Callable[[NetworkConfig], Trial]
 ) -> FittedSize | None:
-    """The largest size of a family that reads enough tokens for its weights, or its smallest one.
+    """The largest size of a family that fits the minutes and the text, or its smallest one.
 
-    names: the settings that it may choose. Sizes are tried from the smallest on; those that other settings, or the
+    names: the settings that it may choose. text: tokens. Sizes are tried from the smallest on; those that other settings, or the
     length of the text, rule out are left out. None if there are no others.
     """
     chosen: FittedSize | None = None
@@ -136,7 +145,7 @@ def fit_size(
             tried = trial(candidate)
         except (SettingError, TextError):
             continue
-        if chosen is not None and tried.tokens_a_weight < _TOKENS_A_WEIGHT:
+        if chosen is not None and not tried.fits(text):
             return chosen._replace(larger=tried)
         chosen = FittedSize(candidate, tried, None)
     return chosen
@@ -150,7 +159,7 @@ def with_size(
     options: StreamOptions,
     run: TrainingRun,
 ) -> tuple[NetworkConfig, tuple[str, ...]]:
-    """The settings of a network, the size chosen where it is not given; and notes on that choice.
+    """The settings of a network, with a size and an output for its vocabulary where they are not given; and notes.
 
     A run that resumes keeps its size. Raises ModelFormatError if its checkpoint is damaged.
     """
@@ -165,8 +174,13 @@ def with_size(
         return replace(config, **{name: kept[name] for name in names if name in kept}), ()
     tried = replace(options, training=training, validation=None, vectors=None, start=None)
     budget = 60 * training.minutes
+    if "output" in names and vocabulary_size > _LARGE_VOCABULARY:
+        with suppress(SettingError):
+            config = replace(config, output="adaptive")
     part = stream[:_TRIAL_TEXT]
-    fitted = fit_size(config, names, lambda size: _trial(make_job(part, vocabulary_size, size, tried), budget))
+    fitted = fit_size(
+        config, names, stream.size, lambda size: _trial(make_job(part, vocabulary_size, size, tried), budget)
+    )
     return (config, ()) if fitted is None else (fitted.config, _notes(fitted, names, training.minutes))
 
 
@@ -181,14 +195,16 @@ def _trial(job: TrainingJob[Network], budget: float) -> Trial:
         costs = _costs(job, network, setup, objective, matrices, choices[-1], budget)
     rows = choose_rows(choices, budget, *costs) if job.training.batch is None else job.recipe.batch
     tokens = budget / (rows * costs.row + costs.fixed) * rows * objective.row_tokens
-    return Trial(sum(weight.numel() for weight in matrices), processes.broadcast(tokens))
+    weights, parameters = (sum(each.numel() for each in every) for every in (matrices, network.parameters()))
+    return Trial(weights, parameters, processes.broadcast(tokens))
 
 
 def _notes(fitted: FittedSize, names: frozenset[str], minutes: float) -> tuple[str, ...]:
     config, trial, larger = fitted
-    chosen = ", ".join(f"{name}={getattr(config, name)}" for name in config.sizes[0] if name in names)
-    more = "" if larger is None else f"; the next size has time for {larger.tokens_a_weight:.1f}"
+    chosen = [f"{name}={getattr(config, name)}" for name in config.sizes[0] if name in names]
+    chosen += [f"output='{config.output}'"] if "output" in names and config.output != "full" else []
+    sizes = (f"{trial.tokens:,.0f} tokens for {trial.parameters:,} parameters" for trial in (trial, larger) if trial)
     return (
-        f"the size is {chosen}: {minutes:g} minutes have time for {trial.tokens_a_weight:.1f} tokens a weight{more}",
-        "settings that are given choose another size",
+        f"the size is {', '.join(chosen)}, unless settings say otherwise",
+        f"{minutes:g} minutes have time for {', and in the next size '.join(sizes)}",
     )

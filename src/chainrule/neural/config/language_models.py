@@ -30,6 +30,7 @@ class BagConfig(LayersConfig):
     """
 
     sizes: ClassVar[tuple[Mapping[str, int], ...]] = (
+        {"width": 32, "context": 64},
         {"width": 64, "context": 64},
         {"width": 128, "context": 64},
         {"width": 256, "context": 128},
@@ -55,6 +56,7 @@ class BilinearConfig(NetworkConfig):
     """
 
     sizes: ClassVar[tuple[Mapping[str, int], ...]] = (
+        {"width": 32, "context": 64},
         {"width": 64, "context": 64},
         {"width": 128, "context": 64},
         {"width": 256, "context": 128},
@@ -78,6 +80,7 @@ class FeedforwardConfig(LayersConfig):
     """
 
     sizes: ClassVar[tuple[Mapping[str, int], ...]] = (
+        {"width": 32, "context": 64},
         {"width": 64, "context": 64},
         {"width": 128, "context": 64},
         {"width": 256, "context": 128},
@@ -121,6 +124,7 @@ class ConvolutionConfig(NetworkConfig):
     """
 
     sizes: ClassVar[tuple[Mapping[str, int], ...]] = (
+        {"layers": 3, "width": 32, "context": 64},
         {"layers": 4, "width": 64, "context": 64},
         {"layers": 5, "width": 128, "context": 128},
     )
@@ -167,6 +171,7 @@ class RecurrentConfig(LayersConfig):
     is_recurrent: ClassVar[bool] = True
     takes_forcing: ClassVar[bool] = True
     sizes: ClassVar[tuple[Mapping[str, int], ...]] = (
+        {"layers": 1, "width": 32, "context": 64},
         {"layers": 1, "width": 64, "context": 64},
         {"layers": 1, "width": 128, "context": 64},
         {"layers": 1, "width": 256, "context": 64},

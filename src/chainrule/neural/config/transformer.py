@@ -35,6 +35,7 @@ class TransformerConfig(NetworkConfig):
     """
 
     sizes: ClassVar[tuple[Mapping[str, int], ...]] = (
+        {"layers": 2, "width": 32, "heads": 2, "context": 64},
         {"layers": 2, "width": 64, "heads": 2, "context": 64},
         {"layers": 2, "width": 128, "heads": 4, "context": 64},
         {"layers": 4, "width": 128, "heads": 4, "context": 64},

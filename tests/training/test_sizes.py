@@ -1,0 +1,206 @@
+"""The size of a network follows its minutes where its settings leave it open. Speeds are simulated."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from test_minutes import LONG, MINUTES, Machine, Stop
+from training_runs import QUICK, text, trained
+
+from chainrule.neural.config import (
+    BIDIRECTIONAL,
+    NETWORKS,
+    ConvolutionConfig,
+    RecurrentConfig,
+    TransformerConfig,
+    preset,
+)
+from chainrule.training import sizes
+from chainrule.training.config import TrainingRun
+from chainrule.training.job import StreamOptions
+from chainrule.training.objectives.next_token import next_token_job
+from chainrule.training.sizes import Trial, fit_size
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from chainrule.neural.config import NetworkConfig
+
+SMALL = {"layers": 1, "width": 8, "heads": 2, "context": 8}
+LARGE = {"layers": 1, "width": 16, "heads": 2, "context": 8}
+LONG_TEXT = 10**9
+
+
+@pytest.fixture
+def two_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TransformerConfig, "sizes", (SMALL, LARGE))
+
+
+def size_of(config: NetworkConfig) -> dict[str, int]:
+    return {name: getattr(config, name) for name in SMALL}
+
+
+def trial_of(tokens: float, tried: list[int] | None = None, vocabulary: int = 50) -> Any:
+    """Trials of a machine that reads so many tokens, whatever the network: 12 layers width^2 weights, and 2
+    vocabulary width in the tables of tokens.
+    """
+
+    def trial(config: Any) -> Trial:
+        if tried is not None:
+            tried.append(config.width)
+        weights = 12 * config.layers * config.width**2
+        return Trial(weights, weights + 2 * vocabulary * config.width, tokens)
+
+    return trial
+
+
+@pytest.mark.parametrize(
+    ("tokens", "width"),
+    [(0, 32), (3 * 98_304 - 1, 32), (3 * 98_304, 64), (3 * 393_216, 128), (1e12, 256)],
+    ids=["no time", "just too few", "just enough", "enough for the next", "as many as you like"],
+)
+def test_the_largest_size_that_reads_three_tokens_a_weight_is_chosen(tokens: float, width: int) -> None:
+    """Two layers of 64: 2 x 12 x 64 x 64 = 98,304 weights; of 128: 393,216."""
+    names = frozenset(TransformerConfig.sizes[0])
+    fitted = fit_size(TransformerConfig(), names, LONG_TEXT, trial_of(tokens))
+    assert fitted is not None
+    assert fitted.config.width == width
+
+
+def test_a_large_vocabulary_wants_tokens_too() -> None:
+    """20,000 words of width 128: 2 x 20,000 x 128 + 393,216 = 5,513,216 parameters, three tenths are 1,653,965."""
+    names = frozenset(TransformerConfig.sizes[0])
+    for tokens, width in ((1_653_964, 64), (1_653_965, 128)):
+        fitted = fit_size(TransformerConfig(), names, LONG_TEXT, trial_of(tokens, vocabulary=20_000))
+        assert fitted is not None
+        assert fitted.config.width == width
+
+
+def test_a_short_text_has_a_small_network_however_many_its_minutes() -> None:
+    """Two layers of 64 and 50 tokens: 98,304 + 2 x 50 x 64 = 104,704 parameters, 15 for each of 6,981 tokens."""
+    names = frozenset(TransformerConfig.sizes[0])
+    for text_tokens, width in ((6_980, 32), (6_981, 64)):
+        fitted = fit_size(TransformerConfig(), names, text_tokens, trial_of(1e12))
+        assert fitted is not None
+        assert fitted.config.width == width
+
+
+def test_no_size_is_tried_beyond_the_first_that_is_too_large() -> None:
+    tried: list[int] = []
+    fitted = fit_size(TransformerConfig(), frozenset(TransformerConfig.sizes[0]), LONG_TEXT, trial_of(5e5, tried))
+    assert fitted is not None
+    assert (tried, fitted.config.width) == ([32, 64, 128], 64)
+    assert fitted.larger == Trial(393_216, 406_016, 5e5)
+
+
+def test_settings_that_are_given_stay_and_rule_out_sizes_that_they_do_not_fit() -> None:
+    """A window of 100 needs a context of at least 100, which the first four sizes do not have."""
+    config = TransformerConfig(width=96, window=100)
+    fitted = fit_size(config, frozenset(TransformerConfig.sizes[0]) - config.given, LONG_TEXT, trial_of(0))
+    assert fitted is not None
+    assert (fitted.config.width, fitted.config.context, fitted.config.window) == (96, 128, 100)
+    assert fit_size(replace(config, window=1000, context=1000), frozenset({"context"}), LONG_TEXT, trial_of(0)) is None
+
+
+@pytest.mark.parametrize("family", sorted({**NETWORKS, **BIDIRECTIONAL}))
+def test_sizes_rise_and_end_with_the_default(family: str) -> None:
+    config = {**NETWORKS, **BIDIRECTIONAL}[family]
+    if family == "grid":  # it reads pictures
+        assert config.sizes == ()
+        return
+    default, ladder = config(), [config(**size) for size in config.sizes]
+    assert ladder[-1] == default
+    assert [size.width for size in ladder] == sorted(size.width for size in ladder)
+    assert len({frozenset(size) for size in config.sizes}) == 1
+
+
+def test_what_was_given_is_known_even_where_it_is_the_default() -> None:
+    config = TransformerConfig(width=256)
+    assert config == TransformerConfig()
+    assert (config.given, TransformerConfig().given) == ({"width"}, frozenset())
+    assert pickle.loads(pickle.dumps(config)).given == copy.deepcopy(config).given == {"width"}
+    assert preset("gpt2", layers=6).given >= {"layers", "norm"}
+    assert not preset("gpt2", layers=6).given & {"width", "heads", "context"}
+
+
+@pytest.mark.usefixtures("two_sizes")
+@pytest.mark.parametrize(("row", "width"), [(0.02, 16), (1.0, 8)], ids=["quick", "slow"])
+def test_a_slow_machine_trains_a_smaller_network_and_says_so(
+    row: float, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = Machine(row).installed(monkeypatch)
+    network, _, told = trained(TransformerConfig(), MINUTES, validation=LONG)
+    assert size_of(network.config) == (SMALL if width == 8 else LARGE)
+    assert f"the size is layers=1, width={width}, heads=2, context=8" in (told[0].note or "")
+    assert 54 < machine.now < 70
+
+
+@pytest.mark.usefixtures("two_sizes")
+def test_other_budgets_and_sizes_that_are_given_leave_the_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    Machine(1.0).installed(monkeypatch)
+    monkeypatch.setattr(sizes, "_trial", lambda *_: pytest.fail("a size is tried"))
+    for config, training in (
+        (TransformerConfig(), replace(QUICK, steps=1)),
+        (TransformerConfig(output="full", **LARGE), MINUTES),
+    ):
+        network, _, told = trained(config, training, text(600))
+        assert network.config == config
+        assert "the size is" not in (told[0].note or "")
+
+
+@pytest.mark.usefixtures("two_sizes")
+def test_a_run_that_resumes_keeps_its_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(1.0).installed(monkeypatch)
+    with pytest.raises(KeyboardInterrupt):
+        trained(TransformerConfig(), MINUTES, validation=LONG, folder=tmp_path, told=Stop(machine, 20))
+    kept = json.loads((tmp_path / "checkpoints" / "checkpoint.json").read_text())
+    assert kept["run"]["network"]["width"] == 8
+    Machine(0.02).installed(monkeypatch)
+    network, _, _ = trained(TransformerConfig(), MINUTES, validation=LONG, folder=tmp_path, resume=True)
+    assert size_of(network.config) == SMALL
+
+
+@pytest.mark.parametrize(
+    ("config", "vocabulary", "output"),
+    [
+        (TransformerConfig(), 10_000, "full"),
+        (TransformerConfig(), 10_001, "adaptive"),
+        (TransformerConfig(output="full"), 10_001, "full"),
+        (TransformerConfig(tied=True), 10_001, "full"),
+    ],
+    ids=["small", "large", "given", "tied"],
+)
+@pytest.mark.usefixtures("two_sizes")
+def test_a_large_vocabulary_has_an_adaptive_output(
+    config: TransformerConfig, vocabulary: int, output: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sizes, "_trial", lambda *_: Trial(1, 1, 10))
+    options = StreamOptions(training=MINUTES)
+    fitted, _ = sizes.with_size(next_token_job, text(), vocabulary, config, options, TrainingRun())
+    assert fitted.output == output
+
+
+@pytest.mark.parametrize(("passed", "least", "most"), [(20, 34, 42), (300, 27, 33)], ids=["some", "more than all"])
+def test_minutes_count_from_where_the_command_began(
+    passed: float, least: float, most: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 60 s, 20 have passed: 40 are left. However long a text took to read, half of the minutes train."""
+    machine = Machine(0.1).installed(monkeypatch)
+    machine.now = 1000.0
+    config = TransformerConfig(**SMALL)
+    _, _, told = trained(config, MINUTES, validation=LONG, began=machine.now - passed)
+    assert least < machine.now - 1000 < most
+    late = "passed before training, which takes half of the minutes" in "".join(report.note or "" for report in told)
+    assert late == (passed > 30)
+
+
+def test_families_without_heads_have_sizes_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    Machine(100.0).installed(monkeypatch)
+    for config in (RecurrentConfig(), ConvolutionConfig()):
+        network, _, _ = trained(config, replace(MINUTES, minutes=20.0), text(600))
+        assert {name: getattr(network.config, name) for name in config.sizes[0]} == config.sizes[0]
