@@ -100,7 +100,7 @@ def recipe_for(config: NetworkConfig, training: TrainingConfig) -> Recipe:
     is_wide = is_recurrent and config.width > _WIDE
     tokens = _WIDE_STEP_TOKENS if is_wide else _STEP_TOKENS
     if training.optimiser == "muon":
-        rate, warm_up = (2e-3 if is_wide else 1e-2), (100 if is_recurrent else 20)
+        rate, warm_up = (1e-2 if not is_recurrent else 2e-3 if is_wide else 2e-2), (100 if is_recurrent else 20)
     elif training.optimiser == "adamw":
         rate, warm_up = (2e-3, 100) if is_recurrent else (1e-3, 100)
     else:

@@ -135,8 +135,8 @@ def fit_size(
 ) -> FittedSize | None:
     """The largest size of a family that fits the minutes and the text, or its smallest one.
 
-    names: the settings that it may choose. text: tokens. Sizes are tried from the smallest on; those that other settings, or the
-    length of the text, rule out are left out. None if there are no others.
+    names: the settings that it may choose. text: tokens. Sizes are tried from the smallest on; those that other
+    settings, or the length of the text, rule out are left out. None if there are no others.
     """
     chosen: FittedSize | None = None
     for size in config.sizes:
