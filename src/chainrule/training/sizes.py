@@ -173,15 +173,20 @@ def with_size(
     if kept is not None:
         return replace(config, **{name: kept[name] for name in names if name in kept}), ()
     tried = replace(options, training=training, validation=None, vectors=None, start=None)
-    budget = 60 * training.minutes
+    notes: list[str] = []
     if "output" in names and vocabulary_size > _LARGE_VOCABULARY:
         with suppress(SettingError):
             config = replace(config, output="adaptive")
-    part = stream[:_TRIAL_TEXT]
-    fitted = fit_size(
-        config, names, stream.size, lambda size: _trial(make_job(part, vocabulary_size, size, tried), budget)
-    )
-    return (config, ()) if fitted is None else (fitted.config, _notes(fitted, names, training.minutes))
+            notes.append(f"output='adaptive', since there are {vocabulary_size:,} tokens")
+    if not names & config.sizes[0].keys():
+        return config, tuple(notes)
+    budget = 60 * training.minutes
+
+    def trial(size: NetworkConfig) -> Trial:
+        return _trial(make_job(stream[:_TRIAL_TEXT], vocabulary_size, size, tried), budget)
+
+    fitted = fit_size(config, names, stream.size, trial)
+    return (config, tuple(notes)) if fitted is None else (fitted.config, (*_notes(fitted, names, budget), *notes))
 
 
 def _trial(job: TrainingJob[Network], budget: float) -> Trial:
@@ -192,19 +197,19 @@ def _trial(job: TrainingJob[Network], budget: float) -> Trial:
         network = job.build().to(setup.machine.device)
         objective, matrices = job.objective(network, setup), job.matrices(network)
         choices = batch_choices(job.recipe.batch, objective.row_tokens, job.training.accumulate * processes.number)
-        costs = _costs(job, network, setup, objective, matrices, choices[-1], budget)
+        costs = _costs(job, network, setup, objective, matrices, choices[0], budget)
     rows = choose_rows(choices, budget, *costs) if job.training.batch is None else job.recipe.batch
     tokens = budget / (rows * costs.row + costs.fixed) * rows * objective.row_tokens
     weights, parameters = (sum(each.numel() for each in every) for every in (matrices, network.parameters()))
     return Trial(weights, parameters, processes.broadcast(tokens))
 
 
-def _notes(fitted: FittedSize, names: frozenset[str], minutes: float) -> tuple[str, ...]:
+def _notes(fitted: FittedSize, names: frozenset[str], budget: float) -> tuple[str, ...]:
+    """budget: seconds."""
     config, trial, larger = fitted
     chosen = [f"{name}={getattr(config, name)}" for name in config.sizes[0] if name in names]
-    chosen += [f"output='{config.output}'"] if "output" in names and config.output != "full" else []
-    sizes = (f"{trial.tokens:,.0f} tokens for {trial.parameters:,} parameters" for trial in (trial, larger) if trial)
+    sizes = (f"{each.tokens:,.0f} tokens for {each.parameters:,} parameters" for each in (trial, larger) if each)
     return (
         f"the size is {', '.join(chosen)}, unless settings say otherwise",
-        f"{minutes:g} minutes have time for {', and in the next size '.join(sizes)}",
+        f"{budget / 60:g} minutes have time for {', and in the next size '.join(sizes)}",
     )
