@@ -24,8 +24,9 @@ from chainrule.applications.correction.candidates import Grammar
 from chainrule.applications.correction.config import CorrectionSettings, write_settings
 from chainrule.applications.correction.corrector import Corrector
 from chainrule.applications.correction.error_models import CharacterErrorModel, WordErrorModel
+from chainrule.applications.correction.error_rate import RATE_OF_WORDS, estimate_rate
 from chainrule.applications.correction.word_index import WordIndex
-from chainrule.applications.noisy_channel.character_channel import CONFUSIONS, channel_named
+from chainrule.applications.noisy_channel.character_channel import CONFUSIONS, ENGLISH, channel_named
 from chainrule.applications.noisy_channel.files import channel_of, read_grammar
 from chainrule.applications.noisy_channel.inflections import english_inflections, read_inflections
 from chainrule.applications.noisy_channel.lexicon import prior_of
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from chainrule.applications.correction.corrector import LearnedCorrector
     from chainrule.applications.correction.error_models import ErrorModel
     from chainrule.applications.correction.spans import Corrected
-    from chainrule.applications.noisy_channel.character_channel import Channel, Confusions
+    from chainrule.applications.noisy_channel.character_channel import Channel, ReadyChannel
     from chainrule.applications.rescoring.features import TextScorer
     from chainrule.base.progress import Progress
     from chainrule.evaluation.texts.corrections import CorrectionMeasures, JudgedChanges
@@ -59,7 +60,8 @@ if TYPE_CHECKING:
 _OF_WORDS = ("word", "whitespace")
 _AT_ONCE = 256  # texts
 _PIECE_BYTES = 1 << 14
-RATE_OF_CHARACTERS, RATE_OF_WORDS, RATE_OF_GRAMMAR = 0.02, 0.05, 0.03
+RATE_OF_CHARACTERS, RATE_OF_GRAMMAR = 0.02, 0.03
+_EXPECTED_RATE = 0.2  # of wrong words, while their share is estimated
 
 
 @takes(CorrectOptions)
@@ -70,7 +72,7 @@ def correct(source: Source | Paths, model: Model, options: CorrectOptions) -> It
 
     good:  [one] = chainrule.correct(chainrule.Lines(["teh dog"]), lm); one.corrected, one.changes[0].prob
     """
-    return _corrected(source_of(source), build_corrector(model, options), options.progress)
+    return _corrected(source_of(source), model, options)
 
 
 @takes(CorrectOptions, "channel")
@@ -79,8 +81,11 @@ def corrector(model: Model, options: CorrectOptions) -> Corrector:
     return build_corrector(model, options)
 
 
-def build_corrector(model: Model, options: CorrectOptions) -> Corrector:
-    """What corrects as the options say. Raises SettingError, TextError, ModelFormatError."""
+def build_corrector(model: Model, options: CorrectOptions, texts: Sequence[str] = ()) -> Corrector:
+    """What corrects as the options say. texts: of which the share of wrong words is estimated if no rate is named.
+
+    Raises SettingError, TextError, ModelFormatError.
+    """
     check_model(model)
     if model.is_bidirectional:
         raise SettingError(
@@ -88,7 +93,14 @@ def build_corrector(model: Model, options: CorrectOptions) -> Corrector:
             "take one that continues texts, such as an n-gram model, and this one as rescore_by"
         )
     options = options.resolved()
-    errors, words = _error_model(options.channel, options.rate), word_index(model, options.lexicon)
+    words = word_index(model, options.lexicon)
+    rate = options.rate
+    if rate is None and texts and not (isinstance(options.channel, str) and options.channel in CONFUSIONS):
+        expected = _error_model(options.channel, _EXPECTED_RATE)
+        prior = prior_of(model.language_model, model.tokenizer, model.speller)
+        keep = frozenset(word.lower() for word in options.correction().keep)
+        rate = estimate_rate(texts, words, expected, prior, keep)
+    errors = _error_model(options.channel, rate)
     proposer = None
     if options.grammar is not None:
         known = words.lowered()
@@ -197,11 +209,11 @@ def read_lexicon(path: str | PathLike[str]) -> dict[str, float]:
     return counts
 
 
-def _error_model(channel: Confusions | Channel | PathLike[str], rate: float | None) -> ErrorModel:
+def _error_model(channel: ReadyChannel | Channel | PathLike[str], rate: float | None) -> ErrorModel:
     if isinstance(channel, str) and channel in CONFUSIONS:
         return CharacterErrorModel(channel_named(channel, RATE_OF_CHARACTERS if rate is None else rate))
     learned = channel_of(channel, RATE_OF_CHARACTERS)
-    return WordErrorModel(learned, RATE_OF_WORDS if rate is None else rate)
+    return WordErrorModel(learned, RATE_OF_WORDS if rate is None else rate, by_length=channel == ENGLISH)
 
 
 def word_index(model: Model, lexicon: Mapping[str, float] | WordIndex | str | PathLike[str] | None = None) -> WordIndex:
@@ -227,11 +239,14 @@ def _log_priors(model: Model, lexicon: Mapping[str, float] | str | PathLike[str]
     return {word: float(np.log(count / total)) for word, count in counts.items() if count > 0}
 
 
-def _corrected(source: Source, corrector: Corrector, progress: ProgressOption) -> Iterator[Corrected]:
-    with showing(progress) as shown:
+def _corrected(source: Source, model: Model, options: CorrectOptions) -> Iterator[Corrected]:
+    with showing(options.progress) as shown:
         texts = _texts(source, BlockProgress(shown, "correcting"))
-        while some := list(islice(texts, _AT_ONCE)):
-            yield from corrector.correct(some)
+        some = list(islice(texts, _AT_ONCE))
+        ready = build_corrector(model, options, some)
+        while some:
+            yield from ready.correct(some)
+            some = list(islice(texts, _AT_ONCE))
 
 
 def _texts(source: Source, inside: BlockProgress) -> Iterator[str]:

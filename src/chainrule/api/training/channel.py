@@ -22,7 +22,7 @@ from chainrule.text.parallel import pairs_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from chainrule.applications.noisy_channel.character_channel import Channel, Confusions
+    from chainrule.applications.noisy_channel.character_channel import Channel, ReadyChannel
     from chainrule.applications.noisy_channel.word_channel import WordChannel
     from chainrule.base.progress import Progress
 
@@ -144,7 +144,7 @@ def train_channel(
     output: str | PathLike[str] | None = None,
     *,
     rounds: int = 8,
-    prior: Confusions | Channel | PathLike[str] | None = None,
+    prior: ReadyChannel | Channel | PathLike[str] | None = None,
     progress: ProgressOption = None,
 ) -> Channel:
     """Trains a channel of spelling errors, in lower case, by EM, for `correct`.

@@ -130,8 +130,7 @@ class Corrector:
         notes = [self._reason_to_keep(chunks) for chunks in parted]
         read = [i for i, note in enumerate(notes) if note is None and parted[i]]
         lattices = self._lattices([texts[i] for i in read], [parted[i] for i in read])
-        config = self._config
-        paths = best_paths(self._model, lattices, beam=config.beam, weight=config.weight)
+        paths = self._best_paths(lattices)
         if self._learned is not None or self._rescorer is not None:
             paths = self._weighed([texts[i] for i in read], paths)
         results = [Corrected(text, text, (), note) for text, note in zip(texts, notes, strict=True)]
@@ -139,6 +138,25 @@ class Corrector:
             changes = self._changes(texts[i], parted[i], ways)
             results[i] = Corrected(texts[i], apply_changes(texts[i], changes), changes)
         return results
+
+    def _best_paths(self, lattices: list[list[list[Arc]]]) -> list[list[Path]]:
+        """The best paths through each lattice. A word by itself, as in a list of words, is no sentence: it has the
+        probability that it has without context.
+        """
+        paths: list[list[Path]] = [[] for _ in lattices]
+        for is_word, begin in ((True, (UNKNOWN,)), (False, ())):
+            group = [i for i, lattice in enumerate(lattices) if (len(lattice) == 1) == is_word]
+            best = best_paths(
+                self._model,
+                [lattices[i] for i in group],
+                beam=self._config.beam,
+                weight=self._config.weight,
+                begin=begin,
+                end=not is_word,
+            )
+            for i, ways in zip(group, best, strict=True):
+                paths[i] = ways
+        return paths
 
     def correct_last_word(self, text: str) -> Change | None:
         """The correction of the last word of a text that is being typed, given the words before it.
@@ -224,12 +242,15 @@ class Corrector:
         encoded = self._encoded(
             {_as_read(one.text, i) for rows in proposals for i, row in enumerate(rows) for one in row}
         )
+
+        def arc(one: Proposal, i: int, new_word: float) -> Arc:
+            tokens, cost = encoded[_as_read(one.text, i)]
+            return Arc(one.chunks, Variant(one.text, one.log_prob, tokens, cost + new_word * tokens.count(UNKNOWN)))
+
+        new_words = [0.0 if len(rows) == 1 else self._config.new_word for rows in proposals]
         return [
-            [
-                [Arc(one.chunks, Variant(one.text, one.log_prob, *encoded[_as_read(one.text, i)])) for one in row]
-                for i, row in enumerate(rows)
-            ]
-            for rows in proposals
+            [[arc(one, i, new_word) for one in row] for i, row in enumerate(rows)]
+            for rows, new_word in zip(proposals, new_words, strict=True)
         ]
 
     def _encoded(self, variants: set[str]) -> dict[str, tuple[tuple[int, ...], float]]:

@@ -73,17 +73,18 @@ def best_paths(
     *,
     beam: int,
     weight: float = 1.0,
+    begin: tuple[int, ...] = (),
     end: bool = True,
 ) -> list[list[Path]]:
     """For each text, up to `beam` paths through all of its chunks, best first.
 
     lattices: for each text, the arcs from each of its positions. weight: the factor of the language model's
-    log-probabilities. end: whether </s> follows.
+    log-probabilities. begin: tokens before each text. end: whether </s> follows.
     """
     scoring = _Scoring(model, weight)
     waiting: list[list[list[Path]]] = [[[] for _ in range(len(lattice) + 1)] for lattice in lattices]
     for positions in waiting:
-        positions[0].append(Path())
+        positions[0].append(Path(context=begin))
     for position in range(max(map(len, lattices), default=0)):
         active = [i for i, lattice in enumerate(lattices) if position < len(lattice)]
         for i, paths in zip(active, scoring.narrowed([waiting[i][position] for i in active], beam), strict=True):

@@ -178,8 +178,9 @@ def _largest_sum(rules: Sequence[Rule]) -> float:
     return alone + max(by_next.values(), default=0.0)
 
 
-Confusions = Literal["keyboard", "ocr"]
-CONFUSIONS: tuple[Confusions, ...] = ("keyboard", "ocr")
+ReadyChannel = Literal["english", "keyboard", "ocr"]
+ENGLISH: ReadyChannel = "english"  # of misspelled words, see `english`
+CONFUSIONS: tuple[ReadyChannel, ...] = ("keyboard", "ocr")  # of characters
 
 _ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")  # of a QWERTY keyboard, each half a key to the right of the one above
 _LETTERS = ascii_lowercase + ascii_uppercase
