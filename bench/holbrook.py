@@ -15,8 +15,8 @@ from chainrule.applications.correction.error_models import WordErrorModel
 from chainrule.applications.correction.word_index import WordIndex
 from chainrule.applications.noisy_channel.learning import learn_channel
 from chainrule.evaluation.classification import calibration_error
-from chainrule.evaluation.resampling import interval_of_sums
-from chainrule.evaluation.texts.corrections import Estimate, JudgedChanges, judge_changes, measure_corrections
+from chainrule.evaluation.resampling import Estimate, interval_of_sums
+from chainrule.evaluation.texts.corrections import JudgedChanges, judge_changes, measure_corrections
 from chainrule.evaluation.texts.error_rates import WordErrors
 
 if TYPE_CHECKING:

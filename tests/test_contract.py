@@ -11,7 +11,6 @@ import pytest
 from contract_models import MODELS, STREAMS
 from oracles import BEGIN, END, UNKNOWN
 
-from chainrule.base.distributions import unknown_log_probs_of
 from chainrule.decoding.beam import search
 from chainrule.decoding.config import GREEDY, BeamConfig, SamplingConfig
 from chainrule.decoding.limits import Constraints
@@ -61,12 +60,12 @@ def next_after(model: LanguageModel[Any], prefixes: list[np.ndarray]) -> np.ndar
     return model.next_log_probs(model.start(prefixes))
 
 
-def stepped(model: LanguageModel[Any], prefix: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-    """The log-probability of each token, by one step of a single row after the other."""
+def stepped(model: LanguageModel[Any], prefix: np.ndarray, tokens: np.ndarray, asked: int | None = None) -> np.ndarray:
+    """The log-probability of each token, or of `asked` in its place, by one step of a single row after the other."""
     state = model.start([prefix])
     found = []
     for token in tokens.tolist():
-        found.append(float(model.next_log_probs(state)[0, token]))
+        found.append(float(model.next_log_probs(state)[0, token if asked is None else asked]))
         state = model.advance(state, ids(token))
     return np.array(found, np.float32)
 
@@ -115,20 +114,14 @@ def test_score_after_prefixes_equals_stepping_after_them(model, prefixes) -> Non
 def test_the_unknown_words_share_is_what_stepping_finds(model, prefixes) -> None:
     for before, end in product((None, prefixes[::-1]), (True, False)):
         found = model.unknown_log_probs(prefixes, prefixes=before, end=end)
-        expected = unknown_log_probs_of(model, prefixes, prefixes=before, end=end)
+        starts = before or [ids()] * len(prefixes)
         assert [row.shape for row in found] == [row.shape for row in model.score(prefixes, prefixes=before, end=end)]
-        for row, stepped_row in zip(found, expected, strict=True):
+        for start, sequence, row in zip(starts, prefixes, found, strict=True):
             assert row.dtype == np.float32
-            np.testing.assert_allclose(row, stepped_row, rtol=0, atol=CLOSE)
+            expected = stepped(model, start, np.append(sequence, ids(END)), UNKNOWN)
+            np.testing.assert_allclose(row, expected[: row.size], rtol=0, atol=CLOSE)
     with pytest.raises(SettingError, match="0 prefixes for 2 sequences"):
         model.unknown_log_probs([ids(3), ids(4)], prefixes=[])
-
-
-def test_the_default_share_of_the_unknown_word_is_that_of_whole_distributions(model, prefixes) -> None:
-    for prefix, row in zip(prefixes, unknown_log_probs_of(model, prefixes), strict=True):
-        for place, found in enumerate(row.tolist()):
-            expected = next_after(model, [prefix[:place]])[0, UNKNOWN]
-            assert found == pytest.approx(float(expected), abs=CLOSE)
 
 
 def test_a_sequence_scores_the_same_alone_and_among_others(model, prefixes) -> None:

@@ -52,6 +52,20 @@ class ServerError(ChainruleError):
 
 
 @contextmanager
+def opening_folder(path: object, *others: type[Exception]) -> Iterator[None]:
+    """What is wrong with the contents of a model folder, KeyError for an array and `others`, as a ModelFormatError that
+    names the folder.
+    """
+    kinds: tuple[type[Exception], ...] = (ModelFormatError, SettingError, *others)
+    try:
+        yield
+    except KeyError as error:
+        raise ModelFormatError(f"{path}: the array {error} is missing; the model is incomplete") from error
+    except kinds as error:
+        raise ModelFormatError(f"{path}: {error}") from error
+
+
+@contextmanager
 def prefix_errors(name: str) -> Iterator[None]:
     """Puts the name of one of several models before the errors raised inside, except before TextErrors."""
     try:

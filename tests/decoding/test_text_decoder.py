@@ -176,6 +176,6 @@ def test_a_tree_names_its_tokens(words: Model) -> None:
     while node.parent >= 0:
         node = found.tree.nodes[node.parent]
         path.append(node)
-    names = [words.decoder.token(node.token) for node in path[::-1]]
+    names = [words.decoder.tokenizer.vocabulary.token(node.token) for node in path[::-1]]
     assert [name for name in names if name != "</s>"] == found.texts[0].tokens
     assert np.exp(best.total) > 0

@@ -253,3 +253,22 @@ def test_unigrams_by_hand() -> None:
     total = sum(counts.values()) + VOCABULARY
     nats = -sum(log((counts[token] + 1) / total) for token in asked) / len(asked)
     assert record["validation"]["unigram_loss"] == pytest.approx(nats, rel=1e-9)
+
+
+def test_a_budget_of_minutes_goes_on_with_what_is_left_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(0.1).installed(monkeypatch)
+
+    def interrupting(report: Report) -> None:
+        if report.steps is not None and report.step < report.steps:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    training = replace(MINUTES, save_every=1)
+    with pytest.raises(KeyboardInterrupt):
+        trained(TRANSFORMER, training, folder=tmp_path, told=interrupting)
+    kept = json.loads((tmp_path / "checkpoints" / "checkpoint.json").read_text())["progress"]
+    assert kept["steps"] > kept["step"]
+    before = machine.now
+    _, record, _ = trained(TRANSFORMER, training, folder=tmp_path, resume=True)
+    assert record["steps"] > kept["step"]
+    assert record["run_seconds"] > kept["elapsed"]
+    assert 54 < kept["elapsed"] + machine.now - before < 63

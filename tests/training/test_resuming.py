@@ -138,23 +138,6 @@ def test_an_interrupted_run_without_a_folder_says_that_nothing_is_kept() -> None
         trained(RECURRENT, told=Stop(5))
 
 
-def test_a_budget_of_minutes_goes_on_with_what_is_left_of_it(tmp_path: Path) -> None:
-    training = replace(QUICK, steps=None, minutes=0.02, validate_every=None, save_every=1, warm_up=3)
-    with pytest.raises(KeyboardInterrupt):
-        trained(TRANSFORMER, training, folder=tmp_path, told=StopOnceFixed())
-    kept = json.loads((tmp_path / "checkpoints" / "checkpoint.json").read_text())["progress"]
-    assert kept["steps"] > kept["step"]
-    _, record, _ = trained(TRANSFORMER, training, folder=tmp_path, resume=True)
-    assert record["steps"] > kept["step"]
-    assert record["run_seconds"] > kept["elapsed"]
-
-
-class StopOnceFixed:
-    def __call__(self, report: Report) -> None:
-        if report.steps is not None and report.step < report.steps:
-            os.kill(os.getpid(), signal.SIGINT)
-
-
 @pytest.fixture
 def interrupted(tmp_path: Path) -> Path:
     """The folder of a recurrent run that ended after 5 of its 12 steps."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chainrule.base.progress import Progress, silent
-from chainrule.errors import ModelFormatError, SettingError
+from chainrule.errors import ModelFormatError, SettingError, opening_folder
 from chainrule.open_models.importing import import_tokenizer
 from chainrule.protocol import END
 from chainrule.storage.config_json import TokenizerEntry
@@ -75,12 +75,8 @@ def saved_tokenizer(config: TokenizerConfig) -> Tokenizer | None:
     entry, arrays, texts, mapped = open_model(folder)
     own = {name: array.copy() for name, array in arrays.items() if name.startswith(VOCABULARY_ARRAYS)}
     mapped.check()
-    try:
+    with opening_folder(folder):
         return tokenizer_from(entry.tokenizer, own, VOCABULARY_ARRAYS, texts.get(TOKENIZER))
-    except KeyError as error:
-        raise ModelFormatError(f"{folder}: the array {error} is missing; the model is incomplete") from error
-    except (ModelFormatError, SettingError) as error:
-        raise ModelFormatError(f"{folder}: {error}") from error
 
 
 def tokenize_source(

@@ -27,6 +27,7 @@ from chainrule.applications.labelled_pairs import (
     read_labelled_pairs,
     read_unlabelled_pairs,
 )
+from chainrule.base.arguments import as_examples
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError, TextError
 from chainrule.evaluation.object_detection import BoxMeasurement, measure_boxes
@@ -99,12 +100,7 @@ def _check_detector(detector: Any) -> None:
 
 def check_graphs(examples: Iterable[Any], unit: str) -> list[LabelledGraph]:
     """Checks labelled graphs given from Python. Raises TypeError; TextError, also where words and numbers are mixed."""
-    examples = list(examples)
-    odd = next((each for each in examples if not isinstance(each, LabelledGraph)), None)
-    if odd is not None:
-        raise TypeError(f"this takes labelled graphs, as read_graphs gives them; found {odd!r}")
-    if not examples:
-        raise TextError("there are no labelled graphs; at least one is needed")
+    examples = as_examples(examples, LabelledGraph, "labelled graphs", "read_graphs")
     first = examples[0]
     other = next((each for each in examples if each.input.numbers != first.input.numbers), None)
     if other is not None:
@@ -226,12 +222,7 @@ def _present_texts(classifier: Any, tokenizer: Tokenizer, texts: Sequence[str]) 
 
 
 def _check_trees(examples: Iterable[Any], unit: str) -> list[LabelledTree]:
-    examples = list(examples)
-    odd = next((each for each in examples if not isinstance(each, LabelledTree)), None)
-    if odd is not None:
-        raise TypeError(f"this takes labelled trees, as read_trees gives them; found {odd!r}")
-    if not examples:
-        raise TextError("there are no labelled trees; at least one is needed")
+    examples = as_examples(examples, LabelledTree, "labelled trees", "read_trees")
     return [labelled_trees(each.input, unit, each.place) for each in examples]
 
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from chainrule.applications.shared_prefixes import PromptStateCache
+from chainrule.base.arguments import check_least
 from chainrule.base.distributions import top_of
 from chainrule.decoding.limits import GrowingText
-from chainrule.errors import SettingError
 from chainrule.protocol import BEGIN, END, UNKNOWN
 
 if TYPE_CHECKING:
@@ -94,8 +94,7 @@ class Completer:
         return completions if change is None else [*completions, _replacing(text, change)]
 
     def _completions(self, text: str, n: int) -> list[Completion]:
-        if n < 1:
-            raise SettingError(f"n is {n}; expected 1 or more")
+        check_least("n", n, 1)
         encoded = self.tokenizer.encode_texts([text])
         surfaces = [encoded.surface(i) for i in range(encoded.ids.size - 1)]
         ids = encoded.ids[:-1]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from chainrule.errors import SettingError
+from chainrule.errors import SettingError, TextError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,10 +16,19 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
 
+Example = TypeVar("Example")
+
+
 def check_type(name: str, value: object, kind: type) -> None:
     """Raises TypeError if an argument is not of a class."""
     if not isinstance(value, kind):
         raise TypeError(f"{name} is {value!r}; expected a {kind.__name__}")
+
+
+def check_least(name: str, value: float, least: int) -> None:
+    """Raises SettingError if a number is too small."""
+    if value < least:
+        raise SettingError(f"{name} is {value}; expected {least} or more")
 
 
 def as_texts(texts: Iterable[str]) -> Sequence[str]:
@@ -33,6 +42,20 @@ def as_texts(texts: Iterable[str]) -> Sequence[str]:
     if odd:
         raise TypeError(f"this takes texts, each a str; found {odd[0]!r}")
     return texts
+
+
+def as_examples(examples: Iterable[Any], kind: type[Example], plural: str, reader: str) -> list[Example]:
+    """The examples as a list. plural: what they are called. reader: the function that gives such.
+
+    Raises TypeError if one is not of a class; TextError if there are none.
+    """
+    examples = list(examples)
+    odd = next((example for example in examples if not isinstance(example, kind)), None)
+    if odd is not None:
+        raise TypeError(f"this takes {plural}, as {reader} gives them; found {odd!r}")
+    if not examples:
+        raise TextError(f"there are no {plural}; at least one is needed")
+    return examples
 
 
 def check_prefixes(sequences: int, prefixes: Sequence[Int32[ndarray, " prefix"]] | None) -> None:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Generic
 
 import numpy as np
 
-from chainrule.base.arguments import as_tokens, check_prefixes, check_tokens
+from chainrule.base.arguments import as_tokens, check_least, check_tokens
 from chainrule.base.bfloat16 import has_nan
 from chainrule.base.scratch import parts_released
 from chainrule.errors import EstimationError, ModelFormatError, SettingError
-from chainrule.protocol import UNKNOWN, LanguageModel, State
+from chainrule.protocol import State
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,8 +61,7 @@ def top_of(log_probs: Float32[ndarray, "B V"], k: int) -> tuple[Float32[ndarray,
 
     Raises SettingError if k < 1, ModelFormatError if a row has NaN.
     """
-    if k < 1:
-        raise SettingError(f"k is {k}; expected 1 or more")
+    check_least("k", k, 1)
     k = min(k, log_probs.shape[1])
     best = np.empty((len(log_probs), k), np.int32)
     for row, out in zip(log_probs, best, strict=True):
@@ -72,30 +71,6 @@ def top_of(log_probs: Float32[ndarray, "B V"], k: int) -> tuple[Float32[ndarray,
             raise ModelFormatError(NAN_MESSAGE)
         out[:] = candidates[np.argsort(-row[candidates], kind="stable")[:k]]
     return np.take_along_axis(log_probs, best, axis=1), best
-
-
-def unknown_log_probs_of(
-    model: LanguageModel[State],
-    sequences: Sequence[Int32[ndarray, " T"]],
-    *,
-    prefixes: Sequence[Int32[ndarray, " prefix"]] | None = None,
-    end: bool = True,
-) -> list[Float32[ndarray, " T"]]:
-    """The default `LanguageModel.unknown_log_probs`: advances all rows and computes every distribution."""
-    check_prefixes(len(sequences), prefixes)
-    log_probs = [np.empty(len(sequence) + end, np.float32) for sequence in sequences]
-    rows = np.array([row for row, out in enumerate(log_probs) if out.size], np.int32)
-    state = model.start([(prefixes[row] if prefixes is not None else np.empty(0, np.int32)) for row in rows])
-    step = 0
-    while rows.size:
-        for row, log_prob in zip(rows.tolist(), model.next_log_probs(state)[:, UNKNOWN], strict=True):
-            log_probs[row][step] = log_prob
-        step += 1
-        unfinished = np.flatnonzero([log_probs[row].size > step for row in rows]).astype(np.int32)
-        rows = rows[unfinished]
-        tokens = np.array([sequences[row][step - 1] for row in rows], np.int32)
-        state = model.advance(model.select(state, unfinished), tokens)
-    return log_probs
 
 
 def draw_of(

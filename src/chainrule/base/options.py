@@ -268,11 +268,6 @@ def config_from_json(kind: type[DataclassInstance], settings: object) -> Any:
         raise ModelFormatError(f"a setting of the network is wrong: {error}") from error
 
 
-def has_default(config: type[DataclassInstance], name: str) -> bool:
-    """Whether a field may be omitted."""
-    return any(field.name == name and field.default is not MISSING for field in fields(config))
-
-
 def _has_type(value: object, hint: Any) -> bool:
     origin = get_origin(hint)
     if hint is Any:

@@ -22,11 +22,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import BinaryIO
 
+    from jaxtyping import Int32, Int64
     from numpy import ndarray
     from numpy.typing import DTypeLike
 
 _SHARE = 4  # what takes less than this part of the memory lies there
 _PART = 1 << 22  # numbers of an array that are read between two releases
+_TOKENS = 1 << 20  # that are counted at a time
 
 _mappings: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
 
@@ -133,6 +135,14 @@ def parts_released(array: ndarray[Any, Any], size: int = _PART) -> Iterator[ndar
         yield array[start : start + size]
         if array.size > size:
             release_pages()
+
+
+def token_counts(stream: Int32[ndarray, " tokens"], vocabulary_size: int) -> Int64[ndarray, " vocab"]:
+    """How often each token occurs in a stream, which may be larger than memory."""
+    counts = np.zeros(vocabulary_size, np.int64)
+    for part in parts_released(stream, _TOKENS):  # np.bincount copies its input
+        counts += np.bincount(part, minlength=vocabulary_size)
+    return counts
 
 
 def _no_room(size: int, error: OSError) -> OutputError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,11 @@ def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(lines)
 
 
+def cell(value: float | None, form: str) -> str:
+    """A number as a cell of a table; empty if it is unknown or not finite."""
+    return format(value, form) if value is not None and math.isfinite(value) else ""
+
+
 def printable(text: str) -> str:
     """The text on one line: characters that a terminal obeys instead of showing become escapes, such as \\n.
 
@@ -42,9 +48,6 @@ def printable(text: str) -> str:
 def printable_lines(text: str) -> str:
     """As `printable`, but line ends stay."""
     return "\n".join(map(printable, text.split("\n")))
-
-
-__all__ = ["bars", "markdown_cell", "markdown_code", "markdown_table", "markdown_value", "printable", "text_table"]
 
 
 def bars(labels: Sequence[str], counts: Sequence[int], dark: Sequence[bool], width: int = 50) -> str:

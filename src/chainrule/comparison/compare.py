@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from chainrule.api.models.load_model import load
 from chainrule.api.models.model import Model
@@ -108,17 +108,18 @@ def with_validation(train: Source, minutes: float | None, progress: Progress) ->
     return rest, Networks(minutes, validation)
 
 
+def with_names(models: Mapping[str, Any] | Iterable[Any], kind: type) -> list[tuple[str, Any]]:
+    """Models and paths with their names: those in a list are called by their paths, or model 1, 2, ..."""
+    if isinstance(models, Mapping):
+        return list(models.items())
+    return [(f"model {i}" if isinstance(one, kind) else os.fspath(one), one) for i, one in enumerate(models, 1)]
+
+
 def _named(models: Mapping[str, AnyModel] | Iterable[AnyModel], progress: Progress) -> Iterator[tuple[str, Model]]:
     """Models with their names, opened one at a time. Raises SettingError if two have the same name."""
     if isinstance(models, str | os.PathLike | Model):
         raise SettingError("compare takes several models; put a single one in a list")
-    if isinstance(models, Mapping):
-        pairs = list(models.items())
-    else:
-        pairs = [
-            (f"model {i}" if isinstance(model, Model) else os.fspath(model), model)
-            for i, model in enumerate(models, start=1)
-        ]
+    pairs = with_names(models, Model)
     names = [name for name, _ in pairs]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:

@@ -5,9 +5,7 @@ Labelled examples also compare three ways to use word vectors.
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,9 +14,11 @@ from chainrule.api.progress_line import ProgressOption, callback, showing, shows
 from chainrule.api.seq2seq.measurement import PairMeasurement, measure_pairs
 from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel, load_pairs
 from chainrule.api.training.classifier import train_classifier
+from chainrule.base.json import named_figures
 from chainrule.base.options import takes
 from chainrule.base.progress import silent
-from chainrule.base.tables import text_table
+from chainrule.base.tables import cell, text_table
+from chainrule.comparison.compare import with_names
 from chainrule.comparison.config import LabelsOptions
 from chainrule.drawing.pages import html_table
 from chainrule.errors import SettingError, prefix_errors
@@ -27,7 +27,8 @@ from chainrule.evaluation.texts.bleu import Bleu
 from chainrule.neural.config.classifiers import LABELLING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    import os
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from jaxtyping import Int64
     from numpy import ndarray
@@ -48,6 +49,9 @@ class LabelRow:
     result: Classification
     parameters: int
     seconds: float
+
+
+_ABOUT = ("network", "vectors", "parameters", "seconds")  # of a row, beside its figures
 
 
 @dataclass(frozen=True, repr=False)
@@ -87,15 +91,11 @@ class LabelComparison:
 
     def to_records(self) -> list[dict[str, Any]]:
         """A row for each network, of numbers, strings and None: for pandas.DataFrame."""
-        return [{**_about(row), **row.result.to_dict()} for row in self.rows]
+        return [{**named_figures(row, _ABOUT), **row.result.to_dict()} for row in self.rows]
 
     def as_json(self) -> list[dict[str, Any]]:
         """A row for each network for JSON, with all figures."""
-        return [{**_about(row), **row.result.as_json()} for row in self.rows]
-
-
-def _about(row: LabelRow) -> dict[str, Any]:
-    return {"network": row.network, "vectors": row.vectors, "parameters": row.parameters, "seconds": row.seconds}
+        return [{**named_figures(row, _ABOUT), **row.result.as_json()} for row in self.rows]
 
 
 @takes(LabelsOptions, "networks")
@@ -181,7 +181,7 @@ class PairComparison:
             bleu, chrf = scores["BLEU"].row()[1:], scores["chrF"].row()[1:]
             p = "best" if row.p_value is None else f"{row.p_value:.4f}"
             length = f"{scores['length ratio'].value:.3f}"
-            cost = [_cell(row.parameters, ","), _cell(row.train_seconds, ".1f"), f"{row.seconds:.1f}"]
+            cost = [cell(row.parameters, ","), cell(row.train_seconds, ".1f"), f"{row.seconds:.1f}"]
             cells.append([row.name, *figures, *bleu, p, *chrf, length, *cost])
         return [*header, "parameters", "train s", "eval s"], cells
 
@@ -249,26 +249,9 @@ def compare_pairs(
 
 def _opened(models: Mapping[str, AnyPairModel] | Iterable[AnyPairModel]) -> Iterator[tuple[str, Seq2SeqModel]]:
     """Each model with its name, opened when it is needed."""
-    items: Sequence[tuple[str, AnyPairModel]]
-    if isinstance(models, Mapping):
-        items = list(models.items())
-    else:
-        items = [
-            (f"model {i}" if isinstance(one, Seq2SeqModel) else os.fspath(one), one) for i, one in enumerate(models, 1)
-        ]
-    for name, one in items:
+    for name, one in with_names(models, Seq2SeqModel):
         yield name, one if isinstance(one, Seq2SeqModel) else load_pairs(Path(one))
 
 
 def _about_pairs(row: PairRow) -> dict[str, Any]:
-    return {
-        "model": row.name,
-        "p_value": row.p_value,
-        "parameters": row.parameters,
-        "train_seconds": row.train_seconds,
-        "seconds": row.seconds,
-    }
-
-
-def _cell(number: float | None, how: str) -> str:
-    return "" if number is None else format(number, how)
+    return {"model": row.name, **named_figures(row, ("p_value", "parameters", "train_seconds", "seconds"))}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from chainrule.base.arguments import as_tokens
+from chainrule.base.arguments import as_tokens, check_least
 from chainrule.base.progress import Progress, silent
 from chainrule.decoding.config import SamplingConfig
 from chainrule.decoding.limits import Constraints
@@ -304,8 +304,7 @@ def steps_from(
 
 def _check(model: LanguageModel[Any], constraints: Constraints, seed: int) -> None:
     """Raises SettingError."""
-    if seed < 0:
-        raise SettingError(f"seed is {seed}; expected 0 or more")
+    check_least("seed", seed, 0)
     constraints.check(model)
 
 

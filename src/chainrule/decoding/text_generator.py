@@ -71,19 +71,6 @@ class TextDecoder:
     def __init__(self, model: LanguageModel[Any], tokenizer: Tokenizer, speller: Callable[[], Spelling]) -> None:
         self.model, self.tokenizer, self.speller = model, tokenizer, speller
 
-    def sample(
-        self,
-        prompt: str,
-        n: int = 1,
-        config: SamplingConfig | None = None,
-        limits: Limits | None = None,
-        *,
-        seed: int,
-        progress: Progress = silent,
-    ) -> list[Text]:
-        """Samples n texts. The same seed gives the same texts; text i does not depend on n. Raises SettingError."""
-        return self.sample_each([prompt], n, config, limits, seed=seed, progress=progress)
-
     def sample_each(
         self,
         prompts: Sequence[str],
@@ -94,8 +81,10 @@ class TextDecoder:
         seed: int,
         progress: Progress = silent,
     ) -> list[Text]:
-        """n texts for each prompt, one prompt after the other. Raises as `sample`; SettingError where several prompts
-        are to continue with the same words, `begin`.
+        """n texts for each prompt, one prompt after the other. The same seed gives the same texts; text i does not
+        depend on n.
+
+        Raises SettingError, also where several prompts are to continue with the same words, `begin`.
         """
         limits = limits or Limits()
         if limits.begin and len(prompts) > 1:
@@ -135,7 +124,7 @@ class TextDecoder:
         seed: int,
         number: int = 0,
     ) -> Iterator[str]:
-        """Text `number` of `sample`, in pieces, each as soon as no later token can change it.
+        """Text `number` of `sample_each`, in pieces, each as soon as no later token can change it.
 
         The first piece is the prompt. Raises SettingError.
         """
@@ -216,10 +205,6 @@ class TextDecoder:
         if keep_tree:
             tree = with_greedy(self.model, start.tokens, result.tree, config, constraints, until)
         return SearchedTexts(sorted(texts.values(), key=output.index), tree)
-
-    def token(self, token: int) -> str:
-        """The name of a token in lists and trees."""
-        return self.tokenizer.vocabulary.token(token)
 
     def _surface(self, token: int, seed: int = 0, number: int = 0, position: int = 0) -> bytes:
         """A token as it is written. The spelling of an unknown one depends only on seed, text and position."""

@@ -36,6 +36,11 @@ def xml_text(text: str) -> str:
     return "".join(c if _is_allowed(c) else "�" for c in show_whitespace(text))
 
 
+def shorten(text: str, longest: int) -> str:
+    """The text, cut to a number of letters."""
+    return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
 def _is_allowed(c: str) -> bool:
     return c >= " " and not "\ud800" <= c <= "\udfff" and c not in "\x7f\ufffe\uffff"
 

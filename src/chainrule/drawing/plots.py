@@ -20,6 +20,7 @@ import numpy as np
 from rich.cells import cell_len
 
 from chainrule.base.files import replace_file
+from chainrule.base.tables import cell
 from chainrule.drawing.colours import COLOURS, GRID, INK, LINES, PAPER, QUIET
 from chainrule.drawing.pages import render, xml_text
 from chainrule.errors import SettingError
@@ -95,12 +96,12 @@ class Plot:
     def table(self) -> tuple[list[str], list[list[str]]]:
         """The header, and a row for each line if x has categories, otherwise for each point."""
         if self.x.categories:
-            rows = [[line.label, *(_number(y) for y in line.y)] for line in self.lines]
+            rows = [[line.label, *(cell(y, ".4f") for y in line.y)] for line in self.lines]
             return ["model", *self.x.categories], rows
         rows = [
-            [line.label, f"{x:.1f}", _number(y)] for line in self.lines for x, y in zip(line.x, line.y, strict=True)
+            [line.label, f"{x:.1f}", cell(y, ".4f")] for line in self.lines for x, y in zip(line.x, line.y, strict=True)
         ]
-        rows += [[name, "", _number(value)] for name, value in self.levels.items()]
+        rows += [[name, "", cell(value, ".4f")] for name, value in self.levels.items()]
         return ["model", self.x.label, self.y.label], rows
 
 
@@ -260,10 +261,6 @@ def _needed_width(names: Sequence[str]) -> float:
 def _short(name: str) -> str:
     """The end of a long name, which says most: of a path, the folder."""
     return name if cell_len(name) <= _LONGEST else f"…{name[-_LONGEST + 1 :]}"
-
-
-def _number(value: float) -> str:
-    return f"{value:.4f}" if math.isfinite(value) else ""
 
 
 _NAMES = {colour.light: name for name, colour in reversed(COLOURS.items())}  # of equal colours, the first name

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from chainrule.base.json import finite, named_figures
 from chainrule.drawing.pages import html_table
 from chainrule.errors import SettingError
 from chainrule.evaluation.minimal_pairs import Accuracy
@@ -95,17 +96,8 @@ class Classification:
 
         good:  pandas.DataFrame([classifier.assess(examples).to_dict() for examples in sets])
         """
-        low, high = self.accuracy.interval
-        return {
-            "examples": self.accuracy.pairs,
-            "accuracy": self.accuracy.share,
-            "low": low,
-            "high": high,
-            "macro_f1": self.macro_f1,
-            "nats": self.nats,
-            "calibration_error": self.calibration_error,
-            "word_baseline": self.word_baseline,
-        }
+        figures = named_figures(self, ("macro_f1", "nats", "calibration_error", "word_baseline"))
+        return {"examples": self.accuracy.pairs, **self.accuracy.figures(), **figures}
 
     def to_records(self) -> list[dict[str, Any]]:
         """A row for each label, with how many examples have it: for pandas.DataFrame."""
@@ -115,17 +107,13 @@ class Classification:
 
     def as_json(self) -> dict[str, Any]:
         """All figures for JSON, with null for a loss that is not finite."""
-        low, high = self.accuracy.interval
+        by_label = named_figures(self, ("precision", "recall", "f1"))
         return {
             "examples": self.accuracy.pairs,
-            "accuracy": self.accuracy.share,
-            "low": low,
-            "high": high,
+            **self.accuracy.figures(),
             "macro_f1": self.macro_f1,
-            "precision": dict(zip(self.labels, self.precision.tolist(), strict=True)),
-            "recall": dict(zip(self.labels, self.recall.tolist(), strict=True)),
-            "f1": dict(zip(self.labels, self.f1.tolist(), strict=True)),
-            "nats": self.nats if math.isfinite(self.nats) else None,
+            **{name: dict(zip(self.labels, own.tolist(), strict=True)) for name, own in by_label.items()},
+            "nats": finite(self.nats),
             "calibration_error": self.calibration_error,
             "labels": list(self.labels),
             "confusion": self.confusion.tolist(),

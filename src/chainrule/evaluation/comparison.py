@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from chainrule.base.tables import text_table
+from chainrule.base.json import finite
+from chainrule.base.tables import cell, text_table
 from chainrule.drawing.pages import html_table
 from chainrule.drawing.plots import Axis, Line, Plot
 from chainrule.errors import SettingError
@@ -215,12 +216,12 @@ class Comparison:
             measured = contender.measurement
             low, high = measured.interval
             is_best = contender is self.best_on(measured.text_signature)
-            p_value = "best" if is_best else "" if gap is None else _cell(gap.p_value, ".4f")
+            p_value = "best" if is_best else "" if gap is None else cell(gap.p_value, ".4f")
             mark = "" if measured.is_distribution else "*"
-            bits = [f"{measured.bits_per_byte:.4f}{mark}", _cell((high - low) / 2, ".4f"), p_value]
-            columns = [cell for text in self.texts for cell in (bits if text == measured.text_signature else [""] * 3)]
-            perplexities = [cell(measured) + mark * (name != "OOV") for name, cell in self._perplexities().items()]
-            cost = [_cell(contender.parameters, ","), _cell(contender.train_seconds, ".2f"), f"{measured.seconds:.2f}"]
+            bits = [f"{measured.bits_per_byte:.4f}{mark}", cell((high - low) / 2, ".4f"), p_value]
+            columns = [own for text in self.texts for own in (bits if text == measured.text_signature else [""] * 3)]
+            perplexities = [shown(measured) + mark * (name != "OOV") for name, shown in self._perplexities().items()]
+            cost = [cell(contender.parameters, ","), cell(contender.train_seconds, ".2f"), f"{measured.seconds:.2f}"]
             rows.append([contender.name, *columns, *perplexities, *cost])
         return rows
 
@@ -251,14 +252,7 @@ class Comparison:
     def to_records(self) -> list[dict[str, Any]]:
         """A row for each model, of numbers, strings and None: for pandas.DataFrame."""
         return [
-            {
-                "model": contender.name,
-                "parameters": contender.parameters,
-                "size_bytes": contender.size,
-                "train_seconds": contender.train_seconds,
-                "p_value": gap.p_value if gap else None,
-                **contender.measurement.to_dict(),
-            }
+            {**contender.cost(), "p_value": gap.p_value if gap else None, **contender.measurement.to_dict()}
             for contender, gap in zip(self.contenders, self.differences, strict=True)
         ]
 
@@ -270,10 +264,7 @@ class Comparison:
         spreads = self._spreads()
         return [
             {
-                "model": contender.name,
-                "parameters": contender.parameters,
-                "size_bytes": contender.size,
-                "train_seconds": contender.train_seconds,
+                **contender.cost(),
                 "to_best": gap and _as_json(gap),
                 "spread": _spread_as_json(spreads.get(_group(contender)), contender.name),
                 **contender.measurement.as_json(),
@@ -311,17 +302,11 @@ def _group(contender: Contender) -> tuple[str | None, str]:
 
 def _spread(group: list[Contender]) -> Spread:
     bits = [contender.measurement.bits_per_byte for contender in group]
-    finite = all(map(math.isfinite, bits))
     return Spread(
         names=tuple(contender.name for contender in group),
         mean=statistics.fmean(bits),
-        deviation=statistics.stdev(bits) if finite else math.nan,
+        deviation=statistics.stdev(bits) if all(map(math.isfinite, bits)) else math.nan,
     )
-
-
-def _cell(value: float | None, form: str) -> str:
-    """A cell of the table; empty if the value is unknown or not finite."""
-    return format(value, form) if value is not None and math.isfinite(value) else ""
 
 
 def _rows(breakdown: Breakdown | None) -> list[dict[str, Any]] | None:
@@ -331,14 +316,14 @@ def _rows(breakdown: Breakdown | None) -> list[dict[str, Any]] | None:
 def _as_json(gap: Difference) -> dict[str, float | None]:
     low, high = gap.interval
     figures = {"bits_per_byte": gap.bits_per_byte, "low": low, "high": high, "p_value": gap.p_value}
-    return {name: value if math.isfinite(value) else None for name, value in figures.items()}
+    return {name: finite(value) for name, value in figures.items()}
 
 
 def _spread_as_json(spread: Spread | None, name: str) -> dict[str, Any] | None:
     """The spread for JSON; None if it does not count the model of this name."""
     if spread is None or name not in spread.names:
         return None
-    mean, deviation = (value if math.isfinite(value) else None for value in (spread.mean, spread.deviation))
+    mean, deviation = finite(spread.mean), finite(spread.deviation)
     return {"models": list(spread.names), "bits_per_byte": mean, "standard_deviation": deviation}
 
 
@@ -357,3 +342,8 @@ class Contender:
     level: float | None = None  # validation bits per byte of a model that is counted and so has no curve
     samples: tuple[str, ...] = ()  # generated texts
     record: dict[str, Any] = field(default_factory=dict)  # of its training
+
+    def cost(self) -> dict[str, Any]:
+        """The model's name, size and time of training: what rows begin with."""
+        size = {"parameters": self.parameters, "size_bytes": self.size}
+        return {"model": self.name, **size, "train_seconds": self.train_seconds}

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from chainrule.base.json import finite, finite_figures, named_figures
 from chainrule.drawing.pages import html_table
 from chainrule.evaluation.resampling import Documents, interval
 from chainrule.protocol import END
@@ -148,23 +149,11 @@ class Measurement:
         """
         low, high = self.interval
         return {
-            "documents": self.documents,
-            "tokens": self.tokens,
-            "oov": self.oov,
-            "impossible": self.impossible,
-            "is_distribution": self.is_distribution,
+            **named_figures(self, ("documents", "tokens", "oov", "impossible", "is_distribution")),
             "oov_rate": self.oov / self.tokens if self.tokens else 0.0,
-            "words": self.words,
-            "characters": self.characters,
-            "bytes": self.bytes,
-            "log_prob": self.log_prob,
-            "log_prob_without_oov": self.log_prob_without_oov,
-            "spelling_log_prob": self.spelling_log_prob,
-            "text_log_prob": self.text_log_prob,
-            "perplexity": self.perplexity,
-            "perplexity_without_oov": self.perplexity_without_oov,
-            "word_perplexity": self.word_perplexity,
-            "character_perplexity": self.character_perplexity,
+            **named_figures(self, ("words", "characters", "bytes")),
+            **named_figures(self, ("log_prob", "log_prob_without_oov", "spelling_log_prob", "text_log_prob")),
+            **named_figures(self, ("perplexity", "perplexity_without_oov", "word_perplexity", "character_perplexity")),
             "bits_per_byte": self.bits_per_byte,
             "bits_per_byte_low": low,
             "bits_per_byte_high": high,
@@ -174,12 +163,11 @@ class Measurement:
 
     def as_json(self) -> dict[str, Any]:
         """The figures by name for JSON, with null for infinity."""
-        figures = self.to_dict()
+        figures: dict[str, Any] = finite_figures(self.to_dict())
         signature = figures.pop("signature")
-        finite = {name: value if math.isfinite(value) else None for name, value in figures.items()}
         matched = self.matched and list(self.matched)
-        mean = self.row_sums.mean if self.row_sums and math.isfinite(self.row_sums.mean) else None
-        return {**finite, "matched": matched, "mean_row_sum": mean, "signature": signature}
+        mean = finite(self.row_sums.mean) if self.row_sums else None
+        return {**figures, "matched": matched, "mean_row_sum": mean, "signature": signature}
 
 
 def _perplexity(log_prob: float, tokens: int) -> float:
@@ -243,7 +231,7 @@ class Breakdown:
                 "first": bounds(group)[0],
                 "last": bounds(group)[1],
                 "bytes": int(self.bytes[group]),
-                "bits_per_byte": bits if math.isfinite(bits := self.bits_per_byte(group)) else None,
+                "bits_per_byte": finite(self.bits_per_byte(group)),
             }
             for group in self.groups
         ]

@@ -75,9 +75,13 @@ class Accuracy:
         half = z / (1 + z * z / n) * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
         return max(0.0, middle - half), min(1.0, middle + half)
 
-    def as_json(self) -> dict[str, Any]:
+    def figures(self) -> dict[str, float]:
+        """The accuracy with its interval, by name."""
         low, high = self.interval
-        return {"accuracy": self.share, "low": low, "high": high, "ties": self.ties}
+        return {"accuracy": self.share, "low": low, "high": high}
+
+    def as_json(self) -> dict[str, Any]:
+        return {**self.figures(), "ties": self.ties}
 
 
 @dataclass(frozen=True)

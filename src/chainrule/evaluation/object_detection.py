@@ -6,7 +6,7 @@ Legend: N boxes proposed, M true boxes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,15 +46,7 @@ class BoxMeasurement:
 
     def as_json(self) -> dict[str, Any]:
         """All figures for JSON."""
-        return {
-            "mean_average_precision": self.mean_average_precision,
-            "average_precision": self.average_precision,
-            "precision": self.precision,
-            "recall": self.recall,
-            "boxes": self.boxes,
-            "pictures": self.pictures,
-            "overlap": self.overlap,
-        }
+        return {"mean_average_precision": self.mean_average_precision, **asdict(self)}
 
     def __str__(self) -> str:
         figures = [

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from chainrule.base.correlation import correlation, interval, rank_correlation
+from chainrule.base.json import finite_figures
 from chainrule.drawing.pages import html_table
 from chainrule.errors import TextError
 
@@ -82,7 +83,8 @@ class RatingMeasurement:
 
     def as_json(self) -> dict[str, Any]:
         """The figures by name, with null for what is not defined."""
-        return {name: _finite(value) for name, value in asdict(self).items()}
+        figures: dict[str, Any] = finite_figures(asdict(self))
+        return figures
 
 
 def measure_ratings(predicted: Float64[ndarray, " examples"], true: Float64[ndarray, " examples"]) -> RatingMeasurement:
@@ -147,9 +149,3 @@ def _rating(label: str, place: str) -> float:
 
 def _between(bounds: tuple[float, float]) -> str:
     return "" if math.isnan(bounds[0]) else f"{bounds[0]:.4f} to {bounds[1]:.4f} at 95 %"
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return [_finite(bound) for bound in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -30,6 +30,18 @@ class Documents:
 
     nats: Float64[ndarray, " documents"]  # -log P(text)
     bytes: Int64[ndarray, " documents"]
+
+
+class Estimate(NamedTuple):
+    """A figure and its 95 % interval."""
+
+    value: float
+    interval: tuple[float, float]
+
+    def percent(self) -> str:
+        """A share and its interval in percent: 12.34 % (11.20 to 13.50)."""
+        low, high = (f"{100 * bound:.2f}" for bound in self.interval)
+        return f"{100 * self.value:.2f} % ({low} to {high})"
 
 
 @dataclass(frozen=True)

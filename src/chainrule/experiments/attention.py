@@ -27,7 +27,7 @@ from chainrule.base.progress import Progress, silent
 from chainrule.datasets.random import Random
 from chainrule.datasets.sentences import LEARNED, agreement_at_a_distance
 from chainrule.drawing.plots import Axis, Line
-from chainrule.experiments.findings import Findings
+from chainrule.experiments.findings import Findings, in_turn
 from chainrule.experiments.small_models import FIRST_WORD, SMALL, accuracy, draw_sources, train_on_reversal, train_small
 from chainrule.neural.config import TransformerConfig
 from chainrule.neural.inspection import maps_of_text
@@ -72,10 +72,8 @@ def attention(
     training = draw_sources(rng, rng.integers(1, trained_to + 1, sources).tolist())
     test = draw_sources(rng, [trained_to] * tested)
     shares = {}
-    for i, (label, config) in enumerate(compared.items()):
-        progress(f"attention: {label}", i, len(compared))
+    for label, config in in_turn("attention", compared, progress):
         shares[label] = accuracy(train_on_reversal(config, training, steps=steps, seed=seed), test)
-    progress("attention", 1, 1)
     ranked = sorted(shares, key=shares.__getitem__, reverse=True)
     return Findings(
         title=f"{trained_to} letters written backwards, after {steps} steps",
@@ -108,13 +106,11 @@ def bottleneck(
     training = draw_sources(rng, rng.integers(1, trained_to + 1, sources).tolist())
     tests = [draw_sources(rng, [length] * tested) for length in lengths]
     lines = []
-    for i, (label, attention) in enumerate(_COMPARED.items()):
-        progress(f"bottleneck: {label}", i, len(_COMPARED))
+    for label, attention in in_turn("bottleneck", _COMPARED, progress):
         model = train_on_reversal(
             replace(SMALL, attention=attention, score="additive"), training, steps=steps, seed=seed
         )
         lines.append(Line(label=label, x=list(lengths), y=[accuracy(model, test) for test in tests]))
-    progress("bottleneck", 1, 1)
     at = list(lengths).index(trained_to) if trained_to in lengths else -1
     vector, attention_line = lines
     return Findings(

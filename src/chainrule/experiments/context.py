@@ -20,7 +20,7 @@ import numpy as np
 
 from chainrule.base.progress import Progress, silent
 from chainrule.drawing.plots import Axis, Line
-from chainrule.experiments.findings import Findings
+from chainrule.experiments.findings import Findings, in_turn
 from chainrule.experiments.small_models import FIRST_WORD, by_adamw, train_small
 from chainrule.neural.config import FeedforwardConfig, RecurrentConfig, TransformerConfig
 from chainrule.ngram.config import NGramConfig
@@ -73,11 +73,9 @@ def agreement(
     documents = [ids_of(draw_sentence(rng, int(rng.integers(trained_to + 1)))) for _ in range(sentences)]
     tests = [[draw_sentence(rng, count) for _ in range(tested)] for count in phrases]
     lines = []
-    for i, (label, config) in enumerate(compared.items()):
-        progress(f"agreement: {label}", i, len(compared))
+    for label, config in in_turn("agreement", compared, progress):
         model = train_small(documents, FIRST_WORD + len(WORDS), config, by_adamw(steps, seed))
         lines.append(Line(label=label, x=[3 * count for count in phrases], y=[accuracy(model, test) for test in tests]))
-    progress("agreement", 1, 1)
     longest = 3 * trained_to
     best = [line.label for line in lines if line.y[list(line.x).index(longest)] >= 0.95]
     return Findings(
@@ -149,12 +147,10 @@ def shots(
     before = list(range(examples))
     training = TrainingConfig(steps=steps, batch=32, seed=seed, compile="no")
     lines = []
-    for i, (label, config) in enumerate(compared.items()):
-        progress(f"shots: {label}", i, len(compared))
+    for label, config in in_turn("shots", compared, progress):
         model = train_small(train, _VOCABULARY, config, training)
         lines.append(Line(label=label, x=before, y=accuracies(model, test).tolist()))
     lines.append(Line(label="perfect memory", x=before, y=[expected_accuracy(shown) for shown in before]))
-    progress("shots", 1, 1)
     return Findings(
         title="Answers from the examples in the prompt",
         x=Axis(label="examples before the question"),

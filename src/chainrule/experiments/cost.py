@@ -31,7 +31,7 @@ import torch
 
 from chainrule.base.progress import Progress, silent
 from chainrule.drawing.plots import Axis, Line
-from chainrule.experiments.findings import Findings
+from chainrule.experiments.findings import Findings, in_turn
 from chainrule.neural.config import ConvolutionConfig
 from chainrule.neural.encoders.convolution import Layer
 from chainrule.neural.layers.attention import attend, causal_mask
@@ -71,8 +71,7 @@ def cost(
     """
     torch.manual_seed(seed)
     lines, says = [], []
-    for i, (label, kind) in enumerate(KINDS.items()):
-        progress(f"cost: {label}", i, len(KINDS))
+    for label, kind in in_turn("cost", KINDS, progress):
         by_length = [time_layer(kind.build(width), n, width, seconds) for n in lengths]
         by_width = [time_layer(kind.build(d), length, d, seconds) for d in widths]
         lines.append(Line(label=f"{label}: {kind.formula}", x=list(lengths), y=by_length))
@@ -81,7 +80,6 @@ def cost(
             f"{label}: time grows as n^{growth[0]:.2f} d^{growth[1]:.2f} "
             f"(in theory {kind.formula}: n^{kind.powers[0]} d^{kind.powers[1]})"
         )
-    progress("cost", 1, 1)
     return Findings(
         title=f"Time of one layer of width {width}",
         x=Axis(label="n, tokens", log=True),
@@ -155,15 +153,13 @@ def paths(
 ) -> Findings:
     """The longest path by length, for four kinds of layers, stacked until the last position sees the first."""
     lines, says = [], []
-    for i, (label, kind) in enumerate(WIRINGS.items()):
-        progress(f"paths: {label}", i, len(WIRINGS))
+    for label, kind in in_turn("paths", WIRINGS, progress):
         lines.append(Line(label=label, x=list(lengths), y=[longest_path(kind.reads, n) for n in lengths]))
         n = lengths[-1]
         says.append(
             f"{label}: at n = {n}, {sequential_steps(kind.reads, n)} sequential steps in a layer ({kind.steps}), a "
             f"longest path of {lines[-1].y[-1]} ({kind.path})"
         )
-    progress("paths", 1, 1)
     return Findings(
         title="Layers and steps between the first token and the last prediction",
         x=Axis(label="n, tokens", log=True),

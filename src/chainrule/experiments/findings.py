@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from chainrule.base.tables import text_table
 from chainrule.drawing.pages import html_table
 from chainrule.drawing.plots import Axis, Line, has_matplotlib, line_plot, svg_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from matplotlib.figure import Figure
 
+    from chainrule.base.progress import Progress
+
+T = TypeVar("T")
 
 _COLUMNS = 8  # of the table: values of x
+
+
+def in_turn(name: str, items: Mapping[str, T] | Sequence[T], progress: Progress) -> Iterator[tuple[str, T]]:
+    """What an experiment compares, each with its label, after telling progress about it. name: the experiment's."""
+    labelled = items.items() if isinstance(items, Mapping) else [(str(item), item) for item in items]
+    for i, (label, item) in enumerate(labelled):
+        progress(f"{name}: {label}", i, len(labelled))
+        yield label, item
+    progress(name, 1, 1)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -27,7 +27,7 @@ from chainrule.api.tokenizers import tokenize_source
 from chainrule.base.progress import Progress, silent
 from chainrule.drawing.plots import Axis, Line
 from chainrule.errors import TextError
-from chainrule.experiments.findings import Findings
+from chainrule.experiments.findings import Findings, in_turn
 from chainrule.experiments.small_models import FIRST_WORD, train_small
 from chainrule.neural.build import build
 from chainrule.neural.config import BagConfig, FeedforwardConfig, MaskedConfig, RecurrentConfig, TransformerConfig
@@ -79,15 +79,13 @@ def positions(
         )
     training = TrainingConfig(steps=steps, seed=seed, compile="no")
     curves = []
-    for i, kind in enumerate(kinds):
-        progress(f"positions: {kind}", i, len(kinds))
+    for _, kind in in_turn("positions", kinds, progress):
         own = replace(config, positions=kind)
         network, _ = train_network(stream[:cut], tokenizer.vocabulary_size, own, StreamOptions(training=training))
         reads = config.context if kind == "learned" else length
         losses = losses_by_position(network, heldout, reads, rows)
         ends, perplexities = in_groups(losses, config.context // 4)
         curves.append(Line(label=kind, x=ends, y=perplexities))
-    progress("positions", 1, 1)
     return Findings(
         title=f"Perplexity beyond the training length, {config.context}",
         x=Axis(label="position in the row", log=True),
@@ -146,13 +144,11 @@ def extrapolation(
     ends = list(range(group, LONGEST + 1, group))
     training = TrainingConfig(steps=steps, batch=16, seed=seed, compile="no")
     lines = []
-    for i, kind in enumerate(kinds):
-        progress(f"extrapolation: {kind}", i, len(kinds))
+    for _, kind in in_turn("extrapolation", kinds, progress):
         config = TransformerConfig(layers=2, heads=4, width=64, context=LONGEST + 1, positions=kind, memory="document")
         model = train_small(train, FIRST_WORD + WORDS, config, training)
         losses = -np.mean([np.asarray(row)[:LONGEST] for row in model.score(test)], axis=0)
         lines.append(Line(label=kind, x=ends, y=[float(losses[end - group : end].mean()) for end in ends]))
-    progress("extrapolation", 1, 1)
     trained = {end: float((lengths >= end).mean()) for end in ends}
     changes = {line.label: line.y[-1] - line.y[1] for line in lines}
     return Findings(
@@ -204,12 +200,10 @@ def order(*, seed: int = 0, progress: Progress = silent, length: int = 12, rows:
     shuffled = torch.stack([row[_shuffle(length, generator)] for row in text])
     other[:, -1] = text[:, -1]
     changes = []
-    for i, (label, config) in enumerate(NETWORKS.items()):
-        progress(f"order: {label}", i, len(NETWORKS))
+    for _, config in in_turn("order", NETWORKS, progress):
         torch.manual_seed(seed)
         probs, probs_shuffled, probs_other = (predictions(config, read, seed) for read in (text, shuffled, other))
         changes.append(moved_probability(probs, probs_shuffled) / moved_probability(probs, probs_other))
-    progress("order", 1, 1)
     blind = [label for label, change in zip(NETWORKS, changes, strict=True) if change < _BLIND]
     return Findings(
         title="What a shuffled text changes",

@@ -28,7 +28,7 @@ import torch
 
 from chainrule.base.progress import Progress, silent
 from chainrule.drawing.plots import Axis, Line
-from chainrule.experiments.findings import Findings
+from chainrule.experiments.findings import Findings, in_turn
 from chainrule.experiments.small_models import by_adamw, train_small
 from chainrule.neural.build import build
 from chainrule.neural.config import (
@@ -233,13 +233,11 @@ def memory(
     documents = draw(rng, rng.integers(2, trained_to + 1, strings))
     tests = [draw(rng, np.full(tested, length)) for length in lengths]
     lines = []
-    for i, (label, config) in enumerate(compared.items()):
-        progress(f"memory: {label}", i, len(compared))
+    for label, config in in_turn("memory", compared, progress):
         model = train_small(documents, _REMEMBERED_VOCABULARY, config, by_adamw(steps, seed))
         lines.append(
             Line(label=label, x=list(lengths), y=[accuracy(model, strings_of_length) for strings_of_length in tests])
         )
-    progress("memory", 1, 1)
     return Findings(
         title=f"The last letter is B if any was B before; trained to length {trained_to}",
         x=Axis(label="length of the string", log=True),

@@ -9,6 +9,7 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any, get_args
 
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.base.arguments import check_least
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError
 from chainrule.experiments import HOMES, Name
@@ -79,8 +80,7 @@ def experiment(name: Name, *, seed: int = 0, minutes: float | None = None, progr
     """
     if name not in get_args(Name):
         raise SettingError(f"there is no experiment {name!r}; expected one of {', '.join(get_args(Name))}")
-    if seed < 0:
-        raise SettingError(f"seed is {seed}; expected 0 or more")
+    check_least("seed", seed, 0)
     function = function_of(name)
     if minutes is not None and "steps" not in signature(function).parameters:
         raise SettingError(f"minutes is for experiments that train networks; {name} trains none, so leave it out")

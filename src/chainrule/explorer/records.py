@@ -21,6 +21,7 @@ from chainrule.api.seq2seq.caption_model import CaptionModel
 from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel
 from chainrule.api.texts.surprisal import documents
 from chainrule.applications.detection import rank_texts
+from chainrule.base.arguments import check_least
 from chainrule.base.distributions import top_of
 from chainrule.base.json import finite
 from chainrule.decoding.config import SamplingConfig
@@ -224,8 +225,7 @@ def next_words(model: Model, text: str, top: int = 20, sampling: SamplingConfig 
     they cut it; and `added`, the text that it appends, null for a token that is never generated. Log-probabilities are
     in nats. Of a text longer than `LONGEST`, the end is read. Raises SettingError, MarkerError.
     """
-    if top < 1:
-        raise SettingError(f"top is {top}; expected 1 or more")
+    check_least("top", top, 1)
     read = text[-LONGEST:]
     left_out = {"left_out": len(text) - len(read)}
     if model.is_bidirectional:

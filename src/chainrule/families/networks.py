@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from chainrule.errors import ModelFormatError, SettingError
+from chainrule.families.diagrams import draw_feedforward, draw_recurrent, draw_seq2seq, draw_transformer
 from chainrule.families.family import Family, Quantization, name_of_family, unsupported
 from chainrule.neural.config import BIDIRECTIONAL, NETWORKS, TextEncoderConfig
 from chainrule.neural.config.language_models import TreeConfig
@@ -22,9 +23,8 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.base.progress import Progress
-    from chainrule.drawing.diagram import Diagram
     from chainrule.evaluation.likelihood import StreamScoring
-    from chainrule.families.family import Arrays, DrawNetwork, Json, Shapes, Task
+    from chainrule.families.family import Arrays, DrawNetwork, Json, Task
     from chainrule.neural.classification.classifier import FineTunedClassifier, ScratchClassifier
     from chainrule.neural.config import NetworkConfig
     from chainrule.neural.language_model import NeuralModel
@@ -89,37 +89,13 @@ def _stream_scoring(model: NeuralModel) -> StreamScoring:
     return StreamScoring(model.score_stream_with_unknown, model.stream_signature)
 
 
-def _draw_transformer(name: str, config: Any, shapes: Shapes) -> Diagram:
-    from chainrule.families.diagrams import draw_transformer
-
-    return draw_transformer(name, config, shapes)
-
-
-def _draw_recurrent(name: str, config: Any, shapes: Shapes) -> Diagram:
-    from chainrule.families.diagrams import draw_recurrent
-
-    return draw_recurrent(name, config, shapes)
-
-
-def _draw_feedforward(name: str, config: Any, shapes: Shapes) -> Diagram:
-    from chainrule.families.diagrams import draw_feedforward
-
-    return draw_feedforward(name, config, shapes)
-
-
-def _draw_seq2seq(name: str, config: Any, shapes: Shapes) -> Diagram:
-    from chainrule.families.diagrams import draw_seq2seq
-
-    return draw_seq2seq(name, config, shapes)
-
-
 _DIAGRAMS: dict[str, DrawNetwork] = {
-    "transformer": _draw_transformer,
-    "masked": _draw_transformer,
-    "recurrent": _draw_recurrent,
-    "masked-recurrent": _draw_recurrent,
-    "two-sided": _draw_recurrent,
-    "feedforward": _draw_feedforward,
+    "transformer": draw_transformer,
+    "masked": draw_transformer,
+    "recurrent": draw_recurrent,
+    "masked-recurrent": draw_recurrent,
+    "two-sided": draw_recurrent,
+    "feedforward": draw_feedforward,
 }
 
 
@@ -203,7 +179,7 @@ TEXT_ENCODER = Family(
     from_state=_putting_together(TextEncoderConfig),
     embeds=True,
     job="embed",
-    diagram=_draw_transformer,
+    diagram=draw_transformer,
 )
 
 
@@ -251,7 +227,7 @@ CONDITIONAL = Family(
         "is a model of pairs and needs a source: chainrule translate, or chainrule.load(path).write",
     ),
     trains_in_steps=True,
-    diagram=_draw_seq2seq,
+    diagram=draw_seq2seq,
 )
 # The same, once it is given a picture: chainrule.api.seq2seq.caption_model.
 CAPTION = Family(
@@ -268,5 +244,5 @@ CAPTION = Family(
         "is a model of captions, not of texts: it needs pictures (chainrule caption, or chainrule.load(path).caption)",
     ),
     trains_in_steps=True,
-    diagram=_draw_seq2seq,
+    diagram=draw_seq2seq,
 )

@@ -42,10 +42,34 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
 
 
-class LinearMixture(ByDistributions["MixtureState"]):
-    """A linear mixture of language models. The state is theirs, and the last token of each row."""
+class _Mixture(ByDistributions["MixtureState"]):
+    """A mixture of language models. The state is theirs, and the last token of each row."""
 
     end = END
+
+    def __init__(self, components: Components) -> None:
+        self.components, self.vocabulary_size = components, components.vocabulary_size
+
+    def start(self, prefixes: Sequences) -> MixtureState:
+        """As `LanguageModel.start`."""
+        return self.components.start(prefixes)
+
+    def advance(self, state: MixtureState, tokens: Int32[ndarray, " B"]) -> MixtureState:
+        """As `LanguageModel.advance`."""
+        return self.components.advance(state, tokens)
+
+    def select(self, state: MixtureState, rows: Int32[ndarray, " new_B"]) -> MixtureState:
+        """As `LanguageModel.select`."""
+        return self.components.select(state, rows)
+
+    def join(self, states: Sequence[MixtureState]) -> MixtureState:
+        """As `LanguageModel.join`."""
+        return self.components.join(states)
+
+
+class LinearMixture(_Mixture):
+    """A linear mixture of language models."""
+
     kind = "linear"
 
     def __init__(
@@ -58,8 +82,8 @@ class LinearMixture(ByDistributions["MixtureState"]):
 
         Raises ModelFormatError if the arguments contradict each other.
         """
-        self.components, self.weights, self.classes = components, weights, classes
-        self.vocabulary_size = components.vocabulary_size
+        super().__init__(components)
+        self.weights, self.classes = weights, classes
         if weights.ndim != 2 or weights.shape[1] != len(components.models) or not len(weights):
             raise ModelFormatError(f"a mixture of {len(components.models)} models has weights {list(weights.shape)}")
         if not np.all(weights >= 0) or not np.allclose(weights.sum(axis=1), 1, rtol=0, atol=1e-3):
@@ -105,10 +129,6 @@ class LinearMixture(ByDistributions["MixtureState"]):
         shares = [model.unknown_log_probs(sequences, prefixes=prefixes, end=end) for model in self.components.models]
         return self._interpolate(shares, sequences, prefixes, end=end)
 
-    def start(self, prefixes: Sequences) -> MixtureState:
-        """As `LanguageModel.start`."""
-        return self.components.start(prefixes)
-
     def next_log_probs(self, state: MixtureState) -> Float32[ndarray, "B V"]:
         """As `LanguageModel.next_log_probs`."""
         rows = self.components.rows(state)
@@ -117,18 +137,6 @@ class LinearMixture(ByDistributions["MixtureState"]):
         for weight, others in zip(weights[1:], rows[1:], strict=True):
             np.logaddexp(mixed, others + weight, out=mixed)
         return mixed
-
-    def advance(self, state: MixtureState, tokens: Int32[ndarray, " B"]) -> MixtureState:
-        """As `LanguageModel.advance`."""
-        return self.components.advance(state, tokens)
-
-    def select(self, state: MixtureState, rows: Int32[ndarray, " new_B"]) -> MixtureState:
-        """As `LanguageModel.select`."""
-        return self.components.select(state, rows)
-
-    def join(self, states: Sequence[MixtureState]) -> MixtureState:
-        """As `LanguageModel.join`."""
-        return self.components.join(states)
 
     def _interpolate(
         self, scores: list[list[ndarray]], sequences: Sequences, prefixes: Sequences | None, *, end: bool
@@ -156,16 +164,15 @@ class LinearMixture(ByDistributions["MixtureState"]):
 BATCH_PROBS = 1 << 22  # probabilities of each component that a batch of sequences may have
 
 
-class LogLinearMixture(ByDistributions["MixtureState"]):
-    """A log-linear mixture of language models. The state is theirs."""
+class LogLinearMixture(_Mixture):
+    """A log-linear mixture of language models."""
 
-    end = END
     kind = "log-linear"
 
     def __init__(self, components: Components, weights: Float64[ndarray, " models"]) -> None:
         """Raises ModelFormatError if the weights do not fit the components."""
-        self.components, self.weights = components, weights
-        self.vocabulary_size = components.vocabulary_size
+        super().__init__(components)
+        self.weights = weights
         if weights.shape != (len(components.models),) or not np.all(weights >= 0) or not 0 < weights.sum() < np.inf:
             raise ModelFormatError(f"a log-linear mixture of {len(components.models)} models has weights {weights}")
 
@@ -195,10 +202,6 @@ class LogLinearMixture(ByDistributions["MixtureState"]):
         """As `LanguageModel.unknown_log_probs`."""
         return self._score_by_steps(sequences, prefixes, end=end, token=UNKNOWN)
 
-    def start(self, prefixes: Sequences) -> MixtureState:
-        """As `LanguageModel.start`."""
-        return self.components.start(prefixes)
-
     def next_log_probs(self, state: MixtureState) -> Float32[ndarray, "B V"]:
         """As `LanguageModel.next_log_probs`. Raises SettingError if no token has a probability in all components."""
         rows = self.components.rows(state)
@@ -214,18 +217,6 @@ class LogLinearMixture(ByDistributions["MixtureState"]):
         product -= best
         product -= np.log(np.exp(product).sum(axis=1, keepdims=True, dtype=np.float64)).astype(np.float32)
         return product
-
-    def advance(self, state: MixtureState, tokens: Int32[ndarray, " B"]) -> MixtureState:
-        """As `LanguageModel.advance`."""
-        return self.components.advance(state, tokens)
-
-    def select(self, state: MixtureState, rows: Int32[ndarray, " new_B"]) -> MixtureState:
-        """As `LanguageModel.select`."""
-        return self.components.select(state, rows)
-
-    def join(self, states: Sequence[MixtureState]) -> MixtureState:
-        """As `LanguageModel.join`."""
-        return self.components.join(states)
 
     def _score_by_steps(
         self, sequences: Sequences, prefixes: Sequences | None, *, end: bool, token: int | None

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from chainrule.base.arguments import as_examples
 from chainrule.base.memory import check_fits
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import TextError
@@ -104,12 +105,7 @@ def _unlabelled_paths(name: str) -> list[PicturePath]:
 
 def check_pictures(examples: Iterable[Any], unit: str = "picture") -> list[LabelledPicture]:
     """Checks labelled pictures given from Python. unit: picture, pixel or box. Raises TypeError, TextError."""
-    examples = list(examples)
-    odd = next((example for example in examples if not isinstance(example, LabelledPicture)), None)
-    if odd is not None:
-        raise TypeError(f"this takes labelled pictures, as read_pictures gives them; found {odd!r}")
-    if not examples:
-        raise TextError("there are no labelled pictures; at least one is needed")
+    examples = as_examples(examples, LabelledPicture, "labelled pictures", "read_pictures")
     for picture, labels, place in examples:
         if not isinstance(picture, Picture):
             raise TypeError(f"{place}: expected a picture, as as_picture gives it; found {picture!r}")

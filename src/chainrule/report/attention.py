@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from chainrule.drawing.charts import Panel, panels_figure
-from chainrule.drawing.pages import png_address, render
+from chainrule.drawing.pages import png_address, render, shorten
 from chainrule.pictures.codec import encode_png, resize
 
 if TYPE_CHECKING:
@@ -107,7 +107,9 @@ def _font(cell: float) -> float:
 def _margins(layer: AttentionMap) -> tuple[float, float]:
     """The space for tokens to the left of the cells and above them, in pixels."""
     letter = 0.66 * _font(_cell(layer))
-    left, above = (max((len(_short(token)) for token in side), default=1) for side in (layer.rows, layer.columns))
+    left, above = (
+        max((min(len(token), _LONGEST) for token in side), default=1) for side in (layer.rows, layer.columns)
+    )
     return left * letter + 10, above * letter + 10 + _HEAD
 
 
@@ -152,13 +154,9 @@ def _drawn(layer: AttentionMap, head: int) -> dict[str, Any]:
     }
 
 
-def _short(token: str) -> str:
-    return token if len(token) <= _LONGEST else token[: _LONGEST - 1] + "…"
-
-
 def _label(x: float, y: float, token: str) -> dict[str, Any]:
     """A token's label; if it is shortened, the hint has all of it."""
-    return {"x": x, "y": y, "text": _short(token), "hint": token if len(token) > _LONGEST else ""}
+    return {"x": x, "y": y, "text": shorten(token, _LONGEST), "hint": token if len(token) > _LONGEST else ""}
 
 
 def _colours(weights: Float32[ndarray, "rows columns"]) -> UInt8[ndarray, "rows columns 3"]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rich.cells import cell_len
 
 from chainrule.base.json import finite
-from chainrule.drawing.pages import render, show_whitespace
+from chainrule.drawing.pages import render, shorten, show_whitespace
 from chainrule.text.tokenization.vocabulary import MARKER_TOKENS
 
 if TYPE_CHECKING:
@@ -122,11 +122,6 @@ def _column_widths(root: Box) -> list[float]:
     for box in walk(root):
         widths[box.column] = max(box.width, widths.get(box.column, 0))
     return [widths[column] for column in sorted(widths)]
-
-
-def shorten(text: str, longest: int) -> str:
-    """The text, cut to a number of letters."""
-    return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
 def _join_runs(root: Box) -> None:

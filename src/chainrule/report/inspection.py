@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from chainrule.drawing.pages import png_address, render
+from chainrule.drawing.pages import png_address, render, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -142,7 +142,7 @@ def _map(layer: InsideLayer, name: str, tokens: Sequence[str]) -> dict[str, Any]
             for i, unit in enumerate(layer.units)
         ],
         "column_labels": [
-            {"x": left + (i + 0.5) * column + _FONT / 3, "y": top - 5, "text": _short(token), "hint": token}
+            {"x": left + (i + 0.5) * column + _FONT / 3, "y": top - 5, "text": shorten(token, _LONGEST), "hint": token}
             for i, token in enumerate(tokens)
         ],
         "numbers": [],
@@ -180,11 +180,7 @@ def _colours(shares: Float32[ndarray, "*rows T"]) -> UInt8[ndarray, "*rows T 3"]
 
 def _above(tokens: Sequence[str]) -> float:
     """The height of the tokens above a map."""
-    return 0.66 * _FONT * max((len(_short(token)) for token in tokens), default=1) + 8
-
-
-def _short(token: str) -> str:
-    return token if len(token) <= _LONGEST else token[: _LONGEST - 1] + "…"
+    return 0.66 * _FONT * max((len(shorten(token, _LONGEST)) for token in tokens), default=1) + 8
 
 
 def _css(colour: Sequence[int]) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 from rich.cells import cell_len
 
 from chainrule.drawing.colours import COLOURS
-from chainrule.drawing.pages import render, show_whitespace
+from chainrule.drawing.pages import render, shorten, show_whitespace
 from chainrule.pictures.codec import encode_png
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def _graph_values(graph: DrawnGraph, colours: dict[str, str]) -> dict[str, Any]:
     if nodes > MOST:
         return {"title": graph.title, "nodes": [], "note": f"{nodes:,} nodes; graphs of up to {MOST} are drawn"}
     side = min(_LARGEST, max(_LEAST, _BY_NODES * math.sqrt(nodes)))
-    margin = 30 + _LETTER * max(cell_len(_short(name)) for name in graph.names) / 2
+    margin = 30 + _LETTER * max(cell_len(shorten(name, _LONGEST)) for name in graph.names) / 2
     are_named = len({name for _, _, name in graph.edges}) > 1
     places = [(margin + x * 1.5 * side, 36 + y * side) for x, y in _places(nodes, graph.edges)]
     return {
@@ -113,15 +113,11 @@ def _node(graph: DrawnGraph, node: int, place: tuple[float, float], colours: dic
     return {
         "x": place[0],
         "y": place[1],
-        "text": _short(name),
-        "label": _short(show_whitespace(label)),
+        "text": shorten(name, _LONGEST),
+        "label": shorten(show_whitespace(label), _LONGEST),
         "colour": colours.get(label, "quiet"),
         "hint": f"{name}: {label}, {probability:.1%}" if label else name,
     }
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
 _SHOWN, _LARGEST_PICTURE = 400, 8  # pixels of the longer side, about; the most that a pixel is magnified
@@ -235,7 +231,7 @@ def trees_svg(heading: str, drawings: Sequence[TreeDrawing], legend: str = "") -
 def _tree_values(drawing: TreeDrawing) -> dict[str, Any]:
     """The values that the template needs: boxes and lines, from the corner of the drawing."""
     tree, nodes = drawing.tree, drawing.nodes
-    texts = [_short_label(show_whitespace(word)) if word is not None else "" for word in tree.words]
+    texts = [shorten(show_whitespace(word), LONGEST) if word is not None else "" for word in tree.words]
     widths = [
         max(LETTER * (max(cell_len(text), 0.85 * cell_len(node.note)) + 2), 34.0)
         for text, node in zip(texts, nodes, strict=True)
@@ -309,7 +305,3 @@ def _extra_room(tree: Tree, widths: Sequence[float]) -> list[float]:
         else:
             room[node] = own
     return room
-
-
-def _short_label(text: str) -> str:
-    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from chainrule.base.json import finite
 from chainrule.report.score_line_kernels import LARGEST, NUMBERS_ROOM, write_sentences
 
 if TYPE_CHECKING:
@@ -31,5 +31,4 @@ def sentences_as_json(scores: SentenceScores, block: Block) -> Iterator[dict[str
     """As `sentence_lines`, for JSON, where null stands for infinity."""
     columns = scores.log_probs.tolist(), scores.tokens.tolist(), scores.unknown.tolist()
     for text, log_prob, tokens, oov in zip(block.documents(), *columns, strict=True):
-        finite = log_prob if math.isfinite(log_prob) else None
-        yield {"text": text, "log_prob": finite, "tokens": tokens, "oov": oov}
+        yield {"text": text, "log_prob": finite(log_prob), "tokens": tokens, "oov": oov}

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from chainrule.base.correlation import correlation, interval, rank_correlation
+from chainrule.base.json import finite_figures
 from chainrule.errors import SettingError, TextError
 from chainrule.text.corpus.streams import open_stream
 
@@ -59,7 +60,8 @@ class Agreement:
 
     def as_json(self) -> dict[str, Any]:
         """The figures for JSON, with null for NaN."""
-        return {name: _finite(value) for name, value in asdict(self).items()}
+        figures: dict[str, Any] = finite_figures(asdict(self))
+        return figures
 
 
 def read_sets(path: str | os.PathLike[str]) -> dict[str, list[Pair]]:
@@ -152,12 +154,6 @@ def lines_of(path: str | os.PathLike[str]) -> list[str]:
         return room[:size].tobytes().decode("utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
         raise TextError(f"{name}: is not UTF-8, at byte {error.start:,}; expected a text file") from error
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return [_finite(each) for each in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 Rule = Literal["add", "multiply"]

@@ -12,52 +12,16 @@ from chainrule.applications.embedding import Embedded, embed
 from chainrule.base.arguments import as_texts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from jaxtyping import Float32
     from numpy import ndarray
 
     from chainrule.protocol import Embedder
     from chainrule.text.corpus.block import Block
-    from chainrule.text.tokenization.tokenizer import Tokenizer
 
 _BATCH = 1 << 10  # texts
 _BATCH_BYTES = 1 << 16  # of texts, which are sorted by length
-
-
-def embed_texts(
-    embedder: Embedder, tokenizer: Tokenizer, texts: Sequence[str], config: EmbeddingConfig
-) -> list[Embedded]:
-    """For each text, the vectors of the units that the configuration names. Raises SettingError, MarkerError."""
-    batches = (texts[first : first + _BATCH] for first in range(0, len(texts), _BATCH))
-    encoded = (tokenizer.encode_texts(batch) for batch in batches)
-    return [text for batch in encoded for text in embed(embedder, tokenizer, batch, config)]
-
-
-def embed_whole_texts(
-    embedder: Embedder, tokenizer: Tokenizer, texts: Sequence[str], config: EmbeddingConfig
-) -> Float32[ndarray, "texts D"]:
-    """One vector for each text. Raises SettingError, MarkerError."""
-    if not texts:
-        [empty] = embed_texts(embedder, tokenizer, [""], config)
-        return empty.vectors[:0]
-    return np.concatenate([text.vectors for text in embed_texts(embedder, tokenizer, texts, config)])
-
-
-def embed_blocks(
-    embedder: Embedder, tokenizer: Tokenizer, blocks: Iterable[Block], config: EmbeddingConfig
-) -> Iterator[Embedded]:
-    """As `embed_texts`, lazily, for the documents of blocks of texts."""
-    for piece in (piece for block in blocks for piece in block.pieces(_BATCH_BYTES)):
-        yield from embed(embedder, tokenizer, tokenizer.encode_block(piece), config)
-
-
-def embed_vocabulary(embedder: Embedder, tokenizer: Tokenizer) -> Iterator[Embedded]:
-    """The tokens of the vocabulary, each a text of its own, with their vectors in no context."""
-    vectors = embedder.static_vectors()
-    for i, token in enumerate(tokenizer.vocabulary.tokens()):
-        text = token.decode("utf-8", "replace")
-        yield Embedded(text, [(0, len(text))], vectors[i : i + 1])
 
 
 class EmbeddingModel(Model):
@@ -75,7 +39,11 @@ class EmbeddingModel(Model):
     ) -> Float32[ndarray, "texts D"]:
         """A vector for each text, from a network; options as in `EmbeddingConfig`. Raises SettingError."""
         config = EmbeddingConfig(layer=layer, pooling=pooling, precision=precision)
-        return embed_whole_texts(self.embedder, self.tokenizer, as_texts(texts), config)
+        texts = as_texts(texts)
+        if not texts:
+            [empty] = self.embed_units([""], config)
+            return empty.vectors[:0]
+        return np.concatenate([text.vectors for text in self.embed_units(texts, config)])
 
     def embed_units(self, texts: Iterable[str], config: EmbeddingConfig | None = None) -> list[Embedded]:
         """For each text, the vectors of its words, or of the units that the configuration names. Raises SettingError.
@@ -83,15 +51,21 @@ class EmbeddingModel(Model):
         good:  [text] = model.embed_units(["the bank of the river"]); text.units, text.vectors
         """
         config, texts = config or EmbeddingConfig(unit="word"), as_texts(texts)
-        return embed_texts(self.embedder, self.tokenizer, texts, config)
+        batches = (texts[first : first + _BATCH] for first in range(0, len(texts), _BATCH))
+        encoded = (self.tokenizer.encode_texts(batch) for batch in batches)
+        return [text for batch in encoded for text in embed(self.embedder, self.tokenizer, batch, config)]
 
     def embed_blocks(self, blocks: Iterable[Block], config: EmbeddingConfig) -> Iterator[Embedded]:
         """As `embed_units`, lazily, for the documents of blocks of texts. Raises SettingError, MarkerError."""
-        yield from embed_blocks(self.embedder, self.tokenizer, blocks, config)
+        for piece in (piece for block in blocks for piece in block.pieces(_BATCH_BYTES)):
+            yield from embed(self.embedder, self.tokenizer, self.tokenizer.encode_block(piece), config)
 
     def embed_vocabulary(self) -> Iterator[Embedded]:
         """The tokens of the vocabulary, each a text of its own, with their vectors in no context; as `embed_units`."""
-        yield from embed_vocabulary(self.embedder, self.tokenizer)
+        vectors = self.embedder.static_vectors()
+        for i, token in enumerate(self.tokenizer.vocabulary.tokens()):
+            text = token.decode("utf-8", "replace")
+            yield Embedded(text, [(0, len(text))], vectors[i : i + 1])
 
     @property
     def embedder(self) -> Embedder:

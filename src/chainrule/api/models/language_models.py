@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from chainrule.api.models.embedding_model import EmbeddingModel
-from chainrule.api.models.scoring_model import ScoringModel, fill_masks, next_tokens
+from chainrule.api.models.scoring_model import ScoringModel
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.applications.chat import ChatModel
 from chainrule.applications.chat_template import ChatFormat, ChatTemplate
 from chainrule.applications.completion import Completer, Completion, LastWordCorrector
+from chainrule.base.arguments import check_least
+from chainrule.base.distributions import top_of
 from chainrule.base.files import check_new_file, replace_file
 from chainrule.decoding.text_generator import Text, TextDecoder
 from chainrule.errors import SettingError
@@ -28,7 +30,7 @@ from chainrule.families.table import FAMILIES
 from chainrule.protocol import END
 from chainrule.report.beam_tree import compare_with_greedy, tree_json, tree_page, tree_svg
 from chainrule.text.corpus.corpus import source_of
-from chainrule.text.tokenization.tokenizer import MASK
+from chainrule.text.tokenization.tokenizer import MASK, masked_tokens
 
 if TYPE_CHECKING:
     import os
@@ -184,7 +186,10 @@ class CausalModel(ScoringModel):
 
     def next(self, prompt: str = "", top: int = 10) -> list[tuple[str, float]]:
         """The likeliest next tokens after a prompt with their probabilities, none of them zero. Raises SettingError."""
-        return next_tokens(self.language_model, self.tokenizer, prompt, top)
+        check_least("top", top, 1)
+        state = self.language_model.start([self.tokenizer.encode_texts([prompt]).ids[:-1]])
+        [log_probs], [tokens] = self.language_model.top(state, top)
+        return self._named_probs(tokens, log_probs)
 
     def generate(
         self,
@@ -217,10 +222,9 @@ class CausalModel(ScoringModel):
     ) -> list[Text]:
         """As `generate`; each text with its log-probability, its tokens, and why it ended."""
         progress = callback(progress)
-        if n < 1:
-            raise SettingError(f"n is {n}; expected 1 or more")
+        check_least("n", n, 1)
         seed = secrets.randbits(32) if seed is None else seed
-        return self.decoder.sample(prompt, n, sampling, limits, seed=seed, progress=progress)
+        return self.decoder.sample_each([prompt], n, sampling, limits, seed=seed, progress=progress)
 
     def stream(
         self,
@@ -335,7 +339,12 @@ class MaskedModel(ScoringModel, EmbeddingModel):
 
         good:  model.fill("the [MASK] bit the man")
         """
-        return fill_masks(self.engine, self.tokenizer, text, top, mask)
+        if not isinstance(text, str) or not isinstance(mask, str):
+            raise TypeError(f"this takes one text and a mask, each a str; found {text!r} and {mask!r}")
+        if not isinstance(top, int) or top < 1:
+            raise SettingError(f"top is {top!r}; expected 1 or more")
+        log_probs, tokens = top_of(self.engine.fill(masked_tokens(self.tokenizer, text, mask)), top)
+        return [self._named_probs(*row) for row in zip(tokens, log_probs, strict=True)]
 
     def follows(self, first: str, second: str) -> float:
         """P(the second sentence follows the first), by a model that was trained with `next_sentence`.

@@ -15,7 +15,7 @@ from chainrule.api.models.embedding_model import EmbeddingModel
 from chainrule.api.models.language_models import CausalModel, CausalNetwork, MaskedModel
 from chainrule.api.tokenizers import saved_tokenizer, tokenizer_from
 from chainrule.base.progress import Progress, silent
-from chainrule.errors import ModelFormatError, SettingError
+from chainrule.errors import ModelFormatError, SettingError, opening_folder
 from chainrule.families.table import FAMILIES
 from chainrule.ngram.arpa.lines import ARPA_SUFFIXES
 from chainrule.open_models import pictures
@@ -157,7 +157,7 @@ def _load_folder(path: Path, *, copy: bool) -> Model:
         raise ModelFormatError(
             f"{path}: family {entry.family!r} is not known to this version; expected one of {', '.join(FAMILIES)}"
         )
-    try:
+    with opening_folder(path):
         weights = {
             name: array for name, array in arrays.items() if not name.startswith((VOCABULARY_ARRAYS, SPELLER_ARRAYS))
         }
@@ -169,10 +169,6 @@ def _load_folder(path: Path, *, copy: bool) -> Model:
         learner = tokenizer_from(entry.tokenizer, arrays, VOCABULARY_ARRAYS, texts.get(TOKENIZER))
         language_model = FAMILIES[entry.family].from_state(entry.settings, weights, learner.vocabulary_size)
         speller = speller_from_arrays(spelling, learner.vocabulary)
-    except KeyError as error:
-        raise ModelFormatError(f"{path}: the array {error} is missing; the model is incomplete") from error
-    except (ModelFormatError, SettingError) as error:
-        raise ModelFormatError(f"{path}: {error}") from error
     return build_model(entry.family, language_model, learner, entry.record, speller, mapped=None if copy else mapped)
 
 

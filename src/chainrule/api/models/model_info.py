@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chainrule.base.tables import printable
@@ -59,28 +59,12 @@ class ModelInfo:
 
         ngrams: the number of n-grams of all orders together.
         """
-        return {
-            "family": self.family,
-            "tokenizer": self.tokenizer,
-            "vocabulary_size": self.vocabulary_size,
-            "parameters": self.parameters,
-            "ngrams": None if self.ngrams is None else sum(self.ngrams),
-            "bytes": self.bytes,
-            "signature": self.signature,
-        }
+        figures = {name: value for name, value in self.as_json().items() if name != "record"}
+        return {**figures, "ngrams": None if self.ngrams is None else sum(self.ngrams)}
 
     def as_json(self) -> dict[str, Any]:
         """All that is known, for JSON."""
-        return {
-            "family": self.family,
-            "tokenizer": self.tokenizer,
-            "vocabulary_size": self.vocabulary_size,
-            "parameters": self.parameters,
-            "ngrams": self.ngrams,
-            "bytes": self.bytes,
-            "signature": self.signature,
-            "record": self.record,
-        }
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
 def info_of_model(parts: ModelParts, *, size: int | None = None) -> ModelInfo:
@@ -102,16 +86,9 @@ def info_of_pairs(
     target: Tokenizer, source: Tokenizer, record: dict[str, Any], *, size: int | None = None
 ) -> ModelInfo:
     """The info of a seq2seq model. size: its bytes on disk, where they are known."""
-    return ModelInfo(
-        family="conditional",
-        tokenizer=target.name if source is target else f"{target.name}, of sources {source.name}",
-        vocabulary_size=target.vocabulary_size,
-        parameters=_parameters(record),
-        ngrams=None,
-        bytes=size,
-        signature=None,
-        record=record,
-    )
+    info = info_of_captioner(target, record, size=size)
+    name = target.name if source is target else f"{target.name}, of sources {source.name}"
+    return replace(info, family="conditional", tokenizer=name)
 
 
 def info_of_captioner(tokenizer: Tokenizer, record: dict[str, Any], *, size: int | None = None) -> ModelInfo:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from typing import TYPE_CHECKING, Any, ClassVar, cast, get_args
+from typing import TYPE_CHECKING, ClassVar, cast, get_args
 
 import numpy as np
 
@@ -24,7 +24,6 @@ from chainrule.applications.prompting.choices import (
     log_shares,
 )
 from chainrule.base.arguments import as_texts
-from chainrule.base.distributions import top_of
 from chainrule.base.threads import map_in_order
 from chainrule.decoding.config import GREEDY, Limits
 from chainrule.decoding.limits import possible_stops
@@ -36,7 +35,6 @@ from chainrule.evaluation.token_scores import SentenceScores, score_documents, s
 from chainrule.families.table import FAMILIES
 from chainrule.protocol import UNKNOWN
 from chainrule.text.corpus.records import raise_error
-from chainrule.text.tokenization.tokenizer import masked_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -47,12 +45,9 @@ if TYPE_CHECKING:
     from chainrule.api.models.model_info import ModelParts
     from chainrule.base.progress import Progress
     from chainrule.evaluation.minimal_pairs import GroupAccuracy
-    from chainrule.neural.bidirectional_model import TwoSidedModel
-    from chainrule.protocol import LanguageModel, Scorer
+    from chainrule.protocol import Scorer
     from chainrule.text.corpus.block import Block
     from chainrule.text.corpus.corpus import Paths
-    from chainrule.text.corpus.records import OnBad
-    from chainrule.text.tokenization.tokenizer import Tokenizer
 
 _WRITTEN_TOGETHER = 64  # prompts
 
@@ -101,79 +96,7 @@ class ModelAnswerer:
         return written
 
 
-def judge_pairs(
-    parts: ModelParts,
-    files: Paths,
-    *,
-    ends: bool,
-    fills: bool,
-    pseudo: Pseudo | None,
-    on_bad: OnBad,
-    progress: Progress,
-) -> list[GroupAccuracy]:
-    """As `Model.judge_pairs`. fills: whether the model is bidirectional."""
-    names = [files] if isinstance(files, str | os.PathLike) else files
-    if pseudo is not None and pseudo not in get_args(Pseudo):
-        raise SettingError(f"pseudo is {pseudo!r}; expected {' or '.join(get_args(Pseudo))}")
-    if pseudo is not None and not fills:
-        raise SettingError(
-            f"a model of family {parts.family!r} has no pseudo-log-likelihoods; leave pseudo out, which is for "
-            "networks that see both sides"
-        )
-
-    def score(texts: Sequence[str]) -> tuple[Float64[ndarray, " texts"], Int64[ndarray, " texts"]]:
-        if fills:
-            return pseudo_log_likelihoods(parts.engine, parts.speller, parts.tokenizer, texts, pseudo)
-        return score_documents(parts.engine, parts.speller, parts.tokenizer.encode_texts(texts), end=ends)
-
-    pairs = read_pairs((os.fspath(name) for name in names), on_bad)
-    return judge(pairs, score, progress, ends=ends and not fills, tokenizer=parts.tokenizer)
-
-
 _BATCH = 1 << 10  # texts, for one thread
-
-
-def score_texts(scorer: Scorer, tokenizer: Tokenizer, texts: Sequence[str]) -> Float64[ndarray, " texts"]:
-    """log P of each text with its </s>, in nats. Raises MarkerError."""
-    batches = (texts[first : first + _BATCH] for first in range(0, len(texts), _BATCH))
-    scores = map_in_order(lambda batch: score_sentences(scorer, tokenizer.encode_texts(batch).ids), batches)
-    return np.concatenate([np.empty(0), *(batch.log_probs for batch in scores)])
-
-
-def next_tokens(model: LanguageModel[Any], tokenizer: Tokenizer, prompt: str, top: int) -> list[tuple[str, float]]:
-    """The likeliest next tokens after a prompt, with their probabilities. Raises SettingError, MarkerError."""
-    if top < 1:
-        raise SettingError(f"top is {top}; expected 1 or more")
-    log_probs, tokens = model.top(model.start([tokenizer.encode_texts([prompt]).ids[:-1]]), top)
-    return _with_probabilities(tokenizer, tokens[0], log_probs[0])
-
-
-def fill_masks(
-    model: TwoSidedModel, tokenizer: Tokenizer, text: str, top: int, mask: str
-) -> list[list[tuple[str, float]]]:
-    """The likeliest tokens for each mask of a text, with their probabilities. Raises SettingError, MarkerError."""
-    if not isinstance(text, str) or not isinstance(mask, str):
-        raise TypeError(f"this takes one text and a mask, each a str; found {text!r} and {mask!r}")
-    if not isinstance(top, int) or top < 1:
-        raise SettingError(f"top is {top!r}; expected 1 or more")
-    log_probs, tokens = top_of(model.fill(masked_tokens(tokenizer, text, mask)), top)
-    return [_with_probabilities(tokenizer, *row) for row in zip(tokens, log_probs, strict=True)]
-
-
-def unknown_words(tokenizer: Tokenizer, text: str) -> list[str]:
-    """The tokens of a text that the vocabulary lacks, as written, without repetitions. Raises MarkerError."""
-    encoded = tokenizer.encode_texts([text])
-    positions = np.flatnonzero(encoded.ids == UNKNOWN).tolist()
-    return list(dict.fromkeys(encoded.surface(i).decode("utf-8", "replace") for i in positions))
-
-
-def _with_probabilities(
-    tokenizer: Tokenizer, tokens: Int32[ndarray, " tokens"], log_probs: Float32[ndarray, " tokens"]
-) -> list[tuple[str, float]]:
-    """The tokens as text, without those of probability zero."""
-    pairs = zip(tokens.tolist(), log_probs.tolist(), strict=True)
-    probs = [(token, math.exp(log_prob)) for token, log_prob in pairs]
-    return [(tokenizer.vocabulary.token(token), prob) for token, prob in probs if prob > 0]
 
 
 class ScoringModel(Model):
@@ -194,7 +117,11 @@ class ScoringModel(Model):
         if given is not None:
             prompts = [given] * len(texts) if isinstance(given, str) else as_texts(given)
             return score_continuations(self.scorer, self.tokenizer, prompts, texts)
-        return score_texts(self.scorer, self.tokenizer, texts)
+        batches = (texts[first : first + _BATCH] for first in range(0, len(texts), _BATCH))
+        scores = map_in_order(
+            lambda batch: score_sentences(self.scorer, self.tokenizer.encode_texts(batch).ids), batches
+        )
+        return np.concatenate([np.empty(0), *(batch.log_probs for batch in scores)])
 
     @shows_progress
     def choose(
@@ -251,20 +178,37 @@ class ScoringModel(Model):
         errors instead.
         Raises TextError, SettingError.
         """
-        progress = callback(progress)
-        return judge_pairs(
-            self.parts,
-            files,
-            ends=ends,
-            fills=self.is_bidirectional,
-            pseudo=pseudo,
-            on_bad=raise_error if strict else lambda error: warn(str(error)),
-            progress=progress,
-        )
+        progress, fills = callback(progress), self.is_bidirectional
+        names = [files] if isinstance(files, str | os.PathLike) else files
+        if pseudo is not None and pseudo not in get_args(Pseudo):
+            raise SettingError(f"pseudo is {pseudo!r}; expected {' or '.join(get_args(Pseudo))}")
+        if pseudo is not None and not fills:
+            raise SettingError(
+                f"a model of family {self.family!r} has no pseudo-log-likelihoods; leave pseudo out, which is for "
+                "networks that see both sides"
+            )
+
+        def score(texts: Sequence[str]) -> tuple[Float64[ndarray, " texts"], Int64[ndarray, " texts"]]:
+            if fills:
+                return pseudo_log_likelihoods(self.engine, self.speller, self.tokenizer, texts, pseudo)
+            return score_documents(self.engine, self.speller, self.tokenizer.encode_texts(texts), end=ends)
+
+        on_bad = raise_error if strict else lambda error: warn(str(error))
+        pairs = read_pairs((os.fspath(name) for name in names), on_bad)
+        return judge(pairs, score, progress, ends=ends and not fills, tokenizer=self.tokenizer)
 
     def unknown_words(self, text: str) -> list[str]:
         """The tokens of a text that the vocabulary lacks, each once, as they are written. Raises MarkerError."""
-        return unknown_words(self.tokenizer, text)
+        encoded = self.tokenizer.encode_texts([text])
+        positions = np.flatnonzero(encoded.ids == UNKNOWN).tolist()
+        return list(dict.fromkeys(encoded.surface(i).decode("utf-8", "replace") for i in positions))
+
+    def _named_probs(
+        self, tokens: Int32[ndarray, " tokens"], log_probs: Float32[ndarray, " tokens"]
+    ) -> list[tuple[str, float]]:
+        """The tokens as text with their probabilities, without those of probability zero."""
+        probs = zip(tokens.tolist(), map(math.exp, log_probs.tolist()), strict=True)
+        return [(self.tokenizer.vocabulary.token(token), prob) for token, prob in probs if prob > 0]
 
     @property
     def scorer(self) -> Scorer:

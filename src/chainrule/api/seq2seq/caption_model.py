@@ -23,7 +23,7 @@ from chainrule.base.progress import silent
 from chainrule.decoding.beam import search, with_greedy
 from chainrule.decoding.config import Limits
 from chainrule.decoding.limits import constraints_for
-from chainrule.errors import ModelFormatError, SettingError
+from chainrule.errors import ModelFormatError, SettingError, opening_folder
 from chainrule.evaluation.texts.text_scores import measure_captions
 from chainrule.neural.config import settings_of
 from chainrule.neural.config.classifiers import labelling_settings
@@ -353,7 +353,7 @@ def load_captioner(path: str | os.PathLike[str], *, progress: ProgressOption = N
     entry, arrays, texts, _ = open_model(path)
     if entry.family != FAMILY:
         raise ModelFormatError(f"{path}: is a model of family {entry.family!r}; expected one that captions pictures")
-    try:
+    with opening_folder(path, ValueError):
         tokenizer = tokenizer_from(entry.tokenizer, arrays, VOCABULARY_ARRAYS, texts.get(TOKENIZER))
         weights = {name: array for name, array in arrays.items() if not name.startswith(VOCABULARY_ARRAYS)}
         own = entry.settings.get("regions")
@@ -366,8 +366,4 @@ def load_captioner(path: str | os.PathLike[str], *, progress: ProgressOption = N
         )
         if regions is not None:
             check_regions_suit(regions, model.network.config)
-    except KeyError as error:
-        raise ModelFormatError(f"{path}: the array {error} is missing; the model is incomplete") from error
-    except (ModelFormatError, SettingError, ValueError) as error:
-        raise ModelFormatError(f"{path}: {error}") from error
     return CaptionModel(model, encoder if regions is None else regions.encoder, tokenizer, entry.record, regions)

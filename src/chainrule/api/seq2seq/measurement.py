@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule import __version__
+from chainrule.base.json import finite_figures
 from chainrule.evaluation.likelihood import token_signature
 from chainrule.evaluation.resampling import Documents, interval
 from chainrule.evaluation.texts.text_scores import TextScores, measure_summaries, measure_translations
@@ -84,11 +85,10 @@ class PairMeasurement:
 
     def as_json(self) -> dict[str, Any]:
         """`to_dict` for JSON, with null for NaN and infinity, and the variant of each score."""
-        figures = {
-            name: None if isinstance(value, float) and not math.isfinite(value) else value
-            for name, value in self.to_dict().items()
+        return {
+            **finite_figures(self.to_dict()),
+            "variants": {score.name: score.variant for score in self.scores.scores},
         }
-        return {**figures, "variants": {score.name: score.variant for score in self.scores.scores}}
 
 
 def measure_pairs(

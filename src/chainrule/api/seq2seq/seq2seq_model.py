@@ -29,10 +29,11 @@ from chainrule.api.tokenizers import tokenizer_entry, tokenizer_from
 from chainrule.applications.chat import CHAT_LIMITS, Answer
 from chainrule.applications.config import CHAT_SAMPLING
 from chainrule.applications.messages import Message, as_messages, exchanges, split_system
+from chainrule.base.arguments import as_texts, check_least
 from chainrule.base.options import takes
 from chainrule.decoding.config import SamplingConfig
 from chainrule.decoding.text_generator import TextDecoder
-from chainrule.errors import ModelFormatError, SettingError
+from chainrule.errors import ModelFormatError, SettingError, opening_folder
 from chainrule.neural.config import settings_of
 from chainrule.open_models.importing import import_pair, is_pair
 from chainrule.report.model_card import model_card
@@ -170,10 +171,8 @@ class Seq2SeqModel:
 
         good:  model.write(["ein Hund"], begin="the")[0][0].text
         """
-        if isinstance(texts, str):
-            raise TypeError("write takes several texts; put a single one in a list")
         with showing(options.progress) as progress:
-            return self.generator.search(texts, options, progress)
+            return self.generator.search(as_texts(texts), options, progress)
 
     def beam_tree(
         self, text: str, beam: BeamConfig | None = None, *, begin: str = "", max_tokens: int | None = None
@@ -206,12 +205,9 @@ class Seq2SeqModel:
 
         good:  model.sample(["ein Hund"], 5, chainrule.SamplingConfig(temperature=0.7, top_p=0.9), seed=1)
         """
-        if isinstance(texts, str):
-            raise TypeError("sample takes several texts; put a single one in a list")
-        if n < 1:
-            raise SettingError(f"n is {n}; expected 1 or more")
+        check_least("n", n, 1)
         return self.generator.sample(
-            texts,
+            as_texts(texts),
             n,
             sampling or SamplingConfig(),
             callback(progress),
@@ -234,7 +230,6 @@ class Seq2SeqModel:
 
         good:  model.chat([{"role": "user", "content": "my name is Ann"}])
         """
-        seed = secrets.randbits(32) if seed is None else seed
         answer = PairChat(self.generator).answer(messages, sampling, limits, seed=seed)
         if answer.dropped:
             warn(f"the first {answer.dropped:,} messages were left out: the conversation is longer than max_source")
@@ -330,7 +325,7 @@ def _load_folder(path: Path) -> Seq2SeqModel:
     entry, arrays, texts, _ = open_model(path)
     if entry.family != FAMILY:
         raise ModelFormatError(f"{path}: is a model of family {entry.family!r}; expected a model of pairs")
-    try:
+    with opening_folder(path, ValueError):
         target = tokenizer_from(entry.tokenizer, arrays, VOCABULARY_ARRAYS, texts.get(TOKENIZER))
         source = target
         if entry.settings.get("source_tokenizer") is not None:
@@ -339,8 +334,4 @@ def _load_folder(path: Path) -> Seq2SeqModel:
         weights = {name: array for name, array in arrays.items() if VOCABULARY_ARRAYS not in name}
         sizes = (source.vocabulary_size, target.vocabulary_size)
         model = put_together_pair(entry.settings.get("network"), weights, sizes)
-    except KeyError as error:
-        raise ModelFormatError(f"{path}: the array {error} is missing; the model is incomplete") from error
-    except (ModelFormatError, SettingError, ValueError) as error:
-        raise ModelFormatError(f"{path}: {error}") from error
     return Seq2SeqModel(model, source, target, entry.record)

@@ -39,6 +39,7 @@ from chainrule.evaluation.texts.corrections import UNCHANGED, calibrate, judge_c
 from chainrule.text.corpus.corpus import Corpus, source_of
 from chainrule.text.corpus.plain_text import lines_of
 from chainrule.text.parallel import Pairs
+from chainrule.text.tokenization.config import OF_WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -57,7 +58,6 @@ if TYPE_CHECKING:
     from chainrule.text.corpus.corpus import Paths, Source
     from chainrule.text.tokenization.tokenizer import Tokenizer
 
-_OF_WORDS = ("word", "whitespace")
 _AT_ONCE = 256  # texts
 _PIECE_BYTES = 1 << 14
 RATE_OF_CHARACTERS, RATE_OF_GRAMMAR = 0.02, 0.03
@@ -163,7 +163,7 @@ class _PseudoScorer:
 
 def has_words(model: Model) -> bool:
     """Whether the model's tokens are words, so that `corrector` needs no lexicon."""
-    return model.tokenizer.name in _OF_WORDS and not model.is_bidirectional
+    return model.tokenizer.name in OF_WORDS and not model.is_bidirectional
 
 
 def measure_correction(
@@ -226,7 +226,7 @@ def word_index(model: Model, lexicon: Mapping[str, float] | WordIndex | str | Pa
 
 def _log_priors(model: Model, lexicon: Mapping[str, float] | str | PathLike[str] | None) -> dict[str, float]:
     if lexicon is None:
-        if model.tokenizer.name not in _OF_WORDS:
+        if model.tokenizer.name not in OF_WORDS:
             raise SettingError(
                 f"the model has the {model.tokenizer.name} tokenizer, whose tokens are not words; "
                 "name a lexicon: a file of words, one a line, perhaps with counts"

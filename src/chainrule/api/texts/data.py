@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.base.arguments import check_least
 from chainrule.base.files import check_new_file, check_writable, replace_file
 from chainrule.datasets.make import make_data
 from chainrule.errors import OutputError, SettingError, TextError
@@ -99,8 +100,7 @@ def draw_pixels(
     good:  chainrule.draw_pixels("samples.txt", "samples.png", columns=16, levels=16)
     """
     check_levels(levels)
-    if columns < 1:
-        raise SettingError(f"columns is {columns}; expected 1 or more")
+    check_least("columns", columns, 1)
     if Path(target).suffix.lower() != ".png":
         raise SettingError(f"{target}: the name of the picture must end in .png")
     check_new_file(Path(target), overwrite=overwrite)

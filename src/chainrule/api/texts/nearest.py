@@ -11,6 +11,7 @@ from chainrule.api.vectors.word_vectors import WordVectors
 from chainrule.applications.config import EmbeddingConfig, Pooling
 from chainrule.applications.embedding import nearest as nearest_units
 from chainrule.applications.embedding import vector_of_marked
+from chainrule.base.arguments import check_least
 from chainrule.errors import SettingError
 from chainrule.text.corpus.corpus import source_of
 
@@ -59,8 +60,7 @@ def nearest(
         raise SettingError("restrict is for word vectors; leave it out")
     check_model(model)
     network = check_kind(model, EmbeddingModel)
-    if top < 1:
-        raise SettingError(f"top is {top}; expected 1 or more")
+    check_least("top", top, 1)
     if source is None and layer is not None:
         raise SettingError("layer is for the words of a text; give a source, or leave layer out")
     config = EmbeddingConfig(unit="word", layer=0 if source is None else layer, pooling=pooling)

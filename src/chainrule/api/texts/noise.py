@@ -23,6 +23,7 @@ from chainrule.base.progress import BlockProgress
 from chainrule.base.threads import map_in_order
 from chainrule.errors import SettingError, TextError
 from chainrule.text.corpus.corpus import source_of
+from chainrule.text.tokenization.config import OF_WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from chainrule.base.progress import Progress
     from chainrule.text.corpus.corpus import Paths, Source
 
-_OF_WORDS = ("word", "whitespace")
 _BATCH = 256  # texts, by one thread
 _RATE_OF_CHARACTERS, _RATE_OF_WORDS = 0.03, 0.2
 _MISSPELT = 0.03  # of the rate of errors of grammar: that of errors at a character
@@ -123,10 +123,10 @@ def _words_of(source: Source) -> Collection[str]:
 def proposer_of(channel: Channel, model: Model, best: int) -> Proposer:
     """Proposes corrections with a model. Raises SettingError if its tokens are not words."""
     config = ProposalConfig(best=best)
-    if model.tokenizer.name not in _OF_WORDS:
+    if model.tokenizer.name not in OF_WORDS:
         raise SettingError(
             f"the model has the {model.tokenizer.name} tokenizer, whose tokens are not words; give a model with the "
-            f"tokenizer {' or '.join(_OF_WORDS)}"
+            f"tokenizer {' or '.join(OF_WORDS)}"
         )
     words = [token.decode("utf-8", "replace") for token in model.tokenizer.vocabulary.tokens()]
     return Proposer(channel, Lexicon(words, prior_of(model.language_model, model.tokenizer, model.speller)), config)

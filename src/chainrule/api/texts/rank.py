@@ -13,8 +13,9 @@ from chainrule.api.models.scoring_model import ScoringModel
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.applications.continuations import score_continuations
 from chainrule.applications.retrieval import DocumentIndex, RankConfig
+from chainrule.base.arguments import check_least
 from chainrule.drawing.pages import html_table
-from chainrule.errors import SettingError, TextError
+from chainrule.errors import TextError
 from chainrule.evaluation.ranking import DEPTH, RankingFigures, measure_rankings
 from chainrule.protocol import UNKNOWN
 from chainrule.text.corpus.plain_text import lines_of
@@ -95,8 +96,7 @@ def rank(
     TREC's format, or by query and document. Raises SettingError, TextError, MarkerError.
     """
     progress = callback(progress)
-    if top < 1:
-        raise SettingError(f"top is {top}; expected 1 or more")
+    check_least("top", top, 1)
     texts = _documents(documents)
     asked = _queries(queries)
     grades = None if judgements is None else _judgements(judgements)

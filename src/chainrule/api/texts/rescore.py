@@ -29,6 +29,7 @@ from chainrule.applications.rescoring.nbest_files import (
 from chainrule.applications.rescoring.nbest_formats import ScoreFiles
 from chainrule.applications.rescoring.rescoring import STAGES, Reranker, RerankingEvaluation, TuningData, score_lists
 from chainrule.applications.rescoring.tuning import Weights
+from chainrule.base.json import finite, finite_figures
 from chainrule.base.options import takes
 from chainrule.base.progress import Progress, silent
 from chainrule.base.tables import text_table
@@ -47,7 +48,8 @@ if TYPE_CHECKING:
     from chainrule.applications.rescoring.config import ListFormat
     from chainrule.applications.rescoring.features import HypothesisScorer
     from chainrule.applications.rescoring.nbest import NBestList
-    from chainrule.applications.rescoring.rescoring import Estimate, Scored
+    from chainrule.applications.rescoring.rescoring import Scored
+    from chainrule.evaluation.resampling import Estimate
     from chainrule.evaluation.texts.error_rates import CorpusMeasure
 
 
@@ -315,7 +317,7 @@ def _tuned(
         "number": data.features.offsets.size - 1,
         "restarts": options.restarts,
         "seed": options.seed,
-        data.measure.name: {"start": _finite(data.value(start)), "tuned": _finite(data.value(after))},
+        data.measure.name: {"start": finite(data.value(start)), "tuned": finite(data.value(after))},
     }
     weights = Weights(dict(zip(data.features.names, after.tolist(), strict=True)), record)
     return source, weights, data if tuned_on.name == source.name else None
@@ -344,12 +346,8 @@ def _key(measure: CorpusMeasure) -> str:
 
 
 def _as_json(figure: Estimate) -> dict[str, Any]:
-    return {"value": _finite(figure.value), "interval": [_finite(bound) for bound in figure.interval]}
-
-
-def _finite(number: float) -> float | None:
-    """JSON has no infinities."""
-    return number if math.isfinite(number) else None
+    figures: dict[str, Any] = finite_figures(figure._asdict())
+    return figures
 
 
 def _cells(measure: CorpusMeasure, figure: Estimate, *, signed: bool = False) -> Sequence[str]:

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chainrule.api.vectors.word_vectors import load_vectors
-from chainrule.base.scratch import parts_released
+from chainrule.base.scratch import token_counts
 from chainrule.errors import SettingError, TextError
 from chainrule.families.table import FAMILIES, family_of
 from chainrule.protocol import BEGIN, END, UNKNOWN
+from chainrule.text.tokenization.config import OF_WORDS
 from chainrule.text.tokenization.splitters import JOINER, SEPARATORS
 from chainrule.text.tokenization.vocabulary import Vocabulary
 from chainrule.text.tokenization.vocabulary_kernels import FIRST_ORDINARY
@@ -113,9 +114,6 @@ def _spelling_cost(speller: Speller, words: list[bytes]) -> float:
     return float(costs.sum() - len(words) * np.log(max(1, speller.unseen_types)))
 
 
-_BATCH = 1 << 20  # tokens
-
-
 def train_speller(
     tokenizer: Tokenizer,
     stream: Int32[ndarray, " tokens"],
@@ -124,14 +122,6 @@ def train_speller(
 ) -> Speller:
     """Trains a speller on the tokens of a stream, as `speller_of_counts` does on their counts."""
     return speller_of_counts(tokenizer, token_counts(stream, tokenizer.vocabulary_size), config, left_out)
-
-
-def token_counts(stream: Int32[ndarray, " tokens"], vocabulary_size: int) -> Int64[ndarray, " vocab"]:
-    """How often each token occurs in a stream."""
-    counts = np.zeros(vocabulary_size, np.int64)
-    for part in parts_released(stream, _BATCH):  # np.bincount copies its input
-        counts += np.bincount(part, minlength=counts.size)
-    return counts
 
 
 def speller_of_counts(
@@ -156,9 +146,6 @@ def speller_of_counts(
     return Speller.train(spellings, tokenizer.vocabulary, unseen_types=unseen, never=SEPARATORS)
 
 
-_OF_WORDS = ("word", "whitespace")  # tokenizers
-
-
 def check_fixed(*sources: str | os.PathLike[str] | None, fixed: bool) -> None:
     """Raises SettingError where vectors are to be kept and none are given."""
     if fixed and all(source is None for source in sources):
@@ -181,7 +168,7 @@ def with_words_of(tokenizer: Tokenizer, source: str | os.PathLike[str], progress
     So words that have a vector are known, whether or not the training text has them. Raises TextError,
     ModelFormatError.
     """
-    if tokenizer.name not in _OF_WORDS:
+    if tokenizer.name not in OF_WORDS:
         return tokenizer
     name = os.fspath(source)
     if not Path(source).is_dir() and not is_fasttext(source):

@@ -29,10 +29,10 @@ from chainrule.api.training.stream import (
     read_validation,
     speller_of_counts,
     split_off_validation,
-    token_counts,
 )
 from chainrule.base.memory import Owned, as_bytes
 from chainrule.base.options import config_from_json
+from chainrule.base.scratch import token_counts
 from chainrule.base.threads import start_in_thread
 from chainrule.errors import SettingError
 from chainrule.families.family import Counting

@@ -13,6 +13,7 @@ from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.run import ids_file
 from chainrule.api.tokenizers import tokenize_source
 from chainrule.base.files import compressing, replace_file
+from chainrule.base.scratch import token_counts
 from chainrule.errors import OutputError, SettingError
 from chainrule.text.corpus.corpus import source_of
 from chainrule.text.tokenization.build import keep_tokens
@@ -132,18 +133,10 @@ def read_words(
         )
     learner, stream, _ = tokenize_source(source, tokenizer, markers, progress, file=file)
     tokens = learner.vocabulary.tokens()
-    counts = count_words(stream, len(tokens))
+    counts = token_counts(stream, len(tokens))
     order = FIRST_ORDINARY + np.argsort(-counts[FIRST_ORDINARY:], kind="stable")
     ordered = keep_tokens([tokens[token] for token in order.tolist()], learner, stream)
     return ordered.tokenizer, ordered.stream
-
-
-def count_words(stream: Int32[ndarray, " tokens"], size: int) -> ndarray:
-    """How often each token occurs."""
-    counts = np.zeros(size, np.int64)
-    for start in range(0, stream.size, 1 << 22):  # np.bincount copies its input
-        counts += np.bincount(stream[start : start + (1 << 22)], minlength=size)
-    return counts
 
 
 @shows_progress

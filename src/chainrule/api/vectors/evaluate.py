@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
-from chainrule.base.tables import text_table
+from chainrule.base.arguments import check_least
+from chainrule.base.tables import cell, text_table
 from chainrule.drawing.pages import html_table
 from chainrule.errors import SettingError
 from chainrule.vectors.intrinsic import (
@@ -63,8 +64,8 @@ class VectorsMeasurement:
             [
                 one.name,
                 f"{one.pairs:,} of {one.of:,}",
-                *(_correlation(one.spearman), _interval(one.spearman_interval)),
-                *(_correlation(one.pearson), _interval(one.pearson_interval)),
+                *(cell(one.spearman, ".3f"), _interval(one.spearman_interval)),
+                *(cell(one.pearson, ".3f"), _interval(one.pearson_interval)),
             ]
             for one in self.similarity
         ]
@@ -111,10 +112,6 @@ class VectorsMeasurement:
         return [*sets, *sections]
 
 
-def _correlation(value: float) -> str:
-    return "" if math.isnan(value) else f"{value:.3f}"
-
-
 def _interval(bounds: tuple[float, float]) -> str:
     return "" if math.isnan(bounds[0]) else f"{bounds[0]:.2f} to {bounds[1]:.2f}"
 
@@ -145,8 +142,8 @@ def evaluate_vectors(
             raise SettingError(f"{name} is for analogies; leave it out, or give analogies")
     if similarity is None and unknown != "skip":
         raise SettingError("unknown is for similarity; leave it out, or give a set of pairs")
-    if restrict is not None and restrict < 1:
-        raise SettingError(f"restrict is {restrict}; expected 1 or more")
+    if restrict is not None:
+        check_least("restrict", restrict, 1)
     sets = {} if similarity is None else read_sets(similarity)
     agreements = [agreement(name, pairs, vectors.vector_of, unknown) for name, pairs in sets.items()]
     asked = {word for pairs in sets.values() for pair in pairs for word in (pair.first, pair.second)}

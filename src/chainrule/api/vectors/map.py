@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.base.arguments import check_least
 from chainrule.base.files import check_new_file, replace_file
 from chainrule.drawing.pages import render
 from chainrule.errors import SettingError
@@ -105,8 +106,7 @@ def map_vectors(
     good:  chainrule.map_vectors(vectors, "map.html", words=500)
     """
     target, on_progress = Path(path), callback(progress)
-    if words < 3:
-        raise SettingError(f"words is {words}; expected 3 or more")
+    check_least("words", words, 3)
     check_new_file(target, overwrite=overwrite)
     chosen = vectors.directions[:words]
     if len(chosen) < 3:

@@ -21,11 +21,12 @@ import numpy as np
 
 from chainrule.api.progress_line import ProgressLine, ProgressOption, callback, shows_progress
 from chainrule.api.run import ids_file, record_header
-from chainrule.api.vectors.cooccurrences import WORDS, CooccurrenceMatrix, count_words, read_words
+from chainrule.api.vectors.cooccurrences import WORDS, CooccurrenceMatrix, read_words
 from chainrule.api.vectors.word_vectors import FAMILY, WordVectors
 from chainrule.base.files import read_file, replace_file
 from chainrule.base.lanes import pad_to_lanes
 from chainrule.base.memory import check_fits
+from chainrule.base.scratch import token_counts
 from chainrule.errors import ModelFormatError, OutputError, SettingError
 from chainrule.protocol import END, UNKNOWN
 from chainrule.storage.safetensors import file_digest, open_tensors, write_tensors
@@ -237,7 +238,7 @@ def _counted(together: CooccurrenceMatrix, config: VectorsConfig, tokenizer: Tok
 def _read(source: Source, tokenizer: TokenizerConfig, markers: Markers, progress: Progress, file: Any) -> _Material:
     """A text as training data. Raises TextError, SettingError."""
     learner, stream = read_words(source, tokenizer, markers, progress, file)
-    counts = count_words(stream, len(learner.vocabulary))
+    counts = token_counts(stream, len(learner.vocabulary))
     words = learner.vocabulary.tokens()[FIRST_ORDINARY:]
     seen = counts[FIRST_ORDINARY:] > 0  # a vocabulary that was given may have words that do not occur
     words, own = words[: int(seen.sum())], counts[FIRST_ORDINARY:][: int(seen.sum())]

@@ -16,8 +16,9 @@ import numpy as np
 from chainrule import __version__
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.tokenizers import tokenizer_entry, tokenizer_from
+from chainrule.base.arguments import check_least
 from chainrule.base.files import check_new_file
-from chainrule.errors import ModelFormatError, OutputError, SettingError, TextError
+from chainrule.errors import ModelFormatError, OutputError, SettingError, TextError, opening_folder
 from chainrule.report.model_card import model_card, model_rows
 from chainrule.storage.model_folder import VOCABULARY_ARRAYS, check_target, open_model, save_model, saved_family
 from chainrule.text.corpus.block import LINE_FEED, byte_array
@@ -268,8 +269,8 @@ class WordVectors:
         return f"{word!r} has no vector: it is not one of the {len(self):,} words{n_grams}"
 
     def _among(self, restrict: int | None) -> Float32[ndarray, "words D"]:
-        if restrict is not None and restrict < 1:
-            raise SettingError(f"restrict is {restrict}; expected 1 or more")
+        if restrict is not None:
+            check_least("restrict", restrict, 1)
         return self.directions[:restrict]
 
     def _best(self, scores: Float32[ndarray, " words"], top: int, without: Sequence[int]) -> list[Similar]:
@@ -290,8 +291,7 @@ def _check_ngrams(ngrams: Ngrams, buckets: ndarray, rows: int) -> None:
 
 
 def _check_top(top: int) -> None:
-    if top < 1:
-        raise SettingError(f"top is {top}; expected 1 or more")
+    check_least("top", top, 1)
 
 
 def suffix_of(path: Path) -> str | None:
@@ -342,16 +342,12 @@ def _load_folder(path: Path) -> WordVectors:
     entry, arrays, _, _ = open_model(path)
     if entry.family != FAMILY:
         raise ModelFormatError(f"{path}: is a model of family {entry.family!r}; expected word vectors")
-    try:
+    with opening_folder(path, TypeError, ValueError):
         tokenizer = tokenizer_from(entry.tokenizer, arrays, VOCABULARY_ARRAYS, None)
         own = {name: array for name, array in arrays.items() if not name.startswith(VOCABULARY_ARRAYS)}
         lengths = entry.settings.get("ngrams")
         ngrams = Ngrams(*(int(length) for length in lengths)) if lengths else None
         return WordVectors(tokenizer, own, entry.settings, entry.record, ngrams)
-    except KeyError as error:
-        raise ModelFormatError(f"{path}: the array {error} is missing; the model is incomplete") from error
-    except (TypeError, ValueError, ModelFormatError) as error:
-        raise ModelFormatError(f"{path}: {error}") from error
 
 
 def _of_file(

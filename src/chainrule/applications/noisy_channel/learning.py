@@ -28,6 +28,7 @@ import numpy as np
 from chainrule.applications.noisy_channel.channel_kernels import expect
 from chainrule.applications.noisy_channel.character_channel import MOST_ERRORS, Channel, Rule, concatenate
 from chainrule.applications.noisy_channel.word_channel import WordChannel, WordRule, words_and_marks
+from chainrule.base.arguments import check_least
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError
 
@@ -72,8 +73,7 @@ def learn_channel(
 
     Raises SettingError if there is no pair, or none with an error, or rounds < 1.
     """
-    if rounds < 1:
-        raise SettingError(f"rounds is {rounds}; expected 1 or more")
+    check_least("rounds", rounds, 1)
     weights = [1.0] * len(pairs) if weights is None else weights
     spaces = _share_with_spaces(pairs, weights)
     pairs = [(wrong.replace(SPACE, ""), right.replace(SPACE, "")) for wrong, right in pairs]

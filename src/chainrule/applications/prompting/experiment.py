@@ -168,7 +168,7 @@ class Run:
         return Accuracy(len(self.is_right), sum(self.is_right), 0)
 
     def as_json(self) -> dict[str, Any]:
-        figures: dict[str, Any] = {"seed": self.seed, "order": self.order, **_accuracy_json(self.accuracy)}
+        figures: dict[str, Any] = {"seed": self.seed, "order": self.order, **self.accuracy.figures()}
         if self.classification is not None:
             figures["macro_f1"] = self.classification.macro_f1
             figures["calibration_error"] = self.classification.calibration_error
@@ -378,8 +378,3 @@ def _solved(config: PromptConfig, template: Template, record: Record) -> str:
     if MASK in config.template:
         return prompt.replace(MASK, text)
     return prompt + join(prompt, text, config.separator)
-
-
-def _accuracy_json(accuracy: Accuracy) -> dict[str, Any]:
-    low, high = accuracy.interval
-    return {"accuracy": accuracy.share, "low": low, "high": high}

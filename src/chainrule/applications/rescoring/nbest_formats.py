@@ -37,6 +37,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from chainrule.applications.rescoring.nbest import SCORE, Line, NBestList, finite_score, lines_of
+from chainrule.base.json import finite
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError, TextError
 from chainrule.text.corpus.reading import COMPRESSIONS
@@ -68,15 +69,10 @@ def write_json_list(
         record |= json.loads(nbest.line)
     hypotheses = record["hypotheses"]
     for i, hypothesis in enumerate(hypotheses):
-        hypothesis["scores"] = {name: _finite(values[i]) for name, values in scores.items()}
+        hypothesis["scores"] = {name: finite(float(values[i])) for name, values in scores.items()}
         hypothesis.pop(SCORE, None)  # it is among `scores`
     record["hypotheses"] = [hypotheses[i] for i in order]
     file.write(_WRITTEN.encode(record).encode("utf-8", "surrogatepass") + b"\n")
-
-
-def _finite(score: float) -> float | None:
-    """JSON has no infinities."""
-    return float(score) if math.isfinite(score) else None
 
 
 def _parsed(line: Line) -> NBestList:
@@ -126,10 +122,6 @@ def _id(record: dict[str, Any], line: Line) -> str:
     if not isinstance(key, str) or not key or any(character.isspace() for character in key):
         raise line.error(f"the id is {key!r}; expected a text without white space, or a whole number")
     return key
-
-
-def _optional_text(record: dict[str, Any], name: str, line: Line) -> str | None:
-    return None if record.get(name) is None else _text(record[name], line, f"the {name}")
 
 
 def _text(value: object, line: Line, what: str) -> str:

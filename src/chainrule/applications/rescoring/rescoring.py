@@ -14,7 +14,7 @@ from chainrule.applications.rescoring.tuning import maximum_likelihood, minimum_
 from chainrule.base.progress import Progress, silent
 from chainrule.base.threads import map_in_order
 from chainrule.errors import SettingError
-from chainrule.evaluation.resampling import interval_of_sums
+from chainrule.evaluation.resampling import Estimate, interval_of_sums
 from chainrule.evaluation.texts.error_rates import CharacterErrors, WordErrors
 
 if TYPE_CHECKING:
@@ -124,14 +124,6 @@ def measure_of(objective: Objective) -> CorpusMeasure:
 
         return Bleu()
     return CharacterErrors() if objective == "cer" else WordErrors()
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A measure of a corpus, with its 95 % bootstrap interval over lists."""
-
-    value: float
-    interval: tuple[float, float]
 
 
 class RerankingEvaluation:

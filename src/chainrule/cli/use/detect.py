@@ -182,13 +182,13 @@ def _figures(found: DetectedText) -> str:
 
 
 def _print_texts(found: list[DetectedText], *, json: bool) -> None:
+    from chainrule.base.json import finite_figures
     from chainrule.base.tables import printable
-    from chainrule.cli.shared.screen import finite, on_one_line
+    from chainrule.cli.shared.screen import on_one_line
 
     for each in found:
         if json:
-            rows = [{**row, "log_prob": finite(row["log_prob"])} for row in each.to_records()]
-            print_json({**{name: _finite(value) for name, value in each.to_dict().items()}, "ranked": rows})
+            print_json(finite_figures({**each.to_dict(), "ranked": each.to_records()}))
             continue
         if sys.stdout.isatty():
             _print_coloured(each)
@@ -196,12 +196,6 @@ def _print_texts(found: list[DetectedText], *, json: bool) -> None:
             for row in each.to_records():
                 print(f"{row['rank']}\t{row['log_prob']:.6f}\t{printable(on_one_line(row['token'].strip()))}")
         print(_figures(each) + "\n")
-
-
-def _finite(value: Any) -> Any:
-    from chainrule.cli.shared.screen import finite
-
-    return finite(value) if isinstance(value, float) else value
 
 
 def _print_coloured(found: DetectedText) -> None:

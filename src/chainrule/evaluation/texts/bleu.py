@@ -80,9 +80,7 @@ class Bleu:
         """sacreBLEU's own signature."""
         from sacrebleu.metrics.bleu import BLEU
 
-        metric = BLEU()
-        metric.corpus_score(["a"], [["a"]])  # so that it knows the number of references
-        return str(metric.get_signature())
+        return _signature(BLEU())
 
     def statistics(self, texts: Sequence[str], references: Sequence[str]) -> Int64[ndarray, "texts 10"]:
         """The `sentence_statistics` of each text and its reference."""
@@ -122,9 +120,7 @@ class Chrf:
         check_bleu()
         from sacrebleu.metrics.chrf import CHRF
 
-        metric = CHRF()
-        metric.corpus_score(["a"], [["a"]])  # so that it knows the number of references
-        return str(metric.get_signature())
+        return _signature(CHRF())
 
     def statistics(self, texts: Sequence[str], references: Sequence[str]) -> Int64[ndarray, "texts 18"]:
         """N-grams of the text, of the reference, and in both, for each order; none where one side has none."""
@@ -147,6 +143,11 @@ class Chrf:
         recall = (counted * both / np.maximum(theirs, 1)).sum(axis=-1) / orders
         weighted = BETA**2 * precision + recall
         return 100 * (1 + BETA**2) * precision * recall / np.where(weighted > 0, weighted, 1.0)
+
+
+def _signature(metric: Any) -> str:
+    metric.corpus_score(["a"], [["a"]])  # so that it knows the number of references
+    return str(metric.get_signature())
 
 
 def _character_ngrams(text: str, order: int) -> Counter[str]:

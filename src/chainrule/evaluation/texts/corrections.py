@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 import numpy as np
 
 from chainrule.errors import SettingError
-from chainrule.evaluation.resampling import interval_of_sums
+from chainrule.evaluation.resampling import Estimate, interval_of_sums
 from chainrule.evaluation.texts.bleu import drawn_statistics, expected_gleu, gleu_of_sums, gleu_statistics
 from chainrule.evaluation.texts.error_rates import CharacterErrors, WordErrors
 
@@ -107,18 +107,6 @@ def f_half(sums: Float64[ndarray, "*several 3"]) -> Float64[ndarray, "*several"]
 
 
 _DRAWS_IN_INTERVALS = 16  # of references, for each resample
-
-
-class Estimate(NamedTuple):
-    """A figure and its 95 % interval."""
-
-    value: float
-    interval: tuple[float, float]
-
-    def percent(self) -> str:
-        """A share and its interval in percent: 12.34 % (11.20 to 13.50)."""
-        low, high = (f"{100 * bound:.2f}" for bound in self.interval)
-        return f"{100 * self.value:.2f} % ({low} to {high})"
 
 
 class CorrectionMeasures(NamedTuple):

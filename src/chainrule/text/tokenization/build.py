@@ -9,7 +9,7 @@ import numpy as np
 
 from chainrule.base.files import check_small, read_file
 from chainrule.base.progress import Progress, silent
-from chainrule.base.scratch import parts_released
+from chainrule.base.scratch import parts_released, token_counts
 from chainrule.errors import SettingError, TextError
 from chainrule.protocol import UNKNOWN
 from chainrule.text.corpus.block import LINE_FEED, byte_array
@@ -95,9 +95,7 @@ def limit_vocabulary(tokenizer: Tokenizer, stream: Int32[ndarray, " T"], config:
     if config.vocabulary is not None:
         kept = listed_tokens(config.vocabulary, tokenizer.normaliser)
     else:
-        counts = np.zeros(len(tokens), np.int64)
-        for part in parts_released(stream, _BATCH):  # np.bincount copies its argument
-            counts += np.bincount(part, minlength=len(tokens))
+        counts = token_counts(stream, len(tokens))
         kept = [tokens[token] for token in most_frequent(counts, config.min_count, config.vocabulary_size)]
     return keep_tokens(kept, tokenizer, stream)
 

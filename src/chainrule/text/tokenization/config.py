@@ -10,6 +10,7 @@ from chainrule.text.tokenization.splitters import Normalisation, Normaliser
 
 BUILT_IN = ("word", "whitespace", "character", "byte")
 LEARNED = ("bpe", "unigram", "wordpiece")
+OF_WORDS = ("word", "whitespace")  # of whole words, and not of pieces or characters
 SUBWORD_VOCABULARY = 8000
 
 
