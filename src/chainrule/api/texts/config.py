@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from chainrule.api.models.model import Model
     from chainrule.api.progress_line import ProgressOption
     from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel
+    from chainrule.applications.config import ReadyChannel
     from chainrule.applications.correction.word_index import WordIndex
-    from chainrule.applications.noisy_channel.character_channel import Channel, ReadyChannel
+    from chainrule.applications.noisy_channel.character_channel import Channel
     from chainrule.applications.noisy_channel.word_channel import WordChannel
 
     AnyPath = str | PathLike[str]

@@ -110,6 +110,8 @@ class Corrector:
         """
         self._model, self._speller = model, speller
         self._tokenizer = tokenizer.with_markers("keep")  # a literal </s> or <unk> is left alone
+        self.word_rate = errors.word_rate  # the share of wrong words that is expected
+        self.words = len(words.lowered())  # that are known
         self._words, self._config = words, config or CorrectionConfig()
         self._spelling = Spelling(words, errors, self._config.candidates)
         self._grammar, self._learned, self._rescorer = grammar, learned, rescorer

@@ -15,7 +15,8 @@ from importlib.resources import files
 from string import ascii_lowercase
 from typing import TYPE_CHECKING
 
-from chainrule.applications.noisy_channel.character_channel import ENGLISH, Channel, Rule, neighbours
+from chainrule.applications.config import ENGLISH
+from chainrule.applications.noisy_channel.character_channel import Channel, Rule, neighbours
 from chainrule.applications.noisy_channel.learning import BEGIN_MARK, END_MARK, SPACE, within_bounds
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from chainrule.applications.config import CHANNELS, ENGLISH
 from chainrule.applications.noisy_channel.character_channel import (
     CONFUSIONS,
-    ENGLISH,
     Channel,
     Rule,
     channel_named,
@@ -24,7 +24,7 @@ from chainrule.errors import ModelFormatError, SettingError
 if TYPE_CHECKING:
     from os import PathLike
 
-    from chainrule.applications.noisy_channel.character_channel import ReadyChannel
+    from chainrule.applications.config import ReadyChannel
 
 _VERSION = 1
 
@@ -83,7 +83,7 @@ def channel_of(channel: ReadyChannel | Channel | PathLike[str], rate: float) -> 
         return english_channel()
     if isinstance(channel, str) and not Path(channel).exists():
         raise SettingError(
-            f"there is no channel called {channel!r}, nor a file; expected {', '.join((ENGLISH, *CONFUSIONS))} or a file"
+            f"there is no channel called {channel!r}, nor a file; expected {', '.join(CHANNELS)} or a file"
         )
     return read_channel(Path(channel))
 
