@@ -12,7 +12,8 @@ import pytest
 import torch
 
 import chainrule
-from chainrule.applications.retrieval import DocumentIndex, RankConfig
+from chainrule.applications.config import RankConfig
+from chainrule.applications.retrieval import DocumentIndex
 from chainrule.base.progress import silent
 from chainrule.datasets.random import Random
 from chainrule.drawing.plots import Axis

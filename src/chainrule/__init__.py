@@ -37,6 +37,8 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
         DetectedText as DetectedText,
         DetectionMeasurement as DetectionMeasurement,
         detect as detect,
+        draw_quiz as draw_quiz,
+        draw_ranks as draw_ranks,
         measure_detection as measure_detection,
     )
     from chainrule.api.vectors.evaluate import (
@@ -51,6 +53,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.api.showing.inspect import Inspection as Inspection, inspect as inspect
     from chainrule.api.showing.inspect import TextInspection as TextInspection
     from chainrule.api.opening import load as load
+    from chainrule.api.training.lmplz import lmplz as lmplz
     from chainrule.api.vectors.word_vectors import load_vectors as load_vectors
     from chainrule.api.vectors.map import map_vectors as map_vectors
     from chainrule.api.models.language_models import MaskedModel as MaskedModel
@@ -98,6 +101,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
         compare_families as compare_families,
         compare_smoothings as compare_smoothings,
     )
+    from chainrule.comparison.report import write_report as write_report
     from chainrule.comparison.supervised import LabelComparison as LabelComparison, compare_labels as compare_labels
     from chainrule.comparison.supervised import PairComparison as PairComparison, compare_pairs as compare_pairs
     from chainrule.comparison.smoothings import SmoothingTable as SmoothingTable
@@ -168,9 +172,9 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.text.parallel import Pairs as Pairs, parallel as parallel
     from chainrule.text.corpus.reading import Reading as Reading
     from chainrule.text.corpus.sample import sample_lines as sample_lines
-    from chainrule.text.corpus.splits import split as split
+    from chainrule.text.corpus.splits import split as split, write_split as write_split
     from chainrule.text.tokenization.config import TokenizerConfig as TokenizerConfig
-    from chainrule.serving.shards import ShardClient as ShardClient
+    from chainrule.serving.shards import ShardClient as ShardClient, serve_shards as serve_shards
     from chainrule.training.config import TrainingConfig as TrainingConfig
     from chainrule.training.config import FineTuningConfig as FineTuningConfig
     from chainrule.training.config import ClassifierTrainingConfig as ClassifierTrainingConfig
@@ -306,6 +310,8 @@ _HOMES = {
     "count_text": "api.training.counts",
     "count_cooccurrences": "api.vectors.cooccurrences",
     "draw": "api.showing.draw",
+    "draw_quiz": "api.texts.detect",
+    "draw_ranks": "api.texts.detect",
     "draw_sizes": "api.showing.draw",
     "draw_trees": "api.showing.draw_trees",
     "data": "api.texts.data",
@@ -318,6 +324,7 @@ _HOMES = {
     "info": "api.opening",
     "inspect": "api.showing.inspect",
     "load": "api.opening",
+    "lmplz": "api.training.lmplz",
     "load_pairs": "api.seq2seq.seq2seq_model",
     "load_vectors": "api.vectors.word_vectors",
     "map_vectors": "api.vectors.map",
@@ -345,6 +352,7 @@ _HOMES = {
     "rescore": "api.texts.rescore",
     "sample_lines": "text.corpus.sample",
     "serve": "serving.processes",
+    "serve_shards": "serving.shards",
     "set_threads": "base.threads",
     "show": "explorer.show",
     "split": "text.corpus.splits",
@@ -359,6 +367,8 @@ _HOMES = {
     "tune_correction": "api.texts.correct",
     "verify": "api.opening",
     "write_pixels": "api.texts.data",
+    "write_report": "comparison.report",
+    "write_split": "text.corpus.splits",
 }
 
 __all__ = sorted(_HOMES)

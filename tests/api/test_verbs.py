@@ -58,6 +58,52 @@ def test_the_table_has_every_verb() -> None:
     assert {name for name in train if not name.startswith("-")} > {"seq2seq"}  # the others are `train`, by settings
 
 
+TRAINED = {  # by the verb of `train`: its function, and the class of settings that makes it
+    "ngram": ("train", "NGramConfig"),
+    "bilinear": ("train", "BilinearConfig"),
+    "bag": ("train", "BagConfig"),
+    "feedforward": ("train", "FeedforwardConfig"),
+    "convolution": ("train", "ConvolutionConfig"),
+    "recurrent": ("train", "RecurrentConfig"),
+    "grid": ("train", "GridConfig"),
+    "transformer": ("train", "TransformerConfig"),
+    "tree": ("train", "TreeConfig"),
+    "masked": ("train", "MaskedConfig"),
+    "masked-recurrent": ("train", "MaskedRecurrentConfig"),
+    "bidirectional": ("train", "BidirectionalConfig"),
+    "uniform": ("train", "UniformConfig"),
+    "seq2seq": ("train_pairs", "Seq2SeqConfig"),
+    "caption": ("train_captions", "CaptionConfig"),
+    "paragraph": ("train_captions", "CaptionConfig"),
+    "classifier": ("train_classifier", None),  # a configuration, or its name
+    "channel": ("train_channel", None),
+    "vectors": ("train_vectors", "VectorsConfig"),
+}
+SCREENS = {"lsp"}  # a program of its own: chainrule.editors
+
+
+def test_every_model_that_train_lists_has_its_function_and_its_settings() -> None:
+    assert TRAINED.keys() == {name for name in train if not name.startswith("-")}
+    for verb, (function, config) in TRAINED.items():
+        parameters = inspect.signature(getattr(chainrule, function)).parameters
+        if config is not None:
+            assert config in chainrule.__all__, verb
+            assert "config" in parameters, verb
+
+
+def test_no_function_of_a_verb_is_the_command_line_s() -> None:
+    """`api` and the rooms above it do the work; the command line reads arguments and prints."""
+    for verb, cell in TABLE.items():
+        names = [name for name in re.findall(r"`([\w.]+)`", cell) if name.split(".")[0] in chainrule.__all__]
+        assert names or verb in SCREENS, verb
+        for name in names:
+            home: Any = chainrule
+            for part in name.split("."):
+                home = getattr(home, part)
+            assert home.__module__.startswith("chainrule."), name
+            assert not home.__module__.startswith("chainrule.cli"), name
+
+
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_every_function_of_the_table_is_there_typed_and_documented(name: str) -> None:
     function: Any = chainrule

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chainrule
-from chainrule.applications.retrieval import DocumentIndex, RankConfig
+from chainrule.applications.config import RankConfig
+from chainrule.applications.retrieval import DocumentIndex
 from chainrule.errors import SettingError, TextError
 from chainrule.evaluation.ranking import average_precision, measure_rankings, ndcg
 

@@ -107,8 +107,8 @@ def test_without_matplotlib_a_report_has_no_plots(
 
 def test_a_report_is_not_written_under_the_name_of_a_page(chainrule, corpus: Path, tmp_path: Path) -> None:
     result = chainrule("compare", corpus, "-o", tmp_path / "report.html")
-    assert result.status == 2
-    assert "a report is a folder with index.html in it; leave .html out." in result.error
+    assert result.status == 1
+    assert "a report is a folder with index.html in it; leave .html out" in result.error
     assert not (tmp_path / "report.html").exists()
 
 

@@ -163,7 +163,7 @@ def test_literal_markers_are_left_alone(folder: Path, chainrule: Callable[..., R
         (["--keep", "nothing.txt"], "nothing.txt: cannot be read: No such file"),
         (["--keep", "latin.txt"], "latin.txt, line 1: byte 0xff at offset 1 is not UTF-8"),
         (["--references", "right.txt", "-o", "c.txt"], "--references measures"),
-        (["--tune", "t.json"], "--tune measures against --references"),
+        (["--tune", "t.json"], "--tune needs --references"),
         (["--tune", "t.json", "--references", "right.txt", "--settings", "t.json"], "leave out --settings"),
         (["--tune", "bad.txt", "--references", "right.txt"], "bad.txt"),
         (["--settings", "right.txt"], "right.txt: is not JSON"),

@@ -101,11 +101,11 @@ def test_a_last_line_without_its_newline_is_noted(chainrule, stdin, tmp_path: Pa
         (["-o", "2", "--limit_vocab_file", "none.txt"], 1, "none.txt: cannot be read"),
         (["-o", "2", "--collapse_values"], 1, "--collapse_values writes files for other programs of KenLM"),
         (["-o", "2", "--intermediate", "x"], 1, "--intermediate writes files for other programs of KenLM"),
-        (["-o", "2", "--prune", "1", "0"], 2, "--prune takes at most 2 numbers, one for each order"),
-        (["-o", "2", "--discount_fallback", "1", "1", "1", "1"], 2, "at most three numbers"),
-        (["-o", "2", "--discount_fallback", "3"], 2, "for counts of 1, 2 and 3 or more: at most 1, 2 and 3"),
+        (["-o", "2", "--prune", "1", "0"], 1, "--prune is 1 0; expected at most 2 numbers, one for each order"),
+        (["-o", "2", "--discount_fallback", "1", "1", "1", "1"], 1, "at most three numbers"),
+        (["-o", "2", "--discount_fallback", "3"], 1, "for counts of 1, 2 and 3 or more: at most 1, 2 and 3"),
         (["-o", "2", "--interpolate_unigrams", "perhaps"], 2, "takes 0 or 1, not perhaps"),
-        (["-o", "2", "--vocab_pad", "9", "--interpolate_unigrams", "0"], 2, "--vocab_pad needs interpolated unigrams"),
+        (["-o", "2", "--vocab_pad", "9", "--interpolate_unigrams", "0"], 1, "--vocab_pad needs interpolated unigrams"),
         (["-o", "two"], 2, "takes whole numbers, not two"),
         ([], 2, "--order"),
         (["-o", "2", "--bad"], 2, "--bad"),
@@ -116,6 +116,15 @@ def test_wrong_arguments_are_errors(flags: list[str], status: int, message: str,
     result = chainrule("lmplz", *given)
     assert result.status == status
     assert re.search(message, result.error)
+
+
+def test_python_has_it_too(chainrule, fixtures: Path, tmp_path: Path) -> None:
+    import chainrule as library
+
+    flags = ["-o", "3", "--prune", "0", "1", "--text", fixtures / "train.txt", "--arpa", tmp_path / "verb.arpa"]
+    assert chainrule("lmplz", *flags).status == 0
+    library.lmplz(fixtures / "train.txt", tmp_path / "python.arpa", order=3, prune=[0, 1])
+    assert (tmp_path / "python.arpa").read_bytes() == (tmp_path / "verb.arpa").read_bytes()
 
 
 def test_symbols_in_a_text_are_an_error_or_skipped(chainrule, tmp_path: Path) -> None:

@@ -56,8 +56,8 @@ def test_lists_can_be_rescored_and_texts_recover(chainrule, model: Path, heldout
     [
         (["--rate", "0"], "rate is 0.0; expected more than 0 and at most 0.5"),
         (["--best", "0", "--model", "MODEL"], "best is 0; expected 1 to"),
-        (["--best", "0"], "--best is for lists of corrections, which need --model."),
-        (["--tokenizer", "word"], "--tokenizer is for lists of corrections"),
+        (["--best", "0"], "--best needs --model."),
+        (["--tokenizer", "word"], "--tokenizer needs --model."),
         (["--model", "nowhere"], "nowhere: there is no such folder or file"),
         (["-o", "TEXT"], "is one of the files to read; choose another name"),
     ],

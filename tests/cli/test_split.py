@@ -29,6 +29,21 @@ def test_the_parts_are_those_that_compare_measures_on(chainrule, corpus: Path, t
         assert documents(path) == [text for block in part.blocks() for text in block.documents()]
 
 
+def test_python_writes_the_same_files(chainrule, corpus: Path, tmp_path: Path) -> None:
+    import chainrule as library
+
+    shares = {f"{tmp_path}/a.txt": 0.75, f"{tmp_path}/b.jsonl": 0.25}
+    files = library.write_split(Corpus.of(corpus), shares)
+    given = [f"{tmp_path / name}={share}" for name, share in (("c.txt", 0.75), ("d.jsonl", 0.25))]
+    rows = chainrule("split", corpus, "--into", *given, "--json").json
+    assert [(row["documents"], row["bytes"]) for row in rows] == [(f.documents, f.bytes) for f in files.values()]
+    assert list(files) == [*shares]
+    for ours, theirs in (("a.txt", "c.txt"), ("b.jsonl", "d.jsonl")):
+        assert (tmp_path / ours).read_bytes() == (tmp_path / theirs).read_bytes()
+    with pytest.raises(library.OutputError, match="exists already"):
+        library.write_split(Corpus.of(corpus), shares)
+
+
 def test_records_keep_their_newlines_and_their_field(chainrule, tmp_path: Path) -> None:
     texts = [f"document {i}\nof two lines" for i in range(60)]
     (tmp_path / "a.jsonl").write_text("".join(json.dumps({"body": text}) + "\n" for text in texts))

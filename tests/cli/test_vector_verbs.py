@@ -83,7 +83,7 @@ def test_words_that_stand_together(tmp_path, chainrule) -> None:
         (("nearest", "WORDS", "word1", "--layer", "1"), "only --top, --restrict, --contexts and --json"),
         (("analogy", "WORDS", "word1", "word2", "unheard"), "'unheard' has no vector"),
         (("odd", "WORDS", "word1", "word2"), "2 words were given; expected three or more"),
-        (("evaluate", "WORDS", "--restrict", "5"), "go with --similarity or --analogies"),
+        (("evaluate", "WORDS", "--restrict", "5"), "give similarity, a set of pairs, or analogies, or both"),
         (("evaluate", "WORDS", "--similarity", "nowhere.txt"), "nowhere.txt"),
         (("score", "WORDS", "CORPUS"), "holds word vectors"),
         (("evaluate", "WORDS"), "words holds word vectors; measure them with --similarity or --analogies"),

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import is_dataclass
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
 
 import pytest
+from verb_options import VERBS
 
 from chainrule.cli.main import app
+from chainrule.cli.shared.options import Needs
 from chainrule.cli.shared.wrong_usage import in_options
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -197,3 +201,45 @@ def test_a_bad_number_of_threads_is_an_error(number: str, chainrule) -> None:
     done = chainrule("verify", "lm", "--threads", number)
     assert done.status == 2
     assert f"--threads takes a whole number of 1 or more, not {number or 'nothing'}." in done.error
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["correct", "{model}", "{corpus}", "--maximise", "accuracy"], "--maximise needs --tune."),
+        (["correct", "{model}", "{corpus}", "--errant"], "--errant needs --references."),
+        (["train", "ngram", "{corpus}", "-o", "new", "--mix-seed", "3"], "--mix-seed needs --mix."),
+        (["generate", "{model}", "--tree", "tree.svg"], "--tree needs --beam."),
+        (["generate", "{model}", "--beam", "2", "--alpha", "1"], "--alpha needs --rank-by wu."),
+        (["rank", "{model}", "--queries", "a", "--documents", "b", "--lambda", "0.1"], "--lambda needs --by jelinek-"),
+        (["chat", "--api-key-file", "key"], "--api-key-file needs --url."),
+        (["train", "channel", "{corpus}", "-o", "new", "--inflections", "x"], "--inflections needs --grammar."),
+    ],
+)
+def test_an_option_without_the_one_that_it_needs_is_named(
+    chainrule, model: Path, corpus: Path, arguments: list[str], message: str
+) -> None:
+    result = chainrule(*(argument.format(model=model, corpus=corpus) for argument in arguments))
+    assert (result.status, message in result.error) == (2, True)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_what_an_option_needs_is_a_parameter_of_the_verb(verb: str) -> None:
+    here = app
+    for name in verb.split():
+        here = here[name]
+    command = here.default_command
+    assert command is not None
+    marks = dict(marks_of(get_type_hints(command, include_extras=True)))
+    for needed in (mark.name for own in marks.values() for mark in own if isinstance(mark, Needs)):
+        assert needed.partition(" ")[0] in marks
+
+
+def marks_of(hints: dict[str, Any]) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    """The marks of parameters, and of the fields of those that are several options."""
+    for name, hint in hints.items():
+        kind = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+        if is_dataclass(kind) and isinstance(kind, type):
+            yield from marks_of(get_type_hints(kind, include_extras=True))
+        else:
+            yield name, getattr(hint, "__metadata__", ())

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_type
 
+import pytest
+
 import chainrule
 from chainrule import (
     CaptionModel,
@@ -53,3 +55,12 @@ def other_kinds(path: Path) -> None:
     assert_type(chainrule.load(path, CaptionModel), CaptionModel)
     chainrule.load(path).fill("a [MASK]")  # type: ignore[union-attr]  # not all kinds fill gaps
     chainrule.load(path, CausalModel).embed(["a text"])  # type: ignore[attr-defined]
+
+
+def test_a_channel_may_stand_without_its_name() -> None:
+    model = chainrule.train(TEXT, chainrule.NGramConfig(order=2))
+    assert_type(chainrule.corrector(model, "ocr", beam=3).correct(["a txt"])[0].text, str)
+    with pytest.raises(TypeError, match="has no option 'channels'"):
+        chainrule.corrector(model, "ocr", channels="ocr")  # type: ignore[call-arg]
+    with pytest.raises(TypeError):
+        chainrule.correct(TEXT, model, "ocr")  # type: ignore[call-arg, arg-type]

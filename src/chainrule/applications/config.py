@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from chainrule.base.options import check_settings, option
+from chainrule.base.options import Options, check_settings, option
 from chainrule.decoding.config import SamplingConfig
 
 Unit = Literal["text", "word", "token"]
@@ -23,19 +23,39 @@ class EmbeddingConfig:
     good:  model.embed_units(["a text"], EmbeddingConfig(unit="token", layer=0))
     """
 
-    unit: Unit = option("text", "what gets a vector: a text, a word (as split at spaces), or a token")
-    layer: int | None = option(None, "0: the token embeddings; from 1 on: that layer's output; nothing: the last layer")
+    unit: Unit = option("text", "what gets a vector: a text, a word (as split at spaces), or a token", flag=None)
+    layer: int | None = option(
+        None, "0: token vectors without context; 1, 2, ...: the output of that layer. By default the last"
+    )
     pooling: Pooling | None = option(
-        None,
-        "how to combine the vectors of a unit's tokens; nothing: their mean, or as a sentence encoder was trained",
+        None, "how to combine the vectors of several tokens; by default their mean, or a sentence encoder's own"
     )
     precision: VectorPrecision = option(
-        "float32",
-        "in which the network computes; bfloat16 has three digits, and is twice as fast where it is supported",
+        "float32", "bfloat16 keeps three digits and takes half the time on processors that support it"
     )
 
     def __post_init__(self) -> None:
         check_settings(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankConfig(Options):
+    """How the unigram models of documents are smoothed. mu, share: the strength of dirichlet and jelinek-mercer."""
+
+    smoothing: Literal["dirichlet", "jelinek-mercer"] = option("dirichlet", "how they are smoothed", flag=None)
+    # Zhai and Lafferty find mu near 2,000, and lambda from 0.1 (short queries) to 0.7 (long ones).
+    mu: float = option(
+        2000.0, "how strong dirichlet is, in tokens; 2000 by default", above=0, shown=False, needs="by dirichlet"
+    )
+    share: float = option(
+        0.5,
+        "the share of all documents; 0.5 by default",
+        above=0,
+        below=1,
+        flag="lambda",
+        shown=False,
+        needs="by jelinek-mercer",
+    )
 
 
 CHAT_SAMPLING = SamplingConfig(temperature=0.7, top_p=0.9)

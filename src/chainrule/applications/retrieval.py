@@ -11,12 +11,11 @@ token that no document has says nothing about which of them is better, and is le
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chainrule.errors import SettingError, TextError
+from chainrule.errors import TextError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,26 +23,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float64, Int32, Int64
     from numpy import ndarray
 
-Smoothing = Literal["dirichlet", "jelinek-mercer"]
-MU, LAMBDA = 2000.0, 0.5  # Zhai and Lafferty find mu near 2,000, and lambda from 0.1 (short queries) to 0.7 (long ones)
-
-
-@dataclass(frozen=True, kw_only=True)
-class RankConfig:
-    """smoothing: that of the documents' models. mu, share: the strength of dirichlet and jelinek-mercer smoothing."""
-
-    smoothing: Smoothing = "dirichlet"
-    mu: float = MU
-    share: float = LAMBDA
-
-    def __post_init__(self) -> None:
-        """Raises SettingError."""
-        if self.smoothing not in get_args(Smoothing):
-            raise SettingError(f"smoothing is {self.smoothing!r}; expected {' or '.join(get_args(Smoothing))}")
-        if not 0 < self.mu < np.inf:
-            raise SettingError(f"mu is {self.mu}; expected a number above 0")
-        if not 0 < self.share < 1:
-            raise SettingError(f"share is {self.share}; expected a number between 0 and 1")
+    from chainrule.applications.config import RankConfig
 
 
 class DocumentIndex:

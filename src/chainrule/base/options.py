@@ -55,6 +55,7 @@ def option(
     hyphens: bool = False,
     shown: bool = True,
     is_switch: bool = False,
+    needs: str = "",
     served: bool | tuple[Any, ...] = False,
 ) -> Any:
     """A field with a default, a help text and bounds: least <= value < below, or above < value <= most.
@@ -64,14 +65,15 @@ def option(
     flag: its name on the command line, where that is not the field's; None: it has none. reads: its type there, where
     that is not the field's, such as Path; or file: a path, or - for standard input. parse: makes the value of what was
     read there. hyphens: whether it may begin with one there. shown: whether help shows the default.
-    is_switch: whether it has no --no-... there.
+    is_switch: whether it has no --no-... there. needs: the parameter without which it cannot be given there, perhaps
+    with its value: "rank_by wu".
     served: whether requests may set it; or the strings that they may choose from, or their own bounds.
 
     good:  beam: int = option(4, "How many hypotheses to keep", least=1, most=1024, served=(1, 64))
     """
     bounds = {"least": least, "above": above, "below": below, "most": most}
     doors = {"flag": flag, "reads": reads, "parse": parse, "hyphens": hyphens, "shown": shown}
-    doors |= {"is_switch": is_switch, "served": served}
+    doors |= {"is_switch": is_switch, "needs": needs, "served": served}
     metadata = {"help": text, "is_rare": is_rare, "is_omitted": is_rare or is_later, **bounds, **doors}
     return dataclasses.field(default=default, metadata=metadata)
 

@@ -77,12 +77,14 @@ class LabelsOptions(Options):
         "with --labels: those of train classifier; by default bag, lstm, convolution and transformer. Put the file to "
         "train on before it",
         reads=tuple[str, ...],
+        needs="labels",
     )
     _: KW_ONLY
     vectors: str | os.PathLike[str] | None = option(
         None,
         "with --labels: word vectors, to compare tuned and fixed ones with those learned from nothing",
         reads=str,
+        needs="labels",
     )
     unit: str | None = option(None, "what is labelled", flag=None)
     training: ClassifierTrainingConfig | None = option(None, "how each network is trained", flag=None)

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from chainrule.api.progress_line import ProgressOption, callback, showing, shows_progress
+from chainrule.api.progress_line import showing
+from chainrule.api.seq2seq.config import MeasureOptions
 from chainrule.api.seq2seq.measurement import PairMeasurement, measure_pairs
 from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel, load_pairs
 from chainrule.api.training.classifier import train_classifier
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from jaxtyping import Int64
     from numpy import ndarray
 
-    from chainrule.decoding.config import BeamConfig
+    from chainrule.base.progress import Progress
     from chainrule.evaluation.classification import Classification
     from chainrule.text.parallel import Pairs
 
@@ -200,31 +201,35 @@ class PairComparison:
         return [{**_about_pairs(row), **row.measurement.as_json()} for row in self.rows]
 
 
-@shows_progress
+@takes(MeasureOptions, "beam")
 def compare_pairs(
-    models: Mapping[str, AnyPairModel] | Iterable[AnyPairModel],
-    pairs: Pairs,
-    beam: BeamConfig | None = None,
-    *,
-    max_tokens: int | None = None,
-    progress: ProgressOption = None,
+    models: Mapping[str, AnyPairModel] | Iterable[AnyPairModel], pairs: Pairs, options: MeasureOptions
 ) -> PairComparison:
     """Measures seq2seq models on the same pairs, in one table, with paired tests of BLEU against the best.
 
-    models: by the names that the table shows; or models and paths, with the paths as names. beam, max_tokens: as for
-    `Seq2SeqModel.write`. Raises SettingError, also if there is no model or sacrebleu is not installed;
+    models: by the names that the table shows; or models and paths, with the paths as names. The options are those of
+    `MeasureOptions`. Raises SettingError, also if there is no model or sacrebleu is not installed;
     ModelFormatError.
 
     good:  print(chainrule.compare_pairs(["lstm/", "transformer/"], chainrule.parallel("test.de", "test.en")))
     """
-    progress = callback(progress)
+    with showing(options.progress) as progress:
+        return _compare_pairs(models, pairs, options, progress)
+
+
+def _compare_pairs(
+    models: Mapping[str, AnyPairModel] | Iterable[AnyPairModel],
+    pairs: Pairs,
+    options: MeasureOptions,
+    progress: Progress,
+) -> PairComparison:
     bleu = Bleu()
     measured: list[tuple[str, Seq2SeqModel, PairMeasurement, Int64[ndarray, "pairs statistics"], float]] = []
     for name, model in _opened(models):
         with prefix_errors(name):
             started = time.perf_counter()
             log_probs = model.score(pairs, progress=progress)
-            written = model.write(pairs.sources, beam, max_tokens=max_tokens, progress=progress)
+            written = model.write(pairs.sources, options.beam, max_tokens=options.max_tokens, progress=progress)
             texts = [several[0].text if several else "" for several in written]
             measurement = measure_pairs(pairs.targets, log_probs, texts, model.target)
             seconds = time.perf_counter() - started

@@ -43,10 +43,10 @@ class BeamConfig(Options):
     rank_by: Literal["total", "mean", "wu"] = option(
         "total", "rank texts by log-probability, its mean over the tokens, or the rule of Wu et al. 2016"
     )
-    alpha: float = option(0.6, "the exponent in the rule of Wu et al", least=0, most=MAX_ALPHA)
+    alpha: float = option(0.6, "the exponent in the rule of Wu et al", least=0, most=MAX_ALPHA, needs="rank_by wu")
     coverage: float = option(0.0, "of a penalty for source positions that get little attention", least=0, flag=None)
     groups: int = option(1, "divide the beam into groups that avoid each other's tokens", least=1)
-    diversity: float = option(0.5, "the penalty, in nats, for a token that another group took", least=0)
+    diversity: float = option(0.5, "the penalty, in nats, for a token that another group took", least=0, needs="groups")
     must_end: bool = option(False, "only return texts that end with </s>")
     stop: Literal["sure", "likely"] = option("sure", "when the search ends", flag=None)
 

@@ -20,7 +20,8 @@ import numpy as np
 
 from chainrule.api.tokenizers import tokenize_source
 from chainrule.api.training.train import train
-from chainrule.applications.retrieval import DocumentIndex, RankConfig
+from chainrule.applications.config import RankConfig
+from chainrule.applications.retrieval import DocumentIndex
 from chainrule.base.progress import Progress, silent
 from chainrule.drawing.plots import Axis, Line
 from chainrule.errors import TextError

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from chainrule.base.memory import bytes_shown
+from chainrule.base.options import option
 from chainrule.errors import SettingError
 
 MAX_ORDER = 24
@@ -77,19 +78,35 @@ class NGramConfig:
     counts of counts with their raw counts.
     """
 
-    order: int = 5
-    smoothing: Smoothing = "modified-kneser-ney"
-    prune: tuple[int, ...] = (0,)
-    discount: tuple[float, ...] = ()
-    pseudocount: float = 0.5
-    weights: tuple[float, ...] = ()
-    weights_by: WeightsBy = "count"
-    backoff_weight: float = 0.4
-    open_vocabulary: bool = True
-    begins: Begins = "one"
-    interpolate_unigrams: bool = True
-    strict_discounts: bool = False
-    kenlm_compatible: bool = False
+    order: int = option(5, "the longest n-grams; contexts are order - 1 tokens long", flag=None)
+    smoothing: Smoothing = option("modified-kneser-ney", "how counts become probabilities")
+    prune: tuple[int, ...] = option(
+        (0,),
+        "drop n-grams seen at most this often, by order, unigrams first (0); the last number repeats: 0 0 1. Put texts "
+        "before it",
+    )
+    discount: tuple[float, ...] = option(
+        (),
+        "for absolute and kneser-ney: the constants to subtract from counts, by order, unigrams first; the last "
+        "repeats. By default they are estimated",
+    )
+    pseudocount: float = option(0.5, "for lidstone: the constant to add to each count")
+    weights: tuple[float, ...] = option(
+        (),
+        "for jelinek-mercer: the share of each order, unigrams first; they sum to 1, as 0.3 0.7. One number more, in "
+        "front, is the share of the uniform distribution. By default they are estimated",
+    )
+    weights_by: WeightsBy = option(
+        "count", "for jelinek-mercer: a weight for each order, or for each order and size of count"
+    )
+    backoff_weight: float = option(0.4, "for stupid-backoff: the factor for each word of context dropped")
+    open_vocabulary: bool = option(True, "reserve probability for <unk>, even if the text has none")
+    begins: Begins = option("one", "begin documents with one <s>, or with order - 1 of them")
+    interpolate_unigrams: bool = option(True, "interpolate all unigrams with the uniform distribution, not <unk> alone")
+    strict_discounts: bool = option(
+        False, "fail where discounts cannot be estimated, instead of using fixed ones", is_switch=True
+    )
+    kenlm_compatible: bool = option(False, "reproduce a bug of lmplz that shows only on tiny texts", is_switch=True)
 
     def __post_init__(self) -> None:
         if not _is_whole(self.order):

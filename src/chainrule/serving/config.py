@@ -14,7 +14,7 @@ from chainrule.base.options import Options, option
 from chainrule.errors import SettingError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 _limit = partial(option, above=0, flag=None)
 
@@ -82,3 +82,17 @@ class ServeOptions(Options):
     limits: ServerLimits | None = option(None, "what it accepts at most", flag=None)
     on_start: Callable[[str], None] | None = option(None, "called with the address", flag=None)
     on_event: Callable[[str, str], None] = option(_ignore, "called with what happened to which model", flag=None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShardOptions(Options):
+    """How shards of an n-gram model are served. on_start: a callback that gets the address, the numbers of the shards
+    that are served, and how many the model has.
+    """
+
+    shards: tuple[int, ...] = option((), "the numbers of the shards to serve, from 0; by default all")
+    host: str = option(
+        "127.0.0.1", "the address to listen on. There is no key: let only machines that you trust reach it"
+    )
+    port: int = option(9000, "the port to listen on; 0 chooses a free one", least=0, most=(1 << 16) - 1)
+    on_start: Callable[[str, Sequence[int], int], None] | None = option(None, "called with the address", flag=None)

@@ -11,14 +11,20 @@ from __future__ import annotations
 import json
 import socket
 import socketserver
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
+from chainrule.api.opening import open_shards
+from chainrule.base.options import takes
 from chainrule.errors import ServiceError, SettingError
 from chainrule.ngram.saving import PADDING, look_up_rows
+from chainrule.serving.config import ShardOptions
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Mapping, Sequence
     from types import TracebackType
 
@@ -64,6 +70,29 @@ class ShardServer(socketserver.ThreadingTCPServer):
             own = numbers == number
             out[own] = look_up_rows(self.shards[number], np.ascontiguousarray(rows[own]))
         return out
+
+
+@takes(ShardOptions)
+def serve_shards(model: str | os.PathLike[str], options: ShardOptions) -> None:
+    """Serves shards of an n-gram model to `ShardClient`s, until Ctrl-C.
+
+    model: a folder that `convert` wrote with shards. The options are those of `ShardOptions`. Raises SettingError,
+    ModelFormatError.
+
+    good:  chainrule.serve_shards("big/", shards=[0, 1], port=9000)
+    """
+    edges, tables = open_shards(Path(model), options.shards)
+    try:
+        server = ShardServer(tables, edges, options.host, options.port)
+    except OSError as error:
+        raise SettingError(
+            f"cannot listen on {options.host}, port {options.port}: {error.strerror or error}"
+        ) from error
+    with server, suppress(KeyboardInterrupt):
+        if options.on_start is not None:
+            host, port = server.server_address[:2]
+            options.on_start(f"{host!s}:{port}", list(tables), len(edges) - 1)
+        server.serve_forever()
 
 
 class _Connection(socketserver.StreamRequestHandler):

@@ -23,6 +23,7 @@ from chainrule.errors import TextError
 from chainrule.protocol import END
 from chainrule.structures.tree_files import ESCAPES, read_unlabelled
 from chainrule.text.corpus.block import Block, byte_array
+from chainrule.text.corpus.streams import STANDARD_INPUT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -206,6 +207,11 @@ class Treebank:
     def files(self) -> tuple[tuple[str, ...], ...]:
         """The files of each source: itself."""
         return tuple((name,) for name in self.sources)
+
+    @property
+    def paths(self) -> list[str]:
+        """Its files, without standard input."""
+        return [name for name in self.sources if name != STANDARD_INPUT]
 
     @property
     def record(self) -> dict[str, Any]:

@@ -123,14 +123,23 @@ class CooccurrenceConfig:
     sides: both, so that the counts are symmetric; or only contexts left, or right, of a word.
     """
 
-    window: int = 15
-    weighting: Weighting = "distance"
-    sides: Sides = "both"
+    window: int = option(
+        15,
+        "count pairs of words at most this far apart, instead of n-grams; GloVe uses 15",
+        least=1,
+        below=1 << 12,
+        shown=False,
+    )
+    weighting: Weighting = option(
+        "distance",
+        "with --window: pairs d words apart count 1/d (distance, as GloVe) or 1 (flat)",
+        needs="window",
+    )
+    sides: Sides = option(
+        "both",
+        "with --window: on which side of a word its contexts are; both gives symmetric counts",
+        needs="window",
+    )
 
     def __post_init__(self) -> None:
-        if type(self.window) is not int or not 1 <= self.window < 1 << 12:
-            raise SettingError(f"window is {self.window!r}; expected 1 or more, and less than {1 << 12:,}")
-        if self.weighting not in ("distance", "flat"):
-            raise SettingError(f"weighting is {self.weighting!r}; expected distance or flat")
-        if self.sides not in ("both", "left", "right"):
-            raise SettingError(f"sides is {self.sides!r}; expected both, left or right")
+        check_settings(self)

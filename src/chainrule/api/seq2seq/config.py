@@ -29,6 +29,9 @@ class TargetBeam(BeamConfig):
         served=(1, 64),
     )
     rank_by: Literal["total", "mean", "wu"] = changed(BeamConfig, "rank_by", "mean")
+    groups: int = changed(BeamConfig, "groups", flag=None)
+    diversity: float = changed(BeamConfig, "diversity", flag=None)
+    must_end: bool = changed(BeamConfig, "must_end", flag=None)
     stop: Literal["sure", "likely"] = changed(BeamConfig, "stop", "likely")
 
 
@@ -36,6 +39,7 @@ class TargetBeam(BeamConfig):
 class CaptionBeam(TargetBeam):
     """As `TargetBeam`, for captions."""
 
+    size: int = changed(TargetBeam, "size")
     rank_by: Literal["total", "mean", "wu"] = changed(
         TargetBeam,
         "rank_by",
@@ -72,3 +76,20 @@ class CaptionOptions(SearchOptions):
     """As `SearchOptions`, of captions."""
 
     max_tokens: int = option(MAX_TOKENS, "the longest caption, in tokens", least=1, served=_SERVED_TOKENS)
+
+
+@dataclass(frozen=True)
+class MeasureOptions(Options):
+    """How the texts that are measured against references are written. beam, max_tokens: as in `WriteOptions`."""
+
+    beam: BeamConfig | None = option(
+        None,
+        "how many hypotheses to keep for each source; by default 5",
+        reads=int,
+        parse=lambda size: TargetBeam(size=size),
+    )
+    _: KW_ONLY
+    max_tokens: int | None = option(
+        None, "the longest text, in tokens; by default twice the source's plus 20; 60 of a caption", least=1
+    )
+    progress: ProgressOption = option(None, "whether progress is shown, or a callback", flag=None)

@@ -22,7 +22,7 @@ from chainrule.api.models.language_models import BeamTree, CausalModel
 from chainrule.api.models.load_model import open_checkpoint
 from chainrule.api.models.model_info import info_of_pairs, size_of
 from chainrule.api.progress_line import ProgressOption, callback, showing, shows_progress
-from chainrule.api.seq2seq.config import WriteOptions
+from chainrule.api.seq2seq.config import MeasureOptions, WriteOptions
 from chainrule.api.seq2seq.generation import BEAM, GeneratedText, Seq2SeqGenerator, score_targets
 from chainrule.api.seq2seq.measurement import PairMeasurement, measure_pairs
 from chainrule.api.tokenizers import tokenizer_entry, tokenizer_from
@@ -235,22 +235,15 @@ class Seq2SeqModel:
             warn(f"the first {answer.dropped:,} messages were left out: the conversation is longer than max_source")
         return "".join(answer)
 
-    @shows_progress
-    def evaluate(
-        self,
-        pairs: Pairs,
-        beam: BeamConfig | None = None,
-        *,
-        max_tokens: int | None = None,
-        progress: ProgressOption = None,
-    ) -> PairMeasurement:
+    @takes(MeasureOptions, "beam")
+    def evaluate(self, pairs: Pairs, options: MeasureOptions) -> PairMeasurement:
         """Perplexity and bits per byte of the targets; BLEU, chrF, length ratio and ROUGE of the texts it writes.
 
-        beam, max_tokens: as in `write`. Raises as `given`; SettingError if sacrebleu is not installed.
+        The options are those of `MeasureOptions`. Raises as `given`; SettingError if sacrebleu is not installed.
         """
-        progress = callback(progress)
-        log_probs = self.score(pairs, progress=progress)
-        written = self.write(pairs.sources, beam, max_tokens=max_tokens, progress=progress)
+        with showing(options.progress) as progress:
+            log_probs = self.score(pairs, progress=progress)
+            written = self.write(pairs.sources, options.beam, max_tokens=options.max_tokens, progress=progress)
         texts = [several[0].text if several else "" for several in written]
         return measure_pairs(pairs.targets, log_probs, texts, self.target)
 

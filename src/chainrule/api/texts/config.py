@@ -9,10 +9,11 @@ from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from chainrule.applications.config import EmbeddingConfig, Pooling
 from chainrule.applications.correction.config import CorrectionConfig, CorrectionSettings, read_settings
 from chainrule.applications.prompting.config import PromptSettings
 from chainrule.applications.rescoring.config import ListFormat, Objective, TuningConfig
-from chainrule.base.options import Options, option
+from chainrule.base.options import Options, changed, option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from chainrule.applications.correction.word_index import WordIndex
     from chainrule.applications.noisy_channel.character_channel import Channel
     from chainrule.applications.noisy_channel.word_channel import WordChannel
+    from chainrule.text.corpus.corpus import Paths, Source
 
     AnyPath = str | PathLike[str]
     Records = AnyPath | Iterable[Mapping[str, Any]]
@@ -130,6 +132,13 @@ class CorrectOptions(CorrectorOptions):
         return replace(self, config=config, settings=None, **rates)
 
 
+@dataclass(frozen=True)
+class ChannelFirst(CorrectOptions):
+    """As `CorrectOptions`; the channel may stand without its name."""
+
+    channel: Confusions | Channel | PathLike[str] = changed(CorrectOptions, "channel")
+
+
 @dataclass(frozen=True, kw_only=True)
 class DetectOptions(Options):
     """How texts are examined. masked: a network that fills gaps, to measure the curvature, too."""
@@ -139,6 +148,22 @@ class DetectOptions(Options):
     )
     perturbations: int = option(20, "with --masked, how often each text is changed", least=2)
     seed: int = option(0, "the seed of the perturbations and of the quiz")
+    progress: ProgressOption = option(None, "whether progress is shown, or a callback", flag=None)
+
+
+@dataclass(frozen=True)
+class NearestOptions(Options):
+    """Where the nearest words are looked for, and by which vectors. source: the text; without it, the vocabulary.
+
+    layer, pooling: as in `EmbeddingConfig`. restrict: of word vectors, search only this many of the most frequent.
+    """
+
+    source: Source | Paths | None = option(None, "the text whose words are compared", flag=None)
+    _: KW_ONLY
+    top: int = option(10, "how many words to show, nearest first", least=1)
+    layer: int | None = changed(EmbeddingConfig, "layer")
+    pooling: Pooling | None = changed(EmbeddingConfig, "pooling")
+    restrict: int | None = option(None, "compare only this many of the most frequent words; by default all", least=1)
     progress: ProgressOption = option(None, "whether progress is shown, or a callback", flag=None)
 
 
@@ -175,18 +200,32 @@ class NoiseOptions(Options):
     model: Model | None = option(
         None, "write n-best lists of corrections from the words of this model, instead of text", reads=Path
     )
-    best: int = option(50, "with --model: how many corrections a list has", least=1, most=1 << 14)
+    best: int = option(50, "with --model: how many corrections a list has", least=1, most=1 << 14, needs="model")
     progress: ProgressOption = option(None, "whether progress is shown, or a callback", flag=None)
 
 
-@dataclass(frozen=True, kw_only=True)
-class TuneOptions(CorrectorOptions):
-    """Where the search for settings begins. output: a JSON file for them. maximise: what they shall raise."""
+@dataclass(frozen=True)
+class TuneTarget(Options):
+    """What a search for settings is for. output: a JSON file for them. maximise: what they shall raise."""
 
     output: AnyPath | None = option(
-        None, "choose rates, weights and --at-least, and write them to this file", reads=Path
+        None,
+        "with --references: choose rates, weights and --at-least by them, and write them to this file",
+        reads=Path,
+        flag="tune",
+        needs="references",
     )
-    maximise: Aim = option("f0.5", "F0.5 of the changes, or accuracy: the share of word errors that are gone")
+    _: KW_ONLY
+    maximise: Aim = option(
+        "f0.5",
+        "with --tune: F0.5 of the changes, or accuracy: the share of word errors that are gone",
+        needs="output",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuneOptions(TuneTarget, CorrectorOptions):
+    """Where the search for settings begins, and what it is for."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from chainrule.api.models.model import check_model
 from chainrule.api.progress_line import showing
 from chainrule.api.seq2seq.config import TargetBeam
 from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel
-from chainrule.api.texts.config import CorrectOptions, TuneOptions
+from chainrule.api.texts.config import ChannelFirst, CorrectOptions, TuneOptions
 from chainrule.api.texts.rescore import scorer_of
 from chainrule.applications.config import CHANNELS, ENGLISH
 from chainrule.applications.correction.candidates import Grammar
@@ -77,7 +77,7 @@ def correct(source: Source | Paths, model: Model, options: CorrectOptions) -> It
     return _corrected(source_of(source), model, options)
 
 
-@takes(CorrectOptions, "channel")
+@takes(ChannelFirst, "channel")
 def corrector(model: Model, options: CorrectOptions) -> Corrector:
     """As `correct`, for strings: `corrector(lm).correct(["teh dog"])`."""
     return build_corrector(model, options)

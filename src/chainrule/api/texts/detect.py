@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import base64
+import math
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,6 +19,7 @@ from chainrule.api.progress_line import showing
 from chainrule.api.texts.config import DetectOptions
 from chainrule.applications.detection import BOUNDS, RankedText, curvatures, rank_texts
 from chainrule.base.arguments import as_texts
+from chainrule.base.files import check_new_file, replace_file
 from chainrule.base.options import takes
 from chainrule.drawing.pages import html_table, render
 from chainrule.drawing.plots import Axis, Line, Plot
@@ -24,6 +27,7 @@ from chainrule.errors import SettingError
 from chainrule.evaluation.classification import Roc, roc
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterable, Sequence
 
     from matplotlib.figure import Figure
@@ -31,6 +35,7 @@ if TYPE_CHECKING:
     from chainrule.base.progress import Progress
 
 _AT = 0.05  # false positives
+GROUPS = ("top 10", "top 100", "top 1000", "other")  # of ranks
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,16 @@ class DetectedText:
         ranked = self.ranked
         curvature = {} if self.curvature is None else {"curvature": self.curvature}
         return {"log-probability": ranked.mean_log_prob, "log-rank": -ranked.mean_log_rank, **curvature}
+
+    @property
+    def figures(self) -> str:
+        """The shares of ranks and the means, in a line."""
+        shares = ", ".join(
+            f"{name} {100 * share:.1f} %" for name, share in zip(GROUPS, self.ranked.shares, strict=True)
+        )
+        curvature = "" if self.curvature is None else f", curvature {self.curvature:.2f}"
+        means = f"mean log-probability {self.ranked.mean_log_prob:.3f}, mean log-rank {self.ranked.mean_log_rank:.3f}"
+        return f"{shares}; {means}{curvature}"
 
     def to_dict(self) -> dict[str, Any]:
         """A row for pandas."""
@@ -191,6 +206,65 @@ class ShownText(NamedTuple):
 
     tokens: Sequence[ShownToken]
     figures: str
+
+
+def draw_ranks(texts: Iterable[DetectedText], path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+    """Draws texts as a page, .html, with each token in the colour of its rank. Raises OutputError.
+
+    good:  chainrule.draw_ranks(chainrule.detect(model, ["a text"]), "ranks.html")
+    """
+    shown = []
+    for each in texts:
+        ranked = each.ranked
+        columns = zip(
+            ranked.pieces, ranked.groups.tolist(), ranked.ranks.tolist(), ranked.log_probs, ranked.likelier, strict=True
+        )
+        tokens = [
+            ShownToken(
+                *without_space(piece),
+                group,
+                f"rank {rank:,}, {100 * math.exp(log_prob):.3g} %; likeliest: {', '.join(likelier)}",
+            )
+            for piece, group, rank, log_prob, likelier in columns
+            if piece
+        ]
+        shown.append(ShownText(tokens, each.figures))
+    _write(Path(path), ranks_page("How likely was each token?", GROUPS, shown), overwrite=overwrite)
+
+
+def without_space(piece: str) -> tuple[str, str]:
+    """The white space before a token, and the rest; a token of white space alone is kept."""
+    token = piece.lstrip() or piece
+    return piece[: len(piece) - len(token)], token
+
+
+def draw_quiz(
+    people: Sequence[str],
+    machines: Sequence[str],
+    path: str | os.PathLike[str],
+    *,
+    n: int = 10,
+    seed: int = 0,
+    overwrite: bool = False,
+) -> None:
+    """Draws a page, .html, on which a person says of each text who wrote it. n: how many texts of each kind.
+
+    Raises SettingError, OutputError.
+    """
+    if not 1 <= n <= min(len(people), len(machines)):
+        raise SettingError(
+            f"n is {n}, but there are {len(people):,} texts of people and {len(machines):,} of machines; expected "
+            "1 or more, and as many of each"
+        )
+    _write(Path(path), quiz_page(people[:n], machines[:n], seed), overwrite=overwrite)
+
+
+def _write(path: Path, page: str, *, overwrite: bool) -> None:
+    if path.suffix.lower() != ".html":
+        raise SettingError(f"{path}: the name of a page ends in .html")
+    check_new_file(path, overwrite=overwrite)
+    with replace_file(path) as file:
+        file.write(page.encode())
 
 
 def ranks_page(title: str, groups: Sequence[str], texts: Sequence[ShownText]) -> str:

@@ -9,23 +9,25 @@ second's. Scores are kept in a file, since there may be more of them than fit in
 from __future__ import annotations
 
 import math
+import os
 import tempfile
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
 import numpy as np
 
 from chainrule.api.models.model import check_model
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.base.json import finite
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError, TextError
 from chainrule.evaluation.token_scores import score_documents
-from chainrule.text.corpus.corpus import source_of
-from chainrule.text.corpus.writing import document_file
+from chainrule.text.corpus.corpus import Corpus, source_of
+from chainrule.text.corpus.writing import DocumentFile, document_file
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterator
 
     from jaxtyping import Bool, Float32, Float64, UInt32
@@ -237,6 +239,12 @@ class Filtered:
     edges: list[float]
     texts: list[str] | None = None
 
+    def as_json(self) -> dict[str, Any]:
+        """The figures for JSON, without the texts."""
+        histogram = {"counts": self.counts, "edges": [finite(edge) for edge in self.edges]}
+        figures = {"documents": self.documents, "kept": self.kept, "threshold": finite(self.threshold)}
+        return {**figures, "histogram": histogram}
+
     def __repr__(self) -> str:
         return (
             f"<Filtered: kept {self.kept:,} of {self.documents:,} documents, up to {self.threshold:.4f} bits per token>"
@@ -251,7 +259,7 @@ def filter(
     keep: float | None = None,
     below: float | None = None,
     difference: Model | None = None,
-    output: str | os.PathLike[str] | None = None,
+    output: str | os.PathLike[str] | BinaryIO | None = None,
     progress: ProgressOption = None,
 ) -> Filtered:
     """Keeps the documents that a model finds likeliest, in order.
@@ -259,7 +267,8 @@ def filter(
     A document's score is its cross-entropy in bits per token, with </s> and the spelling of unknown tokens. Give either
     keep, the share of documents to keep, above 0 and up to 1, which reads the source twice; or below, the highest
     score to keep. difference: a model of general text, whose score is subtracted, per token of `model` (Moore and
-    Lewis 2010). output: a file to write or replace, also .jsonl or compressed; without it, the result holds the texts.
+    Lewis 2010). output: a file to write or replace, also .jsonl or compressed, or an open one; without it, the result
+    holds the texts.
     Raises TextError, SettingError, OutputError.
 
     good:  chainrule.filter("corpus.txt", chainrule.load("lm/"), keep=0.3, output="likely.txt").threshold
@@ -268,9 +277,11 @@ def filter(
     if difference is not None:
         check_model(difference)
     texts: list[str] = []
+    source = source_of(source, model.document)
+    field = source.reading.field if isinstance(source, Corpus) else "text"
     with ScoreFile() as scores:
         blocks, threshold = passing(
-            source_of(source, model.document),
+            source,
             scores,
             model,
             difference,
@@ -283,7 +294,11 @@ def filter(
                 texts += block.documents()
             kept = len(texts)
         else:
-            with document_file(Path(output)) as file:
+            with (
+                document_file(Path(output), field)
+                if isinstance(output, str | os.PathLike)
+                else nullcontext(DocumentFile("standard output", output, field))
+            ) as file:
                 for block in blocks:
                     file.write(block)
                 kept = file.documents

@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from chainrule.api.models.embedding_model import EmbeddingModel
 from chainrule.api.models.model import check_kind, check_model
-from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.api.progress_line import showing
+from chainrule.api.texts.config import NearestOptions
 from chainrule.api.vectors.word_vectors import WordVectors
-from chainrule.applications.config import EmbeddingConfig, Pooling
+from chainrule.applications.config import EmbeddingConfig
 from chainrule.applications.embedding import nearest as nearest_units
 from chainrule.applications.embedding import vector_of_marked
-from chainrule.base.arguments import check_least
+from chainrule.base.options import takes
 from chainrule.errors import SettingError
 from chainrule.text.corpus.corpus import source_of
 
 if TYPE_CHECKING:
     from chainrule.api.models.model import Model
-    from chainrule.text.corpus.corpus import Paths, Source
 
 
 class Neighbour(NamedTuple):
@@ -29,47 +29,37 @@ class Neighbour(NamedTuple):
     start: int
 
 
-@shows_progress
-def nearest(
-    model: Model | WordVectors,
-    sentence: str,
-    source: Source | Paths | None = None,
-    *,
-    top: int = 10,
-    layer: int | None = None,
-    pooling: Pooling | None = None,
-    restrict: int | None = None,
-    progress: ProgressOption = None,
-) -> list[Neighbour]:
+@takes(NearestOptions, "source")
+def nearest(model: Model | WordVectors, sentence: str, options: NearestOptions) -> list[Neighbour]:
     """The words of a text nearest to the one in brackets, by the cosine of their vectors, best first.
 
-    model: a network. sentence: with one word in brackets. source: the text; without it, the tokens of the vocabulary,
-    by their vectors without context. layer, pooling: as in `EmbeddingConfig`.
-    Or model: word vectors, and sentence: a single word; restrict: search only this many of the most frequent words.
+    model: a network, and sentence: with one word in brackets; or word vectors, and a single word. The options are those
+    of `NearestOptions`. Without a source, the tokens of the vocabulary are compared, by their vectors without context.
     Raises SettingError; TextError if the text cannot be read.
 
     good:  chainrule.nearest(model, "the [bank] of the river", "corpus.txt", top=5)
     good:  chainrule.nearest(chainrule.load_vectors("words/"), "bank", top=5)
     """
+    source, layer, pooling = options.source, options.layer, options.pooling
     if isinstance(model, WordVectors):
         if (source, layer, pooling) != (None, None, None):
             raise SettingError("word vectors take no source, layer or pooling; leave them out")
-        similar = model.nearest(sentence, top=top, restrict=restrict)
+        similar = model.nearest(sentence, top=options.top, restrict=options.restrict)
         return [Neighbour(cosine, word, word, 0) for word, cosine in similar]
-    if restrict is not None:
+    if options.restrict is not None:
         raise SettingError("restrict is for word vectors; leave it out")
     check_model(model)
     network = check_kind(model, EmbeddingModel)
-    check_least("top", top, 1)
     if source is None and layer is not None:
         raise SettingError("layer is for the words of a text; give a source, or leave layer out")
     config = EmbeddingConfig(unit="word", layer=0 if source is None else layer, pooling=pooling)
     query = vector_of_marked(network.embed_units, sentence, config)
-    if source is None:
-        candidates = network.embed_vocabulary()
-    else:
-        candidates = network.embed_blocks(source_of(source).blocks(callback(progress), "embedding"), config)
-    return [
-        Neighbour(cosine, text[start:stop], text, start)
-        for cosine, text, (start, stop) in nearest_units(candidates, query, top)
-    ]
+    with showing(options.progress) as progress:
+        if source is None:
+            candidates = network.embed_vocabulary()
+        else:
+            candidates = network.embed_blocks(source_of(source).blocks(progress, "embedding"), config)
+        return [
+            Neighbour(cosine, text[start:stop], text, start)
+            for cosine, text, (start, stop) in nearest_units(candidates, query, options.top)
+        ]

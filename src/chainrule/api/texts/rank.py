@@ -11,8 +11,9 @@ import numpy as np
 from chainrule.api.models.model import check_kind
 from chainrule.api.models.scoring_model import ScoringModel
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.applications.config import RankConfig
 from chainrule.applications.continuations import score_continuations
-from chainrule.applications.retrieval import DocumentIndex, RankConfig
+from chainrule.applications.retrieval import DocumentIndex
 from chainrule.base.arguments import check_least
 from chainrule.drawing.pages import html_table
 from chainrule.errors import TextError

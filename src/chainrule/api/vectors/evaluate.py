@@ -6,16 +6,14 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from chainrule.api.progress_line import ProgressOption, callback, shows_progress
-from chainrule.base.arguments import check_least
+from chainrule.api.progress_line import showing
+from chainrule.api.vectors.config import VectorsEvaluation
+from chainrule.base.options import takes
 from chainrule.base.tables import cell, text_table
 from chainrule.drawing.pages import html_table
-from chainrule.errors import SettingError
 from chainrule.vectors.intrinsic import (
     Accuracy,
     Agreement,
-    Rule,
-    Unknown,
     accuracies,
     agreement,
     read_analogies,
@@ -24,8 +22,6 @@ from chainrule.vectors.intrinsic import (
 )
 
 if TYPE_CHECKING:
-    import os
-
     from chainrule.api.vectors.word_vectors import WordVectors
 
 
@@ -116,47 +112,28 @@ def _interval(bounds: tuple[float, float]) -> str:
     return "" if math.isnan(bounds[0]) else f"{bounds[0]:.2f} to {bounds[1]:.2f}"
 
 
-@shows_progress
-def evaluate_vectors(
-    vectors: WordVectors,
-    *,
-    similarity: str | os.PathLike[str] | None = None,
-    analogies: str | os.PathLike[str] | None = None,
-    restrict: int | None = None,
-    rule: Rule = "add",
-    unknown: Unknown = "skip",
-    progress: ProgressOption = None,
-) -> VectorsMeasurement:
+@takes(VectorsEvaluation)
+def evaluate_vectors(vectors: WordVectors, options: VectorsEvaluation) -> VectorsMeasurement:
     """Measures how well cosines agree with human ratings of word pairs, and how many analogies are answered right.
 
-    similarity: a file of pairs, or a folder of such files. analogies: a file of questions. restrict: use only this many
-    of the most frequent words for analogies. rule, unknown: as in `WordVectors.analogy`, and how unknown words of pairs
-    count: skip or zero. Raises TextError, SettingError.
+    The options are those of `VectorsEvaluation`. Raises TextError, SettingError.
 
     good:  chainrule.evaluate_vectors(vectors, similarity="word-sim/").similarity[0].spearman
     """
-    if similarity is None and analogies is None:
-        raise SettingError("there is nothing to measure with; give similarity, a set of pairs, or analogies, or both")
-    for name, is_given in {"restrict": restrict is not None, "rule": rule != "add"}.items():
-        if is_given and analogies is None:
-            raise SettingError(f"{name} is for analogies; leave it out, or give analogies")
-    if similarity is None and unknown != "skip":
-        raise SettingError("unknown is for similarity; leave it out, or give a set of pairs")
-    if restrict is not None:
-        check_least("restrict", restrict, 1)
-    sets = {} if similarity is None else read_sets(similarity)
-    agreements = [agreement(name, pairs, vectors.vector_of, unknown) for name, pairs in sets.items()]
+    sets = {} if options.similarity is None else read_sets(options.similarity)
+    agreements = [agreement(name, pairs, vectors.vector_of, options.unknown) for name, pairs in sets.items()]
     asked = {word for pairs in sets.values() for pair in pairs for word in (pair.first, pair.second)}
     by_ngrams = sum(word not in vectors and vectors.vector_of(word) is not None for word in asked)
-    if analogies is None:
+    if options.analogies is None:
         return VectorsMeasurement(similarity=agreements, by_ngrams=by_ngrams)
-    directions = vectors.directions[:restrict]
+    directions = vectors.directions[: options.restrict]
 
     def row_of(word: str) -> int | None:
         row = vectors.row_of(word)
         return None if row is None or row >= len(directions) else row
 
-    sections = accuracies(read_analogies(analogies), row_of, directions, rule, callback(progress))
+    with showing(options.progress) as progress:
+        sections = accuracies(read_analogies(options.analogies), row_of, directions, options.rule, progress)
     grammar = [one for one in sections if one.section.startswith("gram")]
     totals = [*([sum_sections("all of grammar", grammar)] if grammar else []), sum_sections("all", sections)]
     return VectorsMeasurement(similarity=agreements, analogies=[*sections, *totals], by_ngrams=by_ngrams)

@@ -12,6 +12,7 @@ from chainrule.cli.shared.options import (
     Json,
     ModelPath,
     ModelTokenizerName,
+    Needs,
     Normalise,
     Overwrite,
     WholeNumber,
@@ -34,7 +35,7 @@ def convert(
     /,
     *,
     tokenizer: ModelTokenizerName = None,
-    normalise: Normalise = None,
+    normalise: Annotated[Normalise, Needs("tokenizer")] = None,
     compact: Annotated[
         bool,
         Parameter(
@@ -81,8 +82,6 @@ def convert(
     from chainrule.ngram.models.sharded_model import ShardedModel
     from chainrule.text.tokenization.config import TokenizerConfig
 
-    if normalise and tokenizer is None:
-        raise CycloptsError(msg="--normalise needs --tokenizer.")
     if to is not None or is_seq2seq(source):
         if tokenizer is not None or compact or shards is not None:
             where = "go with --to" if to is not None else "suit a model of one text given another"

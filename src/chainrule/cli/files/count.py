@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import CycloptsError, Parameter
 
 from chainrule.cli.shared.options import (
     DEFAULT_TOKENIZER,
+    NO_FLAGS,
+    Flags,
     Json,
     MarkerRule,
     Memory,
@@ -16,6 +18,7 @@ from chainrule.cli.shared.options import (
     TextFiles,
     TokenizerOptions,
     WholeNumber,
+    given_settings,
 )
 from chainrule.cli.shared.screen import note_plan, print_json, progress_bar
 from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, check_text_target, note_repairs
@@ -37,19 +40,7 @@ def count(
     order: Annotated[
         int | None, WholeNumber, Parameter(help="The longest n-grams to count: 5 by default.", show_default=False)
     ] = None,
-    window: Annotated[
-        int | None,
-        WholeNumber,
-        Parameter(help="Count pairs of words at most this far apart, instead of n-grams; GloVe uses 15."),
-    ] = None,
-    weighting: Annotated[
-        Literal["distance", "flat"],
-        Parameter(help="With --window: pairs d words apart count 1/d (distance, as GloVe) or 1 (flat)."),
-    ] = "distance",
-    sides: Annotated[
-        Literal["both", "left", "right"],
-        Parameter(help="With --window: on which side of a word its contexts are; both gives symmetric counts."),
-    ] = "both",
+    together: Flags[CooccurrenceConfig] = NO_FLAGS,
     tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
     markers: MarkerRule = "error",
     reading: TextOptions = DEFAULT_READING,
@@ -71,16 +62,14 @@ def count(
     """
     from chainrule.api.training.counts import count_text
 
-    if window is not None:
+    if pairs := given_settings(together):
         if memory is not None:
             raise CycloptsError(msg="--memory is for n-grams; pairs of words use what is free.")
         if order is not None:
             raise CycloptsError(msg="--order is for n-grams and --window for pairs of words; choose one.")
-        config = CooccurrenceConfig(window=window, weighting=weighting, sides=sides)
+        config = CooccurrenceConfig(**pairs)
         _count_together(reading.corpus(*texts), output, config, tokenizer, markers, overwrite=overwrite, json=json)
         return
-    if weighting != "distance" or sides != "both":
-        raise CycloptsError(msg="--weighting and --sides need --window.")
     order = 5 if order is None else order
 
     source = reading.corpus(*texts)

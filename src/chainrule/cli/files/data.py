@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,7 +19,7 @@ from chainrule.cli.shared.options import (
     TextFiles,
     WholeNumber,
 )
-from chainrule.cli.shared.screen import finite, print_json, progress_bar
+from chainrule.cli.shared.screen import print_json, progress_bar
 from chainrule.cli.shared.texts import (
     DEFAULT_READING,
     TextOptions,
@@ -34,11 +33,9 @@ from chainrule.datasets import Name
 from chainrule.errors import prefix_errors
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from chainrule.api.models.model import Model
+    from chainrule.api.texts.filter import Filtered
     from chainrule.base.progress import Progress
-    from chainrule.text.corpus.writing import DocumentFile
     from chainrule.text.tokenization.vocabulary import Markers
 
 # What to do with each set next; {0} is the folder.
@@ -123,31 +120,21 @@ def split(
     the name ends in .jsonl; both may be compressed. Of a record, only the text
     is written, not its other fields.
     """
-    from chainrule.text.corpus.splits import divide, exact_shares
-    from chainrule.text.corpus.writing import check_format, document_file
+    from chainrule.text.corpus.splits import write_split
 
-    named = with_shares("--into", into)
-    shares = exact_shares(share for _, share in named)
-    paths = [Path(name) for name, _ in named]
+    shares = dict(with_shares("--into", into))
     source = reading.corpus(*texts)
-    for path in paths:
-        check_format(path)
-        check_text_target(path, source, overwrite=overwrite)
-    with ExitStack() as stack:
-        progress = stack.enter_context(progress_bar())
-        files = [stack.enter_context(document_file(path, reading.field)) for path in paths]
-        for part, piece in divide(source, shares, progress, "splitting"):
-            files[part].write(piece)
+    with progress_bar() as progress:
+        files = write_split(source, shares, overwrite=overwrite, progress=progress)
     note_lost_fields(source)
     note_repairs(source)
     if json:
-        rows = zip(paths, files, strict=True)
-        print_json([{"file": str(path), "documents": file.documents, "bytes": file.bytes} for path, file in rows])
+        print_json([{"file": name, "documents": file.documents, "bytes": file.bytes} for name, file in files.items()])
     else:
-        total = sum(file.documents for file in files)
+        total = sum(file.documents for file in files.values())
         figures = [
-            [str(path), f"{file.documents:,}", f"{file.documents / total:.2%}", f"{file.bytes:,}"]
-            for path, file in zip(paths, files, strict=True)
+            [name, f"{file.documents:,}", f"{file.documents / total:.2%}", f"{file.bytes:,}"]
+            for name, file in files.items()
         ]
         print(text_table(["part", "documents", "share", "bytes"], figures))
 
@@ -242,7 +229,7 @@ def filter_texts(
     where the documents go to standard output. Of a record, only the text is
     written, not its other fields.
     """
-    from chainrule.api.texts.filter import BINS, ScoreFile, passing
+    from chainrule.api.texts.filter import filter as keep_likeliest
     from chainrule.text.corpus.writing import check_format
 
     _check(texts, keep, below, output, json=json)
@@ -250,26 +237,28 @@ def filter_texts(
     if output is not None:
         check_format(output)
         check_text_target(output, source, overwrite=overwrite)
-    with ScoreFile() as scores:
-        with progress_bar() as progress:
-            language_model = _open_language_model(model, tokenizer, markers, progress)
-            other = None if difference is None else _open_language_model(difference, tokenizer, markers, progress)
-            blocks, limit = passing(source, scores, language_model, other, keep=keep, below=below, progress=progress)
-            with _open_target(output, reading.field) as file:
-                for block in blocks:
-                    file.write(block)
-            kept = file.documents
-        counts, edges = scores.histogram(BINS)
+    with progress_bar() as progress:
+        found = keep_likeliest(
+            source,
+            _open_language_model(model, tokenizer, markers, progress),
+            keep=keep,
+            below=below,
+            difference=None if difference is None else _open_language_model(difference, tokenizer, markers, progress),
+            output=sys.stdout.buffer if output is None else output,
+            progress=progress,
+        )
     if output is not None:
         note_lost_fields(source)
     note_repairs(source)
     if json:
-        histogram = {"counts": counts, "edges": [finite(edge) for edge in edges]}
-        print_json({"documents": scores.size, "kept": kept, "threshold": finite(limit), "histogram": histogram})
+        print_json(found.as_json())
         return
-    screen = sys.stdout if output is not None else sys.stderr
-    print(_histogram(counts, edges, limit, kind="difference" if other else "cross-entropy"), file=screen)
-    print(f"kept {kept:,} of {scores.size:,} documents, {kept / scores.size:.2%}: {limit:.4f} or less", file=screen)
+    print(
+        f"{_histogram(found, kind='cross-entropy' if difference is None else 'difference')}\n"
+        f"kept {found.kept:,} of {found.documents:,} documents, {found.kept / found.documents:.2%}: "
+        f"{found.threshold:.4f} or less",
+        file=sys.stderr if output is None else sys.stdout,
+    )
 
 
 def _open_language_model(path: Path, tokenizer: str | None, markers: Markers | None, progress: Progress) -> Model:
@@ -293,16 +282,8 @@ def _check(texts: tuple[str, ...], keep: float | None, below: float | None, outp
         raise CycloptsError(msg="With --json, the documents need a file: give --output.")
 
 
-def _open_target(output: Path | None, field: str) -> AbstractContextManager[DocumentFile]:
-    from chainrule.text.corpus import writing
-
-    if output is not None:
-        return writing.document_file(output, field)
-    return nullcontext(writing.DocumentFile("standard output", sys.stdout.buffer, field))
-
-
-def _histogram(counts: list[int], edges: list[float], limit: float, *, kind: str) -> str:
+def _histogram(found: Filtered, *, kind: str) -> str:
     """A histogram, darker for what is kept."""
-    labels = [f"{edge:.3f}" for edge in edges[1:]]
-    marks = [edge <= limit for edge in edges[1:]]
-    return f"{kind} in bits per token, up to\n" + bars(labels, counts, marks)
+    labels = [f"{edge:.3f}" for edge in found.edges[1:]]
+    marks = [edge <= found.threshold for edge in found.edges[1:]]
+    return f"{kind} in bits per token, up to\n" + bars(labels, found.counts, marks)

@@ -10,9 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.applications.config import EmbeddingConfig, Pooling, Unit, VectorPrecision
+from chainrule.applications.config import EmbeddingConfig, Unit
 from chainrule.cli.shared.models import labels_inputs, open_model
-from chainrule.cli.shared.options import ModelMarkerRule, NetworkPath, Overwrite, TextFile, WholeNumber
+from chainrule.cli.shared.options import (
+    NO_FLAGS,
+    Flags,
+    ModelMarkerRule,
+    NetworkPath,
+    Overwrite,
+    TextFile,
+    given_settings,
+)
 from chainrule.cli.shared.screen import note, print_json, progress_bar
 from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, check_text_target, note_repairs
 
@@ -78,17 +86,6 @@ def _rows(found: Sequence[UnitVectors], *, is_whole: bool) -> Iterator[dict[str,
         yield {"input": units[0], "vector": rows[0]} if is_whole else {"units": units, "vectors": rows}
 
 
-Layer = Annotated[
-    int | None,
-    WholeNumber,
-    Parameter(help="0: token vectors without context; 1, 2, ...: the output of that layer. By default the last."),
-]
-Pool = Annotated[
-    Pooling | None,
-    Parameter(help="How to combine the vectors of several tokens; by default their mean, or a sentence encoder's own."),
-]
-
-
 def embed(
     model: NetworkPath,
     text: TextFile = "-",
@@ -102,12 +99,7 @@ def embed(
             "JSON lines are printed.",
         ),
     ] = None,
-    layer: Layer = None,
-    pooling: Pool = None,
-    precision: Annotated[
-        VectorPrecision,
-        Parameter(help="bfloat16 keeps three digits and takes half the time on processors that support it."),
-    ] = "float32",
+    options: Flags[EmbeddingConfig] = NO_FLAGS,
     words: Annotated[bool, Parameter(negative=(), help="Embed each word, not each text.")] = False,
     tokens: Annotated[bool, Parameter(negative=(), help="Embed each token: a word or a piece of one.")] = False,
     vocabulary: Annotated[
@@ -134,8 +126,9 @@ def embed(
     """
     from chainrule.api.models.embedding_model import EmbeddingModel
 
+    given = given_settings(options)
     if labels_inputs(model):
-        if words or tokens or vocabulary or layer is not None or pooling is not None or precision != "float32":
+        if words or tokens or vocabulary or given:
             raise CycloptsError(msg="A classifier embeds what it labels; leave out the options of units and layers.")
         if output is not None:
             _check_target(output, vocabulary=False)
@@ -144,7 +137,7 @@ def embed(
     if words + tokens + vocabulary > 1:
         raise CycloptsError(msg="Choose one of --words, --tokens and --vocabulary.")
     unit: Unit = "word" if words else "token" if tokens else "text"
-    if vocabulary and (text != "-" or layer is not None or reading != DEFAULT_READING):
+    if vocabulary and (text != "-" or "layer" in given or reading != DEFAULT_READING):
         raise CycloptsError(msg="--vocabulary reads no text and has one layer; leave out TEXT, --layer and the like.")
     source = None if vocabulary else reading.corpus(text)
     if output is not None:
@@ -155,12 +148,12 @@ def embed(
         if output is not None and output.suffix == ".vec":
             _write_vocabulary(network, output, progress)
             return
-        if precision == "bfloat16" and source is not None:
+        config = EmbeddingConfig(unit=unit, **given)
+        if config.precision == "bfloat16" and source is not None:
             _note_precision(network)
         if source is None:
             records: Iterable[Embedded] = network.embed_vocabulary()
         else:
-            config = EmbeddingConfig(unit=unit, layer=layer, pooling=pooling, precision=precision)
             records = network.embed_blocks(source.blocks(progress, "embedding"), config)
         cut = Counter[bool]()
         _write(_counting_cut(records, cut), output, unit)

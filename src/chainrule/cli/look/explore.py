@@ -11,7 +11,7 @@ from cyclopts import CycloptsError, Parameter
 
 from chainrule.cli.shared.options import WholeNumber
 from chainrule.cli.shared.screen import note
-from chainrule.cli.use.serve import check_port, name_models, note_event
+from chainrule.cli.use.serve import name_models, note_event
 from chainrule.report.comparison import Explorer
 
 if TYPE_CHECKING:
@@ -42,7 +42,6 @@ def explore(
 
     if not models:
         raise CycloptsError(msg="A model to explore is missing.")
-    check_port(port)
 
     def show_page(address: str) -> None:
         page = f"{address}/explore/"

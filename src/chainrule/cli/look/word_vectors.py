@@ -10,9 +10,18 @@ from typing import Annotated, Literal
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.look.embed import Layer, Pool
+from chainrule.api.texts.config import NearestOptions
 from chainrule.cli.shared.models import open_model
-from chainrule.cli.shared.options import Json, ModelMarkerRule, Overwrite, TextFile, WholeNumber
+from chainrule.cli.shared.options import (
+    NO_FLAGS,
+    Flags,
+    Json,
+    ModelMarkerRule,
+    Overwrite,
+    TextFile,
+    WholeNumber,
+    given_settings,
+)
 from chainrule.cli.shared.screen import on_one_line, print_json, progress_bar
 from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, note_repairs
 
@@ -31,10 +40,7 @@ def nearest_words(
     text: TextFile | None = None,
     /,
     *,
-    top: Annotated[int, WholeNumber, Parameter(help="How many words to show, nearest first.")] = 10,
-    layer: Layer = None,
-    pooling: Pool = None,
-    restrict: Restrict = None,
+    options: Flags[NearestOptions] = NO_FLAGS,
     contexts: Annotated[
         bool,
         Parameter(negative=(), help="List the likeliest contexts by P(context | word), of skip-gram vectors."),
@@ -56,29 +62,24 @@ def nearest_words(
     """
     from chainrule.api.vectors.word_vectors import is_vectors_folder
 
+    given = given_settings(options)
     if model.is_file() or is_vectors_folder(model):
-        if (
-            text is not None
-            or layer is not None
-            or pooling is not None
-            or reading != DEFAULT_READING
-            or markers is not None
-        ):
+        if text is not None or {"layer", "pooling"} & given.keys() or reading != DEFAULT_READING or markers is not None:
             raise CycloptsError(msg="Word vectors take only --top, --restrict, --contexts and --json.")
-        if contexts and restrict is not None:
+        if contexts and "restrict" in given:
             raise CycloptsError(msg="--restrict does not go with --contexts.")
-        _print_similar(model, sentence, top, restrict, contexts=contexts, json=json)
+        _print_similar(model, sentence, NearestOptions(**given), contexts=contexts, json=json)
         return
-    if restrict is not None or contexts:
+    if "restrict" in given or contexts:
         raise CycloptsError(msg="--restrict and --contexts are for word vectors.")
     from chainrule.api.texts.nearest import nearest
 
-    if text is None and (layer is not None or reading != DEFAULT_READING):
+    if text is None and ("layer" in given or reading != DEFAULT_READING):
         raise CycloptsError(msg="--layer, and the options that say how to read texts, need a TEXT, which is missing.")
     source = None if text is None else reading.corpus(text)
     with progress_bar() as progress:
         network = open_model(model, None, markers, progress)
-        neighbours = nearest(network, sentence, source, top=top, layer=layer, pooling=pooling, progress=progress)
+        neighbours = nearest(network, sentence, source, progress=progress, **given)
     if source is not None:
         note_repairs(source)
     for neighbour in neighbours:
@@ -89,14 +90,15 @@ def nearest_words(
             print(f"{neighbour.cosine:.4f}\t{on_one_line(f'{before}[{neighbour.word}]{after}')}")
 
 
-def _print_similar(path: Path, word: str, top: int, restrict: int | None, *, contexts: bool, json: bool) -> None:
+def _print_similar(path: Path, word: str, options: NearestOptions, *, contexts: bool, json: bool) -> None:
     from chainrule.api.vectors.word_vectors import load_vectors
 
     with progress_bar() as progress:
         vectors = load_vectors(path, progress=progress)
-    ranked = (
-        vectors.likeliest_contexts(word, top=top) if contexts else vectors.nearest(word, top=top, restrict=restrict)
-    )
+    if contexts:
+        ranked = vectors.likeliest_contexts(word, top=options.top)
+    else:
+        ranked = vectors.nearest(word, top=options.top, restrict=options.restrict)
     for similar, score in ranked:
         if json:
             print_json({"word": similar, "probability" if contexts else "cosine": score})

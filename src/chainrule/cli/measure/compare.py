@@ -5,21 +5,21 @@ The report is a folder with a page that works offline.
 
 from __future__ import annotations
 
-import json as json_library
 import sys
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.base.tables import markdown_code, markdown_table
 from chainrule.cli.look.explore import explorer_of
 from chainrule.cli.measure.evaluate import NO_PAIRS, PairsOptions, compare_pairs
 from chainrule.cli.shared.models import open_model
 from chainrule.cli.shared.options import (
     DEFAULT_TOKENIZER,
     FILE,
+    NO_FLAGS,
+    Flags,
     Json,
     ModelMarkerRule,
     Output,
@@ -27,7 +27,6 @@ from chainrule.cli.shared.options import (
     TextFile,
     TokenizerOptions,
     file_or_dash,
-    flags_of_any,
     given_settings,
     refuse,
 )
@@ -41,11 +40,8 @@ from chainrule.cli.shared.texts import (
     text_for,
 )
 from chainrule.comparison.config import FamiliesOptions, LabelsOptions, SmoothingsOptions
-from chainrule.drawing.plots import check_matplotlib, has_matplotlib, svg_of, write_plot
-from chainrule.errors import OutputError
-from chainrule.evaluation.comparison import PLOT_NAMES
+from chainrule.drawing.plots import check_matplotlib, has_matplotlib, write_plot
 from chainrule.ngram.config import SMOOTHINGS
-from chainrule.report.comparison import report_page
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -56,92 +52,7 @@ if TYPE_CHECKING:
     from chainrule.text.corpus.corpus import Source
     from chainrule.text.tokenization.vocabulary import Markers
 
-TABLE, FIGURES, PAGE = "table.md", "table.json", "index.html"
-PLOTS = tuple(f"{name}.svg" for name in PLOT_NAMES)
-
-
-def check_report_folder(folder: Path, *, overwrite: bool) -> None:
-    """Checks, before the work, that a report may be written. Raises CycloptsError, OutputError."""
-    from chainrule.base.files import check_writable
-
-    if folder.suffix.lower() in (".html", ".svg", ".png", ".pdf", ".md", ".json") and not folder.is_dir():
-        raise CycloptsError(
-            msg=f"--output {folder}: a report is a folder with {PAGE} in it; leave {folder.suffix} out."
-        )
-    if folder.exists() and not folder.is_dir():
-        raise OutputError(f"{folder}: is a file; a report is a folder, so choose another name")
-    existing = [name for name in (TABLE, FIGURES, PAGE, *PLOTS) if (folder / name).exists()]
-    if existing and not overwrite:
-        raise OutputError(
-            f"{folder / existing[0]}: exists already; use --overwrite to replace it, or choose another folder"
-        )
-    check_writable(folder)
-
-
-def show_report(
-    output: Path | None, about: str, files: dict[str, str], figures: list[dict[str, Any]], shown: str, *, json: bool
-) -> None:
-    """Writes the files of a report, if it has a folder, and prints the table. Raises OutputError."""
-    if output is not None:
-        _write(output, files)
-    if json:
-        print_json(figures)
-    else:
-        print(f"{about}\n\n{shown}")
-
-
-def report_files(comparison: Comparison, about: str, models: Sequence[str] = ()) -> dict[str, str]:
-    """The files of a report, by name. models: the paths of those that were saved."""
-    drawn = {plot.name: svg_of(plot.figure()) for plot in comparison.plots()} if has_matplotlib() else {}
-    if not has_matplotlib():
-        note("the page has tables instead of plots, which need pip install 'chainrule[report]'")
-    command = ["chainrule", *sys.argv[1:]]
-    page = report_page(
-        comparison, drawn, about=about, command=command, notes=comparison.notes(), explorer=explorer_of(models)
-    )
-    plots = {f"{name}.svg": svg for name, svg in drawn.items()}
-    return {TABLE: _markdown(comparison, about), FIGURES: figures_json(comparison.as_json()), PAGE: page, **plots}
-
-
-def figures_json(figures: list[dict[str, Any]]) -> str:
-    return json_library.dumps(figures, indent=2) + "\n"
-
-
-def _write(folder: Path, files: dict[str, str]) -> None:
-    """Writes the files of a report, and removes those of an earlier one. Raises OutputError."""
-    from chainrule.base.files import replace_file
-
-    is_new = not folder.exists()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with ExitStack() as opened_files:
-            for name, text in files.items():
-                opened_files.enter_context(replace_file(folder / name)).write(text.encode())
-        for name in {TABLE, FIGURES, PAGE, *PLOTS} - files.keys():  # of the report that this one replaces
-            (folder / name).unlink(missing_ok=True)
-    except BaseException as error:
-        if is_new:
-            with suppress(OSError):
-                folder.rmdir()
-        if isinstance(error, OSError):
-            raise OutputError(f"{folder}: cannot be created: {error.strerror or error}") from error
-        raise
-    print(f"{folder}: {', '.join(files)}", file=sys.stderr)
-
-
-def _markdown(comparison: Comparison, about: str) -> str:
-    """The table as a Markdown page."""
-    table = markdown_table(comparison.header(), comparison.rows())
-    footer = "\n".join(f"- {markdown_code(line)}" for line in comparison.notes())
-    return f"# Language models compared\n\n{markdown_code(about)}\n\n{table}\n{footer}\n"
-
-
 ALL = "all"
-
-if TYPE_CHECKING:
-    CompareFlags = Any
-else:
-    CompareFlags = flags_of_any([FamiliesOptions, SmoothingsOptions, LabelsOptions])
 
 
 def compare_smoothings(
@@ -169,13 +80,6 @@ def compare_smoothings(
     )
 
 
-def markdown_page(table: SmoothingTable, about: str) -> str:
-    """The table as a Markdown page."""
-    parts = [f"## {title}\n\n{markdown_table(table.header(), rows)}" for title, rows in table.tables()]
-    footer = "\n".join(f"- {markdown_code(line)}" for line in table.notes())
-    return "\n".join(["# Smoothings compared\n", f"{markdown_code(about)}\n", *parts, footer, ""])
-
-
 _SHORT = 2.0  # minutes, too few to show what networks can do
 
 
@@ -199,7 +103,7 @@ def compare(
     heldout: Annotated[
         TextFile | None, Parameter(help="Measure on this text; by default on a tenth of the texts.")
     ] = None,
-    options: CompareFlags = CompareFlags(),  # noqa: B008
+    options: Flags[FamiliesOptions | SmoothingsOptions | LabelsOptions] = NO_FLAGS,
     labels: Annotated[
         str | None,
         FILE,
@@ -242,14 +146,14 @@ def compare(
             raise CycloptsError(msg="--labels goes with --networks, --vectors, --minutes and the tokenizer alone.")
         _compare_labels(texts, labels, tokenizer, json=json, **given)
         return
-    if given.keys() & {"networks", "vectors"}:
-        raise CycloptsError(msg="--networks and --vectors are for --labels.")
     if pairs != NO_PAIRS:
         if not is_plain or given or tokenizer != DEFAULT_TOKENIZER:
             raise CycloptsError(msg="--source and --target go with models of pairs, --beam and --max-tokens alone.")
         compare_pairs(texts, pairs, json=json)
         return
     if output is not None:
+        from chainrule.comparison.report import check_report_folder
+
         check_report_folder(output, overwrite=overwrite)
     if plot is not None:
         if "smoothings" in given:
@@ -269,9 +173,7 @@ def compare(
         several = SmoothingsOptions(**given)
         with _train_and_heldout(texts, heldout, reading) as (train, measured, progress):
             table = compare_smoothings(train, measured, several, tokenizer, markers or "error", progress)
-        about = _about(train, measured)
-        files = {TABLE: markdown_page(table, about), FIGURES: figures_json(table.as_json())}
-        show_report(output, about, files, table.as_json(), str(table), json=json)
+        _show(table, _about(train, measured), output, overwrite=overwrite, json=json)
         return
     else:
         families = FamiliesOptions(**given)
@@ -279,8 +181,31 @@ def compare(
     if plot is not None:
         write_plot(comparison.plot(), plot)
         print(f"wrote {plot}", file=sys.stderr)
-    files = {} if output is None else report_files(comparison, about, texts if text is not None else ())
-    show_report(output, about, files, comparison.as_json(), str(comparison), json=json)
+    _show(comparison, about, output, texts if text is not None else (), overwrite=overwrite, json=json)
+
+
+def _show(
+    comparison: Comparison | SmoothingTable,
+    about: str,
+    output: Path | None,
+    models: Sequence[str] = (),
+    *,
+    overwrite: bool,
+    json: bool,
+) -> None:
+    """Writes a report, if it has a folder, and prints the table. models: the paths of those that were saved."""
+    if output is not None:
+        from chainrule.comparison.report import PAGE, write_report
+
+        command, explorer = ["chainrule", *sys.argv[1:]], explorer_of(models)
+        files = write_report(comparison, output, about=about, command=command, explorer=explorer, overwrite=overwrite)
+        if PAGE in files and not has_matplotlib():
+            note("the page has tables instead of plots, which need pip install 'chainrule[report]'")
+        print(f"{output}: {', '.join(files)}", file=sys.stderr)
+    if json:
+        print_json(comparison.as_json())
+    else:
+        print(f"{about}\n\n{comparison}")
 
 
 def _compare_labels(

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import CycloptsError, Parameter
 
+from chainrule.api.seq2seq.config import MeasureOptions
+from chainrule.api.vectors.config import VectorsEvaluation
 from chainrule.cli.shared.models import labels_inputs, open_model
 from chainrule.cli.shared.options import (
     FILE,
+    NO_FLAGS,
+    Flags,
     Json,
     ModelMarkerRule,
     ModelPath,
     ModelTokenizerName,
+    Needs,
     TextFiles,
-    WholeNumber,
     file_or_dash,
+    given_settings,
 )
 from chainrule.cli.shared.screen import count_of, note, print_json, progress_bar
 from chainrule.cli.shared.texts import DEFAULT_READING, Strict, TextOptions, bad_records, note_repairs, text_for
@@ -27,7 +32,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from chainrule.base.progress import Progress
-    from chainrule.decoding.config import BeamConfig
     from chainrule.evaluation.minimal_pairs import Accuracy
     from chainrule.evaluation.pseudo_likelihood import Pseudo
     from chainrule.text.parallel import Pairs
@@ -43,7 +47,10 @@ class CaptionsOptions:
         str | None, FILE, Parameter(help="Captioned pictures (.jsonl: image, captions), for a model that captions.")
     ] = None
     vectors: Annotated[
-        str | None, FILE, Parameter(help="With --pictures: their vectors (.npy), for a captioner trained on vectors.")
+        str | None,
+        FILE,
+        Parameter(help="With --pictures: their vectors (.npy), for a captioner trained on vectors."),
+        Needs("pictures"),
     ] = None
 
 
@@ -55,16 +62,14 @@ def evaluate_captions(model: Path, options: CaptionsOptions, pairs: PairsOptions
 
     Raises CycloptsError, SettingError, TextError, ModelFormatError.
     """
-    if options.pictures is None:
-        raise CycloptsError(msg="--vectors needs --pictures, the captions of the pictures.")
+    assert options.pictures is not None  # which the others need
     if (pairs.source, pairs.target, pairs.pairs) != (None, None, None):
         raise CycloptsError(msg="--pictures is for models that caption; leave out --source, --target and --pairs.")
     from chainrule.api.seq2seq.caption_model import load_captioner
-    from chainrule.api.seq2seq.config import MAX_TOKENS, TargetBeam
     from chainrule.api.seq2seq.picture_encoder import read_vectors
     from chainrule.pictures.captions import read_captions
 
-    config = TargetBeam(size=TargetBeam.size if pairs.beam is None else pairs.beam)
+    writing = given_settings(pairs.writing)
     with progress_bar() as progress:
         captioner = load_captioner(model, progress=progress)
         frame = None if captioner.encoder is None else captioner.encoder.frame
@@ -77,10 +82,9 @@ def evaluate_captions(model: Path, options: CaptionsOptions, pairs: PairsOptions
         )
         measurement = captioner.evaluate(
             captioned,
-            config,
             vectors=None if options.vectors is None else read_vectors(options.vectors),
-            max_tokens=pairs.max_tokens or MAX_TOKENS,
             progress=progress,
+            **writing,
         )
     if json:
         print_json(measurement.as_json())
@@ -103,14 +107,7 @@ class PairsOptions:
         _FILE,
         Parameter(help="Both in one file, as `train seq2seq --pairs` reads it: tabs, JSON lines, conversations."),
     ] = None
-    beam: Annotated[
-        int | None, WholeNumber, Parameter(help="How many hypotheses to keep for each source; by default 5.")
-    ] = None
-    max_tokens: Annotated[
-        int | None,
-        WholeNumber,
-        Parameter(help="The longest text, in tokens; by default twice the source's plus 20; 60 of a caption."),
-    ] = None
+    writing: Flags[MeasureOptions] = NO_FLAGS
 
 
 NO_PAIRS = PairsOptions()
@@ -124,9 +121,9 @@ def evaluate_pairs(model: Path, options: PairsOptions, *, json: bool) -> None:
     from chainrule.api.seq2seq.seq2seq_model import load_pairs
 
     with progress_bar() as progress:
-        pairs, beam = _read(options, progress)
+        pairs, writing = _read(options, progress), given_settings(options.writing)
         loaded = load_pairs(model, progress=progress)
-        measurement = loaded.evaluate(pairs, beam, max_tokens=options.max_tokens, progress=progress)
+        measurement = loaded.evaluate(pairs, progress=progress, **writing)
     _note_left_out(pairs)
     shortened = loaded.generator.shorten(pairs.sources).shortened
     if shortened:
@@ -148,8 +145,8 @@ def compare_pairs(models: tuple[str, ...], options: PairsOptions, *, json: bool)
     if twice is not None:
         raise CycloptsError(msg=f"MODELS name {twice}; a model is compared with others.")
     with progress_bar() as progress:
-        pairs, beam = _read(options, progress)
-        table = compare(models, pairs, beam, max_tokens=options.max_tokens, progress=progress)
+        pairs = _read(options, progress)
+        table = compare(models, pairs, progress=progress, **given_settings(options.writing))
     _note_left_out(pairs)
     if json:
         print_json(table.as_json())
@@ -157,57 +154,26 @@ def compare_pairs(models: tuple[str, ...], options: PairsOptions, *, json: bool)
         print(table)
 
 
-def _read(options: PairsOptions, progress: Progress) -> tuple[Pairs, BeamConfig]:
-    """The pairs, and how texts are searched for. Raises CycloptsError, TextError, SettingError."""
-    from chainrule.api.seq2seq.config import TargetBeam
+def _read(options: PairsOptions, progress: Progress) -> Pairs:
+    """The pairs. Raises CycloptsError, TextError, SettingError."""
     from chainrule.text.parallel import pairs_of
 
-    beam = TargetBeam(size=TargetBeam.size if options.beam is None else options.beam)
+    MeasureOptions(**given_settings(options.writing))  # raises SettingError, before anything is read
     if options.pairs is not None:
         if options.source is not None or options.target is not None:
             raise CycloptsError(msg="--pairs has both sides; leave out --source and --target.")
-        return pairs_of([options.pairs], ("source", "target"), progress), beam
+        return pairs_of([options.pairs], ("source", "target"), progress)
     if options.source is None or options.target is None:
         missing = "--source" if options.source is None else "--target"
         raise CycloptsError(
             msg=f"{missing} is missing: a model of pairs is measured on --source and --target, or on --pairs."
         )
-    return pairs_of([options.source, options.target], ("source", "target"), progress), beam
+    return pairs_of([options.source, options.target], ("source", "target"), progress)
 
 
 def _note_left_out(pairs: Pairs) -> None:
     if pairs.left_out:
         note(f"{count_of(pairs.left_out, 'pair')} left out, since one side is empty")
-
-
-@Parameter(name="*")
-@dataclass(frozen=True, kw_only=True)
-class VectorsOptions:
-    """What word vectors are measured on."""
-
-    similarity: Annotated[
-        str | None,
-        Parameter(help="Pairs of words with ratings, such as WS-353: a file of lines, or a folder of such files."),
-    ] = None
-    analogies: Annotated[
-        str | None, Parameter(help="Questions of four words a line, in sections, as word2vec's questions-words.txt.")
-    ] = None
-    restrict: Annotated[
-        int | None,
-        WholeNumber,
-        Parameter(help="Ask and answer analogies among this many of the most frequent words; by default all."),
-    ] = None
-    rule: Annotated[
-        Literal["add", "multiply"],
-        Parameter(help="How analogies are answered: add, 3CosAdd; multiply, 3CosMul (Levy and Goldberg 2014)."),
-    ] = "add"
-    unknown: Annotated[
-        Literal["skip", "zero"],
-        Parameter(help="Pairs with an unknown word: skip leaves them out; zero takes their cosine for 0."),
-    ] = "skip"
-
-
-NO_VECTORS = VectorsOptions()
 
 
 def holds_vectors(model: Path) -> bool:
@@ -217,7 +183,7 @@ def holds_vectors(model: Path) -> bool:
     return is_vectors_folder(model) if model.is_dir() else model.name.endswith((".vec", ".vec.gz"))
 
 
-def evaluate_vectors(model: Path, options: VectorsOptions, *, json: bool) -> None:
+def evaluate_vectors(model: Path, options: dict[str, Any], *, json: bool) -> None:
     """Measures word vectors and prints the result.
 
     Raises CycloptsError, SettingError, TextError, ModelFormatError.
@@ -225,18 +191,9 @@ def evaluate_vectors(model: Path, options: VectorsOptions, *, json: bool) -> Non
     from chainrule.api.vectors.evaluate import evaluate_vectors as measure
     from chainrule.api.vectors.word_vectors import load_vectors
 
-    if options.similarity is None and options.analogies is None:
-        raise CycloptsError(msg="--restrict, --rule and --unknown go with --similarity or --analogies.")
+    VectorsEvaluation(**options)  # raises SettingError, before anything is opened
     with progress_bar() as progress:
-        measurement = measure(
-            load_vectors(model, progress=progress),
-            similarity=options.similarity,
-            analogies=options.analogies,
-            restrict=options.restrict,
-            rule=options.rule,
-            unknown=options.unknown,
-            progress=progress,
-        )
+        measurement = measure(load_vectors(model, progress=progress), progress=progress, **options)
     if json:
         print_json(measurement.as_json())
         return
@@ -272,9 +229,10 @@ def evaluate(
             help="How a masked network scores a sentence: each token given all others (original), or without the rest "
             "of its word (word-l2r, the default)."
         ),
+        Needs("minimal_pairs"),
     ] = None,
     strict: Strict = False,
-    words: VectorsOptions = NO_VECTORS,
+    words: Flags[VectorsEvaluation] = NO_FLAGS,
     pairs: PairsOptions = NO_PAIRS,
     captions: CaptionsOptions = NO_CAPTIONS,
     tokenizer: ModelTokenizerName = None,
@@ -311,12 +269,12 @@ def evaluate(
     from chainrule.api.models.language_models import CausalModel
     from chainrule.api.seq2seq.caption_model import captions_pictures
 
-    if words != NO_VECTORS:
+    if of_words := given_settings(words):
         if texts or minimal_pairs is not None or pseudo is not None or strict or reading != DEFAULT_READING or not ends:
             raise CycloptsError(
                 msg="--similarity and --analogies measure word vectors; leave out texts and their options."
             )
-        evaluate_vectors(model, words, json=json)
+        evaluate_vectors(model, of_words, json=json)
         return
     if pairs != NO_PAIRS or captions != NO_CAPTIONS:
         if texts or minimal_pairs is not None or pseudo is not None or strict or reading != DEFAULT_READING or not ends:
@@ -340,8 +298,6 @@ def evaluate(
             raise CycloptsError(msg="The options that say how to read texts are for TEXTS, not for --minimal-pairs.")
         _judge_pairs(model, minimal_pairs, pseudo, tokenizer, markers, ends=ends, strict=strict, json=json)
         return
-    if pseudo is not None:
-        raise CycloptsError(msg="--pseudo is for --minimal-pairs.")
     if captions_pictures(model):
         raise CycloptsError(msg=f"{model} captions pictures; measure it with --pictures.")
     if not texts:

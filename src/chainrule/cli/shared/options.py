@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import MISSING, dataclass, field, fields, make_dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar, cast, get_args, get_origin
 
 from cyclopts import CycloptsError, Group, Parameter
 
@@ -56,6 +56,13 @@ def _integers(type_: Any, tokens: Sequence[Token]) -> Any:
 WholeNumber = Parameter(converter=_integers)
 
 
+@dataclass(frozen=True)
+class Needs:
+    """A mark of a parameter that cannot be given without another one, perhaps of one value: Needs("by model")."""
+
+    name: str
+
+
 _FORMATS = (
     "with .gz, .zst, .xz and .bz2; .jsonl and .parquet, a record a document; folders of them; and - for standard input."
 )
@@ -72,6 +79,12 @@ ModelOutput = Annotated[
     Parameter(name=("--output", "-o"), help="A new model folder, or an ARPA file: .arpa, .arpa.gz, .zst, .xz or .bz2."),
 ]
 Overwrite = Annotated[bool, Parameter(negative=(), help="Replace existing files.")]
+Resume = Annotated[
+    bool,
+    Parameter(
+        negative=(), help="Continue from the checkpoint in the folder, with the same settings; start if there is none."
+    ),
+]
 Json = Annotated[bool, Parameter(negative=(), help="Print JSON, for programs.")]
 MarkerRule = Annotated[
     Literal["error", "skip", "keep"],
@@ -192,18 +205,14 @@ def refuse(given: Iterable[str], why: str) -> None:
 _FLAGS = {"output": "--output-layer"}  # fields whose name is that of another flag
 
 
-def flags_of(
-    config: type[DataclassInstance], prefix: str = "", group: Group | None = None, only: Sequence[str] = ()
-) -> Any:
+def flags_of(config: type[DataclassInstance], prefix: str = "") -> Any:
     """A class of flags for cyclopts: the fields of a configuration, each with its help, all omitted by default.
 
-    prefix: of the flags, without their dashes. group: the part of the help that has them. only: these fields,
-    in this order; by default all.
+    prefix: of the flags, without their dashes.
     """
     hints = hints_of(config)
     flags = []
-    by_name = {setting.name: setting for setting in own_fields_first(config)}
-    for setting in map(by_name.__getitem__, only or by_name):
+    for setting in own_fields_first(config):
         name = setting.metadata.get("flag")
         if is_rare(setting) or name is None:
             continue
@@ -221,13 +230,15 @@ def flags_of(
         )
         is_whole = int in (kind, *get_args(kind)) and float not in get_args(kind)
         marks = (parameter, FILE) if reads == "file" else (parameter, WholeNumber) if is_whole else (parameter,)
+        if needs := setting.metadata["needs"]:
+            marks = (*marks, Needs(needs))
         optional = kind if is_several else kind | None
         own = field(default=() if is_several else None, metadata=setting.metadata)
         flags.append((setting.name, Annotated[optional, *marks], own))
     name = config.__name__.removesuffix("Config") + "Flags"
     flag_class = make_dataclass(name, flags, frozen=True, kw_only=True)
     flag_class.__module__ = __name__
-    return (Parameter(name="*") if group is None else Parameter(name="*", group=group))(flag_class)
+    return Parameter(name="*")(flag_class)
 
 
 def flags_of_any(configs: Sequence[type[DataclassInstance]], prefix: str = "", without: Sequence[str] = ()) -> Any:
@@ -258,7 +269,7 @@ def flags_of_any(configs: Sequence[type[DataclassInstance]], prefix: str = "", w
 def given_settings(flags: Any) -> dict[str, Any]:
     """The settings that were given on the command line, as values of their fields."""
     values = {}
-    for setting in fields(flags):
+    for setting in () if flags is NO_FLAGS else fields(flags):
         if (value := getattr(flags, setting.name)) not in (None, ()):
             parse = setting.metadata["parse"]
             values[setting.name] = value if parse is None else parse(value)
@@ -268,12 +279,17 @@ def given_settings(flags: Any) -> dict[str, Any]:
 def given_flags(flags: Any) -> list[str]:
     """The names of the flags that were given."""
     given = given_settings(flags)
-    return [setting.metadata["flag"] or setting.name for setting in fields(flags) if setting.name in given]
+    return (
+        [setting.metadata["flag"] or setting.name for setting in fields(flags) if setting.name in given]
+        if given
+        else []
+    )
 
 
 def _sentence(text: str) -> str:
     """A help text as a sentence; a value at its start keeps its case."""
-    return f"{text if ':' in text.split(' ')[0] else text[0].upper() + text[1:]}."
+    first = text.split(" ")[0]
+    return f"{text if ':' in first or first[-1].isdigit() else text[0].upper() + text[1:]}."
 
 
 def _shown(default: Any, _: object) -> str:
@@ -281,17 +297,34 @@ def _shown(default: Any, _: object) -> str:
 
 
 if TYPE_CHECKING:
+    Config = TypeVar("Config")
 
-    class LimitFlags:
-        """All fields are optional, as in the other two."""
-
-    class SamplingFlags: ...
-
-    class BeamFlags: ...
+    class Flags(Generic[Config]):
+        """The flags of a configuration; of several, A | B, as `flags_of_any`. All are optional."""
 else:
-    LimitFlags = flags_of(Limits, group=Group("Limits", sort_key=1))
-    SamplingFlags = flags_of(SamplingConfig, group=Group("Sampling", sort_key=2))
-    BeamFlags = flags_of(BeamConfig, group=Group("Beam search", sort_key=3))
+
+    class Flags:
+        def __class_getitem__(cls, config: Any) -> Any:
+            return _flags_of(config)
+
+
+@cache
+def _flags_of(config: Any) -> Any:
+    return flags_of(config) if isinstance(config, type) else flags_of_any(get_args(config))
+
+
+class _NoFlags(dict[str, Any]):
+    """The default of flags: none is given. A dict, which pydantic, by which cyclopts checks defaults, takes for any."""
+
+    __hash__ = object.__hash__  # type: ignore[assignment]  # it stays empty
+
+
+NO_FLAGS: Any = _NoFlags()
+
+BEAM_GROUP = Group("Beam search", sort_key=3)
+LimitFlags = Annotated[Flags[Limits], Parameter(group=Group("Limits", sort_key=1))]
+SamplingFlags = Annotated[Flags[SamplingConfig], Parameter(group=Group("Sampling", sort_key=2))]
+BeamFlags = Annotated[Flags[BeamConfig], Parameter(group=BEAM_GROUP)]
 
 
 def beam_config(flags: BeamFlags, best: int) -> BeamConfig | None:
@@ -300,24 +333,9 @@ def beam_config(flags: BeamFlags, best: int) -> BeamConfig | None:
     if "size" not in given:
         refuse(given, "needs --beam")
         return None
-    _check_alpha(given)
-    if "groups" not in given:
-        refuse({"diversity"} & given.keys(), "needs --groups")
     return BeamConfig(best=best, **given)
 
 
-def target_beam_flags(config: type[TargetBeam], group: Group | None = None) -> Any:
-    """The flags of `target_beam`."""
-    return flags_of(config, group=group, only=("size", "rank_by", "alpha"))
-
-
 def target_beam(flags: Any, best: int) -> TargetBeam:
-    """A search for texts given a source. Raises SettingError; CycloptsError if another option needs --rank-by wu."""
-    given = given_settings(flags)
-    _check_alpha(given)
-    return TargetBeam(**{"size": max(TargetBeam.size, best), "best": best} | given)
-
-
-def _check_alpha(given: dict[str, Any]) -> None:
-    if given.get("rank_by") != "wu":
-        refuse({"alpha"} & given.keys(), "needs --rank-by wu")
+    """A search for texts given a source. Raises SettingError."""
+    return TargetBeam(**{"size": max(TargetBeam.size, best), "best": best} | given_settings(flags))

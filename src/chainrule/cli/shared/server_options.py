@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import CycloptsError, Parameter
 
 from chainrule.base.files import read_file
+from chainrule.cli.shared.options import Needs
 from chainrule.errors import TextError
 
 if TYPE_CHECKING:
@@ -50,9 +51,9 @@ class ServerOptions:
     url: Annotated[
         str | None, Parameter(help="Ask a server with OpenAI's interface, such as http://127.0.0.1:8000/v1.")
     ] = None
-    api_key_file: Annotated[Path | None, Parameter(help="With --url: a file with the key that the server wants.")] = (
-        None
-    )
+    api_key_file: Annotated[
+        Path | None, Parameter(help="With --url: a file with the key that the server wants."), Needs("url")
+    ] = None
 
     def client(self, model: Path | None) -> Client | None:
         """The server, if there is one to ask. Raises CycloptsError, SettingError, TextError."""
@@ -61,8 +62,6 @@ class ServerOptions:
         if self.url is not None:
             key = None if self.api_key_file is None else key_in(self.api_key_file)
             return Client(self.url, None if model is None else str(model), key)
-        if self.api_key_file is not None:
-            raise CycloptsError(msg="--api-key-file is for a server; name it with --url.")
         if model is None:
             raise CycloptsError(msg="A model is missing: name one, or a server with --url.")
         return None

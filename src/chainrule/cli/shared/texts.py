@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.shared.options import WholeNumber
+from chainrule.cli.shared.options import Needs, WholeNumber
 from chainrule.cli.shared.screen import count_of, note
 from chainrule.errors import SettingError
 from chainrule.text.corpus.reading import SUFFIXES, EncodingErrors, Reading, document_in
@@ -108,13 +108,12 @@ class MixOptions:
             help="How many bytes to mix: texts too short for their share are repeated, which suits networks, but "
             "distorts the counts of n-grams. By default, as many as the scarcest text allows, and none is repeated."
         ),
+        Needs("mix"),
     ] = None
-    mix_seed: Annotated[int, WholeNumber, Parameter(help="The seed for sampling documents.")] = 0
+    mix_seed: Annotated[int, WholeNumber, Parameter(help="The seed for sampling documents."), Needs("mix")] = 0
 
     def source(self, texts: tuple[str, ...], reading: TextOptions) -> Source:
         """The texts, or the mix. Raises TextError, SettingError; CycloptsError where there is neither or both."""
-        if self.mix_bytes is not None and not self.mix:
-            raise CycloptsError(msg="--mix-bytes needs --mix.")
         if texts and self.mix:
             raise CycloptsError(msg="TEXTS and --mix are both given; name all texts in --mix, each with its share.")
         if texts:
@@ -220,8 +219,7 @@ def check_text_target(path: Path, source: Corpus | Treebank | None, *, overwrite
     """Checks, before the work, that a file may be written. source: the text to read. Raises OutputError."""
     from chainrule.base.files import check_new_file
 
-    inputs = [] if source is None else [file for files in source.files for file in files if file != "-"]
-    check_new_file(path, overwrite=overwrite, inputs=inputs)
+    check_new_file(path, overwrite=overwrite, inputs=[] if source is None else source.paths)
 
 
 _SHOWN = 10

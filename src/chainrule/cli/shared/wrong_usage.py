@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, get_type_hints
 
-from cyclopts import CycloptsError, MissingArgumentError, UnknownOptionError, UnusedCliTokensError
+from cyclopts import CycloptsError, MissingArgumentError, Parameter, UnknownOptionError, UnusedCliTokensError
+
+from chainrule.cli.shared.options import NO_FLAGS, Needs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from inspect import BoundArguments
 
     from cyclopts import App, ArgumentCollection
@@ -25,8 +28,10 @@ _RENAMED = {
     "allowed": "--allow",
     "banned": "--ban",
     "validation": "--valid",
+    "share": "--lambda",
     "min_count": "--vocabulary-min-count",
 }
+_NEEDED = {"size": "--beam", "output": "--tune"}  # options that others need, where their fields are named otherwise
 _OF_OTHER_VERBS = {"allow_pickle": "--allow-pickle", "resume": "--resume", "unit": "--unit"}
 _MODELS = ("model", "models")  # parameters for models
 _TEXTS = (
@@ -85,6 +90,38 @@ def check_no_option_is_text(bound: BoundArguments, verb: App, arguments: list[st
     misspelt = next((word for word in _before_dashes(arguments) if word in texts), None)
     if misspelt is not None and misspelt in _unknown_options(arguments, verb):
         raise CycloptsError(msg=f"{_no_such_option(misspelt, verb)} Put a text that begins like an option after --.")
+
+
+def check_needs(bound: BoundArguments, verb: Callable[..., Any]) -> None:
+    """Raises CycloptsError if an option is given without the one that it needs."""
+    defaults = {name: parameter.default for name, parameter in bound.signature.parameters.items()}
+    given = list(_given(bound.arguments, defaults, get_type_hints(verb, include_extras=True)))
+    values = defaults | {name: value for name, value, _ in given}
+    names = {name for name, _, _ in given}
+    for name, _, marks in given:
+        for needed in (mark.name for mark in marks if isinstance(mark, Needs)):
+            other, _, value = needed.partition(" ")
+            if str(values.get(other)) != value if value else other not in names:
+                flags = [next(iter(mark.name)) for mark in marks if isinstance(mark, Parameter) and mark.name]
+                option = (flags or [f"--{name.replace('_', '-')}"])[0]
+                needed = f"{_NEEDED.get(other, '--' + other.replace('_', '-'))} {value}".rstrip()
+                raise CycloptsError(msg=f"{option} needs {needed}.")
+
+
+def _given(
+    arguments: Mapping[str, Any], defaults: Mapping[str, Any], hints: Mapping[str, Any]
+) -> Iterator[tuple[str, Any, tuple[Any, ...]]]:
+    """The name, value and marks of each parameter that was given, and of the fields of those that are several."""
+    for name, value in arguments.items():
+        if value is NO_FLAGS or value == defaults.get(name):
+            continue
+        if is_dataclass(value) and not isinstance(value, type):
+            own = {field.name: field.default for field in fields(value)}
+            yield from _given(
+                {name: getattr(value, name) for name in own}, own, get_type_hints(type(value), include_extras=True)
+            )
+        else:
+            yield name, value, getattr(hints.get(name), "__metadata__", ())
 
 
 def misplaced_model(bound: BoundArguments) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from cyclopts import Parameter
 
@@ -13,17 +13,18 @@ from chainrule.cli.shared.models import check_model_target, is_model, save_or_ke
 from chainrule.cli.shared.options import (
     DEFAULT_TOKENIZER,
     FILE,
+    NO_FLAGS,
+    Flags,
     Json,
     MarkerRule,
     Output,
     Overwrite,
+    Resume,
     TokenizerOptions,
-    flags_of,
     flags_of_any,
     given_settings,
 )
 from chainrule.cli.shared.screen import count_of, print_json, progress_bar
-from chainrule.cli.train.networks import DEFAULT_TRAINING, Resume, TrainingFlags
 from chainrule.cli.train.run_output import (
     TrainingScreen,
     continues_run,
@@ -231,18 +232,11 @@ def _print_summary(record: dict[str, Any], output: str, model: CaptionModel) -> 
 
 
 if TYPE_CHECKING:
-    from chainrule.api.seq2seq.picture_encoder import EncoderLike
-
-    class CaptionFlags:
-        """All fields are optional."""
-
-    class EncoderFlags:
-        """All fields are optional."""
+    EncoderFlags: TypeAlias = Any
+    ParagraphFlags: TypeAlias = Any
 else:
-    CaptionFlags = flags_of(CaptionConfig)
     EncoderFlags = flags_of_any([ResNetLabelling, ViTLabelling], "encoder-", without=("flip", "shift"))
-
-DEFAULT_NETWORK, DEFAULT_ENCODER = CaptionFlags(), EncoderFlags()
+    ParagraphFlags = flags_of_any([CaptionConfig], without=("decoder",))
 
 
 def caption(
@@ -273,9 +267,9 @@ def caption(
     valid: Valid = None,
     output: Output,
     resume: Resume = False,
-    training: TrainingFlags = DEFAULT_TRAINING,
-    network: CaptionFlags = DEFAULT_NETWORK,
-    new_encoder: EncoderFlags = DEFAULT_ENCODER,
+    training: Flags[TrainingConfig] = NO_FLAGS,
+    network: Flags[CaptionConfig] = NO_FLAGS,
+    new_encoder: EncoderFlags = NO_FLAGS,
     tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
     markers: MarkerRule = "error",
     overwrite: Overwrite = False,
@@ -330,16 +324,6 @@ def _encoder(name: str, given: dict[str, Any]) -> EncoderLike:
     return kind(**given)
 
 
-if TYPE_CHECKING:
-
-    class ParagraphFlags:
-        """All fields are optional."""
-else:
-    ParagraphFlags = flags_of_any([CaptionConfig], without=("decoder",))
-
-DEFAULT_PARAGRAPH = ParagraphFlags()
-
-
 def paragraph(
     *,
     pictures: Annotated[
@@ -374,8 +358,8 @@ def paragraph(
     valid: Valid = None,
     output: Output,
     resume: Resume = False,
-    training: TrainingFlags = DEFAULT_TRAINING,
-    network: ParagraphFlags = DEFAULT_PARAGRAPH,
+    training: Flags[TrainingConfig] = NO_FLAGS,
+    network: ParagraphFlags = NO_FLAGS,
     tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
     markers: MarkerRule = "error",
     overwrite: Overwrite = False,

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from cyclopts import CycloptsError, Parameter
 
 from chainrule.applications.config import CHANNELS
-from chainrule.cli.shared.options import Overwrite, WholeNumber
+from chainrule.cli.shared.options import Needs, Overwrite, WholeNumber
 from chainrule.cli.shared.screen import count_of, note, progress_bar
 
 
@@ -23,6 +23,7 @@ def channel(
     inflections: Annotated[
         Path | None,
         Parameter(help="With --grammar: the forms of a word in each line, or AGID; by default from rules of English."),
+        Needs("grammar"),
     ] = None,
     channel: Annotated[
         str | None,
@@ -57,8 +58,6 @@ def channel(
         rules = train_grammar(pairs, output, inflections=inflections).rules
         print(f"{output}: a channel of grammar with {len(rules):,} rules")
         return
-    if inflections is not None:
-        raise CycloptsError(msg="--inflections is for --grammar.")
     read = read_error_pairs(pairs)
     if read.left_out:
         note(f"{count_of(read.left_out, 'pair')} left out: no word of them goes wrong")

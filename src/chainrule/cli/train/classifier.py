@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from cyclopts import CycloptsError, Parameter
 
@@ -13,20 +13,23 @@ from chainrule.cli.shared.models import check_model_target, is_model, open_model
 from chainrule.cli.shared.options import (
     DEFAULT_TOKENIZER,
     FILE,
+    NO_FLAGS,
+    Flags,
     Json,
     MarkerRule,
     ModelMarkerRule,
+    Needs,
     NetworkPath,
     Output,
     Overwrite,
+    Resume,
     TokenizerOptions,
-    flags_of,
     flags_of_any,
     given_settings,
 )
 from chainrule.cli.shared.screen import note, print_json, progress_bar
 from chainrule.cli.shared.texts import Strict, bad_records
-from chainrule.cli.train.networks import DEFAULT_VECTORS, Resume, VectorOptions
+from chainrule.cli.train.networks import DEFAULT_VECTORS, VectorOptions
 from chainrule.cli.train.run_output import TrainingScreen, continues_run, data_differences, report_finished_run
 from chainrule.errors import OutputError, SettingError
 from chainrule.neural.config.classifiers import LABELLING
@@ -43,13 +46,6 @@ if TYPE_CHECKING:
     from chainrule.evaluation.ratings import RatingMeasurement
     from chainrule.text.corpus.records import OnBad
     from chainrule.text.labelled import Labelled, LabelledUnit
-
-    class FineTuningFlags:
-        """All fields may be left out."""
-else:
-    FineTuningFlags = flags_of(FineTuningConfig)
-
-DEFAULT_FINE_TUNING = FineTuningFlags()
 _CONFUSED = 10  # pairs of labels shown
 _UNSEEN = 5  # labels named
 _LABELS = 30  # with more, only --json reports each
@@ -71,14 +67,14 @@ def finetune(
     data: LabelledFile,
     output: Output,
     test: Annotated[str | None, FILE, Parameter(help="Labelled texts to test on, in the format of --data.")] = None,
-    strict: Strict = False,
+    strict: Annotated[Strict, Needs("test")] = False,
     words: Annotated[bool, Parameter(negative=(), help="Label each word, not each text.")] = False,
     pairs: Annotated[
         bool,
         Parameter(negative=(), help="Label pairs of sentences: first, tab, second, tab, label; or .jsonl with these."),
     ] = False,
     resume: Resume = False,
-    training: FineTuningFlags = DEFAULT_FINE_TUNING,
+    training: Flags[FineTuningConfig] = NO_FLAGS,
     markers: ModelMarkerRule = None,
     overwrite: Overwrite = False,
     json: Json = False,
@@ -104,8 +100,6 @@ def finetune(
     from chainrule.text.labelled import classes_of
     from chainrule.training.checkpoint import is_first_process, remove_checkpoints
 
-    if strict and test is None:
-        raise CycloptsError(msg="--strict is for --test.")
     continues = continues_run(output, resume=resume, overwrite=overwrite)
     if output.resolve() == model.resolve():
         raise OutputError(f"{output}: is the network to start from, which would be lost; choose another folder")
@@ -292,19 +286,10 @@ def describe(result: Classification | RatingMeasurement | BoxMeasurement) -> str
 if TYPE_CHECKING:
     from chainrule.neural.config.network import LabellingConfig
 
-    class LabelTrainingFlags:
-        """All fields may be left out."""
-
-    class LabellingFlags:
-        """All fields may be left out."""
-
-    NetworkChoice = str
+    NetworkChoice: TypeAlias = str
+    LabellingFlags: TypeAlias = Any
 else:
-    NetworkChoice = Literal[tuple(LABELLING)]
-    LabelTrainingFlags = flags_of(ClassifierTrainingConfig)
-    LabellingFlags = flags_of_any(list(LABELLING.values()))
-
-DEFAULT_TRAINING, DEFAULT_NETWORK = LabelTrainingFlags(), LabellingFlags()
+    NetworkChoice, LabellingFlags = Literal[tuple(LABELLING)], flags_of_any(list(LABELLING.values()))
 
 NetworkName = Annotated[
     NetworkChoice,
@@ -340,10 +325,10 @@ def classifier(
         ),
     ] = None,
     test: Annotated[str | None, FILE, Parameter(help="Labelled inputs to test on, in the format of DATA.")] = None,
-    strict: Strict = False,
+    strict: Annotated[Strict, Needs("test")] = False,
     resume: Resume = False,
-    settings: LabellingFlags = DEFAULT_NETWORK,
-    training: LabelTrainingFlags = DEFAULT_TRAINING,
+    settings: LabellingFlags = NO_FLAGS,
+    training: Flags[ClassifierTrainingConfig] = NO_FLAGS,
     beginning: VectorOptions = DEFAULT_VECTORS,
     tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
     markers: MarkerRule = "keep",
@@ -372,8 +357,6 @@ def classifier(
     from chainrule.text.labelled import classes_of
     from chainrule.training.checkpoint import is_first_process, remove_checkpoints
 
-    if strict and test is None:
-        raise SettingError("--strict is for --test")
     continues = continues_run(output, resume=resume, overwrite=overwrite)
     config, learning = _configuration(network, given_settings(settings)), given_settings(training)
     kind = kind_of(config.reads, unit)

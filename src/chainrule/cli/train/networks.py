@@ -15,11 +15,14 @@ from cyclopts import Parameter
 from chainrule.cli.shared.models import check_model_target, is_model, save_or_keep
 from chainrule.cli.shared.options import (
     DEFAULT_TOKENIZER,
+    NO_FLAGS,
+    Flags,
     Json,
     MarkerRule,
     NetworkPath,
     Output,
     Overwrite,
+    Resume,
     TextFiles,
     TokenizerOptions,
     file_or_dash,
@@ -60,24 +63,6 @@ if TYPE_CHECKING:
 _CHECKPOINTS = """Checkpoints and log.jsonl are kept in the folder during training. --resume
 continues after Ctrl-C, or after the process was killed."""
 
-
-if TYPE_CHECKING:
-
-    class TransformerFlags:
-        """All fields are optional."""
-
-    class MaskedFlags:
-        """All fields are optional."""
-
-    class TrainingFlags:
-        """All fields are optional."""
-else:
-    TransformerFlags = flags_of(TransformerConfig)
-    MaskedFlags = flags_of(MaskedConfig)
-    TrainingFlags = flags_of(TrainingConfig)
-
-DEFAULT_TRAINING, DEFAULT_NETWORK, DEFAULT_MASKED = TrainingFlags(), TransformerFlags(), MaskedFlags()
-
 Preset = Annotated[
     Literal["vaswani", "gpt2", "palm", "llama", "modern"],
     Parameter(help="The settings of a known architecture; other options override single ones."),
@@ -95,12 +80,6 @@ ValidationFile = Annotated[
         "text.",
         allow_leading_hyphen=True,
         validator=file_or_dash,
-    ),
-]
-Resume = Annotated[
-    bool,
-    Parameter(
-        negative=(), help="Continue from the checkpoint in the folder, with the same settings; start if there is none."
     ),
 ]
 
@@ -138,7 +117,7 @@ class RunOptions:
 
     valid: ValidationFile = None
     resume: Resume = False
-    training: TrainingFlags = DEFAULT_TRAINING
+    training: Flags[TrainingConfig] = NO_FLAGS
     markers: MarkerRule = "error"
     reading: TextOptions = DEFAULT_READING
     mixing: MixOptions = NO_MIX
@@ -153,7 +132,7 @@ def transformer(
     *texts: Annotated[TextFiles, Parameter(required=False)],
     output: Output,
     preset: Preset = "modern",
-    network: TransformerFlags = DEFAULT_NETWORK,
+    network: Flags[TransformerConfig] = NO_FLAGS,
     beginning: VectorOptions = DEFAULT_VECTORS,
     tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
     run: RunOptions = DEFAULT_RUN,
@@ -175,7 +154,7 @@ def masked(
     *texts: Annotated[TextFiles, Parameter(required=False)],
     output: Output,
     preset: MaskedPreset = None,
-    network: MaskedFlags = DEFAULT_MASKED,
+    network: Flags[MaskedConfig] = NO_FLAGS,
     beginning: VectorOptions = DEFAULT_VECTORS,
     tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
     run: RunOptions = DEFAULT_RUN,
@@ -197,8 +176,6 @@ def masked(
 
 def _verb(name: str, config: type[NetworkConfig | TreeConfig]) -> Callable[..., None]:
     """chainrule train NAME, whose settings are this configuration; its docstring is the verb's help."""
-    flags = flags_of(config)
-    default = flags()
     summary, _, details = (getdoc(config) or "").partition("\n\n")
     text = "trees.conllu" if config.reads == "tree" else "corpus.txt"
     example = f"    $ chainrule train {name} {text} -o {name}/ --minutes 5"
@@ -206,14 +183,14 @@ def _verb(name: str, config: type[NetworkConfig | TreeConfig]) -> Callable[..., 
     def train_family(
         *texts: Annotated[TextFiles, Parameter(required=False)],
         output: Output,
-        network: Any = default,
+        network: Any = NO_FLAGS,
         beginning: VectorOptions = DEFAULT_VECTORS,
         tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
         run: RunOptions = DEFAULT_RUN,
     ) -> None:
         _train(texts, config(**given_settings(network)), output, run, tokenizer, beginning)
 
-    train_family.__annotations__["network"] = flags
+    train_family.__annotations__["network"] = flags_of(config)
     train_family.__doc__ = "\n\n".join(part for part in (summary, example, details, _CHECKPOINTS) if part)
     return train_family
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import CycloptsError, Parameter
@@ -12,6 +11,8 @@ from chainrule.base.tables import text_table
 from chainrule.cli.shared.models import check_model_target, check_shards_target, is_arpa, save_or_keep
 from chainrule.cli.shared.options import (
     DEFAULT_TOKENIZER,
+    NO_FLAGS,
+    Flags,
     Json,
     MarkerRule,
     ModelOutput,
@@ -21,6 +22,7 @@ from chainrule.cli.shared.options import (
     TextFiles,
     TokenizerOptions,
     WholeNumber,
+    given_settings,
 )
 from chainrule.cli.shared.screen import count_of, note, note_plan, print_json, progress_bar
 from chainrule.cli.shared.texts import (
@@ -33,7 +35,7 @@ from chainrule.cli.shared.texts import (
     note_repairs,
 )
 from chainrule.errors import SettingError
-from chainrule.ngram.config import Begins, NGramConfig, Smoothing, WeightsBy
+from chainrule.ngram.config import NGramConfig
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,91 +45,6 @@ if TYPE_CHECKING:
 
     from chainrule.api.models.model import Model
     from chainrule.text.corpus.corpus import Source
-
-_DEFAULTS = NGramConfig()
-
-
-@Parameter(name="*")
-@dataclass(frozen=True, kw_only=True)
-class SmoothingOptions:
-    """How counts become probabilities."""
-
-    smoothing: Annotated[Smoothing, Parameter(help="How counts become probabilities.")] = _DEFAULTS.smoothing
-    prune: Annotated[
-        tuple[int, ...],
-        WholeNumber,
-        Parameter(
-            help="Drop n-grams seen at most this often, by order, unigrams first (0); the last number repeats: 0 0 1. "
-            "Put texts before it.",
-            consume_multiple=True,
-            negative=(),
-        ),
-    ] = _DEFAULTS.prune
-    discount: Annotated[
-        tuple[float, ...],
-        Parameter(
-            help="For absolute and kneser-ney: the constants to subtract from counts, by order, unigrams first; the "
-            "last repeats. By default they are estimated.",
-            show_default=False,
-            consume_multiple=True,
-            negative=(),
-        ),
-    ] = _DEFAULTS.discount
-    pseudocount: Annotated[float, Parameter(help="For lidstone: the constant to add to each count.")] = (
-        _DEFAULTS.pseudocount
-    )
-    weights: Annotated[
-        tuple[float, ...],
-        Parameter(
-            help="For jelinek-mercer: the share of each order, unigrams first; they sum to 1, as 0.3 0.7. One number "
-            "more, in front, is the share of the uniform distribution. By default they are estimated.",
-            show_default=False,
-            consume_multiple=True,
-            negative=(),
-        ),
-    ] = _DEFAULTS.weights
-    weights_by: Annotated[
-        WeightsBy, Parameter(help="For jelinek-mercer: a weight for each order, or for each order and size of count.")
-    ] = _DEFAULTS.weights_by
-    backoff_weight: Annotated[
-        float, Parameter(help="For stupid-backoff: the factor for each word of context dropped.")
-    ] = _DEFAULTS.backoff_weight
-    open_vocabulary: Annotated[bool, Parameter(help="Reserve probability for <unk>, even if the text has none.")] = (
-        _DEFAULTS.open_vocabulary
-    )
-    begins: Annotated[Begins, Parameter(help="Begin documents with one <s>, or with order - 1 of them.")] = (
-        _DEFAULTS.begins
-    )
-    interpolate_unigrams: Annotated[
-        bool, Parameter(help="Interpolate all unigrams with the uniform distribution, not <unk> alone.")
-    ] = _DEFAULTS.interpolate_unigrams
-    strict_discounts: Annotated[
-        bool, Parameter(negative=(), help="Fail where discounts cannot be estimated, instead of using fixed ones.")
-    ] = _DEFAULTS.strict_discounts
-    kenlm_compatible: Annotated[
-        bool, Parameter(negative=(), help="Reproduce a bug of lmplz that shows only on tiny texts.")
-    ] = _DEFAULTS.kenlm_compatible
-
-    def config(self, order: int) -> NGramConfig:
-        """Raises SettingError."""
-        return NGramConfig(
-            order=order,
-            smoothing=self.smoothing,
-            prune=tuple(self.prune),
-            discount=tuple(self.discount),
-            pseudocount=self.pseudocount,
-            weights=tuple(self.weights),
-            weights_by=self.weights_by,
-            backoff_weight=self.backoff_weight,
-            open_vocabulary=self.open_vocabulary,
-            begins=self.begins,
-            interpolate_unigrams=self.interpolate_unigrams,
-            strict_discounts=self.strict_discounts,
-            kenlm_compatible=self.kenlm_compatible,
-        )
-
-
-DEFAULT_SMOOTHING = SmoothingOptions()
 
 
 def estimates_table(record: dict[str, Any]) -> str:
@@ -167,7 +84,9 @@ def _weight_range(weights: Sequence[float]) -> str:
 def ngram(
     *texts: Annotated[TextFiles, Parameter(required=False)],
     output: ModelOutput,
-    order: Annotated[int, WholeNumber, Parameter(help="The longest n-grams; contexts are order - 1 tokens long.")] = 5,
+    order: Annotated[
+        int, WholeNumber, Parameter(help="The longest n-grams; contexts are order - 1 tokens long.")
+    ] = NGramConfig.order,
     tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
     counts: Annotated[
         tuple[str, ...],
@@ -178,7 +97,7 @@ def ngram(
             negative=(),
         ),
     ] = (),
-    smoothing: SmoothingOptions = DEFAULT_SMOOTHING,
+    smoothing: Flags[NGramConfig] = NO_FLAGS,
     tune: Annotated[
         TextFile | None,
         Parameter(help="Choose weights, discounts or the constant that make this held-out text likeliest."),
@@ -225,7 +144,7 @@ def ngram(
         if tune in texts:
             note(f"{tune}: is also trained on, so tuning on it leaves nothing for unseen words")
         heldout = reading.corpus(tune)
-    config = smoothing.config(order)
+    config = NGramConfig(order=order, **given_settings(smoothing))
     if config.folder_only and is_arpa(output):
         raise SettingError(f"{output}: {config.folder_only} cannot be written as ARPA; name a folder")
     if config.folder_only and compact:

@@ -11,17 +11,18 @@ from cyclopts import CycloptsError, Parameter
 from chainrule.cli.shared.models import check_model_target, is_model, save_or_keep
 from chainrule.cli.shared.options import (
     DEFAULT_TOKENIZER,
+    NO_FLAGS,
+    Flags,
     Json,
     MarkerRule,
     Output,
     Overwrite,
+    Resume,
     TokenizerOptions,
     file_or_dash,
-    flags_of,
     given_settings,
 )
 from chainrule.cli.shared.screen import count_of, note, print_json, progress_bar
-from chainrule.cli.train.networks import DEFAULT_TRAINING, Resume, TrainingFlags
 from chainrule.cli.train.run_output import (
     TrainingScreen,
     continues_run,
@@ -38,12 +39,6 @@ if TYPE_CHECKING:
     from chainrule.base.progress import Progress
     from chainrule.text.parallel import Pairs
 
-    class ConditionalFlags:
-        """All fields are optional."""
-else:
-    ConditionalFlags = flags_of(Seq2SeqConfig)
-
-DEFAULT_NETWORK = ConditionalFlags()
 _FILE = Parameter(allow_leading_hyphen=True, validator=file_or_dash)
 
 
@@ -72,8 +67,8 @@ def seq2seq(
     ] = (),
     output: Output,
     resume: Resume = False,
-    training: TrainingFlags = DEFAULT_TRAINING,
-    network: ConditionalFlags = DEFAULT_NETWORK,
+    training: Flags[TrainingConfig] = NO_FLAGS,
+    network: Flags[Seq2SeqConfig] = NO_FLAGS,
     tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
     source_tokenizer: Annotated[
         str | None,

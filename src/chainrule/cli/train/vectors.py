@@ -12,13 +12,15 @@ from cyclopts import CycloptsError, Parameter
 from chainrule.cli.shared.models import is_model
 from chainrule.cli.shared.options import (
     DEFAULT_TOKENIZER,
+    NO_FLAGS,
+    Flags,
     Json,
     MarkerRule,
     Output,
     Overwrite,
+    Resume,
     TextFiles,
     TokenizerOptions,
-    flags_of,
     given_settings,
 )
 from chainrule.cli.shared.screen import print_json, progress_bar
@@ -46,30 +48,17 @@ if TYPE_CHECKING:
     from chainrule.text.corpus.corpus import Source
     from chainrule.text.tokenization.config import TokenizerConfig
 
-    class VectorsFlags:
-        """All fields may be left out."""
-else:
-    VectorsFlags = flags_of(VectorsConfig)
-
-AS_WORD2VEC = VectorsFlags()
-
 
 def vectors(
     *texts: Annotated[TextFiles, Parameter(required=False)],
     output: Output,
-    settings: VectorsFlags = AS_WORD2VEC,
+    settings: Flags[VectorsConfig] = NO_FLAGS,
     counts: Annotated[
         Path | None,
         Parameter(help="Train GloVe on co-occurrences, not on TEXTS: a file of count --window or of GloVe's cooccur."),
     ] = None,
     tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
-    resume: Annotated[
-        bool,
-        Parameter(
-            negative=(),
-            help="Continue from the checkpoint in the folder, with the same settings; start if there is none.",
-        ),
-    ] = False,
+    resume: Resume = False,
     markers: MarkerRule = "error",
     reading: TextOptions = DEFAULT_READING,
     mixing: MixOptions = NO_MIX,

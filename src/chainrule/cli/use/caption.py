@@ -12,15 +12,15 @@ from cyclopts import Parameter
 from chainrule.api.seq2seq.config import CaptionBeam, CaptionOptions
 from chainrule.base.tables import printable
 from chainrule.cli.shared.options import (
+    NO_FLAGS,
+    Flags,
     Json,
     Overwrite,
     TreeFile,
     WholeNumber,
     check_tree,
-    flags_of,
     given_settings,
     target_beam,
-    target_beam_flags,
 )
 from chainrule.cli.shared.screen import finite, note, print_json, progress_bar
 from chainrule.errors import SettingError
@@ -33,13 +33,6 @@ if TYPE_CHECKING:
     from chainrule.pictures.boxes import BoxLabels
 
 _AT_ONCE = 64  # pictures
-
-if TYPE_CHECKING:
-    SearchFlags = Any
-    CaptionFlags = Any
-else:
-    SearchFlags = target_beam_flags(CaptionBeam)
-    CaptionFlags = flags_of(CaptionOptions)
 
 
 def caption(
@@ -54,11 +47,11 @@ def caption(
     ],
     /,
     *,
-    search: SearchFlags = SearchFlags(),  # noqa: B008
+    search: Flags[CaptionBeam] = NO_FLAGS,
     nbest: Annotated[
         int, WholeNumber, Parameter(help="Print this many captions of each picture: number ||| caption ||| score.")
     ] = 1,
-    options: CaptionFlags = CaptionFlags(),  # noqa: B008
+    options: Flags[CaptionOptions] = NO_FLAGS,
     tree: TreeFile = None,
     paragraph: Annotated[
         Path | None,

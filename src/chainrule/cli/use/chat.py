@@ -21,7 +21,7 @@ from chainrule.applications.messages import Message
 from chainrule.base.files import read_file
 from chainrule.base.tables import printable_lines
 from chainrule.cli.shared.models import open_model
-from chainrule.cli.shared.options import Json, SamplingFlags, Seed, WholeNumber, draw_seed, given_settings
+from chainrule.cli.shared.options import NO_FLAGS, Json, SamplingFlags, Seed, WholeNumber, draw_seed, given_settings
 from chainrule.cli.shared.screen import count_of, note, print_json, progress_bar
 from chainrule.cli.shared.server_options import ModelOrName, ServerOptions
 from chainrule.decoding.config import SamplingConfig
@@ -53,7 +53,7 @@ def chat(
         Path | None, Parameter(help="Add every message to this file, a line of JSON each. By default, none is kept.")
     ] = None,
     seed: Seed = None,
-    sampling: SamplingFlags = SamplingFlags(),  # noqa: B008
+    sampling: SamplingFlags = NO_FLAGS,
     json: Json = False,
 ) -> None:
     """Talk with a model that was taught to, by its chat template.

@@ -11,7 +11,7 @@ from cyclopts import CycloptsError, Parameter
 
 from chainrule.base.progress import silent
 from chainrule.cli.shared.models import open_model
-from chainrule.cli.shared.options import FILE, Json, ModelMarkerRule, Overwrite, TextFile
+from chainrule.cli.shared.options import FILE, Json, ModelMarkerRule, Needs, Overwrite, TextFile
 from chainrule.cli.shared.screen import note, on_one_line, print_json, progress_bar
 from chainrule.cli.shared.texts import DEFAULT_READING, Strict, TextOptions, bad_records, note_repairs
 from chainrule.cli.train.classifier import assess, describe, note_unseen
@@ -34,7 +34,7 @@ def classify(
     data: Annotated[
         str | None, FILE, Parameter(help="Labelled texts, as for finetune, to measure the classifier on.")
     ] = None,
-    strict: Strict = False,
+    strict: Annotated[Strict, Needs("data")] = False,
     markers: ModelMarkerRule = None,
     reading: TextOptions = DEFAULT_READING,
     page: Annotated[
@@ -62,8 +62,6 @@ def classify(
 
     if data is not None and (text != "-" or reading != DEFAULT_READING):
         raise CycloptsError(msg="--data names the texts; leave out TEXT and the options that say how to read it.")
-    if strict and data is None:
-        raise CycloptsError(msg="--strict is for --data.")
     if page is not None and data is not None:
         raise CycloptsError(msg="--page draws predicted labels; leave out --data.")
     if data is not None:

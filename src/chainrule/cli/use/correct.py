@@ -12,15 +12,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.api.texts.config import Aim, CorrectOptions
+from chainrule.api.texts.config import CorrectOptions, TuneTarget
 from chainrule.cli.shared.models import open_model
 from chainrule.cli.shared.options import (
+    NO_FLAGS,
+    Flags,
     Json,
     ModelPath,
     ModelTokenizerName,
+    Needs,
     Overwrite,
     TextFile,
-    flags_of,
     given_settings,
 )
 from chainrule.cli.shared.screen import count_of, note, progress_bar, writes_utf8
@@ -183,18 +185,12 @@ def _changed(lines: Iterable[Corrected]) -> Iterator[tuple[int, Corrected]]:
     return ((number, line) for number, line in enumerate(lines, 1) if line.changes)
 
 
-if TYPE_CHECKING:
-    CorrectFlags = Any
-else:
-    CorrectFlags = flags_of(CorrectOptions)
-
-
 def correct(
     model: ModelPath,
     text: TextFile = "-",
     /,
     *,
-    options: CorrectFlags = CorrectFlags(),  # noqa: B008
+    options: Flags[CorrectOptions] = NO_FLAGS,
     references: Annotated[
         tuple[Path, ...],
         Parameter(
@@ -204,15 +200,11 @@ def correct(
         ),
     ] = (),
     errant: Annotated[
-        bool, Parameter(negative=(), help="With --references: F0.5 of edits, too, by the package errant.")
+        bool,
+        Parameter(negative=(), help="With --references: F0.5 of edits, too, by the package errant."),
+        Needs("references"),
     ] = False,
-    tune: Annotated[
-        Path | None,
-        Parameter(help="With --references: choose rates, weights and --at-least by them, and write them to this file."),
-    ] = None,
-    maximise: Annotated[
-        Aim, Parameter(help="With --tune: F0.5 of the changes, or accuracy: the share of word errors that are gone.")
-    ] = "f0.5",
+    tuning: Flags[TuneTarget] = NO_FLAGS,
     diff: Annotated[
         bool, Parameter(negative=(), help="Write only the lines that change, with their changes marked.")
     ] = False,
@@ -240,13 +232,12 @@ def correct(
     from chainrule.base.progress import silent
     from chainrule.text.corpus.writing import check_format
 
-    given = given_settings(options)
+    given, target = given_settings(options), given_settings(tuning)
+    tune = target.get("output")
     if sum((diff, interactive, json, bool(references))) > 1:
         raise CycloptsError(msg="Choose one of --diff, --interactive, --json and --references.")
     if interactive and (output is None or text == "-"):
         raise CycloptsError(msg="--interactive reads one file and writes another: give TEXT and --output.")
-    if (errant or tune is not None) and not references:
-        raise CycloptsError(msg=f"{'--errant' if errant else '--tune'} measures against --references; name them.")
     if tune is not None:
         if "settings" in given or errant:
             raise CycloptsError(msg="--tune chooses settings; leave out --settings and --errant.")
@@ -262,7 +253,7 @@ def correct(
         if "rescore_by" in given:
             given["rescore_by"] = open_model(given["rescore_by"], None, None, progress)
         if tune is not None:
-            _tune(loaded, source, references, progress, output=tune, maximise=maximise, **given)
+            _tune(loaded, source, references, progress, **target, **given)
             return
         if references:
             _print_measures(loaded, CorrectOptions(**given), source, references, errant=errant)
@@ -329,21 +320,19 @@ def _print_reliability(changes: JudgedChanges) -> None:
         print(f"{which:32} {number:>8} {mean:>18} {right:>10}")
 
 
-def _tune(
-    model: Any, source: Corpus, references: tuple[Path, ...], progress: Progress, *, maximise: Aim, **options: Any
-) -> None:
+def _tune(model: Any, source: Corpus, references: tuple[Path, ...], progress: Progress, **options: Any) -> None:
     from dataclasses import asdict
 
     from chainrule.api.texts.correct import tune_correction
 
     texts, meant = _with_references(source, references)
-    tuned = tune_correction(texts, meant, model, maximise=maximise, progress=progress, **options)
+    tuned = tune_correction(texts, meant, model, progress=progress, **options)
     for name, value in asdict(tuned.settings).items():
         if value is not None:
             numbers = value if isinstance(value, tuple) else (value,)
             print(f"{name.replace('_', ' '):24} {', '.join(f'{number:.4g}' for number in numbers):>26}")
     before, after = (f"{100 * figure:.2f} %" for figure in tuned.figures)
-    name = "F0.5 of changes" if maximise == "f0.5" else "word errors gone"
+    name = "F0.5 of changes" if options.get("maximise", TuneTarget.maximise) == "f0.5" else "word errors gone"
     print(f"\n{name:24} {before:>26} {after:>26}")
     _print_reliability(tuned.changes)
     for setting in tuned.at_edges:

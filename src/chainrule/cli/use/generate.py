@@ -14,12 +14,14 @@ from cyclopts import CycloptsError, Parameter
 from chainrule.base.tables import printable, text_table
 from chainrule.cli.shared.models import open_model
 from chainrule.cli.shared.options import (
+    NO_FLAGS,
     BeamFlags,
     Json,
     LimitFlags,
     ModelMarkerRule,
     ModelPath,
     ModelTokenizerName,
+    Needs,
     NetworkPath,
     Overwrite,
     SamplingFlags,
@@ -55,11 +57,11 @@ def generate(
     ] = 1,
     seed: Seed = None,
     stream: Annotated[bool, Parameter(negative=(), help="Print each text as it is sampled.")] = False,
-    tree: TreeFile = None,
+    tree: Annotated[TreeFile, Needs("size")] = None,
     overwrite: Overwrite = False,
-    limits: LimitFlags = LimitFlags(),  # noqa: B008
-    sampling: SamplingFlags = SamplingFlags(),  # noqa: B008
-    beam: BeamFlags = BeamFlags(),  # noqa: B008
+    limits: LimitFlags = NO_FLAGS,
+    sampling: SamplingFlags = NO_FLAGS,
+    beam: BeamFlags = NO_FLAGS,
     tokenizer: ModelTokenizerName = None,
     markers: ModelMarkerRule = None,
     json: Json = False,
@@ -73,7 +75,8 @@ def generate(
     """
     search, within = beam_config(beam, number), Limits(**given_settings(limits))
     if search is None:
-        _check_without_beam(tree, stream=stream, json=json)
+        if stream and json:
+            raise CycloptsError(msg="--stream prints text; leave out --json.")
         _sample(model, prompt, number, seed, within, sampling, tokenizer, markers, stream=stream, json=json)
         return
     refuse_sampling(sampling)
@@ -83,13 +86,6 @@ def generate(
     if tree is not None:
         check_tree(tree, overwrite=overwrite)
     _search(model, prompt, search, within, tree, tokenizer, markers, overwrite=overwrite, json=json)
-
-
-def _check_without_beam(tree: Path | None, *, stream: bool, json: bool) -> None:
-    if tree is not None:
-        raise CycloptsError(msg="--tree needs --beam.")
-    if stream and json:
-        raise CycloptsError(msg="--stream prints text; leave out --json.")
 
 
 def _sample(

@@ -6,27 +6,30 @@ import json
 import sys
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from cyclopts import CycloptsError, Parameter
 
 from chainrule.api.texts.config import NoiseOptions
 from chainrule.cli.shared.models import open_model
-from chainrule.cli.shared.options import ModelTokenizerName, Overwrite, TextFiles, flags_of, given_settings, refuse
+from chainrule.cli.shared.options import (
+    NO_FLAGS,
+    Flags,
+    ModelTokenizerName,
+    Needs,
+    Overwrite,
+    TextFiles,
+    given_settings,
+)
 from chainrule.cli.shared.screen import progress_bar
 from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, check_text_target, note_repairs
 
 TAB = "\t"
 
-if TYPE_CHECKING:
-    NoiseFlags = Any
-else:
-    NoiseFlags = flags_of(NoiseOptions)
-
 
 def noise(
     *texts: TextFiles,
-    options: NoiseFlags = NoiseFlags(),  # noqa: B008
+    options: Flags[NoiseOptions] = NO_FLAGS,
     pairs: Annotated[
         bool, Parameter(negative=(), help="Write the corrupted text, a tab, and the right one, for train seq2seq.")
     ] = False,
@@ -34,7 +37,7 @@ def noise(
         Path | None,
         Parameter(name=("--output", "-o"), help="The file to write, also compressed; by default standard output."),
     ] = None,
-    tokenizer: ModelTokenizerName = None,
+    tokenizer: Annotated[ModelTokenizerName, Needs("model")] = None,
     reading: TextOptions = DEFAULT_READING,
     overwrite: Overwrite = False,
 ) -> None:
@@ -56,10 +59,7 @@ def noise(
 
     given = given_settings(options)
     model = given.pop("model", None)
-    if model is None:
-        asked = [*({"best"} & given.keys()), *([] if tokenizer is None else ["tokenizer"])]
-        refuse(asked, "is for lists of corrections, which need --model")
-    elif pairs:
+    if model is not None and pairs:
         raise CycloptsError(msg="Choose one of --pairs and --model.")
     NoiseOptions(**given)  # raises SettingError, before anything is opened
     source = reading.corpus(*texts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as json_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import CycloptsError, Parameter
 
@@ -13,12 +13,13 @@ from chainrule.applications.prompting.config import unescaped
 from chainrule.cli.shared.models import open_model
 from chainrule.cli.shared.options import (
     FILE,
+    NO_FLAGS,
+    Flags,
     Json,
     ModelMarkerRule,
     ModelPath,
     Overwrite,
     WholeNumber,
-    flags_of,
     given_settings,
 )
 from chainrule.cli.shared.screen import count_of, note, on_one_line, print_json, progress_bar
@@ -30,11 +31,6 @@ if TYPE_CHECKING:
 
 _SHOWN = 3  # free answers
 _LABELS = 10  # listed with how often each was answered, at most
-
-if TYPE_CHECKING:
-    PromptFlags = Any
-else:
-    PromptFlags = flags_of(PromptOptions)
 
 
 def prompt(
@@ -62,7 +58,7 @@ def prompt(
             negative=(),
         ),
     ] = (),
-    options: PromptFlags = PromptFlags(),  # noqa: B008
+    options: Flags[PromptOptions] = NO_FLAGS,
     show: Annotated[int, WholeNumber, Parameter(help="Print this many prompts as the model gets them.")] = 0,
     output: Annotated[
         Path | None, Parameter(name=("--output", "-o"), help="Write every answer to this file, as JSON lines.")

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from cyclopts import CycloptsError, Parameter
+from cyclopts import Parameter
 
+from chainrule.applications.config import RankConfig
 from chainrule.cli.shared.models import open_model
-from chainrule.cli.shared.options import FILE, Json, ModelMarkerRule, ModelPath, WholeNumber
+from chainrule.cli.shared.options import (
+    FILE,
+    NO_FLAGS,
+    Flags,
+    Json,
+    ModelMarkerRule,
+    ModelPath,
+    WholeNumber,
+    given_settings,
+)
 from chainrule.cli.shared.screen import note, on_one_line, print_json, progress_bar
 
 
@@ -24,10 +34,7 @@ def rank(
             "with the document as its prompt."
         ),
     ] = "dirichlet",
-    mu: Annotated[float | None, Parameter(help="How strong dirichlet is, in tokens; 2000 by default.")] = None,
-    share: Annotated[
-        float | None, Parameter(name="--lambda", help="The share of all documents; 0.5 by default.")
-    ] = None,
+    smoothing: Flags[RankConfig] = NO_FLAGS,
     top: Annotated[int, WholeNumber, Parameter(help="How many documents to list for each query.")] = 10,
     judgements: Annotated[
         str | None, FILE, Parameter(help="Grades of relevance, as TREC's qrels: report MAP and nDCG.")
@@ -43,15 +50,8 @@ def rank(
     the document's id. MODEL tokenizes, unless --by model.
     """
     from chainrule.api.texts.rank import rank as rank_documents
-    from chainrule.applications.retrieval import LAMBDA, MU, RankConfig
 
-    if (mu is not None and by != "dirichlet") or (share is not None and by != "jelinek-mercer"):
-        raise CycloptsError(msg="--mu is for --by dirichlet, and --lambda for --by jelinek-mercer.")
-    if share is not None and not 0 < share < 1:
-        raise CycloptsError(msg=f"--lambda takes a number between 0 and 1, not {share}.")
-    config = None
-    if by != "model":
-        config = RankConfig(smoothing=by, mu=MU if mu is None else mu, share=LAMBDA if share is None else share)
+    config = None if by == "model" else RankConfig(smoothing=by, **given_settings(smoothing))
     with progress_bar() as progress:
         ranked = rank_documents(
             open_model(model, None, markers, progress),

@@ -13,12 +13,13 @@ from chainrule.api.texts.config import RescoreOptions
 from chainrule.base.files import compressing, replace_file
 from chainrule.cli.shared.models import open_model
 from chainrule.cli.shared.options import (
+    NO_FLAGS,
+    Flags,
     Json,
     ModelMarkerRule,
     ModelTokenizerName,
     Overwrite,
     file_or_dash,
-    flags_of,
     given_settings,
 )
 from chainrule.cli.shared.screen import note, print_json, progress_bar
@@ -34,10 +35,6 @@ if TYPE_CHECKING:
     from chainrule.applications.rescoring.tuning import Weights
     from chainrule.base.progress import Progress
     from chainrule.text.tokenization.vocabulary import Markers
-
-    RescoreFlags = Any
-else:
-    RescoreFlags = flags_of(RescoreOptions)
 
 
 def rescore(
@@ -56,7 +53,7 @@ def rescore(
             show_default=False,
         ),
     ] = (),
-    options: RescoreFlags = RescoreFlags(),  # noqa: B008
+    options: Flags[RescoreOptions] = NO_FLAGS,
     weights: Annotated[Path | None, Parameter(help="A file of weights that --weights-out wrote.")] = None,
     weights_out: Annotated[Path | None, Parameter(help="The file to write the weights to.")] = None,
     output: Annotated[

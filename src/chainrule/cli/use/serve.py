@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.shared.options import ModelPath, WholeNumber, flags_of, given_settings
+from chainrule.cli.shared.options import NO_FLAGS, Flags, ModelPath, given_settings
 from chainrule.cli.shared.screen import note
 from chainrule.cli.shared.server_options import key_in
-from chainrule.serving.config import ServeOptions, ServerLimits
+from chainrule.serving.config import ServeOptions, ServerLimits, ShardOptions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _SHORTEST_KEY = 8  # characters
-
-if TYPE_CHECKING:
-    ServeFlags = Any
-    LimitFlags = Any
-else:
-    ServeFlags, LimitFlags = flags_of(ServeOptions), flags_of(ServerLimits)
 
 
 def serve(
@@ -32,8 +26,8 @@ def serve(
             help="Models: folders or files, each perhaps with a name before it: name=lm/. The first is the default."
         ),
     ],
-    options: ServeFlags = ServeFlags(),  # noqa: B008
-    limits: LimitFlags = LimitFlags(),  # noqa: B008
+    options: Flags[ServeOptions] = NO_FLAGS,
+    limits: Flags[ServerLimits] = NO_FLAGS,
     api_key_file: Annotated[
         Path | None,
         Parameter(
@@ -83,12 +77,6 @@ def serve(
     note("stopped")
 
 
-def check_port(port: int) -> None:
-    """Raises CycloptsError."""
-    if not 0 <= port < 1 << 16:
-        raise CycloptsError(msg=f"--port is {port}; give 0 to 65535.")
-
-
 def name_models(models: Sequence[str]) -> dict[str, Path]:
     """Paths by name. Raises CycloptsError."""
     named: dict[str, Path] = {}
@@ -110,22 +98,7 @@ def note_event(event: str, name: str) -> None:
         note(f"model {name}: {event}")
 
 
-def shard_serve(
-    model: ModelPath,
-    /,
-    *,
-    shards: Annotated[
-        tuple[int, ...],
-        WholeNumber,
-        Parameter(
-            help="The numbers of the shards to serve, from 0; by default all.", consume_multiple=True, negative=()
-        ),
-    ] = (),
-    host: Annotated[
-        str, Parameter(help="The address to listen on. There is no key: let only machines that you trust reach it.")
-    ] = "127.0.0.1",
-    port: Annotated[int, WholeNumber, Parameter(help="The port to listen on; 0 chooses a free one.")] = 9000,
-) -> None:
+def shard_serve(model: ModelPath, /, *, options: Flags[ShardOptions] = NO_FLAGS) -> None:
     """Serve shards of an n-gram model to programs that look up batches of n-grams.
 
         $ chainrule shard-serve big/ --shards 0 1 --port 9000
@@ -134,21 +107,11 @@ def shard_serve(
     processes, on one machine or more, each serve some of the shards;
     chainrule.ShardClient asks all of them, one request a batch. Ctrl-C stops.
     """
-    from chainrule.api.opening import open_shards
-    from chainrule.errors import SettingError
-    from chainrule.serving.shards import ShardServer
+    from chainrule.serving.shards import serve_shards
 
-    check_port(port)
-    edges, tables = open_shards(model, shards)
-    try:
-        server = ShardServer(tables, edges, host, port)
-    except OSError as error:
-        raise SettingError(f"cannot listen on {host}, port {port}: {error.strerror or error}") from error
-    with server:
-        address, actual = str(server.server_address[0]), server.server_address[1]
-        numbers = " ".join(map(str, tables))
-        print(f"serving shards {numbers} of {len(edges) - 1} on {address}:{actual}; Ctrl-C stops", flush=True)
-        try:
-            server.serve_forever()
-        except KeyboardInterrupt:
-            note("stopped")
+    def print_address(address: str, shards: Sequence[int], total: int) -> None:
+        numbers = " ".join(map(str, shards))
+        print(f"serving shards {numbers} of {total} on {address}; Ctrl-C stops", flush=True)
+
+    serve_shards(model, on_start=print_address, **given_settings(options))
+    note("stopped")

@@ -7,13 +7,17 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
-from cyclopts import CycloptsError, Group, Parameter
+from cyclopts import CycloptsError, Parameter
 
 from chainrule.api.seq2seq.config import TargetBeam, WriteOptions
 from chainrule.base.progress import silent
 from chainrule.base.tables import printable
 from chainrule.cli.shared.options import (
+    BEAM_GROUP,
+    NO_FLAGS,
+    Flags,
     Json,
+    Needs,
     Overwrite,
     SamplingFlags,
     Seed,
@@ -22,13 +26,11 @@ from chainrule.cli.shared.options import (
     WholeNumber,
     check_tree,
     draw_seed,
-    flags_of,
     given_flags,
     given_settings,
     refuse,
     refuse_sampling,
     target_beam,
-    target_beam_flags,
 )
 from chainrule.cli.shared.screen import count_of, finite, note, print_json, progress_bar
 from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, check_read_once, note_repairs
@@ -133,14 +135,6 @@ def _lines(corpus: Corpus, progress: Progress) -> Iterator[str]:
 
 
 _AT_ONCE = 1024  # lines, which are sorted by length
-_BEAM = Group("Beam search", sort_key=3)
-
-if TYPE_CHECKING:
-    SearchFlags = Any
-    WriteFlags = Any
-else:
-    SearchFlags = target_beam_flags(TargetBeam, _BEAM)
-    WriteFlags = flags_of(WriteOptions)
 
 
 def translate(
@@ -154,15 +148,15 @@ def translate(
     references: Annotated[
         str | None, Parameter(help="The right texts, a line for each line: BLEU and chrF are printed at the end.")
     ] = None,
-    options: WriteFlags = WriteFlags(),  # noqa: B008
+    options: Flags[WriteOptions] = NO_FLAGS,
     sample: Annotated[bool, Parameter(negative=(), help="Sample texts, instead of searching for likely ones.")] = False,
-    seed: Seed = None,
-    sampling: SamplingFlags = SamplingFlags(),  # noqa: B008
-    search: SearchFlags = SearchFlags(),  # noqa: B008
+    seed: Annotated[Seed, Needs("sample")] = None,
+    sampling: SamplingFlags = NO_FLAGS,
+    search: Annotated[Flags[TargetBeam], Parameter(group=BEAM_GROUP)] = NO_FLAGS,
     alignments: Annotated[
         bool,
         Parameter(
-            group=_BEAM,
+            group=BEAM_GROUP,
             negative=(),
             help="Print, after a tab, the source token that each token attended to most: target-source, from 0.",
         ),
@@ -186,7 +180,7 @@ def translate(
     from chainrule.protocol import UNKNOWN
 
     given = WriteOptions(**given_settings(options)).given
-    _check(search, sampling, nbest, alignments=alignments, is_sampled=sample, has_seed=seed is not None, json=json)
+    _check(search, sampling, nbest, alignments=alignments, is_sampled=sample, json=json)
     beam = None if sample else target_beam(search, nbest)
     if tree is not None and sample:
         raise CycloptsError(msg="--tree has no effect with --sample, which does not search.")
@@ -243,13 +237,12 @@ def translate(
 
 
 def _check(
-    search: SearchFlags,
+    search: Flags[TargetBeam],
     sampling: SamplingFlags,
     nbest: int,
     *,
     alignments: bool,
     is_sampled: bool,
-    has_seed: bool,
     json: bool,
 ) -> None:
     """Raises CycloptsError, SettingError."""
@@ -258,7 +251,6 @@ def _check(
         refuse(given, "has no effect with --sample, which does not search")
     else:
         refuse_sampling(sampling, "needs --sample")
-        refuse(["seed"] if has_seed else [], "needs --sample")
     if alignments and nbest > 1 and not json:
         raise SettingError("--alignments needs one text a line, or --json; leave out --nbest or add --json")
     if nbest < 1:

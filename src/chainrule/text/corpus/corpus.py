@@ -122,6 +122,11 @@ class Corpus:
         return cls(names, reading, files)
 
     @property
+    def paths(self) -> list[str]:
+        """Its files, without standard input."""
+        return [file for files in self.files for file in files if file != STANDARD_INPUT]
+
+    @property
     def documents(self) -> tuple[Document, ...]:
         """The kinds of documents (line, file, record) of its files, sorted: more than one if files differ."""
         return tuple(sorted({self.reading.document_of(file) for files in self.files for file in files}))

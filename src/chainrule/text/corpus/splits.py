@@ -12,16 +12,21 @@ import hashlib
 import math
 import re
 from bisect import bisect_right
+from contextlib import ExitStack
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate, chain, islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from chainrule.base.files import check_new_file
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError, TextError
 from chainrule.text.corpus.block import LINE_FEED
+from chainrule.text.corpus.corpus import Corpus
+from chainrule.text.corpus.writing import check_format, document_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,6 +36,7 @@ if TYPE_CHECKING:
 
     from chainrule.text.corpus.block import Block
     from chainrule.text.corpus.corpus import Source
+    from chainrule.text.corpus.writing import DocumentFile
 
     Share = float | str | Fraction  # such as 0.3 or "1/3"
 
@@ -122,6 +128,32 @@ def split(source: Source, shares: Mapping[str, Share], progress: Progress = sile
         pieces[part].append(piece)
     whole = ", ".join(source.sources)
     return {name: Part(f"{name} of {whole}", pieces[part], source.record) for part, name in enumerate(shares)}
+
+
+def write_split(
+    source: Source,
+    shares: Mapping[str, Share],
+    *,
+    overwrite: bool = False,
+    progress: Progress = silent,
+) -> dict[str, DocumentFile]:
+    """Divides a text as `split` does, into files: plain text, a document a line, or JSON lines; either compressed.
+
+    shares: by the names of the files. Returns for each how many documents and bytes it got. Raises SettingError,
+    TextError, OutputError.
+
+    good:  chainrule.write_split(chainrule.Corpus.of("a.txt"), {"train.txt": 0.9, "test.txt.gz": 0.1})
+    """
+    fractions = exact_shares(shares.values())
+    inputs, field = (source.paths, source.reading.field) if isinstance(source, Corpus) else ((), "text")
+    for path in map(Path, shares):
+        check_format(path)
+        check_new_file(path, overwrite=overwrite, inputs=inputs)
+    with ExitStack() as stack:
+        files = [stack.enter_context(document_file(Path(path), field)) for path in shares]
+        for part, piece in divide(source, fractions, progress, "splitting"):
+            files[part].write(piece)
+    return dict(zip(shares, files, strict=True))
 
 
 def train_and_heldout(source: Source, progress: Progress = silent) -> tuple[Part, Part]:

@@ -1,0 +1,52 @@
+"""The options of verbs on word vectors: keywords in Python, flags on the command line. Imports nothing heavy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from chainrule.base.options import Options, option
+from chainrule.errors import SettingError
+
+if TYPE_CHECKING:
+    import os
+
+    from chainrule.api.progress_line import ProgressOption
+
+
+@dataclass(frozen=True, kw_only=True)
+class VectorsEvaluation(Options):
+    """What word vectors are measured on. restrict, rule: of analogies; unknown: of pairs."""
+
+    similarity: str | os.PathLike[str] | None = option(
+        None, "pairs of words with ratings, such as WS-353: a file of lines, or a folder of such files", reads=str
+    )
+    analogies: str | os.PathLike[str] | None = option(
+        None, "questions of four words a line, in sections, as word2vec's questions-words.txt", reads=str
+    )
+    restrict: int | None = option(
+        None,
+        "ask and answer analogies among this many of the most frequent words; by default all",
+        least=1,
+    )
+    rule: Literal["add", "multiply"] = option(
+        "add",
+        "how analogies are answered: add, 3CosAdd; multiply, 3CosMul (Levy and Goldberg 2014)",
+    )
+    unknown: Literal["skip", "zero"] = option(
+        "skip",
+        "pairs with an unknown word: skip leaves them out; zero takes their cosine for 0",
+    )
+    progress: ProgressOption = option(None, "whether progress is shown, or a callback", flag=None)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.similarity is None and self.analogies is None:
+            raise SettingError(
+                "there is nothing to measure with; give similarity, a set of pairs, or analogies, or both"
+            )
+        for name, is_given in {"restrict": self.restrict is not None, "rule": self.rule != "add"}.items():
+            if is_given and self.analogies is None:
+                raise SettingError(f"{name} is for analogies; leave it out, or give analogies")
+        if self.similarity is None and self.unknown != "skip":
+            raise SettingError("unknown is for similarity; leave it out, or give a set of pairs")
