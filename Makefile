@@ -106,11 +106,12 @@ clean:
 	touch $@
 
 .venv/installed: pyproject.toml constraints.txt
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "chainrule needs Python 3.11 or later; this is " + sys.version.split()[0] + ". Say which one to use: make PYTHON=python3.12 ...")'
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "chainrule needs Python 3.11 or later; this is " + sys.version.split()[0] + ". Say which one to use: make PYTHON=python3.12 ...")'
 ifeq ($(strip $(TORCH)),)
 	@echo "Set-up downloads 3 GB on Linux, and .venv takes 6 GB: most of it is PyTorch with CUDA, for NVIDIA's GPUs."
 	@echo "With PyTorch for the processor alone, it downloads 0.5 GB, and .venv takes 1.8 GB. To have that, stop here (Ctrl-C),"
 	@echo "choose CPU on https://pytorch.org/get-started/locally/, and run make TORCH=..., as CONTRIBUTING.md says."
+	@test ! -t 0 || { echo "It begins in 10 seconds."; sleep 10; }
 else
 	@echo "Set-up downloads 0.3 GB, and the PyTorch that you name:" '$(TORCH)'
 endif

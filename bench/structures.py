@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from listops import as_binary, as_tokens, listops
 from machine import circumstances
 
 import chainrule
@@ -34,7 +35,6 @@ from chainrule.neural.config.classifiers import (
 )
 from chainrule.structures.arrays import encode_trees
 from chainrule.structures.linearized import CLOSE, HEAD, OPEN, tree_text
-from chainrule.structures.listops import as_binary, as_tokens, listops
 from chainrule.structures.tree import Tree, labelled
 from chainrule.structures.tree_files import read_unlabelled
 

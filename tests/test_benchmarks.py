@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 BENCH = Path(__file__).parents[1] / "bench"
 MATERIAL = {
     "holbrook.py",
+    "listops.py",
     "misspellings.py",
     "multiplied.py",
     "nlvr_pixels.py",

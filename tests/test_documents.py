@@ -257,9 +257,18 @@ def test_set_up_says_what_it_downloads_before_it_does() -> None:
         installing = [number for number, line in enumerate(lines) if "pip install" in line]
         saying = [number for number, line in enumerate(lines) if line.startswith("echo") and " GB" in line]
         assert saying[0] < installing[0]
+        waiting = [number for number, line in enumerate(lines) if "sleep" in line]  # for somebody who reads that
+        assert not waiting if variables else saying[0] < waiting[0] < installing[0]
         assert lines[installing[0]].endswith(f" {pytorch}")
         assert any("https://pytorch.org/get-started/locally/" in line for line in lines) is (not variables)
         assert all("-c .venv/constraints.txt" in lines[number] for number in installing[1:])  # with what is installed
+
+
+def test_nothing_is_printed_before_what_set_up_says() -> None:
+    """The check of Python's version is quiet: make printed its source, as it does without the @."""
+    recipe = (ROOT / "Makefile").read_text().partition("\n.venv/installed:")[2].partition("\n\n")[0]
+    loud = [line for line in recipe.splitlines()[1:] if line.startswith("\t") and not line.startswith("\t@")]
+    assert loud[0].startswith("\ttest -x $(BIN)/python")
 
 
 def test_no_address_of_a_package_index_stands_here() -> None:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterator
 
 
@@ -74,3 +75,16 @@ def prefix_errors(name: str) -> Iterator[None]:
         if type(error) is not TextError and not str(error).startswith(name):
             error.args = (f"{name}: {error}",)
         raise
+
+
+@contextmanager
+def os_errors_as(kind: type[ChainruleError], path: str | os.PathLike[str], done: str, then: str = "") -> Iterator[None]:
+    """Raises an error of this kind for an OSError inside: `path` cannot be opened, read or written, and why.
+
+    done: opened, read or written. then: what follows from it, or what to do.
+    """
+    try:
+        yield
+    except OSError as error:
+        reason = f"{error.strerror or error}; {then}" if then else error.strerror or error
+        raise kind(f"{path}: cannot be {done}: {reason}") from error

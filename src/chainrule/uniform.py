@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chainrule.base.arguments import as_tokens, check_prefixes, check_tokens
-from chainrule.base.distributions import ByDistributions
-from chainrule.errors import SettingError
+from chainrule.base.arguments import as_tokens, check_prefixes, check_rows, check_tokens
+from chainrule.base.distributions import ArrayStates, ByDistributions
 from chainrule.protocol import BEGIN, END
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ class UniformConfig:
     """The uniform model has no settings."""
 
 
-class UniformModel(ByDistributions["Rows"]):
+class UniformModel(ArrayStates["Rows"], ByDistributions["Rows"]):
     """P(w | any context) = 1 / (V - 1), since <s> is never predicted. Its state is an array of empty rows."""
 
     end = END
@@ -83,15 +82,6 @@ class UniformModel(ByDistributions["Rows"]):
 
     def advance(self, state: Rows, tokens: Int32[ndarray, " B"]) -> Rows:
         """As `LanguageModel.advance`."""
-        if len(tokens) != len(state):
-            raise SettingError(f"{len(tokens)} tokens for {len(state)} rows; give one for each row")
+        check_rows(tokens, len(state))
         check_tokens(as_tokens(tokens), self.vocabulary_size)
         return state
-
-    def select(self, state: Rows, rows: Int32[ndarray, " new_B"]) -> Float32[ndarray, "new_B 0"]:
-        """As `LanguageModel.select`."""
-        return state[rows]
-
-    def join(self, states: Sequence[Rows]) -> Rows:
-        """As `LanguageModel.join`."""
-        return np.concatenate(states)

@@ -93,6 +93,8 @@ def test_a_file_gives_back_words_and_numbers(name, tmp_path) -> None:
 def test_a_file_of_fasttext_knows_unknown_words_by_their_ngrams(method, tmp_path) -> None:
     vectors = trained(**METHODS[method])
     vectors.save(tmp_path / "words.bin")
+    info = chainrule.info(tmp_path / "words.bin")
+    assert (info.family, info.vocabulary_size) == ("vectors", len(vectors.tokenizer.vocabulary))
     again = load_vectors(tmp_path / "words.bin")
     assert again.words == vectors.words
     assert np.allclose(again.vectors, vectors.vectors, atol=1e-7)

@@ -255,7 +255,7 @@ def test_overwriting_on_a_full_disk_leaves_the_old_model(
     ("error", "status", "message"),
     [
         (KeyboardInterrupt(), 130, "interrupted; no half-written file is left"),
-        (MemoryError(), 1, "out of memory; ask for less at once: a shorter text, a lower order"),
+        (MemoryError(), 1, "out of memory; ask for less at once: a shorter text, a smaller batch, a lower order"),
         (MemoryError("Unable to allocate 9 TiB"), 1, "out of memory (Unable to allocate 9 TiB); ask for less at once"),
         (PermissionError(errno.EACCES, "Permission denied", "lm/x"), 1, "lm/x: cannot be read or written: Permission"),
         (OSError(errno.EIO, "Input/output error"), 1, "reading or writing failed: Input/output error"),

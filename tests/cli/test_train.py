@@ -26,7 +26,7 @@ def test_the_summary_names_the_model_its_sizes_and_its_discounts(chainrule, corp
     )
     assert header.split() == ["order", "n-grams", "D1", "D2", "D3+"]
     assert [row.split()[:2] for row in rows] == [["1", "338"], ["2", "4,259"], ["3", "9,628"]]  # as lmplz counts
-    assert " MB, " in last
+    assert " kB, " in last
 
 
 def test_the_json_summary_holds_the_record_and_the_files(chainrule, corpus: Path, tmp_path: Path) -> None:

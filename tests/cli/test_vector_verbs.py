@@ -82,7 +82,7 @@ def test_words_that_stand_together(tmp_path, chainrule) -> None:
         (("nearest", "WORDS", "unheard"), "'unheard' has no vector: it is not one of the 30 words"),
         (("nearest", "WORDS", "word1", "--layer", "1"), "only --top, --restrict, --contexts and --json"),
         (("analogy", "WORDS", "word1", "word2", "unheard"), "'unheard' has no vector"),
-        (("odd", "WORDS", "word1", "word2"), "2 words were given; expected three or more"),
+        (("odd", "WORDS", "word1", "word2"), "the words are word1, word2; expected three or more"),
         (("evaluate", "WORDS", "--restrict", "5"), "give similarity, a set of pairs, or analogies, or both"),
         (("evaluate", "WORDS", "--similarity", "nowhere.txt"), "nowhere.txt"),
         (("score", "WORDS", "CORPUS"), "holds word vectors"),

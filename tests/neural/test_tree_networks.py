@@ -15,7 +15,7 @@ import chainrule
 from chainrule.errors import SettingError, TextError
 from chainrule.neural.classification.trees import TreeBody
 from chainrule.neural.config.classifiers import TreeLabelling
-from chainrule.structures.arrays import Binarise, TreeTokens, binarise_nodes
+from chainrule.structures.arrays import Binarise, TreeTokens, binarise_nodes, encode_nodes
 from chainrule.structures.tree import Tree
 from chainrule.structures.tree_files import read_trees
 
@@ -144,6 +144,19 @@ def test_a_deep_tree_is_read_and_learnt_from_without_recursion() -> None:
 def test_a_network_of_two_children_refuses_three() -> None:
     with pytest.raises(SettingError, match=r"has 3 children, and .* reads 2 at most; train with binarise='left'"):
         body("binary").check(tokens_of([3, 3, 3, -1]))
+
+
+@pytest.mark.parametrize("binarise", ["left", "right", "head"])
+def test_a_tree_that_binarising_makes_too_deep_is_refused(tmp_path: Path, binarise: Binarise) -> None:
+    """A flat tree becomes a chain as deep as it is wide."""
+    wide = 10_100
+    tree = Tree((None, *["a"] * wide), (None,) * (wide + 1), (-1, *[0] * wide))
+    text = tmp_path / "text.txt"
+    text.write_text("a b\n")
+    tokenizer = chainrule.train(text, chainrule.NGramConfig(order=1), tokenizer="whitespace").tokenizer
+    message = rf"line 2: this tree is 10,\d+ nodes deep with binarise='{binarise}'; at most 10,000 are read"
+    with pytest.raises(TextError, match=message):
+        encode_nodes(tokenizer, [tree], [[0]], ["trees.txt, line 2"], binarise)
 
 
 def test_forget_gates_are_those_of_the_formula() -> None:

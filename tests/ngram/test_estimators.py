@@ -18,7 +18,7 @@ from chainrule.errors import EstimationError, SettingError
 from chainrule.ngram.config import BACKING_OFF, DISCOUNTING, SMOOTHINGS, TUNABLE, NGramConfig
 from chainrule.ngram.counting.count import count_ngrams
 from chainrule.ngram.estimation import passes as smoothing
-from chainrule.ngram.estimation.discounts import katz_discounts, single_discount
+from chainrule.ngram.estimation.discounts import counts_of_counts, discounts_of, katz_discounts
 from chainrule.ngram.estimation.estimators import ESTIMATORS, TUNED_ESTIMATORS
 from chainrule.ngram.models.stupid_backoff import StupidBackoff
 from chainrule.ngram.training import count_stream, train_ngram
@@ -166,8 +166,8 @@ def test_katz_discounts_by_hand() -> None:
 
 def test_one_discount_by_hand() -> None:
     config = NGramConfig(smoothing="kneser-ney")
-    assert single_discount(config, 2, np.array([1, 1, 1, 1, 2, 2, 3])).values == (4 / 8,)
-    actual = single_discount(config, 2, np.array([1, 1, 3]))
+    assert discounts_of(config, 2, counts_of_counts(np.array([1, 1, 1, 1, 2, 2, 3]))).values == (4 / 8,)
+    actual = discounts_of(config, 2, counts_of_counts(np.array([1, 1, 3])))
     assert (actual.values, actual.estimated) == ((0.75,), False)
     assert "no 2-gram has a count of 2" in str(actual.problem)
 

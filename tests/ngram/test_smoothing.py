@@ -15,8 +15,8 @@ from chainrule.errors import EstimationError
 from chainrule.ngram.config import NGramConfig
 from chainrule.ngram.counting.count import count_ngrams
 from chainrule.ngram.estimation import passes as smoothing
+from chainrule.ngram.estimation.discounting import discounting
 from chainrule.ngram.estimation.discounts import FALLBACK, estimate_discounts
-from chainrule.ngram.estimation.kneser_ney import modified_kneser_ney
 from chainrule.ngram.training import train_ngram
 from chainrule.ngram.trie.query_kernels import distributions
 
@@ -190,10 +190,10 @@ def test_chunks_and_threads_do_not_change_a_byte(chunks: int, encoded, monkeypat
         count_ngrams(encoded.train, encoded.tokenizer.vocabulary_size, 3), records=None
     )  # so that the two do not share room
     config = NGramConfig(order=3)
-    expected = modified_kneser_ney(counts, config)
+    expected = discounting(counts, config)
     monkeypatch.setattr(smoothing, "CHUNKS", chunks)
     monkeypatch.setattr(base_threads, "_threads", 5)
-    actual = modified_kneser_ney(counts, config)
+    actual = discounting(counts, config)
     assert actual.log_probs.tobytes() == expected.log_probs.tobytes()
     assert actual.log_backoffs.tobytes() == expected.log_backoffs.tobytes()
 
@@ -218,7 +218,7 @@ def test_types_that_the_text_lacks_share_with_unknown_what_no_unigram_is_given()
 def test_adjusted_counts_take_no_memory_of_their_own() -> None:
     counts = count_ngrams(stream_of(random_documents(5, 3000, 1000, 60)), 3000, 4)
     tracemalloc.start()
-    estimates = modified_kneser_ney(counts, NGramConfig(order=4))
+    estimates = discounting(counts, NGramConfig(order=4))
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     probs = estimates.log_backoffs.nbytes  # of all contexts, which the next order is made of

@@ -10,8 +10,8 @@ from oracles import table_of as table_from
 from chainrule.errors import ModelFormatError
 from chainrule.ngram.config import NGramConfig
 from chainrule.ngram.counting.count import count_ngrams
+from chainrule.ngram.estimation.discounting import discounting
 from chainrule.ngram.estimation.estimates import table_of
-from chainrule.ngram.estimation.kneser_ney import modified_kneser_ney
 from chainrule.ngram.trie.table import ROOT, Table
 
 DOCUMENTS = random_documents(1, 20, 80, 9)
@@ -20,7 +20,7 @@ DOCUMENTS = random_documents(1, 20, 80, 9)
 def table_with(prune: tuple[int, ...], order: int = 4) -> Table:
     config = NGramConfig(order=order, prune=prune)
     counts = count_ngrams(stream_of(DOCUMENTS), 20, order)
-    return table_of(counts, modified_kneser_ney(counts, config))
+    return table_of(counts, discounting(counts, config))
 
 
 @pytest.mark.parametrize("prune", [(0,), (0, 0, 1), (0, 1, 1, 2), (0, 0, 0, 3), (0, 0, 10**9), (0, 10**9)])

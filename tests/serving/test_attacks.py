@@ -234,3 +234,45 @@ def test_a_request_whose_client_has_gone_is_not_begun(
     asyncio.run(app({**scope, "http_version": "1.1", "root_path": "", "scheme": "http"}, receive, send))
     assert statuses[0] == 499
     assert begun == []
+
+
+def test_requests_whose_clients_leave_together_are_not_all_begun(folders: dict[str, Path]) -> None:
+    """A thousand at once: all were tokenized and their prompts read before the event loop heard that they had gone."""
+    begun: list[Any] = []
+    limits = ServerLimits()
+    service = Service(ModelTable([("lm", folders["ngram"])], limits), limits)
+    all_leave = asyncio.Event()
+
+    async def complete(body: Any) -> Any:
+        begun.append(body)
+        asyncio.get_running_loop().call_soon(all_leave.set)
+        raise ApiError(400, "begun")
+
+    service.complete = complete  # type: ignore[method-assign]
+    app = build_app(service, WorkerStates(lambda: WorkerState([], []), None, 0))
+    headers = [(b"content-type", b"application/json")]
+    scope = {**STREAM_SCOPE, "method": "POST", "path": "/v1/completions", "headers": headers, "query_string": b""}
+    scope |= {"http_version": "1.1", "root_path": "", "scheme": "http"}
+
+    async def scene() -> list[int]:
+        async def ask() -> int:
+            messages = [{"type": "http.request", "body": json.dumps(TINY).encode(), "more_body": False}]
+            statuses: list[int] = []
+
+            async def receive() -> Message:
+                if messages:
+                    return messages.pop()
+                await all_leave.wait()
+                return {"type": "http.disconnect"}
+
+            async def send(message: Message) -> None:
+                statuses.append(message.get("status", 0))
+
+            await app(dict(scope), receive, send)
+            return statuses[0]
+
+        return list(await asyncio.gather(*(ask() for _ in range(8))))
+
+    statuses = asyncio.run(scene())
+    assert statuses.count(400) == len(begun) <= 3
+    assert statuses.count(499) == 8 - len(begun)

@@ -6,6 +6,8 @@ import asyncio
 import json
 import random
 import threading
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,14 +15,17 @@ import pytest
 
 import chainrule
 from chainrule.applications.shared_prefixes import position_tops
+from chainrule.base.threads import pause
 from chainrule.families.table import FAMILIES
-from chainrule.serving.bodies import ApiError, CompletionBody
+from chainrule.serving.bodies import ApiError, CompletionBody, EmbeddingBody, ScoreBody
 from chainrule.serving.config import ServerLimits
+from chainrule.serving.generation import scheduler
 from chainrule.serving.generation.completions import CompletionAnswer
 from chainrule.serving.generation.scheduler import _next_piece
 from chainrule.serving.generation.tokens import json_bytes
 from chainrule.serving.generation.work import Call, PendingRequest
 from chainrule.serving.models import ServedModel
+from chainrule.serving.service import Service
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -323,4 +328,113 @@ def test_work_that_is_cancelled_before_it_begins_is_never_done(folders: dict[str
         assert not done
 
     run(scene())
+    served.scheduler.close()
+
+
+LONG = "ka vi sa nin man " * 600  # of which the network reads some ten batches of windows
+
+
+def services(served: ServedModel) -> Service:
+    class Table:
+        async def get(self, name: str | None, verb: str | None = None) -> ServedModel:
+            return served
+
+    return Service(Table(), served.limits)  # type: ignore[arg-type]
+
+
+async def asked(served: ServedModel, long: str) -> Any:
+    """Asks for what reads a long text as a whole."""
+    service = services(served)
+    if long == "score":
+        return await service.score(ScoreBody(input=LONG))
+    if long == "embed":
+        return await service.embed(EmbeddingBody(input=LONG))
+    answer = CompletionAnswer(served, CompletionBody(prompt=LONG, max_tokens=0, echo=True, logprobs=2))
+    return await answer.record()
+
+
+LONG_WORK = pytest.mark.parametrize("long", ["score", "embed", "echo"])
+
+
+@LONG_WORK
+def test_others_have_their_turn_while_a_long_text_is_read(
+    folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch, long: str
+) -> None:
+    monkeypatch.setattr(scheduler, "_SCORING_SECONDS", 0)
+    served = served_model(folders["transformer"])
+    log: list[str] = []
+
+    async def noted(name: str, work: Awaitable[Any]) -> Any:
+        answer = await work
+        log.append(name)
+        return answer
+
+    async def scene() -> None:
+        alone = await asked(served, long)
+        prompt = CompletionBody(prompt="ka vi", max_tokens=3, temperature=0)
+        first = asyncio.ensure_future(noted("long", asked(served, long)))
+        while served.scheduler.is_idle:
+            await asyncio.sleep(0)
+        await noted("short", CompletionAnswer(served, prompt).record())
+        beside = await first
+        assert log == ["short", "long"]
+        key = "choices" if long == "echo" else "data"
+        assert json.loads(json_bytes(beside[key])) == json.loads(json_bytes(alone[key]))
+
+    run(scene())
+    assert served.scheduler.accepted_tokens == 0
+    served.scheduler.close()
+
+
+@LONG_WORK
+def test_a_client_that_leaves_ends_the_reading_of_a_long_text(
+    folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch, long: str
+) -> None:
+    monkeypatch.setattr(scheduler, "_SCORING_SECONDS", 0)
+    served = served_model(folders["transformer"])
+    embedding, read = served.causal.language_model.network.embedding, []
+    embedding.register_forward_pre_hook(lambda module, inputs: read.append(1))
+
+    async def scene() -> int:
+        await asked(served, long)
+        whole = len(read)
+        del read[:]
+        task = asyncio.ensure_future(asked(served, long))
+        while not read:
+            await asyncio.sleep(0)
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+        await served.call(lambda: None)  # a round later
+        return whole
+
+    whole = run(scene())
+    assert whole > 4
+    assert len(read) < whole
+    assert served.scheduler.is_idle
+    assert served.scheduler.accepted_tokens == 0
+    served.scheduler.close()
+
+
+def test_begun_work_is_bounded_and_all_of_it_is_done(folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scheduler, "_SCORING_SECONDS", 0)
+    monkeypatch.setattr(scheduler, "_SLICED", 2)
+    served = served_model(folders["ngram"])
+    begun: set[int] = set()
+    most: list[int] = []
+
+    def work(number: int) -> int:
+        begun.add(number)
+        for _ in range(3):
+            most.append(len(begun))
+            pause()
+        begun.discard(number)
+        return number
+
+    async def scene() -> list[int]:
+        calls = [served.call(partial(work, number), is_long=True) for number in range(6)]
+        return list(await asyncio.gather(*calls))
+
+    assert run(scene()) == list(range(6))
+    assert max(most) == 2
     served.scheduler.close()

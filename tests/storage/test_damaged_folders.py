@@ -1,6 +1,7 @@
 """Damaged model folders: errors that name the file and the field."""
 
 import os
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -233,4 +234,23 @@ def test_a_pipe_in_a_folder_of_hugging_face_is_refused(tmp_path: Path, file: str
     (tmp_path / file).unlink(missing_ok=True)
     os.mkfifo(tmp_path / file)
     with pytest.raises(ModelFormatError, match=f"{file}: .* it is a pipe; expected a regular file"):
+        open_folder(tmp_path)
+
+
+@pytest.mark.parametrize("key", ["settings.network.dropout", "record.train.minutes", "settings.parts.1"])
+def test_nan_in_a_configuration_is_refused_with_its_file_and_key(folder: Path, key: str) -> None:
+    """Python's reader of JSON takes NaN for a number, and `info` showed it."""
+    part, name, inner = key.split(".")
+
+    def add(config: dict[str, Any]) -> None:
+        config[part][name] = [1, float("nan")] if inner == "1" else {inner: float("nan")}
+
+    rewrite_config(folder, add)
+    with pytest.raises(ModelFormatError, match=rf"config\.json: {re.escape(key)} is NaN; expected a number"):
+        open_model(folder)
+
+
+def test_nan_in_a_folder_of_hugging_face_is_refused_with_its_file_and_key(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "gpt2", "layer_norm_epsilon": NaN}')
+    with pytest.raises(ModelFormatError, match=r"config\.json: .*layer_norm_epsilon is NaN"):
         open_folder(tmp_path)

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import statistics
+import sys
+from pathlib import Path
 
-from chainrule.structures.listops import OPERATORS, as_binary, as_tokens, listops
+sys.path.append(str(Path(__file__).parents[2] / "bench"))
+
+from listops import OPERATORS, as_binary, as_tokens, listops
 
 
 def evaluated(tokens: list[str]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 import chainrule
 from chainrule.errors import TextError
-from chainrule.structures.tree_files import in_brackets, trees_in_brackets
+from chainrule.structures.tree_files import ESCAPES, trees_in_brackets
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,6 +36,29 @@ def only(text: str) -> Tree:
     [found] = trees_in_brackets(text.splitlines())
     assert not isinstance(found, TextError)
     return found.tree
+
+
+def in_brackets(tree: Tree) -> str:
+    """A tree on one line, as `trees_in_brackets` reads it; of constituents, with words at leaves alone."""
+    pieces: list[str] = []
+    todo: list[int | str] = [tree.root]
+    while todo:
+        here = todo.pop()
+        if isinstance(here, str):
+            pieces.append(here)
+            continue
+        label, children, word = tree.labels[here], tree.children[here], tree.words[here]
+        if not children:
+            pieces.append(escaped(word or "") if label is None else f"({label} {escaped(word or '')})")
+            continue
+        pieces.append(f"({label or ''}")
+        todo.append(")")
+        todo += reversed(children)
+    return re.sub(r" \)", ")", " ".join(pieces))
+
+
+def escaped(word: str) -> str:
+    return ESCAPES.get(word, word.replace("/", "\\/"))
 
 
 def test_a_tree_in_brackets() -> None:
@@ -79,7 +103,7 @@ def test_any_tree_of_constituents_is_read_as_it_is_written(nested: tuple) -> Non
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("(3 (2 a)", "a file, line 1, column 1: this bracket is never closed; 1 are open"),
+        ("(3 (2 a)", "a file, line 1, column 1: this bracket is never closed; it alone is open"),
         ("(3 (2 a)\n  (2 b)))", "a file, line 2, column 9: a bracket is closed that was never opened"),
         ("(3 () (2 a))", "a file, line 1, column 5: an empty bracket"),
         ("word (2 a)", "a file, line 1, column 1: found 'word' outside brackets"),

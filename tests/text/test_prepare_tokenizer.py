@@ -117,6 +117,7 @@ def test_settings_that_make_no_sense_are_refused(settings: dict[str, object], me
         ("words", "no tokenizer called 'words'; choose one of word, whitespace, character, byte, bpe"),
         ("./words", "there is no such file"),
         ("tokenizer.json", "there is no such file"),
+        ("/dev/zero", "/dev/zero: is no regular file; expected a tokenizer.json or a model folder"),
     ],
 )
 def test_an_unknown_tokenizer_is_an_error(kind: str, message: str) -> None:

@@ -91,7 +91,7 @@ def test_the_gradient_of_a_step_is_that_of_the_mean_over_its_labels(processes: i
     network = Points()
     whole = objective(network, Processes())
     for step in (0, 5, 11):
-        chosen = [whole.data.training[i] for i in whole.batches.examples(step)]
+        chosen = [whole.examples[i] for i in whole.batches.examples(step)]
         labels = torch.from_numpy(np.concatenate([each.labels for each in chosen]))
         expected = nn.functional.cross_entropy(network([each.input for each in chosen]), labels)
         total = torch.zeros(())

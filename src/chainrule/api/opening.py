@@ -17,12 +17,14 @@ from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.seq2seq.caption_model import CaptionModel, captions_pictures, load_captioner
 from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel, is_seq2seq, load_pairs
 from chainrule.api.vectors.word_vectors import is_vectors_folder, load_vectors
+from chainrule.base.arguments import as_path
 from chainrule.errors import ModelFormatError, SettingError, prefix_errors
 from chainrule.families.table import FAMILIES
 from chainrule.ngram.config import SHARDS
 from chainrule.storage.config_json import read_config
 from chainrule.storage.hugging_face import is_hugging_face, open_folder
 from chainrule.storage.model_folder import CARD, open_data_file, open_model, saved_family, verify_model
+from chainrule.vectors.fasttext import is_fasttext
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -118,7 +120,7 @@ def load(
     """
     if kind is not None and not (isinstance(kind, type) and issubclass(kind, Model | Seq2SeqModel | CaptionModel)):
         raise SettingError(f"kind is {kind!r}; expected a class of models, such as MaskedModel, or nothing")
-    folder = Path(path)
+    folder = as_path(path)
     if is_vectors_folder(folder):
         raise ModelFormatError(f"{path}: holds word vectors, not a model of texts; open it with load_vectors")
     if kind is CaptionModel or captions_pictures(folder):
@@ -166,14 +168,15 @@ def info(
 ) -> ModelInfo:
     """What is known of a model, of any family: its size, settings, data, training and validation.
 
-    model: a model, or the path of one: a folder, an ARPA file, or a binary of KenLM's. Raises ModelFormatError.
+    model: a model, or the path of one: a folder, an ARPA file, a binary of KenLM's, or a .bin file of fastText. Raises
+    ModelFormatError.
 
     good:  print(chainrule.info("lm/"))
     """
     size = None
     if isinstance(model, str | os.PathLike):
-        path = Path(model)
-        if is_vectors_folder(path):
+        path = as_path(model)
+        if is_vectors_folder(path) or is_fasttext(path):
             return info_of_vectors(load_vectors(path))
         model = load(path, progress=callback(progress))
         size = path.stat().st_size if path.is_file() else _bytes_of(path)
@@ -208,7 +211,7 @@ def verify(path: str | os.PathLike[str], *, progress: ProgressOption = None) -> 
 
     good:  chainrule.verify("lm/").bytes
     """
-    folder = Path(path)
+    folder = as_path(path)
     if folder.is_file():
         raise ModelFormatError(f"{folder}: is a file; expected a model folder, which has checksums")
     if is_hugging_face(folder):

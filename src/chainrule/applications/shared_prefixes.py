@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule.base.arguments import as_tokens, check_prefixes
+from chainrule.base.threads import pause
 from chainrule.protocol import END, UNKNOWN
 
 if TYPE_CHECKING:
@@ -277,6 +278,7 @@ def position_tops(model: LanguageModel[Any], sequences: Sequence[Tokens], k: int
         kept = np.flatnonzero([len(sequences[row]) > position + 1 for row in rows.tolist()]).astype(np.int32)
         if not kept.size:
             return tops
+        pause()
         rows = rows[kept]
         tokens = np.array([sequences[row][position] for row in rows.tolist()], np.int32)
         state = model.advance(model.select(state, kept), tokens)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from chainrule.errors import SettingError, TextError
+from chainrule.protocol import END
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,10 +29,49 @@ def check_type(name: str, value: object, kind: type) -> None:
         raise TypeError(f"{name} is {value!r}; expected a {kind.__name__}")
 
 
-def check_least(name: str, value: float, least: int) -> None:
-    """Raises SettingError if a number is too small."""
-    if value < least:
-        raise SettingError(f"{name} is {value}; expected {least} or more")
+def check_least(name: str, value: object, least: int, most: int | None = None) -> None:
+    """Raises SettingError if an argument is not a whole number, or outside its bounds."""
+    is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if is_whole and value >= least and (most is None or value <= most):  # type: ignore[operator]
+        return
+    shown = f"{value:,}" if is_whole else repr(value)
+    bounds = f"{least} or more" if most is None else f"{least} to {most:,}"
+    raise SettingError(f"{name} is {shown}; expected {'' if is_whole else 'a whole number, '}{bounds}")
+
+
+def as_path(path: object, name: str = "path") -> Path:
+    """A path. Raises TypeError if it is none, SettingError if no file can have it."""
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"{name} is {path!r}; expected a path, such as 'lm/' or a pathlib.Path")
+    shown = os.fspath(path)
+    if not shown:
+        raise SettingError(f"{name} is empty; expected that of a file or folder, such as . for this folder")
+    if "\0" in shown:
+        raise SettingError(f"{name} is {shown!r}, with a NUL character, which no file's name has")
+    try:
+        os.lstat(shown)
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise SettingError(f"{name} is {shown[:40]!r}..., which is longer than names of files may be") from None
+    return Path(path)
+
+
+def as_paths(paths: object) -> list[str]:
+    """One path, or several, as a list. Raises TypeError if it is neither."""
+    if isinstance(paths, str | os.PathLike):
+        return [os.fspath(paths)]
+    if isinstance(paths, Iterable):
+        paths = list(paths)
+        if all(isinstance(path, str | os.PathLike) for path in paths):
+            return list(map(os.fspath, paths))
+    raise TypeError(f"this takes the path of a text, or several in a list; found {paths!r}")
+
+
+def as_list(name: str, values: Iterable[Example]) -> list[Example]:
+    """Several values as a list. Raises TypeError if it is one text or path, or nothing that has values."""
+    if isinstance(values, str | bytes | os.PathLike) or not isinstance(values, Iterable):
+        raise TypeError(f"{name} is {values!r}; expected several, in a list, as functions that read files give them")
+    return list(values)
 
 
 def as_texts(texts: Iterable[str]) -> Sequence[str]:
@@ -77,3 +120,46 @@ def as_tokens(sequence: Sequence[int] | Int32[ndarray, " T"]) -> Int32[ndarray, 
     """A sequence of ids as an array of integers, even if it is empty."""
     array = np.asarray(sequence)
     return array if array.size else array.astype(np.int32)
+
+
+def check_rows(tokens: Sequence[int] | Int32[ndarray, " rows"], rows: int) -> None:
+    """Raises SettingError if there is not one token for each row of a state."""
+    if len(tokens) != rows:
+        raise SettingError(f"{len(tokens)} tokens for {rows} rows; give one for each row")
+
+
+def after_prefixes(
+    sequences: Sequence[Int32[ndarray, " T"]],
+    prefixes: Sequence[Int32[ndarray, " prefix"]] | None,
+    vocabulary_size: int,
+    *,
+    end: bool,
+) -> list[tuple[Int32[ndarray, " text"], slice]]:
+    """Each sequence after its prefix, and with </s> if asked; and its own part of that. Raises SettingError."""
+    check_prefixes(len(sequences), prefixes)
+    texts = []
+    for i, sequence in enumerate(sequences):
+        before = as_tokens([] if prefixes is None else prefixes[i])
+        text = np.concatenate([before, as_tokens(sequence), np.full(int(end), END, np.int32)])
+        check_tokens(text, vocabulary_size)
+        texts.append((text, slice(len(before), None)))
+    return texts
+
+
+def in_one_stream(
+    sequences: Sequence[Int32[ndarray, " T"]], prefixes: Sequence[Int32[ndarray, " prefix"]] | None, *, end: bool
+) -> tuple[Int32[ndarray, " stream"], list[slice]]:
+    """All sequences in one stream, each after its prefix and ended by </s>; and the slice of each one's scores."""
+    check_prefixes(len(sequences), prefixes)
+    sequences = [as_tokens(sequence) for sequence in sequences]
+    prefixes = prefixes and [as_tokens(prefix) for prefix in prefixes]
+    parts: list[Int32[ndarray, " T"]] = []
+    document_end = np.array([END], np.int32)
+    for i, sequence in enumerate(sequences):
+        parts += [sequence, document_end] if prefixes is None else [prefixes[i], sequence, document_end]
+    stream = np.concatenate(parts) if parts else np.empty(0, np.int32)
+    sizes = np.fromiter(map(len, sequences), np.int64, len(sequences))
+    before = np.zeros_like(sizes) if prefixes is None else np.fromiter(map(len, prefixes), np.int64, len(prefixes))
+    ends = np.cumsum(before + sizes + 1)  # after the </s> of each sequence
+    starts, stops = (ends - 1 - sizes).tolist(), (ends if end else ends - 1).tolist()
+    return stream, [slice(start, stop) for start, stop in zip(starts, stops, strict=True)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import lru_cache
-from typing import TYPE_CHECKING, Generic
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from jaxtyping import Float32, Float64, Int32
     from numpy import ndarray
 
+
+Rows = TypeVar("Rows", bound=np.ndarray)
 
 # In nats: rounding can exceed 0 slightly, and the backoff of a poor model by more. exp(88) still is a finite float32.
 _LARGEST_LOG_PROB = 88
@@ -54,6 +56,18 @@ class ByDistributions(ABC, Generic[State]):
     ) -> tuple[Float32[ndarray, " B"], Int32[ndarray, " B"]]:
         """As `LanguageModel.draw`."""
         return draw_of(self.next_log_probs(state), uniforms, banned)
+
+
+class ArrayStates(Generic[Rows]):
+    """The steps of a model whose state is an array, with a row for each text."""
+
+    def select(self, state: Rows, rows: Int32[ndarray, " new_rows"]) -> Rows:
+        """As `LanguageModel.select`."""
+        return state[rows]
+
+    def join(self, states: Sequence[Rows]) -> Rows:
+        """As `LanguageModel.join`."""
+        return np.concatenate(states)  # type: ignore[return-value]
 
 
 def top_of(log_probs: Float32[ndarray, "B V"], k: int) -> tuple[Float32[ndarray, "B k"], Int32[ndarray, "B k"]]:

@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from chainrule.errors import OutputError
+from chainrule.errors import OutputError, os_errors_as
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -118,7 +118,7 @@ def replace_file(path: Path) -> Iterator[BinaryIO]:
     if target.exists() and not target.is_file():
         raise OutputError(f"{path}: this is a device or a pipe, which cannot be replaced; name a file")
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
-    try:
+    with os_errors_as(OutputError, path, "written", "nothing was changed"):
         try:
             with open(temporary, "xb") as file:
                 yield file
@@ -130,8 +130,6 @@ def replace_file(path: Path) -> Iterator[BinaryIO]:
                 temporary.unlink()
             raise
         sync_folder(target.parent)
-    except OSError as error:
-        raise OutputError(f"{path}: cannot be written: {error.strerror or error}; nothing was changed") from error
 
 
 @contextmanager
@@ -147,10 +145,8 @@ def compressing(file: BinaryIO, path: str | os.PathLike[str]) -> Iterator[Binary
 
 def check_writable(path: Path) -> None:
     """Raises OutputError if `path` cannot be written or created; to be called before the work, not after it."""
-    try:
+    with os_errors_as(OutputError, path, "accessed", "choose another path"):
         existing = next(parent for parent in (path, *path.absolute().parents) if parent.exists())
-    except OSError as error:
-        raise OutputError(f"{path}: cannot be accessed: {error.strerror}; choose another path") from error
     if existing != path and not existing.is_dir():
         raise OutputError(f"{path}: cannot be written, since {existing} is a file and not a folder")
     if not os.access(existing, os.W_OK):

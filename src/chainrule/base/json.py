@@ -1,7 +1,8 @@
-"""The figures of results as dictionaries; and numbers for JSON, which has no infinity and no NaN."""
+"""The figures of results as dictionaries; and numbers in JSON, which has no infinity and no NaN."""
 
 from __future__ import annotations
 
+import json
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -26,3 +27,20 @@ def finite_figures(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [finite_figures(own) for own in value]
     return finite(value) if isinstance(value, float) else value
+
+
+def parse_json(text: str | bytes) -> Any:
+    """What JSON says. Raises ValueError, which names the key, where a number is NaN: Python's `json` reads that."""
+    read = json.loads(text)
+    if (key := nan_key(read)) is not None:
+        raise ValueError(f"{key} is NaN; expected a number")
+    return read
+
+
+def nan_key(read: Any, key: str = "") -> str | None:
+    """Where NaN is in what was read, as in settings.network.dropout; None if there is none."""
+    if isinstance(read, dict | list):
+        entries = read.items() if isinstance(read, dict) else enumerate(read)
+        places = (nan_key(entry, f"{key}.{name}" if key else str(name)) for name, entry in entries)
+        return next((place for place in places if place is not None), None)
+    return key if isinstance(read, float) and math.isnan(read) else None

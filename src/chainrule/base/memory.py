@@ -77,7 +77,7 @@ def bytes_shown(size: float) -> str:
     good:  bytes_shown(2_345_000_000) == "2.3 GB", bytes_shown(40_000_000) == "40.0 MB", bytes_shown(12) == "12 bytes"
     """
     for unit, own in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if size >= own / (10 if unit == "GB" else 1):
+        if size >= own:
             return f"{size / own:,.1f} {unit}"
     return f"{size:,.0f} bytes"
 

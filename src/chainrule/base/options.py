@@ -220,13 +220,13 @@ def check_settings(config: DataclassInstance) -> None:
         value = getattr(config, field.name)
         if isinstance(value, float) and not math.isfinite(value):
             bounds = "" if field.metadata["least"] is field.metadata["above"] is None else ", "
-            bounds += _describe_bounds(field.metadata) if bounds else ""
+            bounds += describe_bounds(field.metadata) if bounds else ""
             raise SettingError(f"{field.name} is {value}; expected a finite number{bounds}")
         if not _has_type(value, hints[field.name]):
             raise SettingError(f"{field.name} is {value!r}; expected {_describe_type(hints[field.name])}")
         for item in value if isinstance(value, tuple) else [value]:
             if isinstance(item, int | float) and not isinstance(item, bool) and not _is_within(item, field.metadata):
-                raise SettingError(f"{field.name} is {item}; expected {_describe_bounds(field.metadata)}")
+                raise SettingError(f"{field.name} is {item}; expected {describe_bounds(field.metadata)}")
 
 
 def _is_within(number: float, bounds: Mapping[str, Any]) -> bool:
@@ -240,7 +240,8 @@ def _is_within(number: float, bounds: Mapping[str, Any]) -> bool:
     )
 
 
-def _describe_bounds(bounds: Mapping[str, Any]) -> str:
+def describe_bounds(bounds: Mapping[str, Any]) -> str:
+    """least, above, below and most, each None where there is none (below: infinite), in words."""
     least, above, below, most = (bounds[name] for name in ("least", "above", "below", "most"))
     if least is not None and most is not None:
         return f"{least} to {most:,}"
@@ -290,6 +291,9 @@ def _has_type(value: object, hint: Any) -> bool:
     return type(value) is hint
 
 
+_PLURALS: dict[Any, str] = {int: "whole numbers", float: "numbers", str: "strings"}
+
+
 def _describe_type(hint: Any) -> str:
     origin = get_origin(hint)
     if origin is Literal:
@@ -299,6 +303,6 @@ def _describe_type(hint: Any) -> str:
         return " or ".join(_describe_type(each) for each in get_args(hint))
     if origin is tuple:
         inner = get_args(hint)[0]
-        return "a tuple of whole numbers" if inner is int else f"a tuple of {_describe_type(inner)}"
+        return f"a tuple of {_PLURALS.get(inner) or _describe_type(inner)}"
     names = {int: "a whole number", float: "a number", bool: "True or False", str: "a string", type(None): "nothing"}
     return names.get(hint, f"a {hint.__name__}")

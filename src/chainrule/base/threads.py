@@ -1,4 +1,4 @@
-"""Work on threads: results in a fixed order, Ctrl-C heard at any time; and the number of threads."""
+"""Work on threads: results in a fixed order, Ctrl-C heard at any time; work in slices; and the number of threads."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import itertools
 import os
 import queue
 import threading
+import time
+from contextvars import ContextVar, copy_context
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from chainrule.errors import SettingError
@@ -19,6 +21,7 @@ T = TypeVar("T")
 _threads: int | None = None  # see set_threads
 _on_threads_set: list[Callable[[], None]] = []
 _thread = threading.local()  # is_worker: set on the threads of `map_in_order`
+_slices: ContextVar[Slices | None] = ContextVar("slices", default=None)  # to which the running work belongs
 
 
 def set_threads(number: int | None) -> None:
@@ -112,7 +115,7 @@ def map_in_order(function: Callable[[T], R], items: Iterable[T], *, ahead: int |
                 waiting.put((submitted, item))
                 submitted += 1
                 if len(workers) < threads:
-                    workers.append(threading.Thread(target=work, daemon=True))
+                    workers.append(threading.Thread(target=copy_context().run, args=(work,), daemon=True))
                     workers[-1].start()
             if yielded == submitted:
                 return
@@ -170,3 +173,74 @@ def start_in_thread(work: Callable[[], R], while_waiting: Callable[[], None] | N
     thread = threading.Thread(target=work_on_thread, daemon=True)
     thread.start()
     return result
+
+
+def pause() -> None:
+    """A point in long work at which `Slices` may give others their turn, or end it. Elsewhere it does nothing."""
+    if (slices := _slices.get()) is not None:
+        slices.pause()
+
+
+class Ended(BaseException):
+    """Nobody waits for the work any more: what `pause` raises in it. No Exception, so that no work survives it."""
+
+
+class Slices:
+    """A function that runs on a thread of its own, a slice at a time: never while its owner runs.
+
+    good:  work = Slices(lambda: score(texts), 0.03)
+           while not work.resume(): others_have_their_turn()
+           work.result()
+    """
+
+    def __init__(self, function: Callable[[], Any], seconds: float) -> None:
+        """seconds: how long a slice takes at least; it ends at the first `pause` after them."""
+        self._function, self._seconds = function, seconds
+        self._may_run, self._has_paused = threading.Semaphore(0), threading.Semaphore(0)
+        self._began = 0.0
+        self._is_unwanted = self._is_done = False
+        self._outcome: tuple[Any, BaseException | None] = None, None
+        self._thread: threading.Thread | None = None
+
+    def resume(self) -> bool:
+        """Runs the next slice; returns whether the function has ended."""
+        self._began = time.perf_counter()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="slices", daemon=True)
+            self._thread.start()
+        else:
+            self._may_run.release()
+        self._has_paused.acquire()
+        if self._is_done:
+            self._thread.join()
+        return self._is_done
+
+    def end(self) -> None:
+        """Ends the function where it has paused; the rest of it is not done."""
+        self._is_unwanted = True
+        while self._thread is not None and not self._is_done:
+            self.resume()
+
+    def result(self) -> Any:
+        """The function's result, once it has ended. Raises what it raised."""
+        value, error = self._outcome
+        if error is not None:
+            raise error
+        return value
+
+    def pause(self) -> None:
+        """Called by the function. Raises Ended if nobody waits for its result."""
+        if time.perf_counter() - self._began >= self._seconds:
+            self._has_paused.release()
+            self._may_run.acquire()
+        if self._is_unwanted:
+            raise Ended
+
+    def _run(self) -> None:
+        _slices.set(self)
+        try:
+            self._outcome = self._function(), None
+        except BaseException as error:
+            self._outcome = None, error
+        self._is_done = True
+        self._has_paused.release()

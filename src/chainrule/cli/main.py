@@ -99,7 +99,8 @@ def run(arguments: list[str]) -> int:
         return _fail("networks need torch, which is not installed: pip install 'chainrule[neural]'", 1, debug)
     except MemoryError as error:
         detail = f" ({error})" if str(error) else ""
-        return _fail(f"out of memory{detail}; ask for less at once: a shorter text, a lower order", 1, debug)
+        advice = "ask for less at once: a shorter text, a smaller batch, a lower order"
+        return _fail(f"out of memory{detail}; {advice}", 1, debug)
     except (BrokenPipeError, SystemExit):  # the reader of our output closed it; rich exits where help is cut off
         _discard_output()
         return 0

@@ -18,6 +18,7 @@ import numpy as np
 
 from chainrule.base.arguments import as_tokens
 from chainrule.base.progress import Progress, silent
+from chainrule.base.threads import pause
 from chainrule.decoding.config import BeamConfig, SamplingConfig
 from chainrule.decoding.limits import Constraints
 from chainrule.decoding.next_token import Candidates, History, best_candidates
@@ -174,6 +175,7 @@ def search(
         parents, nodes = zip(*kept, strict=True)
         tokens = np.array([node.token for node in nodes], np.int32)
         state = model.advance(model.select(state, np.array(parents, np.int32)), tokens)
+        pause()
     return [SearchResult(_best_hypotheses(beam, config), beam.tree) for beam in beams]
 
 

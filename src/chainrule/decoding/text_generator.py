@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
+from chainrule.base.arguments import check_least, check_type
 from chainrule.base.progress import Progress, silent
 from chainrule.decoding.beam import Hypothesis, SearchTree, search, with_greedy
-from chainrule.decoding.config import BeamConfig, Limits, first_stop
+from chainrule.decoding.config import BeamConfig, Limits, SamplingConfig, first_stop
 from chainrule.decoding.limits import GrowingText, constraints_for
 from chainrule.decoding.sampling import Sample, Step, sample, steps, steps_from
 from chainrule.errors import SettingError
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from jaxtyping import Int32
     from numpy import ndarray
 
-    from chainrule.decoding.config import SamplingConfig
     from chainrule.decoding.sampling import Ending
     from chainrule.protocol import LanguageModel
     from chainrule.text.tokenization.tokenizer import Tokenizer
@@ -65,6 +65,17 @@ class SearchedTexts(NamedTuple):
     tree: SearchTree | None
 
 
+MOST_TEXTS = 1_000_000  # of a prompt, all of which are held; other seeds give others
+
+
+def _checked(config: SamplingConfig | None, limits: Limits | None, seed: int) -> Limits:
+    """The limits, by default no others than their class has. Raises TypeError, SettingError."""
+    check_type("sampling", config or SamplingConfig(), SamplingConfig)
+    check_type("limits", limits or Limits(), Limits)
+    check_least("seed", seed, 0)
+    return limits or Limits()
+
+
 class TextDecoder:
     """Generates texts with a language model and its tokenizer. speller: returns the speller, on first use."""
 
@@ -86,7 +97,8 @@ class TextDecoder:
 
         Raises SettingError, also where several prompts are to continue with the same words, `begin`.
         """
-        limits = limits or Limits()
+        check_least("n", n, 1, MOST_TEXTS)
+        limits = _checked(config, limits, seed)
         if limits.begin and len(prompts) > 1:
             raise SettingError(f"begin is {limits.begin!r} for {len(prompts)} prompts; put it into the prompts")
         start = [_Prompt.of(prompt, self.tokenizer) for prompt in prompts]
@@ -128,7 +140,7 @@ class TextDecoder:
 
         The first piece is the prompt. Raises SettingError.
         """
-        limits = limits or Limits()
+        limits = _checked(config, limits, seed)
         start = _Prompt.of(prompt, self.tokenizer)
         constraints = constraints_for(limits, self.tokenizer, prompt)
         growing = self._growing(start, limits, [])

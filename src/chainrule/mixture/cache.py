@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chainrule.base.arguments import as_tokens, check_prefixes, check_tokens
-from chainrule.base.distributions import ByDistributions
+from chainrule.base.arguments import as_tokens, check_rows, check_tokens, in_one_stream
+from chainrule.base.distributions import ArrayStates, ByDistributions
 from chainrule.errors import SettingError
 from chainrule.mixture.config import MAX_CACHE
 from chainrule.protocol import BEGIN, END, UNKNOWN
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _EMPTY = -1
 
 
-class UnigramCache(ByDistributions["Recent"]):
+class UnigramCache(ArrayStates["Recent"], ByDistributions["Recent"]):
     """P(w) by frequency among the last tokens. The state is these tokens, one row for each sequence, latest last."""
 
     end = END
@@ -46,7 +46,7 @@ class UnigramCache(ByDistributions["Recent"]):
 
     def score(self, sequences: Sequences, *, prefixes: Sequences | None = None, end: bool = True) -> list[ndarray]:
         """As `Scorer.score`."""
-        stream, spans = self._join_in_stream(sequences, prefixes, end=end)
+        stream, spans = in_one_stream(sequences, prefixes, end=end)
         scores = self.score_stream(stream)
         return [scores[span] for span in spans]
 
@@ -66,7 +66,7 @@ class UnigramCache(ByDistributions["Recent"]):
         self, sequences: Sequences, *, prefixes: Sequences | None = None, end: bool = True
     ) -> list[ndarray]:
         """As `LanguageModel.unknown_log_probs`."""
-        stream, spans = self._join_in_stream(sequences, prefixes, end=end)
+        stream, spans = in_one_stream(sequences, prefixes, end=end)
         check_tokens(stream, self.vocabulary_size)
         shares = self._log_prob(np.zeros(len(stream), np.int64), self._windows(stream)[1])
         return [shares[span] for span in spans]
@@ -92,21 +92,12 @@ class UnigramCache(ByDistributions["Recent"]):
 
     def advance(self, state: Recent, tokens: Int32[ndarray, " B"]) -> Recent:
         """As `LanguageModel.advance`."""
-        if len(tokens) != len(state):
-            raise SettingError(f"{len(tokens)} tokens for {len(state)} rows; give one for each row")
+        check_rows(tokens, len(state))
         tokens = as_tokens(tokens)
         check_tokens(tokens, self.vocabulary_size)
         recent = np.concatenate([state[:, 1:], tokens.astype(np.int32)[:, None]], axis=1)
         recent[tokens == END] = _EMPTY
         return recent
-
-    def select(self, state: Recent, rows: Int32[ndarray, " new_B"]) -> Recent:
-        """As `LanguageModel.select`."""
-        return state[rows]
-
-    def join(self, states: Sequence[Recent]) -> Recent:
-        """As `LanguageModel.join`."""
-        return np.concatenate(states)
 
     def _log_prob(self, times: Int64[ndarray, "*shape"], kept: Int64[ndarray, "*shape"]) -> Float32[ndarray, "*shape"]:
         """times: how often the token is in the cache. kept: how many tokens are in it."""
@@ -120,22 +111,6 @@ class UnigramCache(ByDistributions["Recent"]):
         first = np.maximum(np.maximum.accumulate(begins), positions - self.words)
         before = np.concatenate([[0], np.cumsum(_is_kept(stream))])  # number of cacheable words before each position
         return first, before[:-1] - before[first]
-
-    def _join_in_stream(
-        self, sequences: Sequences, prefixes: Sequences | None, *, end: bool
-    ) -> tuple[Int32[ndarray, " stream"], list[slice]]:
-        """All sequences as one stream, each after its prefix and followed by </s>; and the slices of their scores."""
-        check_prefixes(len(sequences), prefixes)
-        parts: list[ndarray] = [np.empty(0, np.int32)]
-        spans = []
-        size = 0
-        for i, sequence in enumerate(sequences):
-            prefix = as_tokens(prefixes[i]) if prefixes is not None else parts[0]
-            size += len(prefix)
-            spans.append(slice(size, size + len(sequence) + end))
-            size += len(sequence) + 1
-            parts += [prefix, as_tokens(sequence), np.array([END], np.int32)]
-        return np.concatenate(parts), spans
 
 
 def _is_kept(tokens: ndarray) -> ndarray:

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import torch
 
-from chainrule.base.arguments import as_tokens, check_prefixes, check_tokens
+from chainrule.base.arguments import after_prefixes, as_tokens, check_tokens
 from chainrule.base.distributions import check_log_probs
+from chainrule.base.threads import pause
 from chainrule.errors import SettingError
-from chainrule.neural.embedding import static_vectors, token_vectors
+from chainrule.neural.embedding import NetworkVectors
 from chainrule.neural.encoders.bidirectional import SeparateDirections
 from chainrule.neural.network import add_boundaries, padding_starts
 from chainrule.neural.scoring import make_batches, pad
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from chainrule.neural.network import Network
-    from chainrule.protocol import TextVectors
 
     Tokens = Int32[ndarray, " tokens"]
 
@@ -57,7 +57,7 @@ class _Text(NamedTuple):
     scores: Float32[ndarray, " scored"]  # filled in
 
 
-class TwoSidedModel:
+class TwoSidedModel(NetworkVectors):
     """A Scorer and an Embedder, but no LanguageModel."""
 
     def __init__(self, network: Network) -> None:
@@ -146,22 +146,6 @@ class TwoSidedModel:
             log_probs[places] = logits.float().log_softmax(-1)[:, 0].cpu().numpy()
         return log_probs
 
-    def vectors(
-        self, sequences: Sequence[Tokens], layer: int | None = None, *, bfloat16: bool = False
-    ) -> list[Float32[ndarray, "tokens D"]]:
-        """As `Embedder.vectors`."""
-        return token_vectors(self.network, sequences, layer, bfloat16=bfloat16)
-
-    def text_vectors(
-        self, sequences: Sequence[Tokens], layer: int | None = None, *, bfloat16: bool = False
-    ) -> TextVectors | None:
-        """As `Embedder.text_vectors`; None, since it has learned no vector of whole texts."""
-        return None
-
-    def static_vectors(self) -> Float32[ndarray, "vocab D"]:
-        """As `Embedder.static_vectors`."""
-        return static_vectors(self.network)
-
     def _score(
         self,
         sequences: Sequence[Tokens],
@@ -170,17 +154,16 @@ class TwoSidedModel:
         end: bool,
         begins: Bool[ndarray, " vocab"] | None,
     ) -> list[Float32[ndarray, " tokens"]]:
-        check_prefixes(len(sequences), prefixes)
         scores = [np.zeros(len(sequence) + end, np.float32) for sequence in sequences]
-        texts = []
-        for i, sequence in enumerate(sequences):
-            before = as_tokens([] if prefixes is None else prefixes[i])
-            texts.append(_Text(np.concatenate([before, as_tokens(sequence)]), len(before), scores[i][: len(sequence)]))
-            check_tokens(texts[-1].tokens, self.vocabulary_size)
+        whole = after_prefixes(sequences, prefixes, self.vocabulary_size, end=False)
+        texts = [
+            _Text(text, own.start, row[: len(text) - own.start]) for row, (text, own) in zip(scores, whole, strict=True)
+        ]
         texts.sort(key=lambda text: -len(text.tokens))
         queries = (query for text in texts for query in self._queries(text, begins))
         for batch in make_batches(queries, lambda query: len(query.inputs), _TOGETHER):
             self._answer(batch)
+            pause()
         for row in scores:
             check_log_probs(row)
         return scores

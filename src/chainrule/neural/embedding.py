@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from chainrule.base.arguments import check_tokens
+from chainrule.base.threads import pause
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.neural.config import TextEncoderConfig
 from chainrule.neural.network import add_boundaries, padding_starts
@@ -78,13 +79,8 @@ def vectors_of_read(
             )
         for vectors, (row, begin, first, end) in zip(hidden, batch, strict=True):
             all_vectors[row][first:end] = vectors[first - begin : end - begin]
+        pause()
     return all_vectors
-
-
-@torch.inference_mode()
-def static_vectors(network: Network) -> Float32[ndarray, "vocab D"]:
-    """The vector of each token of the vocabulary without context: layer 0."""
-    return network.embedding(torch.arange(network.vocabulary_size, device=network.device)).float().cpu().numpy()
 
 
 def _hidden(
@@ -101,7 +97,31 @@ def _hidden(
     return hidden
 
 
-class TextEncoder:
+class NetworkVectors:
+    """The methods of an Embedder whose network has learned no vector of whole texts."""
+
+    network: Network
+
+    def vectors(
+        self, sequences: Sequence[Int32[ndarray, " tokens"]], layer: int | None = None, *, bfloat16: bool = False
+    ) -> list[Float32[ndarray, "tokens D"]]:
+        """As `Embedder.vectors`."""
+        return token_vectors(self.network, sequences, layer, bfloat16=bfloat16)
+
+    def text_vectors(
+        self, sequences: Sequence[Int32[ndarray, " tokens"]], layer: int | None = None, *, bfloat16: bool = False
+    ) -> TextVectors | None:
+        """As `Embedder.text_vectors`."""
+        return None
+
+    @torch.inference_mode()
+    def static_vectors(self) -> Float32[ndarray, "vocab D"]:
+        """As `Embedder.static_vectors`."""
+        tokens = torch.arange(self.network.vocabulary_size, device=self.network.device)
+        return self.network.embedding(tokens).float().cpu().numpy()
+
+
+class TextEncoder(NetworkVectors):
     """An Embedder that pools token vectors to a vector for a whole text (Reimers and Gurevych 2019)."""
 
     def __init__(self, network: Network) -> None:
@@ -109,12 +129,6 @@ class TextEncoder:
         assert isinstance(network.config, TextEncoderConfig)
         self.network, self.config = network.eval(), network.config
         self.vocabulary_size = network.vocabulary_size
-
-    def vectors(
-        self, sequences: Sequence[Int32[ndarray, " tokens"]], layer: int | None = None, *, bfloat16: bool = False
-    ) -> list[Float32[ndarray, "tokens D"]]:
-        """As `Embedder.vectors`."""
-        return token_vectors(self.network, sequences, layer, bfloat16=bfloat16)
 
     def text_vectors(
         self, sequences: Sequence[Int32[ndarray, " tokens"]], layer: int | None = None, *, bfloat16: bool = False
@@ -127,10 +141,6 @@ class TextEncoder:
         if self.config.unit_length:
             vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True).clip(1e-12)
         return TextVectors(vectors, np.array([len(sequence) > most for sequence in sequences], np.bool_))
-
-    def static_vectors(self) -> Float32[ndarray, "vocab D"]:
-        """As `Embedder.static_vectors`."""
-        return static_vectors(self.network)
 
     def _pooled(self, vectors: Float32[ndarray, "read D"]) -> Float32[ndarray, " D"]:
         """The pooled vector of all tokens that were read for a text, markers included."""

@@ -16,10 +16,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from chainrule.base.arguments import as_tokens, check_prefixes, check_tokens
+from chainrule.base.arguments import after_prefixes, as_tokens, check_rows, check_tokens
 from chainrule.base.distributions import NAN_MESSAGE, NOTHING_TO_DRAW_MESSAGE, check_draw, check_log_probs
 from chainrule.errors import ModelFormatError, SettingError
-from chainrule.neural.embedding import static_vectors, token_vectors
+from chainrule.neural.embedding import NetworkVectors
 from chainrule.neural.encoders.transformer import Transformer
 from chainrule.neural.layers import state as encoder_states
 from chainrule.neural.quantization import is_quantised
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.neural.network import Network
-    from chainrule.protocol import TextVectors
 
     Tokens = Int32[ndarray, " tokens"]
 
@@ -92,7 +91,7 @@ class Reading:
         return len(self.next.hidden) if self.rows is None else len(self.rows)
 
 
-class NeuralModel:
+class NeuralModel(NetworkVectors):
     """P(w | the tokens before it, as far back as the network's context reaches)."""
 
     end = END
@@ -197,8 +196,7 @@ class NeuralModel:
     @torch.inference_mode()
     def advance(self, state: Reading, tokens: Int32[ndarray, " rows"]) -> Reading:
         """As `LanguageModel.advance`; the given state stays usable."""
-        if len(tokens) != len(state):
-            raise SettingError(f"there are {len(tokens)} tokens for {len(state)} rows; expected one for each row")
+        check_rows(tokens, len(state))
         tokens = as_tokens(tokens)
         check_tokens(tokens, self.vocabulary_size)
         if not len(tokens):
@@ -286,36 +284,16 @@ class NeuralModel:
         """
         return layer_log_probs(self.network, self.last_window(as_tokens(prefix)))
 
-    def vectors(
-        self, sequences: Sequence[Tokens], layer: int | None = None, *, bfloat16: bool = False
-    ) -> list[Float32[ndarray, "tokens D"]]:
-        """As `Embedder.vectors`."""
-        return token_vectors(self.network, sequences, layer, bfloat16=bfloat16)
-
-    def text_vectors(
-        self, sequences: Sequence[Tokens], layer: int | None = None, *, bfloat16: bool = False
-    ) -> TextVectors | None:
-        """As `Embedder.text_vectors`; it has learned none."""
-        return None
-
-    def static_vectors(self) -> Float32[ndarray, "vocab D"]:
-        """As `Embedder.static_vectors`."""
-        return static_vectors(self.network)
-
     def _score(
         self, sequences: Sequence[Tokens], prefixes: Sequence[Tokens] | None, *, end: bool, unknown: bool
     ) -> tuple[list[Float32[ndarray, " tokens"]], list[Float32[ndarray, " tokens"]]]:
         """The log-probabilities of each sequence's tokens, and of <unk> at their positions."""
-        check_prefixes(len(sequences), prefixes)
         rows: list[Tokens] = []
         spans: list[slice] = []
         total = 0
-        for i, sequence in enumerate(sequences):
-            before = as_tokens([] if prefixes is None else prefixes[i])
-            text = np.concatenate([before, as_tokens(sequence), np.full(int(end), END, np.int32)])
-            check_tokens(text, self.vocabulary_size)
+        for text, own in after_prefixes(sequences, prefixes, self.vocabulary_size, end=end):
             rows += [text] if self.network.memory == "stream" else documents_of(text)
-            spans.append(slice(total + len(before), total + len(text)))
+            spans.append(slice(total + own.start, total + len(text)))
             total += len(text)
         scores, others = (
             np.concatenate([np.empty(0, np.float32), *parts])

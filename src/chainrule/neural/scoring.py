@@ -18,6 +18,7 @@ from torch import Tensor
 
 from chainrule.base.arguments import as_tokens, check_tokens
 from chainrule.base.distributions import NAN_MESSAGE, check_log_probs, top_of
+from chainrule.base.threads import pause
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.protocol import END, UNKNOWN
 
@@ -232,6 +233,7 @@ def _batches(
     together = TOGETHER_ON_PROCESSORS if network.device.type == "cpu" else TOGETHER
     for batch in batches_of(pieces_of([len(row) for row in rows], network.encoder, warm_up=warm_up), together):
         yield batch, _tensor(network, pad([inputs[row][begin:end] for row, begin, _, end in batch], END))
+        pause()
 
 
 def _log_probs_of(
@@ -252,6 +254,7 @@ def _hidden_parts(network: Network, tokens: Int64[Tensor, "B T"]) -> Iterator[tu
         part = slice(begin, begin + _READ_AT_ONCE if carries else None)
         hidden, state = encoder(network.embed(tokens[:, part]), state, None)
         yield part, hidden
+        pause()
 
 
 def _tensor(network: Network, array: ndarray) -> Tensor:

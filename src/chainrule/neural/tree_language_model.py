@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from chainrule.base.arguments import as_tokens, check_prefixes, check_tokens
+from chainrule.base.arguments import after_prefixes, as_tokens, check_rows, check_tokens
 from chainrule.base.distributions import ByDistributions, check_log_probs
 from chainrule.base.options import config_from_json
 from chainrule.errors import ModelFormatError, SettingError
@@ -26,7 +26,7 @@ from chainrule.neural.config.network import settings_of
 from chainrule.neural.layers.basic import Embedding, drop
 from chainrule.neural.layers.output import blocks, cross_entropy
 from chainrule.neural.saving import arrays_of, check_layers, filled_network
-from chainrule.neural.scoring import make_batches
+from chainrule.neural.scoring import documents_of, make_batches
 from chainrule.protocol import BEGIN, END, UNKNOWN
 from chainrule.structures.linearized import CLOSE, OPEN, Action, Brackets, ParserState, step, tree_steps
 
@@ -80,8 +80,7 @@ class TreeModel(ByDistributions[TreeState]):
 
     def score_stream(self, stream: Tokens) -> Float32[ndarray, " T"]:
         """As `Scorer.score_stream`."""
-        stream = as_tokens(stream)
-        documents = np.split(stream, np.flatnonzero(stream == END) + 1)  # the last may be empty
+        documents = documents_of(as_tokens(stream))
         return np.concatenate([np.empty(0, np.float32), *self.score(documents, end=False)])
 
     @torch.inference_mode()
@@ -117,10 +116,7 @@ class TreeModel(ByDistributions[TreeState]):
     @torch.inference_mode()
     def advance(self, state: TreeState, tokens: Int32[ndarray, " B"]) -> TreeState:
         """As `LanguageModel.advance`; the given state stays usable."""
-        if len(tokens) != len(state.places):
-            raise SettingError(
-                f"there are {len(tokens)} tokens for {len(state.places)} rows; expected one for each row"
-            )
+        check_rows(tokens, len(state.places))
         tokens = as_tokens(tokens)
         check_tokens(tokens, self.vocabulary_size)
         if not len(tokens):
@@ -164,13 +160,8 @@ class TreeModel(ByDistributions[TreeState]):
         self, sequences: Sequence[Tokens], prefixes: Sequence[Tokens] | None, *, end: bool
     ) -> list[Float32[ndarray, "T 2"]]:
         """The log-probabilities of each sequence's tokens, and of <unk> at their positions."""
-        check_prefixes(len(sequences), prefixes)
-        rows, spans = [], []
-        for i, sequence in enumerate(sequences):
-            before = as_tokens([] if prefixes is None else prefixes[i])
-            rows.append(np.concatenate([before, as_tokens(sequence), np.full(int(end), END, np.int32)]))
-            check_tokens(rows[-1], self.vocabulary_size)
-            spans.append(slice(len(before), None))
+        texts = after_prefixes(sequences, prefixes, self.vocabulary_size, end=end)
+        rows = [text for text, _ in texts]
         scores = [np.zeros((len(row), 2), np.float32) for row in rows]
         order = sorted((i for i in range(len(rows)) if len(rows[i])), key=lambda i: -len(rows[i]))
         for batch in make_batches(order, lambda i: len(rows[i]), _TOGETHER):
@@ -181,7 +172,7 @@ class TreeModel(ByDistributions[TreeState]):
             check_log_probs(both)
             for i, part in zip(batch, np.split(both, np.cumsum([len(rows[i]) for i in batch])[:-1]), strict=True):
                 scores[i][:] = part
-        return [rows[span] for rows, span in zip(scores, spans, strict=True)]
+        return [row[own] for row, (_, own) in zip(scores, texts, strict=True)]
 
 
 class TreeLSTMLayer(nn.Module):

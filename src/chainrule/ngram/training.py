@@ -17,10 +17,10 @@ from chainrule.ngram.config import BACKING_OFF, DiskPlan, check_limitable, check
 from chainrule.ngram.counting.count import check_memory, count_ngrams, fits_memory
 from chainrule.ngram.counting.counts import begin_nodes, pad_documents
 from chainrule.ngram.counting.external import BASE_BYTES, count_in_runs, plan_runs
+from chainrule.ngram.estimation.discounting import discounting
 from chainrule.ngram.estimation.discounts import FALLBACK
 from chainrule.ngram.estimation.estimates import table_of
 from chainrule.ngram.estimation.estimators import estimate
-from chainrule.ngram.estimation.kneser_ney import modified_kneser_ney
 from chainrule.ngram.layouts import model_of
 from chainrule.protocol import BEGIN, END, UNKNOWN
 from chainrule.text.tokenization.vocabulary import Vocabulary
@@ -212,7 +212,7 @@ def lmplz_table(
         dropped_words[[UNKNOWN, BEGIN, END]] = False
     dropped = None if dropped_words is None else _with_a_word(counts, dropped_words)
     words = len(vocabulary) - 1 if dropped_words is None else int(np.count_nonzero(~dropped_words)) - 1
-    estimates = modified_kneser_ney(
+    estimates = discounting(
         counts, config, progress, fallback=fallback or FALLBACK, dropped=dropped, words=max(words, min_words)
     )
     problem = next((discounts.problem for discounts in estimates.discounts if discounts.problem), None)

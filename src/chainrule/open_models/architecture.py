@@ -1,7 +1,7 @@
 """An architecture of others in terms of our networks: tables of its settings and tensors, read in both directions.
 
 A row of a table is all that is known of one field of config.json, or of one tensor. `Architecture` holds the tables;
-each has a file of its own in `architectures`. Several fields of config.json that together are one of our settings have
+each is in `architectures`, with its relatives. Several fields of config.json that together are one of our settings have
 a Rule; tensors are converted to arrays and back.
 Legend: H heads, K heads of keys and values, d numbers in a head, D width.
 """
@@ -82,6 +82,16 @@ class Tensor(NamedTuple):
         """Their names of the tensors of one layer."""
         theirs = (self.theirs,) if isinstance(self.theirs, str) else self.theirs
         return tuple(name.format(layer=layer) for name in theirs)
+
+
+def weight_and_bias(ours: str, theirs: str | tuple[str, ...], change: Change = SAME) -> tuple[Tensor, Tensor]:
+    """The arrays of a linear layer or a norm. ours, theirs: their names, less .weight and .bias."""
+
+    def row(kind: str) -> Tensor:
+        names = f"{theirs}.{kind}" if isinstance(theirs, str) else tuple(f"{name}.{kind}" for name in theirs)
+        return Tensor(f"{ours}.{kind}", names, change)
+
+    return row("weight"), row("bias")
 
 
 @dataclass(frozen=True, kw_only=True)

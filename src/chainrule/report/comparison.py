@@ -9,6 +9,7 @@ import shlex
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chainrule import __version__
+from chainrule.base.memory import bytes_shown
 from chainrule.base.tables import cell
 from chainrule.drawing.pages import render
 
@@ -106,7 +107,7 @@ def _table(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
                 "best" if is_best else cell(None if gap is None else gap.p_value, ".4f"),
                 f"{measurement.word_perplexity:,.1f}{mark}",
                 cell(contender.parameters, ","),
-                "" if contender.size is None else f"{contender.size / 1e6:,.1f} MB",
+                "" if contender.size is None else bytes_shown(contender.size),
                 "" if contender.train_seconds is None else f"{contender.train_seconds:,.1f} s",
                 f"{measurement.tokens / max(measurement.seconds, 1e-9):,.0f}",
             ]

@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from chainrule import __version__
+from chainrule.base.memory import bytes_shown
 from chainrule.base.tables import markdown_cell, markdown_value
 from chainrule.training.config import BUDGETS, DEFAULT_MINUTES
 
@@ -52,17 +53,10 @@ def model_rows(
         with suppress(KeyError, TypeError, ValueError, AttributeError, OverflowError, IndexError):
             rows += rows_about(record)
     if size is not None:
-        rows.append(("size", bytes_of(size)))
+        rows.append(("size", bytes_shown(size)))
     if signature is not None:
         rows.append(("signature", signature))
     return rows
-
-
-def bytes_of(size: int) -> str:
-    """A size for display: 812 bytes, 3.4 kB, 12.1 MB."""
-    if size < 1000:
-        return f"{size} bytes"
-    return f"{size / 1e3:.1f} kB" if size < 1e6 else f"{size / 1e6:,.1f} MB"
 
 
 def _cell(text: str) -> str:

@@ -54,14 +54,18 @@ def build_app(service: Service, states: WorkerStates) -> FastAPI:
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(Exception, _unexpected_error)
 
+    turn = asyncio.Lock()  # one request begins in each turn of the event loop, which reads of lost connections between
+
     def post(path: str, kind: type[BodyType], handle: Callable[[BodyType], Awaitable[Any]], *more: str) -> None:
         """Registers a route that takes a body of a kind."""
         name = path.strip("/").replace("/", "_")
 
         async def route(request: Request) -> Response:
-            body = parse_body(await _whole_body(request, service), kind)
-            if await request.is_disconnected():  # many are gone where clients break off faster than the model works
-                raise _gone()
+            data = await _whole_body(request, service)
+            async with turn:  # many are gone, where clients break off faster than the model works
+                if await request.is_disconnected():
+                    raise _gone()
+            body = parse_body(data, kind)
             if getattr(body, "stream", False):
                 return _stream(await handle(body), body.ignored)
             record = await _unless_disconnected(request, _record(handle(body)), service.limits.answer_seconds)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 import re
 from dataclasses import fields
 from math import inf
@@ -18,7 +19,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from chainrule.api.seq2seq.config import CaptionOptions, TargetBeam, WriteOptions
 from chainrule.api.texts.config import CorrectOptions
-from chainrule.base.options import hints_of
+from chainrule.base.options import describe_bounds, hints_of
 from chainrule.decoding.config import SamplingConfig
 from chainrule.errors import TextError
 from chainrule.pictures.codec import decode_bytes, pixel_count
@@ -26,6 +27,9 @@ from chainrule.pictures.picture import Picture
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from pydantic.fields import FieldInfo
+    from pydantic_core import ErrorDetails
 
     from chainrule.base.options import Options
 
@@ -68,6 +72,7 @@ class ApiError(Exception):
 
 
 _MOST = 2**31 - 1
+_THEIRS = {"least": "ge", "above": "gt", "below": "lt", "most": "le"}  # bounds, as pydantic names them
 
 
 def _no_truth_value(value: Any) -> Any:
@@ -112,8 +117,7 @@ def options_body(options: type[Options], base: type[Body] = OwnBody) -> type[Bod
         if not allowed:
             continue
         if allowed is True or isinstance(allowed[0], str):
-            names = {"least": "ge", "above": "gt", "below": "lt", "most": "le"}
-            limits = {names[name]: bounds[name] for name in names if bounds[name] not in (None, inf)}
+            limits = {_THEIRS[name]: bounds[name] for name in _THEIRS if bounds[name] not in (None, inf)}
         else:
             limits = dict(zip(("ge", "le"), allowed, strict=True))
         kind = Literal[allowed] if isinstance(allowed, tuple) and isinstance(allowed[0], str) else hints[field.name]
@@ -245,6 +249,8 @@ class CorrectBody(OwnBody if TYPE_CHECKING else options_body(CorrectOptions)):  
     input: Texts
 
 
+_SHOWN = 60  # characters of a wrong value
+
 BodyType = TypeVar("BodyType", bound=Body)
 
 
@@ -253,13 +259,45 @@ def parse_body(data: bytes, kind: type[BodyType]) -> BodyType:
     try:
         return kind.model_validate_json(data)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        first = error.errors(include_url=False)[0]
         field = ".".join(str(part) for part in first["loc"][:1]) or None
-        message = first["msg"].removeprefix("Value error, ")
-        if first["type"] == "extra_forbidden":
-            message = f"there is no such field; expected {', '.join(sorted(kind.model_fields))}"
-        where = f"{field}: " if field else "the body: "
-        raise ApiError(400, f"{where}{message[:1].lower()}{message[1:]}", param=field, code="invalid_value") from None
+        raise ApiError(400, _in_our_words(first, kind), param=field, code="invalid_value") from None
+
+
+_TEXTS = {"input", "stop", "prompt", "given"}  # a text, or several
+_EXPECTED = {"int": "a whole number", "float": "a number", "finite": "a finite number", "string": "a text"}
+_EXPECTED |= {"bool": "true or false", "list": "a list", "dict": "an object", "model": "an object"}
+_BOUNDS = {"greater_than_equal", "greater_than", "less_than", "less_than_equal"}
+
+
+def _in_our_words(error: ErrorDetails, kind: type[Body]) -> str:
+    """What pydantic found wrong in a body: what was found where, and what was expected."""
+    place, found = error["loc"], json.dumps(error["input"], ensure_ascii=False, default=repr)
+    name = ".".join(map(str, place[:1] if place[1:] == ("str",) else place))
+    found = found if len(found) <= _SHOWN else found[:_SHOWN] + "..."
+    if error["type"] == "json_invalid":
+        return f"the body is no JSON: {error['ctx']['error']}"
+    if error["type"] == "missing":
+        return f"the field {name} is missing"
+    if error["type"] == "extra_forbidden":
+        return f"{name}: there is no such field; expected {', '.join(sorted(kind.model_fields))}"
+    if error["type"] in _BOUNDS:
+        return f"{name} is {found}; expected {_bounds_of(kind.model_fields[str(place[0])])}"
+    if error["type"] == "literal_error":
+        return f"{name} is {found}; expected {error['ctx']['expected']}"
+    expected = _EXPECTED.get(error["type"].partition("_")[0])
+    if expected == "a text" and place[0] in _TEXTS:
+        expected = "a text, or a list of texts"
+    if expected is not None:
+        return f"{name or 'the body'} is {found}; expected {expected}"
+    return f"{name}: {error['msg'].removeprefix('Value error, ')}"
+
+
+def _bounds_of(field: FieldInfo) -> str:
+    bounds: dict[str, Any] = {"least": None, "above": None, "below": inf, "most": None}
+    for part in field.metadata:
+        bounds |= {ours: getattr(part, theirs) for ours, theirs in _THEIRS.items() if hasattr(part, theirs)}
+    return describe_bounds(bounds)
 
 
 _DATA_ADDRESS = re.compile(r"data:image/(?:png|jpeg);base64,")  # as web pages and OpenAI's clients write pictures

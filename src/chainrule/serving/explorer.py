@@ -82,7 +82,7 @@ def add_explorer(app: FastAPI, post: Callable[..., None], service: Service) -> N
 
     async def on_model(body: Body, function: Callable[[Any], Json]) -> Json:
         served = await service.table.get(body.model)
-        record: Json = await call_model(served, lambda: function(served.any_model), param="text")
+        record: Json = await call_model(served, lambda: function(served.any_model), param="text", is_long=True)
         return {**record, "model": served.name, "fingerprint": served.fingerprint}
 
     async def on_view(body: ViewBody, function: Callable[[Any, Json], Json]) -> Json:

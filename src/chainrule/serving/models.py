@@ -159,10 +159,13 @@ class ServedModel:
         """Tokens that are never generated."""
         return [UNKNOWN]
 
-    async def call(self, function: Callable[[], Any]) -> Any:
-        """Calls a function on the model's thread. Raises what it raises."""
+    async def call(self, function: Callable[[], Any], *, is_long: bool = False) -> Any:
+        """Calls a function while the model does nothing else. Raises what it raises.
+
+        is_long: whether it is called in slices, between which other requests have their turn.
+        """
         ticket = PendingRequest(1)
-        call = Call(ticket, function)
+        call = Call(ticket, function, is_long)
         self.scheduler.submit([call])
         try:
             await ticket.wait_until_done()

@@ -25,7 +25,7 @@ from chainrule.serving.models import correction_record
 from chainrule.text.tokenization.vocabulary import MarkerError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from jaxtyping import Float64, Int64
     from numpy import ndarray
@@ -81,6 +81,7 @@ def score_records(
 
 
 _PARAGRAPH = re.compile(r"\n[^\S\n]*\n")  # the separator of two
+_SHORT = 2048  # characters of texts that a model reads at once, which other requests wait for
 _INFILL_READ, _INFILL_STEP = 4096, 1024  # characters before the cursor; a cut moves by steps, so that states stay good
 
 
@@ -124,7 +125,7 @@ class Service:
             raise ApiError(400, "encoding_format: expected float or base64", param="encoding_format")
         prompts = encode_prompts(body.input, served.tokenizer, self.limits.prompts, param="input")
         texts = [prompt.text for prompt in prompts]
-        vectors = await call_in_pieces(served, lambda first, last: list(embed(texts[first:last])), len(texts), 64)
+        vectors = await call_in_pieces(served, lambda first, last: list(embed(texts[first:last])), texts, 64)
 
         def encoded(vector: np.ndarray) -> Any:
             if body.encoding_format == "base64":
@@ -180,7 +181,9 @@ class Service:
                 raise marker_error(error.marker, "input" if is_input else "given") from None
             return score_records(served.any_model, *_encoded(tokenizer, some, before), log_probs)
 
-        scored = await call_in_pieces(served, scores, len(texts), 64)
+        contexts = [given or ""] * len(texts) if not isinstance(given, list) else given
+        read = [before + text for before, text in zip(contexts, texts, strict=True)]
+        scored = await call_in_pieces(served, scores, read, 64)
         data = [{"index": i, **record} for i, record in enumerate(scored)]
         return {"object": "list", "data": data, "model": served.name, "system_fingerprint": served.fingerprint}
 
@@ -188,7 +191,8 @@ class Service:
         """Completions of a text as it is typed, the likeliest first."""
         served = await self.table.get(body.model, "generate")
         model = served.causal
-        completions = await call_model(served, lambda: model.complete(body.text, body.n or 5))
+        is_long = len(body.text) > _SHORT
+        completions = await call_model(served, lambda: model.complete(body.text, body.n or 5), is_long=is_long)
         return {
             "completions": [
                 {"text": one.text, "added": one.added, "log_prob": finite(one.log_prob), "replaces": one.replaces}
@@ -219,7 +223,8 @@ class Service:
         def written(first: int, last: int) -> list[Any]:
             return cast("list[Any]", write(texts[first:last], **options))
 
-        return _written_record(served, await call_in_pieces(served, written, len(texts), _sources_at_once(options)))
+        results = await call_in_pieces(served, written, texts, _sources_at_once(options), is_long=True)
+        return _written_record(served, results)
 
     async def caption(self, body: CaptionBody) -> Json:
         """Captions of pictures."""
@@ -232,7 +237,8 @@ class Service:
             pictures = [picture_of(files[i], i, most_pixels) for i in range(first, last)]
             return cast("list[Any]", caption(pictures, **options))
 
-        return _written_record(served, await call_in_pieces(served, captions, len(files), _sources_at_once(options)))
+        results = await call_in_pieces(served, captions, files, _sources_at_once(options), is_long=True)
+        return _written_record(served, results)
 
     async def correct(self, body: CorrectBody) -> Json:
         """Texts with their errors corrected, and each change with its position and probability."""
@@ -242,7 +248,7 @@ class Service:
         def corrected(first: int, last: int) -> list[Any]:
             return corrections.correct(texts[first:last], body)
 
-        results = await call_in_pieces(served, corrected, len(texts), 16)
+        results = await call_in_pieces(served, corrected, texts, 16)
         data = [correction_record(i, one) for i, one in enumerate(results)]
         return {"object": "list", "data": data, "model": served.name, "system_fingerprint": served.fingerprint}
 
@@ -291,22 +297,31 @@ def _written_record(served: ServedModel, written: list[Any]) -> Json:
 
 
 async def call_in_pieces(
-    served: ServedModel, function: Callable[[int, int], list[Any]], count: int, at_once: int
+    served: ServedModel,
+    function: Callable[[int, int], list[Any]],
+    inputs: Sequence[str],
+    at_once: int,
+    *,
+    is_long: bool = False,
 ) -> list[Any]:
     """Calls a function of `first` and `last` for some of the inputs at a time; other requests take turns in between.
 
-    Raises as `call_model`.
+    is_long: whether short inputs, too, take long. Raises as `call_model`.
     """
     results: list[Any] = []
-    for first in range(0, count, at_once):
-        results += await call_model(served, partial(function, first, min(first + at_once, count)))
+    for first in range(0, len(inputs), at_once):
+        some = inputs[first : first + at_once]
+        call = partial(function, first, first + len(some))
+        results += await call_model(served, call, is_long=is_long or sum(map(len, some)) > _SHORT)
     return results
 
 
-async def call_model(served: ServedModel, function: Callable[[], Any], *, param: str = "input") -> Any:
-    """Calls a function on the model's thread. Raises ApiError with the field `param` where the request is wrong."""
+async def call_model(
+    served: ServedModel, function: Callable[[], Any], *, param: str = "input", is_long: bool = False
+) -> Any:
+    """Calls a function as `ServedModel.call`. Raises ApiError with the field `param` where the request is wrong."""
     try:
-        return await served.call(function)
+        return await served.call(function, is_long=is_long)
     except MarkerError as error:
         raise marker_error(error.marker, param) from None
     except (SettingError, TextError) as error:

@@ -30,18 +30,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from chainrule.base.scratch import array_on_disk, release_pages
-from chainrule.base.threads import set_threads
 from chainrule.errors import TextError
 from chainrule.ngram.estimation.by_level import (
-    CONTINUATION,
-    LARGEST_TALLIED,
     LevelCounts,
-    discounts_of,
+    discounts_by_level,
     estimate_level,
     estimate_unigrams,
     uses_lower_order,
 )
-from chainrule.ngram.estimation.discounts import tally
+from chainrule.ngram.estimation.discounting import CONTINUATION
+from chainrule.ngram.estimation.discounts import LARGEST_TALLIED, tally
 from chainrule.ngram.layouts import model_over
 from chainrule.ngram.models.sharded_model import ShardedModel
 from chainrule.ngram.saving import EstimatedLevel, Piece, edges_of, shard_of_pieces
@@ -63,6 +61,7 @@ from chainrule.spark.transport import (
     messages_of,
     pack,
     rows_at_driver,
+    task,
     unpack,
 )
 from chainrule.spark.workers import merged_parts
@@ -91,39 +90,31 @@ class RangeSummary(NamedTuple):
     tallies: Int64[ndarray, " tallies"]
 
 
-def send_suffixes(batches: Iterable[RecordBatch], config: NGramConfig, bounds: Sequence[int]) -> Iterator[RecordBatch]:
+@task(message_batches)
+def send_suffixes(batches: Iterable[RecordBatch], config: NGramConfig, bounds: Sequence[int]) -> Iterator[Message]:
     """Messages of each range to itself, and of its suffixes. batches: as for `merged_parts`."""
-    set_threads(1)
-
-    def messages() -> Iterator[Message]:
-        for part, section in merged_parts(batches):
-            if isinstance(section, str):
-                yield Message(part, "error", 0, part, section.encode())
-                return
-            if not uses_lower_order(config):
-                yield Message(part, "counts", 0, part, pack(*section.arrays()))
-                continue
-            suffixes, places = suffixes_of(section, bounds[-1])
-            yield Message(part, "counts", 0, part, pack(*section.arrays(), *places))
-            for owner, own in enumerate(cut(suffixes, bounds)):
-                if not own.is_empty:
-                    yield Message(owner, "suffixes", 0, part, own.pack())
-
-    return message_batches(messages())
+    for part, section in merged_parts(batches):
+        if isinstance(section, str):
+            yield Message(part, "error", 0, part, section.encode())
+            return
+        if not uses_lower_order(config):
+            yield Message(part, "counts", 0, part, pack(*section.arrays()))
+            continue
+        suffixes, places = suffixes_of(section, bounds[-1])
+        yield Message(part, "counts", 0, part, pack(*section.arrays(), *places))
+        for owner, own in enumerate(cut(suffixes, bounds)):
+            if not own.is_empty:
+                yield Message(owner, "suffixes", 0, part, own.pack())
 
 
-def adjust_counts(batches: Iterable[RecordBatch], config: NGramConfig, bounds: Sequence[int]) -> Iterator[RecordBatch]:
+@task(message_batches)
+def adjust_counts(batches: Iterable[RecordBatch], config: NGramConfig, bounds: Sequence[int]) -> Iterator[Message]:
     """Messages of each range to itself: a summary, and what `estimate_order` needs. batches: of `send_suffixes`."""
-    set_threads(1)
-
-    def messages() -> Iterator[Message]:
-        for part, received in messages_by_part(batches):
-            if "error" in received:
-                yield from received["error"]
-                return
-            yield from _adjusted(part, received, config, bounds)
-
-    return message_batches(messages())
+    for part, received in messages_by_part(batches):
+        if "error" in received:
+            yield from received["error"]
+            return
+        yield from _adjusted(part, received, config, bounds)
 
 
 def _adjusted(
@@ -160,81 +151,69 @@ def _adjusted(
                 yield Message(part, "suffixes", i + 2, sender, pack(own_nodes[i].astype(np.int32)))
 
 
+@task(message_batches)
 def estimate_order(
     batches: Iterable[RecordBatch],
     config: NGramConfig,
     discounts: Discounts | None,
     unigrams: Float[ndarray, " V"],
-) -> Iterator[RecordBatch]:
+) -> Iterator[Message]:
     """Messages of each range: estimates of the n-grams of one order, and their probabilities to those that need them.
 
     batches: those of this level, of `adjust_counts` and of the order below. unigrams: the probabilities of unigrams,
     for bigrams.
     """
-    set_threads(1)
-
-    def messages() -> Iterator[Message]:
-        for part, received in messages_by_part(batches):
-            own = received["counts"][0]
-            children, words, counts, adjusted, *places = unpack(own.data)
-            answers = [unpack(message.data)[0] for message in received["lower"]]
-            lower = np.concatenate(answers)[places[0]] if answers else unigrams[words]
-            level = LevelCounts(children, counts, adjusted)
-            probs, log_probs, log_backoffs = estimate_level(config, own.level, level, lower, discounts)
-            yield Message(part, "estimates", own.level, part, pack(log_probs, log_backoffs))
-            if own.level == 2:
-                yield Message(part, "backoffs", 0, part, pack(log_backoffs))
-            for message in received["suffixes"]:
-                (nodes,) = unpack(message.data)
-                yield Message(message.source, "lower", own.level + 1, part, pack(probs[nodes]))
-
-    return message_batches(messages())
+    for part, received in messages_by_part(batches):
+        own = received["counts"][0]
+        children, words, counts, adjusted, *places = unpack(own.data)
+        answers = [unpack(message.data)[0] for message in received["lower"]]
+        lower = np.concatenate(answers)[places[0]] if answers else unigrams[words]
+        level = LevelCounts(children, counts, adjusted)
+        probs, log_probs, log_backoffs = estimate_level(config, own.level, level, lower, discounts)
+        yield Message(part, "estimates", own.level, part, pack(log_probs, log_backoffs))
+        if own.level == 2:
+            yield Message(part, "backoffs", 0, part, pack(log_backoffs))
+        for message in received["suffixes"]:
+            (nodes,) = unpack(message.data)
+            yield Message(message.source, "lower", own.level + 1, part, pack(probs[nodes]))
 
 
+@task(message_batches)
 def cut_estimates(
     batches: Iterable[RecordBatch], config: NGramConfig, bounds: Sequence[int], edges: Sequence[int]
-) -> Iterator[RecordBatch]:
+) -> Iterator[Message]:
     """Messages to shards: pieces of them, without pruned n-grams. batches: counts and estimates of all orders."""
-    set_threads(1)
-
-    def messages() -> Iterator[Message]:
-        for part, received in messages_by_part(batches):
-            levels = _kept_levels(received, config, bounds[part])
-            begins = [starts(level.children) for level in levels]
-            first, stop = bounds[part], bounds[part + 1]
-            for shard, (low, high) in enumerate(itertools.pairwise(edges)):
-                low, high = max(low, first), min(high, stop)
-                if low < high:
-                    spans = spans_of(begins, low - first, high - first)
-                    yield Message(shard, "piece", 0, low, pack(*_piece(levels, spans)))
-
-    return message_batches(messages())
+    for part, received in messages_by_part(batches):
+        levels = _kept_levels(received, config, bounds[part])
+        begins = [starts(level.children) for level in levels]
+        first, stop = bounds[part], bounds[part + 1]
+        for shard, (low, high) in enumerate(itertools.pairwise(edges)):
+            low, high = max(low, first), min(high, stop)
+            if low < high:
+                spans = spans_of(begins, low - first, high - first)
+                yield Message(shard, "piece", 0, low, pack(*_piece(levels, spans)))
 
 
+@task(partial(batches_of, CHUNKS))
 def build_shards(
     batches: Iterable[RecordBatch], log_probs: Float32[ndarray, " V"], log_backoffs: Float32[ndarray, " V"]
-) -> Iterator[RecordBatch]:
+) -> Iterator[Chunk]:
     """Rows of CHUNKS: the arrays of each shard's table. batches: of `cut_estimates`.
 
     log_probs, log_backoffs: those of all unigrams, in nats.
     """
-    set_threads(1)
-
-    def chunks() -> Iterator[Chunk]:
-        for shard, received in messages_by_part(batches):
-            pieces = []
-            for message in received.pop("piece"):
-                arrays = unpack(message.data)
-                levels = [EstimatedLevel(*arrays[i : i + 4]) for i in range(0, len(arrays), 4)]
-                pieces.append(Piece(message.source, levels))
-            table = shard_of_pieces(pieces, log_probs, log_backoffs)
-            pieces.clear()
-            sizes = np.array(table.level_sizes, np.int64)
-            for name, array in {"level_sizes": sizes, **table.arrays()}.items():
-                data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-                yield from chunks_of(shard, name, array.dtype.name, data)
-
-    return batches_of(CHUNKS, chunks())
+    for shard, received in messages_by_part(batches):
+        pieces = []
+        for message in received.pop("piece"):
+            arrays = unpack(message.data)
+            levels = [EstimatedLevel(*arrays[i : i + 4]) for i in range(0, len(arrays), 4)]
+            pieces.append(Piece(message.source, levels))
+        table = shard_of_pieces(pieces, log_probs, log_backoffs)
+        pieces.clear()
+        sizes = np.array(table.level_sizes, np.int64)
+        for name, array in {"level_sizes": sizes, **table.arrays()}.items():
+            data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+            yield from chunks_of(shard, name, array.dtype.name, data)
 
 
 def _kept_ngrams(section: Section, config: NGramConfig, first: int) -> list[Bool[ndarray, " ngrams"]]:
@@ -323,7 +302,7 @@ def estimate_shards(
         sent = sent.mapInArrow(partial(send_suffixes, config=config, bounds=bounds), MESSAGES)
         adjusted = exchange(sent, partial(adjust_counts, config=config, bounds=bounds))
         summary = _summary(adjusted, config, bounds, name)
-        discounts = [discounts_of(config, order, n) for order, n in enumerate(summary.counts_of_counts, start=1)]
+        discounts = [discounts_by_level(config, order, n) for order, n in enumerate(summary.counts_of_counts, start=1)]
         unigrams = estimate_unigrams(config, summary.counts, summary.adjusted, discounts[0])
         estimated: list[DataFrame] = []
         for order in range(2, config.order + 1):

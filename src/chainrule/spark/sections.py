@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chainrule.base.threads import run_all
 from chainrule.ngram.counting.counts import Counts
-from chainrule.ngram.trie.assembly_kernels import find_suffixes
-from chainrule.ngram.trie.table import narrowest, parts_of
+from chainrule.ngram.trie.assembly import write_suffixes
+from chainrule.ngram.trie.table import narrowest
 from chainrule.spark.transport import pack, unpack
 
 if TYPE_CHECKING:
@@ -237,21 +236,6 @@ def join_sections(parts: Sequence[Section], tokens: int) -> Counts:
             context, node = context + level.children.size, node + level.words.size
     begin[-1] = nodes
     found = Counts(tuple(level_sizes), words, begin, np.zeros(nodes, index), counts)
-    _write_suffixes(found)
+    # None is missing: an n-gram occurs where a longer one does.
+    write_suffixes(found.level_sizes, found.words, found.begin, found.suffixes)
     return found
-
-
-def _write_suffixes(counts: Counts) -> None:
-    """Every n-gram's suffix occurs where it does, so that none is missing."""
-    suffixes: Int[ndarray, " nodes"] = counts.suffixes
-    for order in range(2, counts.order + 1):
-        contexts, level = counts.level(order - 1), counts.level(order)
-        if order == 2:
-            suffixes[level] = 1 + counts.words[level]
-            continue
-        fixed = counts.words, counts.begin, contexts.start
-        outputs = suffixes[contexts], suffixes[level]
-        run_all(
-            find_suffixes,
-            [(*fixed, start - contexts.start, stop - contexts.start, *outputs) for start, stop in parts_of(contexts)],
-        )

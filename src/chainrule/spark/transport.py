@@ -11,9 +11,12 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import wraps
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
+
+from chainrule.base.threads import set_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,6 +25,9 @@ if TYPE_CHECKING:
     from numpy import ndarray
     from pyarrow import RecordBatch
     from pyspark.sql import DataFrame, Row
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 ROW_BYTES = 1 << 18  # of what can be cut; Java keeps an array above half a megabyte in a region of its own
 _BATCH_BYTES = 1 << 24
@@ -50,6 +56,25 @@ def batches_of(schema: str, rows: Iterable[tuple[Any, ...]]) -> Iterator[RecordB
             waiting, size = [], 0
     if waiting:
         yield batch_of(schema, *waiting)
+
+
+def task(
+    batched: Callable[[Iterable[R]], Iterator[RecordBatch]],
+) -> Callable[[Callable[P, Iterator[R]]], Callable[P, Iterator[RecordBatch]]]:
+    """A decorator for the work of a task, which gives rows: they go in batches, and kernels run on one thread.
+
+    Spark runs a task on each core.
+    """
+
+    def decorate(work: Callable[P, Iterator[R]]) -> Callable[P, Iterator[RecordBatch]]:
+        @wraps(work)
+        def on_one_thread(*args: P.args, **kwargs: P.kwargs) -> Iterator[RecordBatch]:
+            set_threads(1)
+            return batched(work(*args, **kwargs))
+
+        return on_one_thread
+
+    return decorate
 
 
 def rows_of(batches: Iterable[RecordBatch]) -> Iterator[tuple[Any, ...]]:

@@ -7,7 +7,7 @@ the driver to raise: Spark would repeat the task and bury them in its log.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +17,7 @@ from chainrule.base.threads import set_threads
 from chainrule.errors import ChainruleError
 from chainrule.spark.documents import PieceError, block_of, pieces
 from chainrule.spark.sections import Section, merge_sections, sections
-from chainrule.spark.transport import CHUNKS, Chunk, batch_of, batches_of, chunks_of, groups_of
+from chainrule.spark.transport import CHUNKS, Chunk, batch_of, batches_of, chunks_of, groups_of, task
 from chainrule.text.tokenization.splitters import Normaliser, splitter_named
 from chainrule.text.tokenization.tokenizer import Tokenizer
 from chainrule.text.tokenization.vocabulary import MARKER_TOKENS, Vocabulary
@@ -105,13 +105,12 @@ def _words(source: int, start: int, number: int, own: Vocabulary, counts: np.nda
     return batch_of(WORDS, (source, start, number, tokens, counts.astype(np.int64).tobytes(), None))
 
 
+@task(partial(batches_of, PARTS))
 def count_sections(
     batches: Iterable[RecordBatch], parts: TokenizerParts, config: NGramConfig, bounds: list[int], run_tokens: int
-) -> Iterator[RecordBatch]:
+) -> Iterator[tuple[int, bytes, str | None]]:
     """Rows of PARTS: the counts of runs of about `run_tokens` tokens, cut by the first word of n-grams at `bounds`."""
     from chainrule.ngram.training import count_stream
-
-    set_threads(1)
 
     def cut(run: list[np.ndarray]) -> Iterator[tuple[int, bytes, str | None]]:
         stream = np.concatenate(run)
@@ -121,19 +120,16 @@ def count_sections(
             if not section.is_empty:
                 yield part, section.pack(), None
 
-    def rows() -> Iterator[tuple[int, bytes, str | None]]:
-        try:
-            run: list[np.ndarray] = []
-            for piece in pieces(batches, are_lines=parts.are_lines):
-                run.append(parts.tokenizer.encode_block(piece.block).ids)
-                if sum(ids.size for ids in run) >= run_tokens:
-                    yield from cut(run)
-            if run:
+    try:
+        run: list[np.ndarray] = []
+        for piece in pieces(batches, are_lines=parts.are_lines):
+            run.append(parts.tokenizer.encode_block(piece.block).ids)
+            if sum(ids.size for ids in run) >= run_tokens:
                 yield from cut(run)
-        except ChainruleError as error:
-            yield 0, b"", str(error)
-
-    return batches_of(PARTS, rows())
+        if run:
+            yield from cut(run)
+    except ChainruleError as error:
+        yield 0, b"", str(error)
 
 
 def merged_parts(batches: Iterable[RecordBatch]) -> Iterator[tuple[int, Section | str]]:
@@ -157,15 +153,12 @@ def _sum_of(rows: Iterable[tuple[int, bytes, str | None]]) -> Section | str:
     return merge_sections(waiting)
 
 
-def send_sections(batches: Iterable[RecordBatch]) -> Iterator[RecordBatch]:
+@task(partial(batches_of, CHUNKS))
+def send_sections(batches: Iterable[RecordBatch]) -> Iterator[Chunk]:
     """Rows of CHUNKS: what `merged_parts` gives, for the driver."""
-
-    def chunks() -> Iterator[Chunk]:
-        for part, section in merged_parts(batches):
-            name, data = ("error", section.encode()) if isinstance(section, str) else ("section", section.pack())
-            yield from chunks_of(part, name, "", np.frombuffer(data, np.uint8))
-
-    return batches_of(CHUNKS, chunks())
+    for part, section in merged_parts(batches):
+        name, data = ("error", section.encode()) if isinstance(section, str) else ("section", section.pack())
+        yield from chunks_of(part, name, "", np.frombuffer(data, np.uint8))
 
 
 def score_rows(

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from chainrule.base.files import read_file
-from chainrule.errors import ModelFormatError
+from chainrule.base.json import nan_key
+from chainrule.errors import ModelFormatError, os_errors_as
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -84,13 +85,16 @@ def read_config(folder: Path) -> ModelEntry:
     except UnicodeDecodeError as error:
         raise ModelFormatError(f"{path}: cannot be read: {error}") from error
     try:
-        return ModelEntry.model_validate_json(text)
+        entry = ModelEntry.model_validate_json(text)
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(map(str, first["loc"])) or "the file"
         if first["type"] == "json_invalid":
             raise ModelFormatError(f"{path}: is cut off or damaged: {first['msg']}; save the model again") from error
         raise ModelFormatError(f"{path}: {field}: {first['msg']}, found {str(first['input'])[:80]!r}") from error
+    if (key := nan_key({"settings": entry.settings, "record": entry.record})) is not None:
+        raise ModelFormatError(f"{path}: {key} is NaN; expected a number, as when it was saved")
+    return entry
 
 
 def _why_no_model(folder: Path) -> str:
@@ -107,10 +111,8 @@ def _why_no_model(folder: Path) -> str:
 
 def check_unedited(folder: Path, entry: ModelEntry) -> None:
     """Raises ModelFormatError if config.json, from which `entry` was read, has changed since it was written."""
-    try:
+    with os_errors_as(ModelFormatError, folder / CONFIG, "read"):
         data = read_file(folder / CONFIG)
-    except OSError as error:
-        raise ModelFormatError(f"{folder / CONFIG}: cannot be read: {error.strerror}") from error
     blank = data.replace(f'"{entry.checksum}"'.encode("utf-8", "replace"), b'""', 1)
     checksum = hashlib.sha256(blank).hexdigest()
     if checksum != entry.checksum:

@@ -21,8 +21,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chainrule.base.files import check_writable, read_file, sync_folder
+from chainrule.base.json import parse_json
 from chainrule.base.progress import Progress, silent
-from chainrule.errors import ModelFormatError, OutputError
+from chainrule.errors import ModelFormatError, OutputError, os_errors_as
 from chainrule.storage.config_json import CONFIG
 from chainrule.storage.safetensors import open_tensors, write_tensors
 
@@ -143,7 +144,7 @@ def json_object(content: bytes, location: str) -> Json:
 
 def _parsed(content: bytes, location: str) -> Any:
     try:
-        return json.loads(content)
+        return parse_json(content)
     except (ValueError, RecursionError) as error:  # UnicodeDecodeError is a ValueError
         raise ModelFormatError(f"{location}: is not JSON: {error}; the file is cut off or damaged") from error
 
@@ -154,10 +155,8 @@ def _optional_json(path: Path) -> Json:
 
 def _bytes_of(path: Path) -> bytes:
     """Raises ModelFormatError."""
-    try:
+    with os_errors_as(ModelFormatError, path, "read"):
         return read_file(path)
-    except OSError as error:
-        raise ModelFormatError(f"{path}: cannot be read: {error.strerror}") from error
 
 
 def _tensors_of(folder: Path, open_pickle: OpenTensors | None) -> tuple[Mapping[str, ndarray], Mapping[str, str]]:
@@ -223,7 +222,7 @@ def write_folder(
     """Writes a folder that takes the place of `folder` when it is whole. Raises OutputError."""
     check_target(folder, overwrite=overwrite)
     temporary = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}.tmp")
-    try:
+    with os_errors_as(OutputError, folder, "written"):
         try:
             temporary.mkdir(parents=True)
             for name, data in files.items():
@@ -243,8 +242,6 @@ def write_folder(
             shutil.rmtree(temporary, ignore_errors=True)
             raise
         sync_folder(folder.parent)
-    except OSError as error:
-        raise OutputError(f"{folder}: cannot be written: {error.strerror or error}") from error
 
 
 def check_target(folder: Path, *, overwrite: bool) -> None:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from chainrule.base.distributions import check_savable
 from chainrule.base.files import check_writable, lock_folder, read_file, sync_folder
 from chainrule.base.progress import Progress, silent
-from chainrule.errors import ModelFormatError, OutputError
+from chainrule.errors import ModelFormatError, OutputError, os_errors_as
 from chainrule.storage.config_json import (
     CONFIG,
     FORMAT,
@@ -69,7 +69,7 @@ _LEFTOVER = re.compile(
 
 def check_target(folder: Path, *, overwrite: bool) -> None:
     """Raises OutputError if a model cannot or should not be saved here; to be called before the work, not after it."""
-    try:
+    with os_errors_as(OutputError, folder, "accessed", "choose another path"):
         if folder.is_dir():
             if (folder / CONFIG).exists():
                 if _is_foreign(folder / CONFIG):
@@ -88,8 +88,6 @@ def check_target(folder: Path, *, overwrite: bool) -> None:
                 f"{folder}: a model is a folder, and this is the name of a file; leave out {folder.suffix}, or, for an "
                 "ARPA file, choose a name that ends in .arpa or .arpa.gz"
             )
-    except OSError as error:
-        raise OutputError(f"{folder}: cannot be accessed: {error.strerror}; choose another path") from error
     check_writable(folder)
 
 
@@ -244,10 +242,8 @@ def _data_file(folder: Path, entry: ModelEntry, name: str) -> Path:
     if data is None or Path(data.name).name != data.name or data.name in ("", "..") or "\0" in data.name:
         raise ModelFormatError(f"{folder / CONFIG}: files.{name} must name a file in the folder")
     path = folder / data.name
-    try:
+    with os_errors_as(ModelFormatError, path, "opened", "the model is incomplete"):
         size = path.stat().st_size
-    except OSError as error:
-        raise ModelFormatError(f"{path}: cannot be opened: {error.strerror}; the model is incomplete") from error
     if size != data.bytes:
         raise ModelFormatError(f"{path}: has {size:,} bytes, expected {data.bytes:,}; it was cut off or changed")
     return path
@@ -257,18 +253,14 @@ def _read_checked(folder: Path, entry: ModelEntry, name: str) -> bytes:
     """The contents of a data file that is small enough to be checked every time. Raises ModelFormatError."""
     _check_data(folder, entry, name, silent)
     path = _data_file(folder, entry, name)
-    try:
+    with os_errors_as(ModelFormatError, path, "read"):
         return read_file(path)
-    except OSError as error:
-        raise ModelFormatError(f"{path}: cannot be read: {error.strerror}") from error
 
 
 def _check_data(folder: Path, entry: ModelEntry, name: str, progress: Progress) -> None:
     path, expected = _data_file(folder, entry, name), entry.files[name].sha256
-    try:
+    with os_errors_as(ModelFormatError, path, "read"):
         digest = file_digest(path, progress)
-    except OSError as error:
-        raise ModelFormatError(f"{path}: cannot be read: {error.strerror}") from error
     if digest != expected:
         raise ModelFormatError(
             f"{path}: its SHA-256 is {digest}, expected {expected}; the file has changed since it was written"

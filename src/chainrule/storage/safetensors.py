@@ -22,7 +22,7 @@ from chainrule.base.bfloat16 import BFLOAT16
 from chainrule.base.files import open_regular
 from chainrule.base.progress import Progress, silent
 from chainrule.base.scratch import release_pages
-from chainrule.errors import ModelFormatError
+from chainrule.errors import ModelFormatError, os_errors_as
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -105,22 +105,19 @@ def open_tensors(path: Path) -> dict[str, ndarray]:
 
     Raises ModelFormatError.
     """
-    try:
-        with open_regular(path) as file:
-            size = os.fstat(file.fileno()).st_size
-            length = int.from_bytes(file.read(8), "little")
-            if size < 8 or length > min(size - 8, _MAX_HEADER):
-                raise ModelFormatError(
-                    f"{path}: the header claims {length:,} bytes, but the file has {size:,}; "
-                    "it is cut off, or not a safetensors file"
-                )
-            header = file.read(length)
-            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
-            if hasattr(mmap, "MADV_HUGEPAGE"):  # fewer misses of the address cache in random look-ups
-                with suppress(OSError):
-                    mapped.madvise(mmap.MADV_HUGEPAGE)
-    except OSError as error:
-        raise ModelFormatError(f"{path}: cannot be opened: {error.strerror}") from error
+    with os_errors_as(ModelFormatError, path, "opened"), open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        length = int.from_bytes(file.read(8), "little")
+        if size < 8 or length > min(size - 8, _MAX_HEADER):
+            raise ModelFormatError(
+                f"{path}: the header claims {length:,} bytes, but the file has {size:,}; "
+                "it is cut off, or not a safetensors file"
+            )
+        header = file.read(length)
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+        if hasattr(mmap, "MADV_HUGEPAGE"):  # fewer misses of the address cache in random look-ups
+            with suppress(OSError):
+                mapped.madvise(mmap.MADV_HUGEPAGE)
     try:
         entries = json.loads(header)
         if not isinstance(entries, dict):
@@ -148,10 +145,8 @@ class MappedFile:
     def __init__(self, path: Path) -> None:
         """Raises ModelFormatError if there is no such file."""
         self._path = path
-        try:
+        with os_errors_as(ModelFormatError, path, "opened"):
             self._opened = os.stat(path)
-        except OSError as error:
-            raise ModelFormatError(f"{path}: cannot be opened: {error.strerror}") from error
 
     def check(self) -> None:
         """Raises ModelFormatError if the file was written to, truncated or touched. Takes a microsecond."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 from chainrule.errors import TextError
+from chainrule.structures.tree import DEEPEST, too_deep
 from chainrule.text.tokenization.tokenizer import documents_of
 from chainrule.text.tokenization.vocabulary import MarkerError
 
@@ -75,6 +76,8 @@ def encode_nodes(
             _check_children(tree, children, most_children, place)
         added = np.full(len(children) - len(tree), -1, np.int64)
         parents, depths, ranks = _wiring(children, tree.root)
+        if (depth := int(depths.max())) > DEEPEST:
+            raise too_deep(depth, place, "" if binarise is None else f" with binarise={binarise!r}")
         words = np.concatenate([tokens, added])
         found.append(TreeTokens(words, parents, depths, ranks, np.array(nodes, np.int64)))
     return found

@@ -11,13 +11,13 @@ are trained and measured on it.
 from __future__ import annotations
 
 import hashlib
-import os
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from chainrule.base.arguments import as_paths
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import TextError
 from chainrule.protocol import END
@@ -199,9 +199,7 @@ class Treebank:
     @classmethod
     def of(cls, sources: Paths) -> Treebank:
         """The trees of some files."""
-        if isinstance(sources, str | os.PathLike):
-            sources = [sources]
-        return cls(tuple(os.fspath(source) for source in sources))
+        return cls(tuple(as_paths(sources)))
 
     @property
     def files(self) -> tuple[tuple[str, ...], ...]:

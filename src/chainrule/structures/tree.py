@@ -105,11 +105,16 @@ def check_depth(tree: Tree, place: str) -> Tree:
     """The tree. place: file and line, for messages. Raises TextError where it is deeper than networks read."""
     depth = int(tree.depths.max())
     if depth > DEEPEST:
-        raise TextError(
-            f"{place}: this tree is {depth:,} nodes deep; at most {DEEPEST:,} are read, since a network goes from one "
-            "to the next: leave it out, or cut it into parts"
-        )
+        raise too_deep(depth, place)
     return tree
+
+
+def too_deep(depth: int, place: str, how: str = "") -> TextError:
+    """The error of a tree that is deeper than networks read. how: what made it so."""
+    return TextError(
+        f"{place}: this tree is {depth:,} nodes deep{how}; at most {DEEPEST:,} are read, since a network goes from one "
+        "to the next: leave it out, or cut it into parts"
+    )
 
 
 class LabelledTree(NamedTuple):

@@ -75,10 +75,10 @@ def trees_in_brackets(lines: Iterable[str], name: str = "the given lines") -> It
             if tree is not None:
                 yield tree
     if open_nodes.stack:
-        first = open_nodes.stack[0]
+        first, still = open_nodes.stack[0], len(open_nodes.stack)
         yield TextError(
-            f"{name}, line {first.line}, column {first.column}: this bracket is never closed; {len(open_nodes.stack)} "
-            "are open at the end of the file"
+            f"{name}, line {first.line}, column {first.column}: this bracket is never closed; "
+            f"{f'{still:,} brackets are' if still > 1 else 'it alone is'} open at the end of the file"
         )
 
 
@@ -152,31 +152,8 @@ class _OpenNodes:
         return whole
 
 
-def in_brackets(tree: Tree) -> str:
-    """A tree on one line, as `trees_in_brackets` reads it; of constituents, with words at leaves alone."""
-    pieces: list[str] = []
-    todo: list[int | str] = [tree.root]
-    while todo:
-        here = todo.pop()
-        if isinstance(here, str):
-            pieces.append(here)
-            continue
-        label, children, word = tree.labels[here], tree.children[here], tree.words[here]
-        if not children:
-            pieces.append(_escaped(word or "") if label is None else f"({label} {_escaped(word or '')})")
-            continue
-        pieces.append(f"({label or ''}")
-        todo.append(")")
-        todo += reversed(children)
-    return re.sub(r" \)", ")", " ".join(pieces))
-
-
 def _unescaped(word: str) -> str:
     return _ESCAPED.get(word, word.replace("\\/", "/"))
-
-
-def _escaped(word: str) -> str:
-    return ESCAPES.get(word, word.replace("/", "\\/"))
 
 
 _COLUMNS = 10

@@ -2,25 +2,29 @@
 
 The order is a pure function of the step, so that checkpoints need not store it. A stream has </s> after each document;
 the input for token i is token i - 1, and </s> for the first. Ids may be memory-mapped: only what a step needs is read.
-Batches are divided among processes and into parts.
+Batches are divided among processes and into parts. `ExampleObjective` is what objectives over such inputs share.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from chainrule.errors import SettingError, TextError
+from chainrule.training.job import StatelessObjective
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from jaxtyping import Int32, Int64
     from numpy import ndarray
 
     from chainrule.training.job import Setup
+
+E = TypeVar("E")
 
 
 class Rows(NamedTuple):
@@ -28,16 +32,6 @@ class Rows(NamedTuple):
 
     inputs: Int64[ndarray, "B T"]
     targets: Int64[ndarray, "B T"]
-
-
-class Batches(Protocol):
-    """Cuts a text into the rows of each step."""
-
-    batch: int
-    length: int
-
-    def rows(self, step: int, first: int, last: int) -> Rows:
-        """Rows `first` to `last` of a step, so that processes can share them."""
 
 
 class ShuffledWindows:
@@ -209,3 +203,45 @@ class SharedBatches(SortedBatches):
         """The indices of this process's examples of a step, for each part."""
         chosen = self.examples(step).tolist()
         return [chosen[self._first + part :: self._shares] for part in range(self._accumulate)]
+
+
+class ExampleObjective(StatelessObjective, ABC, Generic[E]):
+    """An Objective that learns from examples: a step reads some of similar size."""
+
+    def __init__(
+        self,
+        setup: Setup,
+        examples: Sequence[E],
+        held_out: Sequence[E],
+        name: str,
+        *,
+        size: Callable[[E], int],
+        predictions: Callable[[E], int],
+        flops_per_token: float,
+    ) -> None:
+        """name: that of the inputs, in the plural, for messages. size: of an example, in tokens, nodes or cells.
+        predictions: how many losses an example has. Raises SettingError if a step cannot be divided.
+        """
+        self.setup, self.examples, self.held_out, self.predictions = setup, examples, held_out, predictions
+        sizes = np.array([size(example) for example in examples], np.int64)
+        self.batches = SharedBatches(sizes, setup, name)
+        self.epoch, self.row_tokens = int(sizes.sum()), float(sizes.mean())
+        self.flops_per_token, self.validation_tokens = flops_per_token, sum(map(size, held_out))
+
+    def tokens(self, steps: int) -> int:
+        return self.batches.tokens(steps)
+
+    def parts(self, step: int) -> list[Any]:
+        return [part for own in self.batches.own_parts(step) for part in self.cut([self.examples[i] for i in own])]
+
+    def weight(self, step: int) -> float:
+        return max(1, sum(self.predictions(self.examples[i]) for i in self.batches.examples(step)))
+
+    def sample(self, tokens: int) -> list[E]:
+        """Evenly spread held-out examples of about this many tokens; at least one."""
+        count = max(1, len(self.held_out) * min(tokens, self.validation_tokens) // self.validation_tokens)
+        return [self.held_out[i] for i in (np.arange(count) * len(self.held_out) // count).tolist()]
+
+    @abstractmethod
+    def cut(self, examples: Sequence[E]) -> list[Any]:
+        """Examples in parts that fit into memory."""

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from chainrule.base.files import lock_folder, read_file, replace_file, sync_folder
-from chainrule.errors import ModelFormatError, OutputError, SettingError
+from chainrule.errors import ModelFormatError, OutputError, SettingError, os_errors_as
 from chainrule.storage.safetensors import file_digest, write_tensors
 from chainrule.training.config import differences
 
@@ -227,9 +227,8 @@ class Checkpoints:
     def open(self) -> OpenedCheckpoint:
         """Raises ModelFormatError if the best arrays are damaged, or the last ones are and there are no best."""
         try:
-            entry = Checkpoint.model_validate_json(read_file(self.index))
-        except OSError as error:
-            raise ModelFormatError(f"{self.index}: cannot be read: {error.strerror}") from error
+            with os_errors_as(ModelFormatError, self.index, "read"):
+                entry = Checkpoint.model_validate_json(read_file(self.index))
         except ValidationError as error:
             first = error.errors()[0]
             field = ".".join(map(str, first["loc"])) or "the file"
@@ -281,12 +280,8 @@ def _delete(path: Path) -> None:
 
 def _check_digest(path: Path, file: DataFile) -> None:
     """Raises ModelFormatError where a file has changed since it was written."""
-    try:
+    with os_errors_as(ModelFormatError, path, "read", f"the checkpoint is incomplete; {START_OVER}"):
         digest = file_digest(path)
-    except OSError as error:
-        raise ModelFormatError(
-            f"{path}: cannot be read: {error.strerror}; the checkpoint is incomplete; {START_OVER}"
-        ) from error
     if digest != file.sha256:
         raise ModelFormatError(
             f"{path}: its SHA-256 is {digest}, expected {file.sha256}; the file has changed since it was written; "

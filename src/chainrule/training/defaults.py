@@ -28,6 +28,16 @@ class Recipe:
     matrix_rate: float  # the peak of Muon
     warm_up: int  # steps
 
+    @classmethod
+    def of(cls, training: TrainingConfig, batch: int, rate: float, warm_up: int) -> Recipe:
+        """What the settings say, and these defaults where they do not."""
+        return cls(
+            batch=_or(training.batch, batch),
+            rate=_or(training.learning_rate, rate),
+            matrix_rate=_or(training.matrix_learning_rate, 0.02),
+            warm_up=_or(training.warm_up, warm_up),
+        )
+
 
 def with_defaults(training: TrainingConfig) -> TrainingConfig:
     """The settings, with a budget and an optimiser if they name none."""
@@ -84,12 +94,7 @@ def recipe_for(config: NetworkConfig, training: TrainingConfig) -> Recipe:
         rate, warm_up = (2e-3, 100) if is_recurrent else (1e-3, 100)
     else:
         rate, warm_up = (0.3, 0) if is_recurrent else (0.03, 100)
-    return Recipe(
-        batch=_or(training.batch, max(8, tokens // row_length(config, training))),
-        rate=_or(training.learning_rate, rate),
-        matrix_rate=_or(training.matrix_learning_rate, 0.02),
-        warm_up=_or(training.warm_up, warm_up),
-    )
+    return Recipe.of(training, max(8, tokens // row_length(config, training)), rate, warm_up)
 
 
 def with_pair_defaults(training: TrainingConfig) -> TrainingConfig:
@@ -109,12 +114,7 @@ def conditional_recipe(config: Seq2SeqConfig, training: TrainingConfig) -> Recip
         rate, warm_up = (3e-3 if is_recurrent else 1e-3), 100
     else:
         rate, warm_up = 0.1, 100
-    return Recipe(
-        batch=_or(training.batch, 128),
-        rate=_or(training.learning_rate, rate),
-        matrix_rate=_or(training.matrix_learning_rate, 0.02),
-        warm_up=_or(training.warm_up, warm_up),
-    )
+    return Recipe.of(training, 128, rate, warm_up)
 
 
 def _compiled_on_request(training: TrainingConfig) -> TrainingConfig:

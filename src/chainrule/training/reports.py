@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from chainrule.base.progress import format_duration
-from chainrule.errors import OutputError, SettingError
+from chainrule.errors import OutputError, SettingError, os_errors_as
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,12 +87,10 @@ class Log:
         self.bytes = keep
         self._board = _tensorboard(folder, step) if tensorboard and folder is not None else None
         if self.path is not None:
-            try:
+            with os_errors_as(OutputError, self.path, "written"):
                 self.path.parent.mkdir(parents=True, exist_ok=True)
                 with open(self.path, "ab") as file:
                     file.truncate(keep)
-            except OSError as error:
-                raise OutputError(f"{self.path}: cannot be written: {error.strerror}") from error
 
     def report(self, report: Report) -> None:
         self.line({name: value for name, value in asdict(report).items() if value is not None})
@@ -111,13 +109,9 @@ class Log:
             for name, value in values.items()
         }
         data = json.dumps(finite).encode() + b"\n"
-        try:
-            with open(self.path, "ab") as file:
-                file.write(data)
-        except OSError as error:
-            raise OutputError(
-                f"{self.path}: cannot be written: {error.strerror}; make room, and continue with resume=True"
-            ) from error
+        then = "make room, and continue with resume=True"
+        with os_errors_as(OutputError, self.path, "written", then), open(self.path, "ab") as file:
+            file.write(data)
         self.bytes += len(data)
 
     def close(self) -> None:
@@ -134,10 +128,8 @@ def _tensorboard(folder: Path, step: int) -> Any:
         raise SettingError(
             f"tensorboard is not installed ({error}); install it with pip install tensorboard, or leave it out"
         ) from None
-    try:
+    with os_errors_as(OutputError, folder / "tensorboard", "written"):
         return SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
-    except OSError as error:
-        raise OutputError(f"{folder / 'tensorboard'}: cannot be written: {error.strerror}") from error
 
 
 class Interruption:

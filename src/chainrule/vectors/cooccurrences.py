@@ -18,7 +18,7 @@ from chainrule.base.memory import available_memory
 from chainrule.base.progress import Progress, silent
 from chainrule.base.scratch import room_for
 from chainrule.base.threads import run, run_all
-from chainrule.errors import TextError
+from chainrule.errors import TextError, os_errors_as
 from chainrule.protocol import END
 from chainrule.text.corpus.streams import file_size, open_stream
 from chainrule.text.tokenization.vocabulary import MARKER_TOKENS
@@ -267,10 +267,8 @@ def _read_vocabulary(path: Path, records: Path) -> tuple[list[bytes], list[int]]
         raise TextError(
             f"{records}: its words are expected in {path}, as counting writes them; put GloVe's vocab.txt there"
         )
-    try:
+    with os_errors_as(TextError, path, "read"):
         lines = read_file(path).splitlines()
-    except OSError as error:
-        raise TextError(f"{path}: cannot be read: {error.strerror}") from error
     words, occurrences = [], []
     for number, line in enumerate(lines, 1):
         parts = line.split()

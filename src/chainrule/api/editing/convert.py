@@ -10,6 +10,7 @@ from chainrule.api.models.model import save_hugging_face
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel, is_seq2seq, load_pairs
 from chainrule.api.vectors.word_vectors import WordVectors, check_vectors_target, load_vectors
+from chainrule.base.arguments import as_path
 from chainrule.errors import SettingError
 from chainrule.ngram.arpa.lines import ARPA_SUFFIXES
 from chainrule.storage.hugging_face import check_target
@@ -51,6 +52,8 @@ def convert(
     progress = callback(progress)
     if to not in (None, *get_args(Form)):
         raise SettingError(f"to is {to!r}; expected {' or '.join(get_args(Form))}, or nothing")
+    as_path(source, "source")
+    as_path(target, "target")
     if shards is not None and (compact or to is not None or str(target).endswith(ARPA_SUFFIXES)):
         raise SettingError("shards are for a folder of ours that is not compact; leave out shards, or the others")
     if to == "hugging-face":

@@ -10,8 +10,9 @@ import numpy as np
 
 from chainrule import __version__
 from chainrule.api.models.language_models import CausalModel
-from chainrule.api.models.model import Model, check_kind
+from chainrule.api.models.model import Model, check_kind, check_model
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.base.arguments import as_list
 from chainrule.errors import EstimationError, SettingError, prefix_errors
 from chainrule.families.table import why_no_table
 from chainrule.mixture.cache import UnigramCache
@@ -65,6 +66,7 @@ def mix(
     good:  chainrule.mix([chainrule.load("a/"), chainrule.load("b/")], heldout="valid.txt").save("mix/")
     """
     progress = callback(progress)
+    models = as_list("models", models)
     config = MixtureConfig() if config is None else config
     names = [f"model {i}" for i in range(1, len(models) + 1)] if names is None else list(names)
     components = _components(models, names, cache)
@@ -98,6 +100,8 @@ def mix(
 
 def _components(models: Sequence[Model], names: Sequence[str], cache: CacheConfig | None) -> Components:
     """The models as components. Raises SettingError if there are too few, or they are not compatible."""
+    for model in models:
+        check_model(model)
     if len(models) + (cache is not None) < 2:
         raise SettingError("a mixture needs two models, or one and a cache")
     first = models[0].tokenizer

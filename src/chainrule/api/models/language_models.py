@@ -222,7 +222,6 @@ class CausalModel(ScoringModel):
     ) -> list[Text]:
         """As `generate`; each text with its log-probability, its tokens, and why it ended."""
         progress = callback(progress)
-        check_least("n", n, 1)
         seed = secrets.randbits(32) if seed is None else seed
         return self.decoder.sample_each([prompt], n, sampling, limits, seed=seed, progress=progress)
 

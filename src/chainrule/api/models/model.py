@@ -12,12 +12,12 @@ fills gaps, a ClassifierModel labels, an EmbeddingModel gives vectors. Models ar
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
 
 from chainrule.api.models.model_info import ModelParts, info_of_model, size_of
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.tokenizers import tokenizer_entry
+from chainrule.base.arguments import as_path
 from chainrule.errors import OutputError, SettingError, WrongModelError
 from chainrule.families.table import FAMILIES
 from chainrule.ngram.arpa.lines import ARPA_SUFFIXES
@@ -28,6 +28,7 @@ from chainrule.text.corpus.reading import document_in
 
 if TYPE_CHECKING:
     import os
+    from pathlib import Path
 
     from chainrule.base.progress import Progress
     from chainrule.families.family import Quantization, Task
@@ -246,7 +247,7 @@ class Model:
         Raises OutputError; SettingError if the model has no ARPA form.
         """
         progress = callback(progress)
-        path = Path(path)
+        path = as_path(path)
         save = save_arpa if path.name.endswith(ARPA_SUFFIXES) else save_folder
         save(self.parts, path, overwrite=overwrite, progress=progress)
 

@@ -15,7 +15,7 @@ from chainrule.api.run import RunOptions, record_header, training_run
 from chainrule.api.tokenizers import tokenize_source
 from chainrule.api.training.stream import vectors_of_tokens, with_words_of
 from chainrule.applications.classifier_inputs import BOX_UNIT, RATING_UNIT, digest_of_inputs, kind_of
-from chainrule.base.arguments import check_type
+from chainrule.base.arguments import as_list, check_type
 from chainrule.errors import SettingError
 from chainrule.evaluation.ratings import ratings_of, scale_of, shares_of
 from chainrule.families.table import FAMILIES
@@ -81,7 +81,7 @@ def train_classifier(
     kind = kind_of(network.reads, unit)
     unit = kind.unit(unit)
     run = training_run(run, options, progress)
-    examples = kind.check(examples, unit)
+    examples = kind.check(as_list("examples", examples), unit)
     ratings = ratings_of(examples) if unit == RATING_UNIT else None
     labels = classes_of(examples, least=1 if unit == BOX_UNIT else 2) if ratings is None else scale_of(ratings)
     if kind.tokenizer is None and (tokenizer is not None or vectors is not None):
@@ -183,7 +183,7 @@ def finetune(
     if not FAMILIES[model.family].embeds:
         raise SettingError(f"a model of family {model.family!r} has no encoder for a head; give a network")
     kind = kind_of("text", unit)
-    examples = kind.check(examples, unit)
+    examples = kind.check(as_list("examples", examples), unit)
     units = kind.encode(model.tokenizer, examples, unit, None)
     labels = classes_of(examples)
     index = {label: i for i, label in enumerate(labels)}

@@ -24,6 +24,7 @@ from chainrule.api.run import ids_file, record_header
 from chainrule.api.vectors.cooccurrences import WORDS, CooccurrenceMatrix, read_words
 from chainrule.api.vectors.word_vectors import FAMILY, WordVectors
 from chainrule.base.files import read_file, replace_file
+from chainrule.base.json import parse_json
 from chainrule.base.lanes import pad_to_lanes
 from chainrule.base.memory import check_fits
 from chainrule.base.scratch import token_counts
@@ -110,7 +111,7 @@ def open_checkpoint(folder: Path, run: dict[str, Any]) -> VectorsCheckpoint | No
     if not index.exists():
         return None
     try:
-        read = json.loads(read_file(index))
+        read = parse_json(read_file(index))
         kind, settings, text = read["kind"], dict(read["run"]["settings"]), read["run"]["text"]
         name = str(read["file"])
         state, digest = _state_of(**read["state"]), read["sha256"]

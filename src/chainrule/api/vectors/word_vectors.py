@@ -16,7 +16,7 @@ import numpy as np
 from chainrule import __version__
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.tokenizers import tokenizer_entry, tokenizer_from
-from chainrule.base.arguments import check_least
+from chainrule.base.arguments import as_path, check_least
 from chainrule.base.files import check_new_file
 from chainrule.errors import ModelFormatError, OutputError, SettingError, TextError, opening_folder
 from chainrule.report.model_card import model_card, model_rows
@@ -168,7 +168,7 @@ class WordVectors:
     def odd(self, words: Sequence[str]) -> list[Similar]:
         """The words with their cosines to the mean of all directions, the odd one first. Raises SettingError."""
         if len(words) < 3:
-            raise SettingError(f"{len(words)} words were given; expected three or more")
+            raise SettingError(f"the words are {', '.join(words) or 'missing'}; expected three or more")
         rows = np.array([self._known(word) for word in words])
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         rows = rows / np.where(lengths == 0, 1, lengths)
@@ -328,7 +328,7 @@ def load_vectors(path: str | os.PathLike[str], *, progress: ProgressOption = Non
 
     good:  chainrule.load_vectors("words/").nearest("king")
     """
-    if Path(path).is_dir():
+    if as_path(path).is_dir():
         return _load_folder(Path(path))
     if is_fasttext(path):
         return _of_fasttext(read_fasttext(path), os.fspath(path))

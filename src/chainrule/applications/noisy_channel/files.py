@@ -19,6 +19,7 @@ from chainrule.applications.noisy_channel.character_channel import (
 from chainrule.applications.noisy_channel.english import english_channel
 from chainrule.applications.noisy_channel.word_channel import WordChannel, WordRule
 from chainrule.base.files import read_file, replace_file
+from chainrule.base.json import parse_json
 from chainrule.errors import ModelFormatError, SettingError
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def write_object(path: Path, kind: str, content: dict[str, Any]) -> None:
 def read_object(path: Path, kind: str, expected: str) -> dict[str, Any]:
     """expected: what the file should be, for messages. Raises ModelFormatError, which names the file."""
     try:
-        content = json.loads(read_file(path))
+        content = parse_json(read_file(path))
     except OSError as error:
         raise ModelFormatError(f"{path}: cannot be read: {error.strerror}; expected {expected}") from error
     except (ValueError, RecursionError) as error:

@@ -28,6 +28,7 @@ from chainrule.applications.rescoring.config import TuningConfig
 from chainrule.applications.rescoring.envelope_kernels import upper_envelopes
 from chainrule.applications.rescoring.features import WORDS
 from chainrule.base.files import read_file, replace_file
+from chainrule.base.json import parse_json
 from chainrule.base.progress import Progress, silent
 from chainrule.base.threads import map_in_order
 from chainrule.errors import SettingError, TextError
@@ -244,7 +245,7 @@ class Weights:
 def load_weights(path: Path) -> Weights:
     """Reads what `save` wrote. Raises TextError."""
     try:
-        content: Any = json.loads(read_file(path, _LARGEST))
+        content: Any = parse_json(read_file(path, _LARGEST))
         values = content["weights"] if content["kind"] == _KIND else None
         if not isinstance(values, dict) or not all(type(value) in (int, float) for value in values.values()):
             raise ValueError("no weights")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import CycloptsError, Parameter
 
+from chainrule.base.memory import bytes_shown
 from chainrule.base.tables import text_table
 from chainrule.cli.shared.models import check_model_target, open_model, save_or_keep
 from chainrule.cli.shared.options import (
@@ -105,7 +106,7 @@ def prune(
         rows.append([str(order), f"{number:,}", f"{left:,}", f"{left / number:.2%}" if number else ""])
     rows.append(["all", f"{sum(before):,}", f"{sum(after):,}", f"{sum(after) / sum(before):.2%}"])
     print(text_table(["order", "n-grams", "kept", ""], rows))
-    print(f"{output}: {size / 1e6:,.1f} MB, {seconds:.1f} s")
+    print(f"{output}: {bytes_shown(size)}, {seconds:.1f} s")
 
 
 def _was_pruned(model: Model) -> bool:

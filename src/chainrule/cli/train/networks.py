@@ -330,6 +330,8 @@ def _print_summary(record: dict[str, Any], summary: dict[str, Any]) -> None:
                 f"right, {validation['next_sentence_loss']:.4f} nats a pair"
             )
         note_untrained(validation)
+    from chainrule.base.memory import bytes_shown
+
     memory = summary["peak_memory_bytes"]
     memory_used = f", {memory / 1e9:.2f} GB peak memory" if memory else ""
-    print(f"{summary['bytes'] / 1e6:,.1f} MB, {summary['total_seconds']:.1f} s{memory_used}")
+    print(f"{bytes_shown(summary['bytes'])}, {summary['total_seconds']:.1f} s{memory_used}")

@@ -370,9 +370,11 @@ def _print_summary(record: dict[str, Any], summary: dict[str, Any]) -> None:
         print(tuned)
     if record.get("settings", {}).get("smoothing") == "stupid-backoff":
         note("stupid-backoff scores do not sum to one: there is no perplexity, and nothing to sample from")
+    from chainrule.base.memory import bytes_shown
+
     memory = summary["peak_memory_bytes"]
     memory_used = f", {memory / 1e9:.2f} GB peak memory" if memory else ""
-    print(f"{summary['bytes'] / 1e6:,.1f} MB, {summary['total_seconds']:.1f} s{memory_used}")
+    print(f"{bytes_shown(summary['bytes'])}, {summary['total_seconds']:.1f} s{memory_used}")
 
 
 def _note_fallback(discounts: list[dict[str, Any]]) -> None:

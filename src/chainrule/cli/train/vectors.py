@@ -133,7 +133,7 @@ def _report_finished(
 
 
 def _print_summary(trained: WordVectors, output: Path, seconds: float, *, json: bool) -> None:
-    from chainrule.base.memory import peak_memory
+    from chainrule.base.memory import bytes_shown, peak_memory
 
     record = trained.record
     summary: dict[str, Any] = {
@@ -155,7 +155,7 @@ def _print_summary(trained: WordVectors, output: Path, seconds: float, *, json: 
     print(
         f"{output}: {summary['words']:,} words, {summary['dimensions']:,} dimensions; {_read_from(record)}\n"
         f"{record['words_per_second']:,.0f} {unit}/s; loss by epoch {'... ' if len(losses) > 3 else ''}{by_epoch}\n"
-        f"{summary['bytes'] / 1e6:,.1f} MB, {seconds:.1f} s{memory_used}"
+        f"{bytes_shown(summary['bytes'])}, {seconds:.1f} s{memory_used}"
     )
 
 

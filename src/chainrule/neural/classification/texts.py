@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from chainrule.base.arguments import check_tokens
 from chainrule.neural.config import MaskedConfig
+from chainrule.neural.encoders.recurrent import set_biases
 from chainrule.neural.encoders.transformer import Transformer
 from chainrule.neural.layers.basic import Embedding, drop
 from chainrule.neural.network import padding_starts
@@ -172,8 +173,8 @@ class RecurrentLayers(nn.Module):
             cell(before, own, batch_first=True) for before, _ in pairwise(widths) if self.is_bidirectional
         )
         if config.cell == "lstm":
-            for layer in [*self.ahead, *self.back]:
-                _open_forget_gates(layer)
+            for layers in (self.ahead, self.back):
+                set_biases(layers, forget=1.0)
 
     def forward(self, x: Float[Tensor, "B T E"], lengths: Int64[Tensor, " B"]) -> Float[Tensor, "B T D"]:
         """The hidden vectors of the last layer."""
@@ -234,17 +235,6 @@ class TransformerLayers(nn.Module):
         """The hidden vectors of the last layer."""
         starts = padding_starts(lengths.tolist(), x.device, width=x.shape[1])
         return cast("Tensor", self.blocks(self.widened(x), None, starts)[0])
-
-
-def _open_forget_gates(layer: nn.Module) -> None:
-    """Sets the bias of the forget gate to 1 (Gers et al. 2000); gates are in the order input, forget, cell, output."""
-    with torch.no_grad():
-        for name, bias in layer.named_parameters():
-            if "bias" in name:
-                bias.zero_()
-                if "bias_ih" in name:
-                    width = len(bias) // 4
-                    bias[width : 2 * width] = 1
 
 
 def _reversed(lengths: Int64[Tensor, " B"], width: int) -> Int64[Tensor, "B T"]:

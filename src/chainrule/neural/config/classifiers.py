@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import ClassVar, Literal
 
-from chainrule.base.options import option
+from chainrule.base.options import changed, option
 from chainrule.errors import SettingError
-from chainrule.neural.config.network import LAYERS, MAX_LAYERS, MAX_WIDTH, LabellingConfig, WordsConfig
+from chainrule.neural.config.network import LAYERS, MAX_LAYERS, MAX_WIDTH, LabellingConfig, LayersConfig, WordsConfig
 from chainrule.neural.config.vision import (
     AlexNetLabelling,
     EfficientNetLabelling,
@@ -94,12 +94,8 @@ class TransformerLabelling(WordsConfig):
     """A Transformer encoder, which sees both sides of each token; the vector of a text is the mean."""
 
     width: int = option(128, "numbers in a hidden vector, and in that of a token", least=1, below=MAX_WIDTH)
-    embedding_width: int | None = option(  # type: ignore[assignment]  # a Transformer adds to vectors as they are
-        None, "numbers in the vector of a token; nothing: as the width", least=1, below=MAX_WIDTH
-    )
-    dropout: float = option(
-        0.3, "share of numbers dropped of what the first layer and the labels' layer read", least=0, below=1
-    )
+    embedding_width: int | None = changed(LayersConfig, "embedding_width")  # type: ignore[assignment]  # a Transformer adds to vectors as they are
+    dropout: float = changed(LabellingConfig, "dropout", 0.3)
     layers: int = option(2, LAYERS, least=1, below=MAX_LAYERS)
     heads: int = option(4, "attention heads of each layer", least=1, below=1 << 10)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from chainrule.base.options import check_settings, option
+from chainrule.base.options import changed, check_settings, option
 from chainrule.errors import SettingError
 from chainrule.neural.config.network import MAX_CONTEXT, MAX_LAYERS, MAX_WIDTH, BeginToken
 from chainrule.neural.config.transformer import FeedForward  # noqa: TC001  # its hints are read
@@ -307,8 +307,8 @@ class CaptionConfig(Seq2SeqConfig):
         "what writes the caption; hierarchical: an LSTM that gives each sentence of a paragraph a topic, and one that "
         "writes its words (Krause 2017)",
     )
-    decoder_layers: int = option(1, "layers of the decoder", least=1, below=MAX_LAYERS)
-    width: int = option(256, "numbers in the vector of a token, and in a layer", least=1, below=MAX_WIDTH)
+    decoder_layers: int = changed(Seq2SeqConfig, "decoder_layers", 1)
+    width: int = changed(Seq2SeqConfig, "width")
     attention: Literal["soft", "hard", "none"] = option(
         "soft",
         "soft: the weighted mean over the picture's places; hard: one place is drawn (Xu 2015); none: the decoder gets "
@@ -327,9 +327,7 @@ class CaptionConfig(Seq2SeqConfig):
         "hard: how it learns to choose: reinforce: from drawn places (Xu 2015); straight_through: as if attention were "
         "soft; exact: from the sum over all places (Wu 2018), where nothing is fed into the next step",
     )
-    input_feeding: bool = option(
-        False, "lstm, gru that attend after: the next step also reads the output of the last one (Luong 2015)"
-    )
+    input_feeding: bool = changed(Seq2SeqConfig, "input_feeding", False)
     gate: bool = option(False, "lstm, gru: what attention gives is weighted by a gate, beta (Xu 2015, section 4.2.1)")
     deep_output: bool = option(False, "lstm, gru: the output also reads the vector of the last token (Pascanu 2014)")
     doubly_stochastic: float = option(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from chainrule.base.options import option
+from chainrule.base.options import changed, option
 from chainrule.errors import SettingError
 from chainrule.neural.config.network import (
     CONTEXT,
@@ -146,45 +146,28 @@ class PlainConvolutionLabelling(PictureLabelling):
 class LeNetLabelling(PlainConvolutionLabelling):
     """LeNet-5 (LeCun 1998)."""
 
-    channels: tuple[int, ...] = option((6, 16), "filters of each convolution", least=1, below=MAX_WIDTH)
-    kernels: tuple[int, ...] = option(
-        (5,), "height and width of the filters of each convolution; one number: of all", least=1, below=1 << 8
-    )
-    pooled: tuple[int, ...] = option((1, 2), "convolutions, counted from 1, whose outputs are pooled", least=1)
-    pooling: MapPooling = option("mean", "what is taken of a window of outputs")
-    padded: bool = option(False, "zeros stand around maps, so that convolutions keep their size")
-    activation: Activation = option("tanh", "after each layer but the last")
-    hidden: tuple[int, ...] = option(
-        (120,), "numbers in the hidden vectors between the convolutions and the last one", least=1, below=MAX_WIDTH
-    )
-    width: int = option(84, "numbers in a hidden vector", least=1, below=MAX_WIDTH)
-    dropout: float = option(
-        0.0, "share of numbers dropped of what each hidden layer and the labels' layer read", least=0, below=1
-    )
+    channels: tuple[int, ...] = changed(PlainConvolutionLabelling, "channels", (6, 16))
+    kernels: tuple[int, ...] = changed(PlainConvolutionLabelling, "kernels", (5,))
+    pooled: tuple[int, ...] = changed(PlainConvolutionLabelling, "pooled", (1, 2))
+    pooling: MapPooling = changed(PlainConvolutionLabelling, "pooling", "mean")
+    padded: bool = changed(PlainConvolutionLabelling, "padded", False)
+    activation: Activation = changed(PlainConvolutionLabelling, "activation", "tanh")
+    hidden: tuple[int, ...] = changed(PlainConvolutionLabelling, "hidden", (120,))
+    width: int = changed(PlainConvolutionLabelling, "width", 84)
+    dropout: float = changed(PlainConvolutionLabelling, "dropout", 0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class AlexNetLabelling(PlainConvolutionLabelling):
     """AlexNet (Krizhevsky 2012), with its first filters made smaller for small pictures."""
 
-    channels: tuple[int, ...] = option(
-        (64, 192, 384, 256, 256), "filters of each convolution", least=1, below=MAX_WIDTH
-    )
-    kernels: tuple[int, ...] = option(
-        (5, 5, 3, 3, 3),
-        "height and width of the filters of each convolution; one number: of all",
-        least=1,
-        below=1 << 8,
-    )
-    pooled: tuple[int, ...] = option((1, 2, 5), "convolutions, counted from 1, whose outputs are pooled", least=1)
-    window: int = option(3, "height and width of a window of pooling, which moves by 2", least=2, below=1 << 8)
-    norm: MapNorm = option(
-        "local", "of the outputs of convolutions: batch: batch normalisation; local: among neighbouring filters"
-    )
-    hidden: tuple[int, ...] = option(
-        (1024,), "numbers in the hidden vectors between the convolutions and the last one", least=1, below=MAX_WIDTH
-    )
-    width: int = option(1024, "numbers in a hidden vector", least=1, below=MAX_WIDTH)
+    channels: tuple[int, ...] = changed(PlainConvolutionLabelling, "channels", (64, 192, 384, 256, 256))
+    kernels: tuple[int, ...] = changed(PlainConvolutionLabelling, "kernels", (5, 5, 3, 3, 3))
+    pooled: tuple[int, ...] = changed(PlainConvolutionLabelling, "pooled", (1, 2, 5))
+    window: int = changed(PlainConvolutionLabelling, "window", 3)
+    norm: MapNorm = changed(PlainConvolutionLabelling, "norm", "local")
+    hidden: tuple[int, ...] = changed(PlainConvolutionLabelling, "hidden", (1024,))
+    width: int = changed(PlainConvolutionLabelling, "width", 1024)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,16 +178,10 @@ class VGGLabelling(PictureLabelling):
     channels: tuple[int, ...] = option(
         (64, 128, 256, 512, 512), "filters of the convolutions of each block", least=1, below=MAX_WIDTH
     )
-    norm: MapNorm = option(
-        "batch", "of the outputs of convolutions: batch: batch normalisation; local: among neighbouring filters"
-    )
-    hidden: tuple[int, ...] = option(
-        (512,), "numbers in the hidden vectors between the convolutions and the last one", least=1, below=MAX_WIDTH
-    )
-    width: int = option(512, "numbers in a hidden vector", least=1, below=MAX_WIDTH)
-    dropout: float = option(
-        0.5, "share of numbers dropped of what each hidden layer and the labels' layer read", least=0, below=1
-    )
+    norm: MapNorm = changed(PlainConvolutionLabelling, "norm", "batch")
+    hidden: tuple[int, ...] = changed(PlainConvolutionLabelling, "hidden", (512,))
+    width: int = changed(PlainConvolutionLabelling, "width", 512)
+    dropout: float = changed(PlainConvolutionLabelling, "dropout", 0.5)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -224,9 +201,7 @@ class GoogLeNetLabelling(PictureLabelling):
 
     blocks: tuple[int, ...] = option((2, 5, 2), "blocks of each group, or of each layer of a ResNet", least=1)
     stem: Stem = option("small", "small: a 3x3 convolution; large: 7x7 and pooling, for pictures of 224 pixels")
-    norm: MapNorm = option(
-        "batch", "of the outputs of convolutions: batch: batch normalisation; local: among neighbouring filters"
-    )
+    norm: MapNorm = changed(PlainConvolutionLabelling, "norm", "batch")
     width: int = option(
         64, "filters of the first convolution; those of all others follow in proportion", least=4, below=MAX_WIDTH
     )
@@ -244,19 +219,19 @@ class GoogLeNetLabelling(PictureLabelling):
 class ResNetLabelling(PictureLabelling):
     """A residual network (He 2016), 18 to 152 layers deep."""
 
-    depth: int = option(18, "weight layers; of VGG 11, 13, 16 or 19; of ResNets 18, 34, 50, 101 or 152", least=1)
+    depth: int = changed(VGGLabelling, "depth", 18)
     blocks: tuple[int, ...] = option(
         (), "blocks of each group, or of each layer of a ResNet; nothing: by depth", least=1
     )
     block: Block = option(
         "by_depth", "basic: two 3x3 convolutions; bottleneck: 1x1, 3x3, 1x1; by_depth: bottleneck from 50 on"
     )
-    stem: Stem = option("small", "small: a 3x3 convolution; large: 7x7 and pooling, for pictures of 224 pixels")
+    stem: Stem = changed(GoogLeNetLabelling, "stem")
     starts_as_identity: bool = option(True, "residual blocks give what they read before training")
     width: int = option(
         64, "filters of the first convolution; twice as many in each later layer", least=1, below=MAX_WIDTH
     )
-    dropout: float = option(0.0, "share of numbers dropped of what the labels' layer reads", least=0, below=1)
+    dropout: float = changed(GoogLeNetLabelling, "dropout", 0.0)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -284,9 +259,7 @@ class ViTLabelling(PictureLabelling):
     heads: int = option(4, "attention heads of each layer", least=1, below=1 << 10)
     placed: bool = option(True, "patches have learned vectors of their places")
     width: int = option(192, "numbers in a hidden vector", least=1, below=MAX_WIDTH)
-    dropout: float = option(
-        0.1, "share of numbers dropped of what the first layer and the labels' layer read", least=0, below=1
-    )
+    dropout: float = changed(LabellingConfig, "dropout", 0.1)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -300,14 +273,12 @@ class ViTLabelling(PictureLabelling):
 class EfficientNetLabelling(PictureLabelling):
     """EfficientNet-Lite0 (Tan 2019): a filter for each channel, between 1x1 convolutions; for photographs."""
 
-    size: tuple[int, ...] = option(
-        (224,), "height and width, in pixels, that pictures are brought to; one number: both", least=1, below=1 << 12
-    )
+    size: tuple[int, ...] = changed(PictureLabelling, "size", (224,))
     stages: int = option(
         7, "groups of blocks; small pictures need fewer, since 7 give a map of a 32nd of their size", least=1, below=8
     )
     width: int = option(1280, "numbers in the vector that labels are read from", least=1, below=MAX_WIDTH)
-    dropout: float = option(0.2, "share of numbers dropped of what the labels' layer reads", least=0, below=1)
+    dropout: float = changed(GoogLeNetLabelling, "dropout", 0.2)
 
 
 def _check_depth(depth: int, known: dict[int, tuple[int, ...]]) -> None:
@@ -353,14 +324,14 @@ class GridConfig(LayersConfig):
 class GridLabelling(PictureLabelling):
     """A two-dimensional LSTM (Graves 2007), which also labels pixels."""
 
-    cell: GridCell = option("lstm", GRID_CELLS)
+    cell: GridCell = changed(GridConfig, "cell")
     layers: int = option(1, LAYERS, least=1, below=MAX_LAYERS)
     corners: Corners = option(
         "four", "where layers begin to read; one: upper left; four: each corner, a quarter of the width each"
     )
     patch: int = option(2, "height and width of a patch, in pixels", least=1, below=1 << 10)
     width: int = option(96, "numbers in a hidden vector, of all corners together", least=1, below=MAX_WIDTH)
-    dropout: float = option(0.0, "share of numbers dropped of what the labels' layer reads", least=0, below=1)
+    dropout: float = changed(GoogLeNetLabelling, "dropout", 0.0)
 
     def __post_init__(self) -> None:
         super().__post_init__()

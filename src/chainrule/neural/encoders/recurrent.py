@@ -126,7 +126,7 @@ class Recurrent(nn.Module):
         dropouts = [config.input_dropout, *[config.dropout] * (config.layers - 1)]
         self.dropouts, self.output_dropout = dropouts, config.output_dropout
         self.variational, self.weight_drop = config.variational, config.weight_drop
-        self._initialise(config)
+        set_biases(self.layers, forget=config.forget_bias if self.cell == "lstm" else None)
 
     def start(self, rows: int) -> tuple[LayerState, ...]:
         """The state of rows that have read nothing."""
@@ -215,14 +215,17 @@ class Recurrent(nn.Module):
             return x * drop(x.new_ones(x.shape[0], 1, x.shape[2]), share)
         return drop(x, share)
 
-    def _initialise(self, config: RecurrentConfig) -> None:
-        for name, weight in self.layers.named_parameters():
-            if "bias" in name:
-                nn.init.zeros_(weight)
-            if self.cell == "lstm" and "bias_ih" in name:  # gates are in the order input, forget, cell, output
-                width = len(weight) // 4
-                with torch.no_grad():
-                    weight[width : 2 * width] = config.forget_bias
+
+def set_biases(layers: nn.Module, *, forget: float | None) -> None:
+    """Sets the biases of torch's recurrent layers to 0, but those of forget gates to `forget` (Gers et al. 2000).
+
+    forget: None where there are no such gates.
+    """
+    for name, weight in layers.named_parameters():
+        if "bias" in name:
+            nn.init.zeros_(weight)
+        if forget is not None and "bias_ih" in name:  # gates are in the order input, forget, cell, output
+            nn.init.constant_(weight.chunk(4)[1], forget)
 
 
 class _Piece(NamedTuple):

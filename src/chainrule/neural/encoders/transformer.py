@@ -22,7 +22,7 @@ from chainrule.neural.layers.attention import (
     cached_mask,
     causal_mask,
 )
-from chainrule.neural.layers.basic import FeedForward, drop, initialise, norm
+from chainrule.neural.layers.basic import FeedForward, drop, initialise, norm, pause
 from chainrule.neural.layers.matrix_products import linear
 from chainrule.neural.layers.positions import ALiBi, Learned, Relative, Rotary, Rotation, Scaling, Sinusoidal, rotate
 from chainrule.neural.layers.state import Cache
@@ -204,6 +204,7 @@ class Transformer(nn.Module):
         x, masks, rotation = self._prepared(x, *self._positions_and_masks(x, starts))
         for layer, block in enumerate(self.blocks):
             x = block(x, masks[layer % len(masks)], rotation, None, layer)
+            pause()
             yield x if self.norm is None or layer + 1 < self.layers else self.norm(x)
 
     def attention_maps(self, x: Float[Tensor, "B T D"]) -> list[Float[Tensor, "B H T T"]]:
@@ -266,6 +267,7 @@ class Transformer(nn.Module):
         x, masks, rotation = self._prepared(x, positions, masks)
         for layer, block in enumerate(self.blocks):
             x = block(x, masks[layer % len(masks)], rotation, cache, layer)
+            pause()
         return x if self.norm is None else self.norm(x)
 
     def _prepared(

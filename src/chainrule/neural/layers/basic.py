@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
+from chainrule.base import threads
 from chainrule.neural.layers.matrix_products import is_packed, linear, unpack
 
 if TYPE_CHECKING:
@@ -26,6 +27,12 @@ if TYPE_CHECKING:
     from chainrule.neural.config.transformer import Initialisation, Norm
 
 _CHANCES = 1 << 16  # values of a 16-bit random number
+
+
+def pause() -> None:
+    """As that of `base/threads.py`, between parts of a long text's reading; not in compiled networks."""
+    if not torch.compiler.is_compiling():
+        threads.pause()
 
 
 def drop(x: Float[Tensor, "*shape"], share: float, training: bool = True) -> Float[Tensor, "*shape"]:

@@ -7,13 +7,14 @@ Legend: *shape positions of any shape, R positions, D width, V vocabulary.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol, cast
 
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 from chainrule.errors import SettingError
+from chainrule.neural.layers.basic import pause
 from chainrule.neural.layers.matrix_products import product
 from chainrule.protocol import BEGIN, END
 
@@ -166,33 +167,17 @@ class Output(Protocol):
 class NoOutput(nn.Module):
     """The output of a network that predicts nothing, but gives vectors."""
 
-    def loss(
-        self,
-        hidden: Float[Tensor, "*shape D"],
-        targets: Int64[Tensor, "*shape"],
-        *,
-        label_smoothing: float = 0.0,
-        weights: Float[Tensor, "*shape"] | None = None,
-    ) -> Float32[Tensor, ""]:
-        """As `Output.loss`. Raises SettingError."""
-        raise SettingError(_PREDICTS_NOTHING)
+    def loss(self, *arguments: Any, **keywords: Any) -> NoReturn:
+        """Raises SettingError, as all methods of `Output`."""
+        raise SettingError("this network has no output layer, so it predicts no tokens; it gives vectors")
 
-    def log_probs(self, hidden: Float[Tensor, "*shape D"]) -> Float32[Tensor, "*shape V"]:
-        """As `Output.log_probs`. Raises SettingError."""
-        raise SettingError(_PREDICTS_NOTHING)
-
-    def log_probs_of(
-        self, hidden: Float[Tensor, "*shape D"], targets: Int64[Tensor, "*shape *tokens"]
-    ) -> Float32[Tensor, "*shape *tokens"]:
-        """As `Output.log_probs_of`. Raises SettingError."""
-        raise SettingError(_PREDICTS_NOTHING)
-
-
-_PREDICTS_NOTHING = "this network has no output layer, so it predicts no tokens; it gives vectors"
+    log_probs = log_probs_of = loss
 
 
 class FullSoftmax(nn.Module):
     """softmax(U h + b) over the whole vocabulary."""
+
+    never: Tensor  # (V,)
 
     def __init__(
         self,
@@ -245,6 +230,7 @@ class FullSoftmax(nn.Module):
         for block in blocks(flat, len(self.weight)):
             logits = self._logits(flat[block])
             log_probs[block] = logits.gather(1, ids[block]) - logits.logsumexp(1, keepdim=True)
+            pause()
         return log_probs.view(targets.shape)
 
     def _logits(self, hidden: Tensor) -> Tensor:
@@ -261,7 +247,6 @@ class FullSoftmax(nn.Module):
     @property
     def shift(self) -> Float[Tensor, " V"]:
         """The bias, with -inf for <s>."""
-        assert isinstance(self.never, Tensor)
         return self.never if self.bias is None else self.never + self.bias
 
 
@@ -273,6 +258,8 @@ class SampledSoftmax(nn.Module):
     between each token and noise, with the softmax's denominator taken to be 1 (Gutmann and Hyvärinen 2010, Mnih and
     Teh 2012).
     """
+
+    noise: Tensor  # (V,)
 
     def __init__(
         self,
@@ -306,7 +293,6 @@ class SampledSoftmax(nn.Module):
             raise SettingError(
                 f"label_smoothing does not work with the output {self.kind}; leave it out, or set output to full"
             )
-        assert isinstance(self.noise, Tensor)
         flat, ids = hidden.flatten(0, -2), targets.flatten()
         drawn = torch.multinomial(self.noise, self.samples, replacement=True)
         expected = (self.noise * self.samples).log()
@@ -339,6 +325,9 @@ class AdaptiveSoftmax(nn.Module):
 
     Each cluster has a quarter of the width of the one before it.
     """
+
+    ranks: Tensor  # (V,)
+    never: Tensor  # of the head
 
     def __init__(self, width: int, counts: Float[Tensor, " V"], cutoffs: Sequence[int]) -> None:
         """counts: of each token in the training text. cutoffs: the ranks at which clusters begin, rising.
@@ -376,7 +365,7 @@ class AdaptiveSoftmax(nn.Module):
             )
         flat, ranks, heads = self._heads(hidden, targets)
         counts = None if weights is None else weights.flatten()
-        total = cross_entropy(flat, self.head.weight, self._shift, heads, weights=counts)
+        total = cross_entropy(flat, self.head.weight, self.never, heads, weights=counts)
         for i, inside in self._clusters(ranks):
             weight, chosen = self._tail(i), None if counts is None else counts[inside]
             ids = ranks[inside] - self.cutoffs[i]
@@ -386,11 +375,11 @@ class AdaptiveSoftmax(nn.Module):
     def log_probs(self, hidden: Float[Tensor, "*shape D"]) -> Float32[Tensor, "*shape V"]:
         """As `Output.log_probs`."""
         first = self.cutoffs[0]
-        head = F.linear(hidden, self.head.weight, self._shift).float().log_softmax(-1)
+        head = F.linear(hidden, self.head.weight, self.never).float().log_softmax(-1)
         parts = [head[..., :first]]
         for i, (projection, tail) in enumerate(zip(self.projections, self.tails, strict=True)):
             parts.append(tail(projection(hidden)).float().log_softmax(-1) + head[..., first + i, None])
-        return torch.cat(parts, -1)[..., self._ranks]
+        return torch.cat(parts, -1)[..., self.ranks]
 
     def log_probs_of(
         self, hidden: Float[Tensor, "*shape D"], targets: Int64[Tensor, "*shape *tokens"]
@@ -399,7 +388,7 @@ class AdaptiveSoftmax(nn.Module):
         if targets.dim() == hidden.dim():
             return torch.stack([self.log_probs_of(hidden, ids) for ids in targets.unbind(-1)], -1)
         flat, ranks, heads = self._heads(hidden, targets)
-        log_probs = _target_log_probs(flat, self.head.weight, self._shift, heads)
+        log_probs = _target_log_probs(flat, self.head.weight, self.never, heads)
         for i, inside in self._clusters(ranks):
             ids = ranks[inside] - self.cutoffs[i]
             log_probs[inside] += _target_log_probs(self.projections[i](flat[inside]), self._tail(i), None, ids)
@@ -409,7 +398,7 @@ class AdaptiveSoftmax(nn.Module):
         self, hidden: Float[Tensor, "*shape D"], targets: Int64[Tensor, "*shape"]
     ) -> tuple[Float[Tensor, "R D"], Int64[Tensor, " R"], Int64[Tensor, " R"]]:
         """The flat hidden states, the ranks of the targets, and the head's classes for them: tokens or clusters."""
-        ranks = self._ranks[targets.flatten()]
+        ranks = self.ranks[targets.flatten()]
         cuts = torch.tensor(self.cutoffs[:-1], device=ranks.device)
         cluster = torch.bucketize(ranks, cuts, right=True)
         return hidden.flatten(0, -2), ranks, torch.where(cluster == 0, ranks, self.cutoffs[0] + cluster - 1)
@@ -422,16 +411,6 @@ class AdaptiveSoftmax(nn.Module):
 
     def _tail(self, cluster: int) -> Tensor:
         return cast("Tensor", self.tails[cluster].weight)
-
-    @property
-    def _ranks(self) -> Tensor:
-        assert isinstance(self.ranks, Tensor)
-        return self.ranks
-
-    @property
-    def _shift(self) -> Tensor:
-        assert isinstance(self.never, Tensor)
-        return self.never
 
 
 def _target_log_probs(

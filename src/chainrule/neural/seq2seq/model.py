@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from chainrule.base.arguments import as_tokens, check_prefixes, check_tokens
+from chainrule.base.arguments import after_prefixes, as_tokens, check_tokens
 from chainrule.base.distributions import check_log_probs
 from chainrule.errors import SettingError
 from chainrule.neural.language_model import NeuralModel, Reading
@@ -24,7 +24,7 @@ from chainrule.protocol import END, UNKNOWN
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtyping import Bool, Float, Float32, Float64, Int32, Int64, Shaped
+    from jaxtyping import Bool, Float, Float32, Int32, Int64, Shaped
     from numpy import ndarray
 
     from chainrule.neural.config.seq2seq import Seq2SeqConfig
@@ -193,51 +193,19 @@ class SourceConditionedModel:
     end = END
 
     def __init__(self, bound: SourceConditionedNetwork) -> None:
-        self.bound = bound
-        self.stepping = NeuralModel(cast("Network", bound))
-        self.vocabulary_size = bound.vocabulary_size
+        """Its steps are those of `NeuralModel`; only the rows of whole sequences are scored with a source each."""
+        self.bound, self.vocabulary_size = bound, bound.vocabulary_size
+        self.stepping = stepping = NeuralModel(cast("Network", bound))
+        self.start, self.advance = stepping.start, stepping.advance
+        self.select, self.join = stepping.select, stepping.join
+        self.next_log_probs, self.log_probs_of = stepping.next_log_probs, stepping.log_probs_of
+        self.top, self.draw = stepping.top, stepping.draw
 
     @property
     def is_exact(self) -> bool:
         """False where hard attention continues with the likeliest position, instead of summing over all."""
         config = self.bound.config
         return config.attention != "hard" or not config.feeds
-
-    def start(self, prefixes: Sequence[Tokens]) -> Reading:
-        """As `LanguageModel.start`. Raises SettingError."""
-        return self.stepping.start(prefixes)
-
-    def next_log_probs(self, state: Reading) -> Float32[ndarray, "rows vocab"]:
-        """As `LanguageModel.next_log_probs`."""
-        return self.stepping.next_log_probs(state)
-
-    def log_probs_of(
-        self, state: Reading, rows: Int32[ndarray, " pairs"], tokens: Int32[ndarray, " pairs"]
-    ) -> Float32[ndarray, " pairs"]:
-        """As `LanguageModel.log_probs_of`."""
-        return self.stepping.log_probs_of(state, rows, tokens)
-
-    def top(self, state: Reading, k: int) -> tuple[Float32[ndarray, "rows k"], Int32[ndarray, "rows k"]]:
-        """As `LanguageModel.top`."""
-        return self.stepping.top(state, k)
-
-    def draw(
-        self, state: Reading, uniforms: Float64[ndarray, " rows"], banned: Sequence[int] = ()
-    ) -> tuple[Float32[ndarray, " rows"], Int32[ndarray, " rows"]]:
-        """As `LanguageModel.draw`."""
-        return self.stepping.draw(state, uniforms, banned)
-
-    def advance(self, state: Reading, tokens: Int32[ndarray, " rows"]) -> Reading:
-        """As `LanguageModel.advance`."""
-        return self.stepping.advance(state, tokens)
-
-    def select(self, state: Reading, rows: Int32[ndarray, " new_rows"]) -> Reading:
-        """As `LanguageModel.select`."""
-        return self.stepping.select(state, rows)
-
-    def join(self, states: Sequence[Reading]) -> Reading:
-        """As `LanguageModel.join`."""
-        return self.stepping.join(states)
 
     def attention(self, state: Reading) -> Float32[ndarray, "rows source"]:
         """The attention weights of each row on its source for the next token; NaN past the end of the source."""
@@ -270,14 +238,8 @@ class SourceConditionedModel:
         self, sequences: Sequence[Tokens], prefixes: Sequence[Tokens] | None, *, end: bool
     ) -> tuple[list[Float32[ndarray, " tokens"]], list[Float32[ndarray, " tokens"]]]:
         """The log-probabilities of each sequence's tokens, and of <unk> at their positions."""
-        check_prefixes(len(sequences), prefixes)
-        before = [as_tokens([])] * len(sequences) if prefixes is None else [as_tokens(prefix) for prefix in prefixes]
-        rows = [
-            np.concatenate([prefix, as_tokens(sequence), np.full(int(end), END, np.int32)])
-            for prefix, sequence in zip(before, sequences, strict=True)
-        ]
-        for row in rows:
-            check_tokens(row, self.vocabulary_size)
+        texts = after_prefixes(sequences, prefixes, self.vocabulary_size, end=end)
+        rows = [text for text, _ in texts]
         sources = self.bound.rows_of(len(rows)).cpu().numpy()
         scores = [np.empty(len(row), np.float32) for row in rows]
         others = [np.empty(len(row), np.float32) for row in rows]
@@ -290,8 +252,7 @@ class SourceConditionedModel:
                 scores[i][:], others[i][:] = row[: len(rows[i])].T
         for row in (*scores, *others):
             check_log_probs(row)
-        own = [slice(len(prefix), None) for prefix in before]
-        return [[row[span] for row, span in zip(part, own, strict=True)] for part in (scores, others)]  # type: ignore[return-value]
+        return [[row[own] for row, (_, own) in zip(part, texts, strict=True)] for part in (scores, others)]  # type: ignore[return-value]
 
     def _log_probs_of(self, rows: list[Tokens], sources: Int64[ndarray, " B"]) -> Float32[ndarray, "B T 2"]:
         """The log-probabilities of the tokens of padded rows, and of <unk> at their positions."""

@@ -9,7 +9,7 @@ Legend: B rows, T time, D width, C choices of hard attention.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -95,7 +95,7 @@ class RecurrentDecoder(nn.Module):
         steps = []
         for time in range(x.shape[1]):
             if starts is not None:
-                current = _restart(current, self.start(source), starts[:, time])
+                current = _State(*_chosen(starts[:, time], self.start(source), current))
             hidden, current = self._step(x[:, time : time + 1], current, source)
             steps.append(hidden)
         return torch.cat(steps, 1), tuple(current)
@@ -150,16 +150,16 @@ class RecurrentDecoder(nn.Module):
         return torch.cat((hidden, contexts.log_probs.unsqueeze(3)), 3) if self.hard else hidden[:, :, 0]
 
 
-def _restart(state: _State, start: _State, restarts: Bool[Tensor, " B"]) -> _State:
-    """The state with the rows that restart set to `start`."""
+def _chosen(rows: Bool[Tensor, " B"], new: tuple[State, ...], old: tuple[State, ...]) -> tuple[Any, ...]:
+    """The old state with some rows of the new one."""
 
-    def chosen(new: Tensor, old: Tensor) -> Tensor:
-        return torch.where(restarts.view(-1, *[1] * (old.ndim - 1)), new, old)
+    def chosen(one: State, other: State) -> State:
+        if isinstance(one, Tensor):
+            assert isinstance(other, Tensor)
+            return torch.where(rows.view(-1, *[1] * (one.ndim - 1)), one, other)
+        return _chosen(rows, cast("tuple[State, ...]", one), cast("tuple[State, ...]", other))
 
-    layers = tuple(
-        tuple(chosen(a, b) for a, b in zip(*pair, strict=True)) for pair in zip(start.layers, state.layers, strict=True)
-    )
-    return _State(layers, chosen(start.fed, state.fed), chosen(start.positions, state.positions))
+    return tuple(chosen(*pair) for pair in zip(new, old, strict=True))
 
 
 class _ParagraphState(NamedTuple):
@@ -216,10 +216,10 @@ class HierarchicalDecoder(nn.Module):
         steps = []
         for time in range(x.shape[1]):
             if starts is not None:
-                current = _chosen(starts[:, time], self.start(source), current)
+                current = _ParagraphState(*_chosen(starts[:, time], self.start(source), current))
             begins = x[:, time, -1] > 0
             if bool(begins.any()):
-                current = _chosen(begins, self._next_sentence(current, source), current)
+                current = _ParagraphState(*_chosen(begins, self._next_sentence(current, source), current))
             inputs = x[:, time : time + 1, :-1] + current.topic[:, None]
             hidden, words = self.words(inputs, current.words, None, source)
             current = current._replace(words=words)
@@ -236,7 +236,7 @@ class HierarchicalDecoder(nn.Module):
             lengths, first = own.sum(1), own.int().argmax(1)
             steps = torch.arange(int(lengths.max()), device=x.device)
             if number:
-                state = _chosen(lengths > 0, self._next_sentence(state, source), state)
+                state = _ParagraphState(*_chosen(lengths > 0, self._next_sentence(state, source), state))
             at = (first[:, None] + steps).clamp(max=x.shape[1] - 1)
             read = inputs.gather(1, at[..., None].expand(-1, -1, inputs.shape[2])) + state.topic[:, None]
             read = drop(read, self.words.dropout, self.training)
@@ -260,16 +260,3 @@ class HierarchicalDecoder(nn.Module):
         vectors = iter(torch.tanh(self.first(topic)).chunk(self.first.out_features // self.width, 1))
         first = tuple(tuple(next(vectors) for _ in layer) for layer in layers)
         return _ParagraphState(sentences, topic, (first, *others))
-
-
-def _chosen(rows: Bool[Tensor, " B"], new: _ParagraphState, old: _ParagraphState) -> _ParagraphState:
-    """The old state with some rows of the new one."""
-
-    def chosen(one: State, other: State) -> State:
-        if isinstance(one, Tensor):
-            assert isinstance(other, Tensor)
-            return torch.where(rows.view(-1, *[1] * (one.ndim - 1)), one, other)
-        pairs = zip(cast("tuple[State, ...]", one), cast("tuple[State, ...]", other), strict=True)
-        return tuple(chosen(*pair) for pair in pairs)
-
-    return _ParagraphState(*cast("tuple", chosen(tuple(new), tuple(old))))  # type: ignore[type-arg]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO, NoReturn
 import numpy as np
 
 from chainrule.base.files import DECOMPRESSION_ERRORS, DECOMPRESSORS
-from chainrule.errors import ModelFormatError
+from chainrule.errors import ModelFormatError, os_errors_as
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -136,10 +136,8 @@ class ArpaSource:
 def open_arpa(path: Path, progress: Progress) -> Iterator[ArpaSource]:
     """Opens a file, compressed or not. Raises ModelFormatError where it cannot be read."""
     with ExitStack() as stack:
-        try:
+        with os_errors_as(ModelFormatError, path, "read"):
             raw = stack.enter_context(open(path, "rb"))
-        except OSError as error:
-            raise ModelFormatError(f"{path}: cannot be read: {error.strerror}") from error
         status = os.fstat(raw.fileno())
         is_regular = stat.S_ISREG(status.st_mode)  # a pipe's size is not known
 

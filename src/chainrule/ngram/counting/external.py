@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from chainrule.base.memory import MEMORY_HINT, Owned, release_freed_memory
+from chainrule.base.memory import MEMORY_HINT, Owned, bytes_shown, release_freed_memory
 from chainrule.base.progress import Progress, silent
 from chainrule.base.scratch import GrowingArray, check_disk_room, parts_released, release_pages, scratch_folder
 from chainrule.base.threads import map_in_order, run_all
@@ -236,9 +236,10 @@ def plan_runs(stream: Int32[ndarray, " tokens"], vocabulary_size: int, order: in
     fixed = BASE_BYTES + _TYPE_BYTES * vocabulary_size
     least = fixed + (order * _NGRAM_BYTES + _TOKEN_BYTES) * _MIN_TOKENS
     if memory < least:
+        allowed = f"{memory >> 20:,}M" if memory >> 20 else bytes_shown(memory)
         raise EstimationError(
             f"counting {order}-grams with a vocabulary of {vocabulary_size:,} needs at least "
-            f"{-(-least // (1 << 20)):,}M of memory, even on disk, and may use {memory >> 20:,}M; allow more memory, "
+            f"{-(-least // (1 << 20)):,}M of memory, even on disk, and may use {allowed}; allow more memory, "
             f"or, {MEMORY_HINT}"
         )
     expected = expected_ngrams(stream, vocabulary_size, order)

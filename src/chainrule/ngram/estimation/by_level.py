@@ -14,11 +14,10 @@ import numpy as np
 
 from chainrule.base.threads import run
 from chainrule.errors import SettingError
-from chainrule.ngram.config import BACKING_OFF, DISCOUNTING, ONE_DISCOUNT
+from chainrule.ngram.config import BACKING_OFF, DISCOUNTING
 from chainrule.ngram.counting.counts import Counts
 from chainrule.ngram.estimation.backoff_and_additive import score_unseen_words, witten_bell_weights
-from chainrule.ngram.estimation.discounts import RELIABLE, estimate_discounts, katz_discounts, leave_one_out_discount
-from chainrule.ngram.estimation.estimates import Discounts
+from chainrule.ngram.estimation.discounts import discounts_of
 from chainrule.ngram.estimation.estimation_kernels import back_off, divide, interpolate, sum_children, weigh
 from chainrule.ngram.estimation.passes import check_discounts, finish_unigrams, uniform_share
 from chainrule.ngram.trie.table import narrowest
@@ -30,10 +29,9 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.ngram.config import NGramConfig
+    from chainrule.ngram.estimation.estimates import Discounts
 
-CONTINUATION = ("kneser-ney", "kneser-ney-backoff", "modified-kneser-ney", "modified-kneser-ney-backoff")
 BY_LEVEL = (*DISCOUNTING, "witten-bell", "stupid-backoff")
-LARGEST_TALLIED = RELIABLE + 1  # of the counts whose counts give discounts
 
 
 class LevelCounts(NamedTuple):
@@ -68,18 +66,9 @@ def uses_lower_order(config: NGramConfig) -> bool:
     return config.smoothing != "stupid-backoff"
 
 
-def discounts_of(config: NGramConfig, order: int, n: Sequence[int]) -> Discounts | None:
-    """The discounts of an order; None for a smoothing without. n: how many n-grams have an adjusted count of 1, 2, ...,
-    LARGEST_TALLIED. Raises EstimationError under config.strict_discounts.
-    """
-    if config.smoothing not in DISCOUNTING:
-        return None
-    if config.smoothing in ONE_DISCOUNT:
-        given = config.given_discount(order)
-        discounts = leave_one_out_discount(order, n[0], n[1]) if given is None else Discounts(order, (given,))
-    else:
-        discounts = katz_discounts(order, n) if config.smoothing == "good-turing" else estimate_discounts(order, n[:4])
-    return check_discounts(discounts, config)
+def discounts_by_level(config: NGramConfig, order: int, n: Sequence[int]) -> Discounts | None:
+    """As `discounts_of`; None for a smoothing without. Raises EstimationError under config.strict_discounts."""
+    return check_discounts(discounts_of(config, order, n), config) if config.smoothing in DISCOUNTING else None
 
 
 def estimate_level(

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chainrule.base.progress import Progress, silent
 from chainrule.base.scratch import parts_released
 from chainrule.base.threads import run
-from chainrule.ngram.estimation.estimates import Discounts, Estimates
+from chainrule.ngram.config import ONE_DISCOUNT
+from chainrule.ngram.estimation.estimates import Discounts
 from chainrule.ngram.estimation.estimation_kernels import tally_counts
-from chainrule.ngram.estimation.passes import back_off_by_discounts, raw_counts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,10 +26,23 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.ngram.config import NGramConfig
-    from chainrule.ngram.counting.counts import Counts
 
 FALLBACK = (0.5, 1.0, 1.5)  # D1, D2, D3+
 SINGLE_FALLBACK = 0.75
+RELIABLE = 5  # Katz's k: larger counts are not discounted
+LARGEST_TALLIED = RELIABLE + 1  # of the counts whose counts give discounts
+
+
+def discounts_of(
+    config: NGramConfig, order: int, n: Sequence[int], fallback: tuple[float, float, float] = FALLBACK
+) -> Discounts:
+    """The discounts of an order, or a fallback and the reason. n: how many n-grams have a count of 1, 2, ...,
+    LARGEST_TALLIED. fallback: for three discounts.
+    """
+    if config.smoothing in ONE_DISCOUNT:
+        given = config.given_discount(order)
+        return leave_one_out_discount(order, n[0], n[1]) if given is None else Discounts(order, (given,))
+    return katz_discounts(order, n) if config.smoothing == "good-turing" else estimate_discounts(order, n[:4], fallback)
 
 
 def estimate_discounts(order: int, n: Sequence[int], fallback: tuple[float, float, float] = FALLBACK) -> Discounts:
@@ -38,33 +50,16 @@ def estimate_discounts(order: int, n: Sequence[int], fallback: tuple[float, floa
 
     Chen and Goodman (1998), section 3. n: the numbers of n-grams with an adjusted count of 1, 2, 3 and 4.
     """
+    instead = partial(Discounts, order, fallback, fallback=str(fallback))
     for count in (1, 2, 3):
         if n[count - 1] == 0:
-            return Discounts(
-                order,
-                fallback,
-                f"order {order}: no {order}-gram has an adjusted count of {count}, so no discount can be estimated",
-                str(fallback),
-            )
+            return instead(f"{_none_has(order)} an adjusted count of {count}, so no discount can be estimated")
     y = n[0] / (n[0] + 2 * n[1])
     values = tuple(j - (j + 1) * y * n[j] / n[j - 1] for j in (1, 2, 3))
     for j, value in enumerate(values, start=1):
         if not 0 <= value <= j:
-            return Discounts(
-                order,
-                fallback,
-                f"order {order}: the discount for a count of {j} would be {value:.4g}, outside 0 to {j}",
-                str(fallback),
-            )
-    return Discounts(order, (values[0], values[1], values[2]))
-
-
-def single_discount(config: NGramConfig, order: int, adjusted: Int[ndarray, " ngrams"]) -> Discounts:
-    """config.discount, or that of `leave_one_out_discount`."""
-    given = config.given_discount(order)
-    if given is not None:
-        return Discounts(order, (given,))
-    return leave_one_out_discount(order, *counts_of_counts(adjusted, 2))
+            return instead(f"order {order}: the discount for a count of {j} would be {value:.4g}, outside 0 to {j}")
+    return Discounts(order, values)
 
 
 def leave_one_out_discount(order: int, once: int, twice: int) -> Discounts:
@@ -74,33 +69,28 @@ def leave_one_out_discount(order: int, once: int, twice: int) -> Discounts:
     numbers n1 and n2 of n-grams with a count of 1 and of 2.
     """
     if once == 0 or twice == 0:
-        return Discounts(
-            order,
-            (SINGLE_FALLBACK,),
-            f"order {order}: no {order}-gram has a count of {1 if once == 0 else 2}, so no discount can be estimated",
-            str(SINGLE_FALLBACK),
-        )
+        problem = f"{_none_has(order)} a count of {1 if once == 0 else 2}, so no discount can be estimated"
+        return Discounts(order, (SINGLE_FALLBACK,), problem, str(SINGLE_FALLBACK))
     return Discounts(order, (once / (once + 2 * twice),))
 
 
-def counts_of_counts(adjusted: Int[ndarray, " ngrams"], largest: int) -> list[int]:
-    """The numbers of n-grams with a count of 1, 2, ..., `largest`."""
-    return [int(value) for value in tally(adjusted, largest)[1 : largest + 1]]
+def _none_has(order: int) -> str:
+    return f"order {order}: no {order}-gram has"
 
 
-def counts_of_counts_replacing(
-    adjusted: Int[ndarray, " ngrams"], first: int, replacement: tuple[int, int] | None
+def counts_of_counts(
+    adjusted: Int[ndarray, " ngrams"], *, first: int = 0, replacement: tuple[int, int] | None = None
 ) -> list[int]:
-    """The numbers of n-grams with an adjusted count of 1, 2, 3 and 4.
+    """The numbers of n-grams with a count of 1, 2, ..., LARGEST_TALLIED.
 
     first: the node of adjusted[0]. replacement: a node, and the count to use for it instead; see kenlm_compatible.
     """
-    n = tally(adjusted, 4)
+    n = tally(adjusted, LARGEST_TALLIED)
     if replacement is not None:
         node, count = replacement
-        n[min(adjusted[node - first], 5)] -= 1
-        n[min(count, 5)] += 1
-    return [int(value) for value in n[1:5]]
+        n[min(adjusted[node - first], LARGEST_TALLIED + 1)] -= 1
+        n[min(count, LARGEST_TALLIED + 1)] += 1
+    return [int(value) for value in n[1:-1]]
 
 
 def tally(adjusted: Int[ndarray, " ngrams"], largest: int) -> Int64[ndarray, " counts"]:
@@ -109,21 +99,6 @@ def tally(adjusted: Int[ndarray, " ngrams"], largest: int) -> Int64[ndarray, " c
     for part in parts_released(adjusted):
         n += run(tally_counts, part, largest)
     return n
-
-
-RELIABLE = 5  # Katz's k: larger counts are not discounted
-
-
-def good_turing(counts: Counts, config: NGramConfig, progress: Progress = silent) -> Estimates:
-    """p(w|h) = d(c) c(hw) / c(h) if hw was seen, else alpha(h) p(w|h'); d: see `katz_discounts`.
-
-    Where no count after h is small enough to be discounted, c(h) + 1 replaces c(h): one count for the unseen.
-    """
-
-    def discounts_at(order: int, raw: Int[ndarray, " ngrams"]) -> Discounts:
-        return katz_discounts(order, counts_of_counts(raw, RELIABLE + 1))
-
-    return back_off_by_discounts(counts, config, partial(raw_counts, counts), discounts_at, progress)
 
 
 def katz_discounts(order: int, n: Sequence[int]) -> Discounts:

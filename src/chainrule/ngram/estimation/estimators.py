@@ -13,16 +13,9 @@ from chainrule.ngram.estimation.backoff_and_additive import (
     stupid_backoff,
     witten_bell,
 )
-from chainrule.ngram.estimation.discounts import good_turing
-from chainrule.ngram.estimation.heldout import tune_absolute, tune_kneser_ney, tune_lidstone, tune_modified_kneser_ney
+from chainrule.ngram.estimation.discounting import discounting
+from chainrule.ngram.estimation.heldout import tune_discounts, tune_lidstone
 from chainrule.ngram.estimation.jelinek_mercer import jelinek_mercer
-from chainrule.ngram.estimation.kneser_ney import (
-    absolute_discounting,
-    kneser_ney,
-    kneser_ney_backoff,
-    modified_kneser_ney,
-    modified_kneser_ney_backoff,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,21 +36,21 @@ ESTIMATORS: dict[str, Estimator] = {
     "lidstone": lidstone,
     "jelinek-mercer": jelinek_mercer,
     "witten-bell": witten_bell,
-    "absolute": absolute_discounting,
-    "good-turing": good_turing,
-    "kneser-ney": kneser_ney,
-    "kneser-ney-backoff": kneser_ney_backoff,
-    "modified-kneser-ney": modified_kneser_ney,
-    "modified-kneser-ney-backoff": modified_kneser_ney_backoff,
+    "absolute": discounting,
+    "good-turing": discounting,
+    "kneser-ney": discounting,
+    "kneser-ney-backoff": discounting,
+    "modified-kneser-ney": discounting,
+    "modified-kneser-ney-backoff": discounting,
     "stupid-backoff": stupid_backoff,
 }
 # Those that can be tuned on a held-out text.
 TUNED_ESTIMATORS: dict[str, TunedEstimator] = {
     "lidstone": tune_lidstone,
     "jelinek-mercer": jelinek_mercer,
-    "absolute": tune_absolute,
-    "kneser-ney": tune_kneser_ney,
-    "modified-kneser-ney": tune_modified_kneser_ney,
+    "absolute": tune_discounts,
+    "kneser-ney": tune_discounts,
+    "modified-kneser-ney": tune_discounts,
 }
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,11 +16,11 @@ from chainrule.base.threads import run
 from chainrule.errors import EstimationError
 from chainrule.ngram.counting.counts import history_lengths, nodes_after_begin
 from chainrule.ngram.estimation.backoff_and_additive import lidstone
-from chainrule.ngram.estimation.discounts import counts_of_counts, estimate_discounts, single_discount
+from chainrule.ngram.estimation.discounting import counts_to_discount
+from chainrule.ngram.estimation.discounts import counts_of_counts, discounts_of
 from chainrule.ngram.estimation.estimates import Discounts, Estimates
 from chainrule.ngram.estimation.estimation_kernels import match, sum_by_count, sum_children
-from chainrule.ngram.estimation.kneser_ney import adjusted_counts
-from chainrule.ngram.estimation.passes import excludes_unknown, interpolate_by_discounts, raw_counts, uniform_share
+from chainrule.ngram.estimation.passes import excludes_unknown, interpolate_by_discounts, uniform_share
 from chainrule.ngram.trie.query_kernels import NO_NODE
 from chainrule.protocol import BEGIN, END, UNKNOWN
 
@@ -170,29 +169,29 @@ _GOLDEN = (math.sqrt(5) - 1) / 2
 _GOLDEN_STEPS = 40
 
 
-def tune_absolute(
+def tune_discounts(
     counts: Counts, config: NGramConfig, progress: Progress, heldout: Int32[ndarray, " tokens"]
 ) -> Estimates:
-    """Absolute discounting; the constants maximise the likelihood of a held-out stream. Raises EstimationError."""
-    return _tune(counts, config, partial(raw_counts, counts), partial(single_discount, config), progress, heldout)
+    """Interpolated `discounting` by constants that maximise the likelihood of a held-out stream.
 
-
-def tune_kneser_ney(
-    counts: Counts, config: NGramConfig, progress: Progress, heldout: Int32[ndarray, " tokens"]
-) -> Estimates:
-    """Interpolated Kneser-Ney, its constants tuned likewise."""
-    return _tune(counts, config, partial(adjusted_counts, counts), partial(single_discount, config), progress, heldout)
-
-
-def tune_modified_kneser_ney(
-    counts: Counts, config: NGramConfig, progress: Progress, heldout: Int32[ndarray, " tokens"]
-) -> Estimates:
-    """Interpolated modified Kneser-Ney, its three discounts of each order tuned likewise."""
-
-    def three_discounts(order: int, adjusted: Int[ndarray, " ngrams"]) -> Discounts:
-        return estimate_discounts(order, counts_of_counts(adjusted, 4))
-
-    return _tune(counts, config, partial(adjusted_counts, counts), three_discounts, progress, heldout)
+    Those of each order are tuned in turn, starting from the ones that `discounting` takes. Raises EstimationError.
+    """
+    adjusted_at = counts_to_discount(counts, config)
+    model = _EventModel(counts, config, adjusted_at, heldout_events(counts, config, heldout))
+    orders = range(1, counts.order + 1)
+    values = np.array([discounts_of(config, order, counts_of_counts(adjusted_at(order))).values for order in orders])
+    previous = -np.inf
+    for iteration in range(_ROUNDS):
+        for order in orders:
+            progress(TASK, iteration * counts.order + order - 1, None)
+            for j in range(values.shape[1]):
+                values[order - 1, j] = model.best_discount(values, order, j)
+        likelihood = float(np.log(model.probs(values)).mean())
+        if likelihood - previous < _TOLERANCE:
+            break
+        previous = likelihood
+    tuned = [Discounts(order, tuple(row)) for order, row in enumerate(values.tolist(), start=1)]
+    return interpolate_by_discounts(counts, config, adjusted_at, lambda order, _: tuned[order - 1], progress)
 
 
 def tune_lidstone(
@@ -217,31 +216,6 @@ def tune_lidstone(
     constant = math.exp(max(best, math.log(config.pseudocount), key=log_likelihood))
     estimates = lidstone(counts, replace(config, pseudocount=constant), progress)
     return replace(estimates, record={"pseudocount": constant})
-
-
-def _tune(
-    counts: Counts,
-    config: NGramConfig,
-    adjusted_at: AdjustedCounts,
-    initial: Callable[[int, Int[ndarray, " ngrams"]], Discounts],
-    progress: Progress,
-    heldout: Int32[ndarray, " tokens"],
-) -> Estimates:
-    """Interpolated discounting; tunes each order's discounts in turn, starting from the `initial` ones."""
-    model = _EventModel(counts, config, adjusted_at, heldout_events(counts, config, heldout))
-    values = np.array([initial(order, adjusted_at(order)).values for order in range(1, counts.order + 1)])
-    previous = -np.inf
-    for iteration in range(_ROUNDS):
-        for order in range(1, counts.order + 1):
-            progress(TASK, iteration * counts.order + order - 1, None)
-            for j in range(values.shape[1]):
-                values[order - 1, j] = model.best_discount(values, order, j)
-        likelihood = float(np.log(model.probs(values)).mean())
-        if likelihood - previous < _TOLERANCE:
-            break
-        previous = likelihood
-    tuned = [Discounts(order, tuple(row)) for order, row in enumerate(values.tolist(), start=1)]
-    return interpolate_by_discounts(counts, config, adjusted_at, lambda order, _: tuned[order - 1], progress)
 
 
 class _EventModel:

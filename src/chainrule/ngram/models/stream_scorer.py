@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chainrule.base.arguments import as_tokens, check_prefixes, check_tokens
+from chainrule.base.arguments import as_tokens, check_rows, check_tokens, in_one_stream
+from chainrule.base.distributions import ArrayStates
 from chainrule.base.threads import run_all
-from chainrule.errors import SettingError
 from chainrule.protocol import END, StreamScores
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 PARALLEL_TOKENS = 1 << 16  # shorter streams are not worth a thread
 
 
-class StreamScorer(ABC):
+class StreamScorer(ABC, ArrayStates["Rows"]):
     """The methods of a language model that can be derived from scoring a stream and from `advance`."""
 
     end = END
@@ -101,14 +101,6 @@ class StreamScorer(ABC):
     def advance(self, state: Rows, tokens: Int32[ndarray, " rows"]) -> Rows:
         """As `LanguageModel.advance`."""
 
-    def select(self, state: Rows, rows: Int32[ndarray, " new_rows"]) -> Rows:
-        """As `LanguageModel.select`."""
-        return state[rows]
-
-    def join(self, states: Sequence[Rows]) -> Rows:
-        """As `LanguageModel.join`."""
-        return np.concatenate(states)
-
     @property
     @abstractmethod
     def _begin_state(self) -> Int64[ndarray, " numbers"]:
@@ -121,28 +113,8 @@ class StreamScorer(ABC):
 
     def _checked_for(self, state: Rows, tokens: Int32[ndarray, " rows"]) -> Int32[ndarray, " rows"]:
         """As `_checked`, for one token in each row of a state; raises SettingError if there are more or fewer."""
-        if len(tokens) != len(state):
-            raise SettingError(f"{len(tokens)} tokens for {len(state)} rows; give one to each")
+        check_rows(tokens, len(state))
         return self._checked(as_tokens(tokens))
-
-
-def in_one_stream(
-    sequences: Sequence[Tokens], prefixes: Sequence[Tokens] | None, *, end: bool
-) -> tuple[Int32[ndarray, " stream"], list[slice]]:
-    """All sequences in one stream, each after its prefix and ended by </s>; and the slice of each one's scores."""
-    check_prefixes(len(sequences), prefixes)
-    sequences = [as_tokens(sequence) for sequence in sequences]
-    prefixes = prefixes and [as_tokens(prefix) for prefix in prefixes]
-    parts: list[Tokens] = []
-    document_end = np.array([END], np.int32)
-    for i, sequence in enumerate(sequences):
-        parts += [sequence, document_end] if prefixes is None else [prefixes[i], sequence, document_end]
-    stream = np.concatenate(parts) if parts else np.empty(0, np.int32)
-    sizes = np.fromiter(map(len, sequences), np.int64, len(sequences))
-    before = np.zeros_like(sizes) if prefixes is None else np.fromiter(map(len, prefixes), np.int64, len(prefixes))
-    ends = np.cumsum(before + sizes + 1)  # after the </s> of each sequence
-    starts, stops = (ends - 1 - sizes).tolist(), (ends if end else ends - 1).tolist()
-    return stream, [slice(start, stop) for start, stop in zip(starts, stops, strict=True)]
 
 
 def run_pieces(kernel: Callable[..., None], before: tuple[Any, ...], after: tuple[Any, ...]) -> None:

@@ -125,40 +125,14 @@ class StupidBackoff:
             )
         return scores
 
-    def start(self, prefixes: Sequence[Int32[ndarray, " prefix"]]) -> NoReturn:
+    def start(self, *arguments: Any, **keywords: Any) -> NoReturn:
         """Raises SettingError, as every method that needs a distribution."""
         raise SettingError(
             "the scores of stupid-backoff do not sum to one, so it can score and rank text but not predict or draw "
             "words; train with another smoothing for that"
         )
 
-    def next_log_probs(self, state: Any) -> NoReturn:
-        """Raises SettingError."""
-        self.start([])
-
-    def log_probs_of(self, state: Any, rows: Any, tokens: Any) -> NoReturn:
-        """Raises SettingError."""
-        self.start([])
-
-    def top(self, state: Any, k: int) -> NoReturn:
-        """Raises SettingError."""
-        self.start([])
-
-    def draw(self, state: Any, uniforms: Any, banned: Sequence[int] = ()) -> NoReturn:
-        """Raises SettingError."""
-        self.start([])
-
-    def advance(self, state: Any, tokens: Int32[ndarray, " rows"]) -> NoReturn:
-        """Raises SettingError."""
-        self.start([])
-
-    def select(self, state: Any, rows: Int32[ndarray, " new_rows"]) -> NoReturn:
-        """Raises SettingError."""
-        self.start([])
-
-    def join(self, states: Any) -> NoReturn:
-        """Raises SettingError."""
-        self.start([])
+    next_log_probs = log_probs_of = top = draw = advance = select = join = start
 
     def _weighted(
         self,

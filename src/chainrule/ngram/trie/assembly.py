@@ -26,7 +26,7 @@ from chainrule.ngram.trie.assembly_kernels import (
     write_sorted,
 )
 from chainrule.ngram.trie.query_kernels import NO_NODE
-from chainrule.ngram.trie.table import Table, build_index, narrowest, no_suffixes, pack_records, parts_of
+from chainrule.ngram.trie.table import Table, build_index, level_slice, narrowest, no_suffixes, pack_records, parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -281,19 +281,27 @@ def check_trie(table: Table) -> None:
 def _suffixes(table: Table) -> Int[ndarray, " nodes"] | None:
     """The suffix of each node, the root for unigrams; None if a suffix is missing."""
     suffixes = np.zeros(table.words.size, table.begin.dtype)
-    for order in range(2, table.order + 1):
-        contexts, level = table.level(order - 1), table.level(order)
+    return suffixes if write_suffixes(table.level_sizes, table.words, table.begin, suffixes) else None
+
+
+def write_suffixes(
+    level_sizes: Sequence[int],
+    words: Int32[ndarray, " nodes"],
+    begin: Int[ndarray, " inner+1"],
+    suffixes: Int[ndarray, " nodes"],
+) -> bool:
+    """Writes the suffix of each n-gram of a trie from bigrams on; False where one is missing."""
+    for order in range(2, len(level_sizes) + 1):
+        contexts, level = level_slice(level_sizes, order - 1), level_slice(level_sizes, order)
         if order == 2:
-            suffixes[level] = 1 + table.words[level]
+            suffixes[level] = 1 + words[level]
             continue
-        fixed = table.words, table.begin, contexts.start
+        fixed, first = (words, begin, contexts.start), contexts.start
         outputs = suffixes[contexts], suffixes[level]
-        calls = [
-            (*fixed, start - contexts.start, stop - contexts.start, *outputs) for start, stop in parts_of(contexts)
-        ]
+        calls = [(*fixed, start - first, stop - first, *outputs) for start, stop in parts_of(contexts)]
         if sum(run_all(find_suffixes, calls)):
-            return None
-    return suffixes
+            return False
+    return True
 
 
 def _add_missing_suffixes(table: Table) -> Table:

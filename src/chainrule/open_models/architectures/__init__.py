@@ -1,16 +1,10 @@
-"""The architectures of transformers that can be opened and written, each in a file with its two tables."""
+"""The architectures of transformers that can be opened and written, each as two tables; relatives share a file."""
 
 from chainrule.open_models.architecture import Architecture
-from chainrule.open_models.architectures.bert import BERT
-from chainrule.open_models.architectures.distilbert import DISTILBERT
-from chainrule.open_models.architectures.gpt2 import GPT2
-from chainrule.open_models.architectures.gpt_neo import GPT_NEO
-from chainrule.open_models.architectures.gpt_neox import GPT_NEOX
-from chainrule.open_models.architectures.llama import LLAMA, MISTRAL, QWEN2
+from chainrule.open_models.architectures.bert import BERT, DISTILBERT, ROBERTA
+from chainrule.open_models.architectures.gpt import GPT2, GPT_NEO, GPT_NEOX, OPT
+from chainrule.open_models.architectures.llama import LLAMA, MISTRAL, NANOCHAT, QWEN2
 from chainrule.open_models.architectures.marian import MARIAN
-from chainrule.open_models.architectures.nanochat import NANOCHAT
-from chainrule.open_models.architectures.opt import OPT
-from chainrule.open_models.architectures.roberta import ROBERTA
 from chainrule.open_models.architectures.t5 import MT5, T5
 
 ARCHITECTURES: dict[str, Architecture] = {

@@ -1,4 +1,8 @@
-"""BERT (Devlin et al. 2019) with its masked-LM head."""
+"""BERT and its relatives, with their masked-LM heads.
+
+BERT (Devlin et al. 2019). DistilBERT (Sanh et al. 2019): without segments. RoBERTa (Liu et al. 2019): with byte-level
+BPE; its first position is the row after that of padding.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,17 @@ from dataclasses import replace
 from typing import Any
 
 from chainrule.neural.config import MaskedConfig
-from chainrule.open_models.architecture import ACTIVATIONS, QUERY_KEY_VALUE, Architecture, Rule, Setting, Tensor
+from chainrule.open_models.architecture import (
+    ACTIVATIONS,
+    QUERY_KEY_VALUE,
+    Architecture,
+    Rule,
+    Setting,
+    Tensor,
+    weight_and_bias,
+)
+
+Json = dict[str, Any]
 
 _ALWAYS_IGNORED = (  # the output's bias again; 0, 1, 2, ...
     r"(bert\.)?cls\.predictions\.decoder\.bias",
@@ -14,13 +28,12 @@ _ALWAYS_IGNORED = (  # the output's bias again; 0, 1, 2, ...
 )
 _NEXT_SENTENCE = (r"bert\.pooler\.dense\.(weight|bias)", r"(bert\.)?cls\.seq_relationship\.(weight|bias)")
 _BLOCK, _LAYER = "encoder.blocks.{layer}.", "bert.encoder.layer.{layer}."
+_ATTENTION = tuple(f"{_LAYER}attention.self.{name}" for name in ("query", "key", "value"))
+_DISTIL_LAYER = "distilbert.transformer.layer.{layer}."
+_DISTIL_ATTENTION = tuple(f"{_DISTIL_LAYER}attention.{name}_lin" for name in "qkv")
 
 
-def _of_attention(kind: str) -> tuple[str, ...]:
-    return tuple(f"{_LAYER}attention.self.{name}.{kind}" for name in ("query", "key", "value"))
-
-
-def _read_types(config: dict[str, Any]) -> dict[str, Any]:
+def _read_types(config: Json) -> Json:
     """Raises ValueError."""
     if (types := config.get("type_vocab_size", 2)) == 0:
         raise ValueError("there are no token types; expected 1 or more")
@@ -59,24 +72,15 @@ BERT = Architecture(
         Tensor("embedding.weight", "bert.embeddings.word_embeddings.weight", by_token=True),
         Tensor("encoder.places.vectors", "bert.embeddings.position_embeddings.weight"),
         Tensor("encoder.segments", "bert.embeddings.token_type_embeddings.weight"),
-        Tensor("encoder.input_norm.weight", "bert.embeddings.LayerNorm.weight"),
-        Tensor("encoder.input_norm.bias", "bert.embeddings.LayerNorm.bias"),
-        Tensor(_BLOCK + "attention.query_key_value.weight", _of_attention("weight"), QUERY_KEY_VALUE),
-        Tensor(_BLOCK + "attention.query_key_value.bias", _of_attention("bias"), QUERY_KEY_VALUE),
-        Tensor(_BLOCK + "attention.out.weight", _LAYER + "attention.output.dense.weight"),
-        Tensor(_BLOCK + "attention.out.bias", _LAYER + "attention.output.dense.bias"),
-        Tensor(_BLOCK + "norms.0.weight", _LAYER + "attention.output.LayerNorm.weight"),
-        Tensor(_BLOCK + "norms.0.bias", _LAYER + "attention.output.LayerNorm.bias"),
-        Tensor(_BLOCK + "feed_forward.up.weight", _LAYER + "intermediate.dense.weight"),
-        Tensor(_BLOCK + "feed_forward.up.bias", _LAYER + "intermediate.dense.bias"),
-        Tensor(_BLOCK + "feed_forward.down.weight", _LAYER + "output.dense.weight"),
-        Tensor(_BLOCK + "feed_forward.down.bias", _LAYER + "output.dense.bias"),
-        Tensor(_BLOCK + "norms.1.weight", _LAYER + "output.LayerNorm.weight"),
-        Tensor(_BLOCK + "norms.1.bias", _LAYER + "output.LayerNorm.bias"),
-        Tensor("output.transform.linear.weight", "cls.predictions.transform.dense.weight"),
-        Tensor("output.transform.linear.bias", "cls.predictions.transform.dense.bias"),
-        Tensor("output.transform.norm.weight", "cls.predictions.transform.LayerNorm.weight"),
-        Tensor("output.transform.norm.bias", "cls.predictions.transform.LayerNorm.bias"),
+        *weight_and_bias("encoder.input_norm", "bert.embeddings.LayerNorm"),
+        *weight_and_bias(_BLOCK + "attention.query_key_value", _ATTENTION, QUERY_KEY_VALUE),
+        *weight_and_bias(_BLOCK + "attention.out", _LAYER + "attention.output.dense"),
+        *weight_and_bias(_BLOCK + "norms.0", _LAYER + "attention.output.LayerNorm"),
+        *weight_and_bias(_BLOCK + "feed_forward.up", _LAYER + "intermediate.dense"),
+        *weight_and_bias(_BLOCK + "feed_forward.down", _LAYER + "output.dense"),
+        *weight_and_bias(_BLOCK + "norms.1", _LAYER + "output.LayerNorm"),
+        *weight_and_bias("output.transform.linear", "cls.predictions.transform.dense"),
+        *weight_and_bias("output.transform.norm", "cls.predictions.transform.LayerNorm"),
         Tensor("output.weight", "cls.predictions.decoder.weight", by_token=True),
         Tensor("output.bias", "cls.predictions.bias", by_token=True),
     ),
@@ -97,10 +101,95 @@ BERT_WITH_PAIRS = replace(
     implied={**BERT.implied, "next_sentence": True},
     tensors=(
         *BERT.tensors,
-        Tensor("next_sentence.pooler.weight", "bert.pooler.dense.weight"),
-        Tensor("next_sentence.pooler.bias", "bert.pooler.dense.bias"),
-        Tensor("next_sentence.output.weight", "cls.seq_relationship.weight"),
-        Tensor("next_sentence.output.bias", "cls.seq_relationship.bias"),
+        *weight_and_bias("next_sentence.pooler", "bert.pooler.dense"),
+        *weight_and_bias("next_sentence.output", "cls.seq_relationship"),
     ),
     ignored_tensors=_ALWAYS_IGNORED,
+)
+
+DISTILBERT = Architecture(
+    model_type="distilbert",
+    class_name="DistilBertForMaskedLM",
+    family="masked",
+    config=MaskedConfig,
+    implied={**BERT.implied, "norm_epsilon": 1e-12},
+    settings=(
+        Setting("n_layers", "layers"),
+        Setting("dim", "width"),
+        Setting("n_heads", "heads"),
+        Setting("hidden_dim", "feed_forward_width"),
+        Setting("max_position_embeddings", "context", 512),
+        Setting("activation", "feed_forward", "gelu", ACTIVATIONS),
+    ),
+    tensors=(
+        Tensor("embedding.weight", "distilbert.embeddings.word_embeddings.weight", by_token=True),
+        Tensor("encoder.places.vectors", "distilbert.embeddings.position_embeddings.weight"),
+        *weight_and_bias("encoder.input_norm", "distilbert.embeddings.LayerNorm"),
+        *weight_and_bias(_BLOCK + "attention.query_key_value", _DISTIL_ATTENTION, QUERY_KEY_VALUE),
+        *weight_and_bias(_BLOCK + "attention.out", _DISTIL_LAYER + "attention.out_lin"),
+        *weight_and_bias(_BLOCK + "norms.0", _DISTIL_LAYER + "sa_layer_norm"),
+        *weight_and_bias(_BLOCK + "feed_forward.up", _DISTIL_LAYER + "ffn.lin1"),
+        *weight_and_bias(_BLOCK + "feed_forward.down", _DISTIL_LAYER + "ffn.lin2"),
+        *weight_and_bias(_BLOCK + "norms.1", _DISTIL_LAYER + "output_layer_norm"),
+        *weight_and_bias("output.transform.linear", "vocab_transform"),
+        *weight_and_bias("output.transform.norm", "vocab_layer_norm"),
+        Tensor("output.weight", "vocab_projector.weight", by_token=True),
+        Tensor("output.bias", "vocab_projector.bias", by_token=True),
+    ),
+    # Sinusoids only initialise its table of positions, which the file contains.
+    fixed={"tie_word_embeddings": True, "tie_weights_": True},
+    ignored=("sinusoidal_pos_embds", "dropout", "attention_dropout", "qa_dropout", "seq_classif_dropout"),
+    ignored_tensors=(r"distilbert\.embeddings\.position_ids",),
+    prefix="distilbert.",
+)
+
+_ROBERTA_NAMES = {
+    "cls.predictions.transform.dense.": "lm_head.dense.",
+    "cls.predictions.transform.LayerNorm.": "lm_head.layer_norm.",
+    "cls.predictions.": "lm_head.",
+    "bert.": "roberta.",
+}
+
+
+def _read_positions(config: Json) -> Json:
+    """The table has max_position_embeddings rows; those up to the row of padding are not used. Raises ValueError."""
+    rows, padding = config.get("max_position_embeddings", 512), config.get("pad_token_id", 1)
+    if not isinstance(padding, int) or not isinstance(rows, int) or not 0 <= padding < rows - 1:
+        raise ValueError(f"there are {rows!r} rows of positions, but padding is row {padding!r}; expected a lower one")
+    return {"position_offset": padding + 1, "context": rows - padding - 1}
+
+
+def _write_positions(config: MaskedConfig) -> Json:
+    offset = max(1, config.position_offset)  # there is always a row of padding
+    return {"max_position_embeddings": config.context + offset, "pad_token_id": offset - 1}
+
+
+def _rename(name: str) -> str:
+    for old, new in _ROBERTA_NAMES.items():
+        if name.startswith(old):
+            return new + name.removeprefix(old)
+    return name
+
+
+def _rename_row(row: Tensor) -> Tensor:
+    theirs = row.theirs
+    return row._replace(theirs=_rename(theirs) if isinstance(theirs, str) else tuple(map(_rename, theirs)))
+
+
+ROBERTA = replace(
+    BERT,
+    model_type="roberta",
+    class_name="RobertaForMaskedLM",
+    settings=(
+        *(row for row in BERT.settings if not isinstance(row, Setting) or row.ours != "context"),
+        Rule(("max_position_embeddings", "pad_token_id"), _read_positions, _write_positions),
+    ),
+    tensors=tuple(map(_rename_row, BERT.tensors)),
+    ignored_tensors=(
+        r"roberta\.pooler\.dense\.(weight|bias)",
+        r"(roberta\.)?lm_head\.decoder\.bias",
+        r"roberta\.embeddings\.position_ids",
+    ),
+    prefix="roberta.",
+    old_endings={},
 )

@@ -8,11 +8,12 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from chainrule.applications.shared_prefixes import PromptCache, position_tops
+from chainrule.base.threads import Slices
 from chainrule.decoding.sampling import Batch, Row
 from chainrule.protocol import END
 from chainrule.serving.bodies import ApiError
@@ -27,8 +28,18 @@ if TYPE_CHECKING:
 _PIECE = 256  # tokens of prompts that are read between two steps, at most
 _FIRST_PIECE, _LEAST_PIECE = 64, 16
 _READING_SECONDS = 0.5  # for which reading may hold up a step: pieces become shorter where they take longer
-_SCORING_SECONDS = 0.03  # for which scoring may hold up a step
+_SCORING_SECONDS = 0.03  # for which scoring, or a slice of a long call, may hold up a step
+_SHORT_SCORING = 1024  # tokens of a sequence that is scored at once; a longer one is scored in slices
+_SLICED = 16  # calls that are begun and not done, at most: each has a thread
 _FAILURES = 3  # in a row, of the scheduler itself, after which the model counts as broken
+
+
+class _Sliced(NamedTuple):
+    """Work that is done in slices. on_end: called when all is done."""
+
+    part: Scoring | Call
+    slices: Slices
+    on_end: Callable[[], Any]
 
 
 class Scheduler:
@@ -56,6 +67,7 @@ class Scheduler:
         self._abort_error: Exception | None = None
         self._reading: deque[Generation] = deque()
         self._scoring: deque[tuple[Scoring, int]] = deque()  # with the next sequence of each
+        self._sliced: deque[_Sliced] = deque()  # what takes turns by slices; the last ones may wait to begin
         self._batch = Batch(model, isolates_errors=True)
         self._of_row: dict[Row, tuple[Generation, int]] = {}
         self._cache = PromptCache()
@@ -82,7 +94,7 @@ class Scheduler:
 
     @property
     def is_idle(self) -> bool:
-        return not (self._new or self._reading or self._scoring or self._batch.rows)
+        return not (self._new or self._reading or self._scoring or self._sliced or self._batch.rows)
 
     def submit(self, work: Sequence[Generation | Scoring | Call]) -> None:
         """Accepts work. Raises ApiError with status 429 if there is too much already, 503 if the thread has ended."""
@@ -168,6 +180,7 @@ class Scheduler:
                 self._call(part)
         self._read_prompts()
         self._score()
+        self._next_slice()
         if self._batch.rows:
             self._step()
 
@@ -178,6 +191,10 @@ class Scheduler:
         for scoring in [pair for pair in self._scoring if pair[0].ticket in cancelled]:
             self._scoring.remove(scoring)
             self._release(scoring[0].cost)
+        for work in [work for work in self._sliced if work.part.ticket in cancelled]:
+            self._sliced.remove(work)
+            work.slices.end()
+            self._release(work.part.cost)
         rows = {row for row, (part, _) in self._of_row.items() if part.ticket in cancelled}
         if rows:
             self._batch.remove(rows)
@@ -210,13 +227,16 @@ class Scheduler:
 
     def _end_all(self, error: Exception) -> None:
         tickets = {part.ticket for part, _ in self._of_row.values()} | {part.ticket for part, _ in self._scoring}
-        tickets |= {part.ticket for part in self._reading}
+        tickets |= {part.ticket for part in self._reading} | {work.part.ticket for work in self._sliced}
         with self._ready:
             tickets |= {part.ticket for part in self._new}
             self._new.clear()
             self.accepted_tokens = 0
         self._reading.clear()
         self._scoring.clear()
+        for work in self._sliced:
+            work.slices.end()
+        self._sliced.clear()
         self._of_row.clear()
         self._batch = Batch(self.model, isolates_errors=True)
         for ticket in tickets:
@@ -224,13 +244,33 @@ class Scheduler:
         self._woken |= tickets
 
     def _call(self, part: Call) -> None:
+        if part.is_long:
+            slices = Slices(part.function, _SCORING_SECONDS)
+            self._sliced.append(_Sliced(part, slices, lambda: self._end_call(part, slices.result)))
+        else:
+            self._end_call(part, part.function)
+
+    def _end_call(self, part: Call, function: Callable[[], Any]) -> None:
         error = None
         try:
-            part.result = part.function()
+            part.result = function()
         except Exception as raised:
             error = raised
         self._release(part.cost)
         self._finish(part.ticket, error)
+
+    def _next_slice(self) -> None:
+        """Does a slice of the long work; calls take turns, those that were begun and those that come next."""
+        if not self._sliced:
+            return
+        work = self._sliced[0]
+        if work.slices.resume():
+            self._sliced.popleft()
+            work.on_end()
+        else:  # behind all that were begun
+            begun = min(len(self._sliced), _SLICED)
+            self._sliced.popleft()
+            self._sliced.insert(begun - 1, work)
 
     def _read_prompts(self) -> None:
         """Reads a piece of the waiting prompts, in their order, while the batch has room."""
@@ -340,21 +380,33 @@ class Scheduler:
         while last < len(part.sequences) and (last == first or size + len(part.sequences[last]) <= most):
             size += len(part.sequences[last])
             last += 1
-        began = time.perf_counter()
         block = part.sequences[first:last]
-        try:
+
+        def score() -> None:
             part.log_probs += self.model.score(block, end=False)
             if part.top and self._reads_prompts:
                 part.tops += self.model.position_tops(block, part.top)  # type: ignore[attr-defined]  # a PromptReader
             elif part.top:
                 part.tops += position_tops(self.model, block, part.top)
+
+        if size > max(_SHORT_SCORING, most):
+            slices = Slices(score, _SCORING_SECONDS)
+            self._sliced.append(_Sliced(part, slices, lambda: self._end_block(part, last, slices.result)))
+            return
+        began = time.perf_counter()
+        if self._end_block(part, last, score):
+            rate = max(size, 1) / max(time.perf_counter() - began, 1e-6)
+            self._scored_per_second += 0.3 * (rate - self._scored_per_second)
+        self.scored_tokens += size
+
+    def _end_block(self, part: Scoring, last: int, function: Callable[[], Any]) -> bool:
+        """Scores the sequences before `last`; returns whether that went well."""
+        try:
+            function()
         except Exception as error:
             self._release(part.cost)
             self._finish(part.ticket, error)
-            return
-        rate = max(size, 1) / max(time.perf_counter() - began, 1e-6)
-        self._scored_per_second += 0.3 * (rate - self._scored_per_second)
-        self.scored_tokens += size
+            return False
         if last < len(part.sequences):
             self._scoring.append((part, last))
         else:
@@ -362,6 +414,7 @@ class Scheduler:
             self._release(part.cost)
             self._finish(part.ticket)
             self._woken.add(part.ticket)  # a stream begins with its prompt's scores
+        return True
 
     def _step(self) -> None:
         began = time.perf_counter()

@@ -74,10 +74,11 @@ class Scoring:
 
 @dataclass(eq=False)
 class Call:
-    """A function that needs the model, such as embedding."""
+    """A function that needs the model, such as embedding. is_long: whether it is called in slices."""
 
     ticket: PendingRequest
     function: Callable[[], Any]
+    is_long: bool = False
     result: Any = None
     cost: int = 1
 

@@ -11,6 +11,7 @@ import re
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from chainrule.base.arguments import as_paths
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import TextError
 from chainrule.text.corpus.block import Block, byte_array
@@ -108,10 +109,8 @@ class Corpus:
     @classmethod
     def of(cls, sources: Paths, reading: Reading | None = None) -> Corpus:
         """The corpus of some paths. Raises TextError if one is missing, or a folder without text; SettingError."""
-        if isinstance(sources, str | os.PathLike):
-            sources = [sources]
         reading = reading or Reading()
-        names = tuple(os.fspath(source) for source in sources)
+        names = tuple(as_paths(sources))
         if names.count(STANDARD_INPUT) > 1:
             raise TextError("standard input, -, can be read only once")
         if not names:

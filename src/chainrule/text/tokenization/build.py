@@ -10,7 +10,7 @@ import numpy as np
 from chainrule.base.files import check_small, read_file
 from chainrule.base.progress import Progress, silent
 from chainrule.base.scratch import parts_released, token_counts
-from chainrule.errors import SettingError, TextError
+from chainrule.errors import SettingError, TextError, os_errors_as
 from chainrule.protocol import UNKNOWN
 from chainrule.text.corpus.block import LINE_FEED, byte_array
 from chainrule.text.corpus.corpus import Corpus
@@ -62,17 +62,16 @@ def splitter_of(kind: str) -> Splitter:
         return splitter_named(kind)
     if not os.path.isfile(kind):
         if os.sep in kind or kind.endswith(".json"):
-            raise SettingError(f"{kind}: there is no such file; expected a tokenizer.json or a model folder")
+            what = "is no regular file" if os.path.exists(kind) else "there is no such file"
+            raise SettingError(f"{kind}: {what}; expected a tokenizer.json or a model folder")
         raise SettingError(
             f"there is no tokenizer called {kind!r}; choose one of {', '.join((*BUILT_IN, *LEARNED))}, or give the "
             "path of a tokenizer.json or of a model folder"
         )
     from chainrule.text.tokenization.subword import Subword
 
-    try:
+    with os_errors_as(SettingError, kind, "read"):
         definition = read_file(kind)
-    except OSError as error:
-        raise SettingError(f"{kind}: cannot be read: {error.strerror}") from error
     return Subword(definition, kind)
 
 
@@ -143,11 +142,9 @@ def _is_read_once(name: str) -> bool:
 
 def listed_tokens(path: str | os.PathLike[str], normaliser: Normaliser) -> list[bytes]:
     """The tokens of a file, one a line, without empty lines, markers and duplicates. Raises TextError."""
-    try:
+    with os_errors_as(TextError, os.fspath(path), "read"):
         if os.path.exists(path) and not os.path.isdir(path):  # else Corpus says what is wrong, or reads a whole folder
             check_small(path)
-    except OSError as error:
-        raise TextError(f"{os.fspath(path)}: cannot be read: {error.strerror}") from error
     tokens: dict[bytes, None] = {}
     for block in Corpus.of(path).blocks():
         text = normaliser(block.text, LINE_FEED).tobytes()

@@ -94,7 +94,11 @@ class Tokenizer:
     def encode_texts(self, texts: Iterable[str]) -> Encoded:
         """Encodes texts, each as one document, even if it has newlines."""
         texts = [*texts, ""]
-        lines = "\n".join(texts).encode("utf-8", "replace")
+        try:
+            lines = "\n".join(texts).encode("utf-8", "replace")
+        except TypeError:
+            odd = next(text for text in texts if not isinstance(text, str))
+            raise TypeError(f"this takes text, each a str; found {odd!r}") from None
         if lines.count(b"\n") == len(texts) - 1:  # one pass over all, since no text has a newline
             return self.encode(byte_array(lines))
         joined = bytes([NEVER_IN_UTF8]).join([text.encode("utf-8", "replace") for text in texts])

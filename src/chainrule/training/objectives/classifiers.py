@@ -101,7 +101,8 @@ def learn_labels(
 
 
 def _fitted_note(settled: ClassifierTrainingConfig, examples: int, inputs: str) -> str:
-    epochs = "" if settled.epochs is None else f", for at most {settled.epochs} epochs"
+    most = settled.epochs
+    epochs = "" if most is None else f", for at most {most} epoch{'' if most == 1 else 's'}"
     return f"the {inputs} are {examples:,}, so each step reads {settled.batch}{epochs}"
 
 

@@ -10,8 +10,8 @@ import torch
 
 from chainrule.neural.seq2seq.visual_sources import grid_of
 from chainrule.neural.vision.detector import detection_loss, proposals
-from chainrule.training.batches import SharedBatches
-from chainrule.training.job import StatelessObjective, ValidationResult
+from chainrule.training.batches import ExampleObjective
+from chainrule.training.job import ValidationResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,35 +33,24 @@ class MicroBatch(NamedTuple):
     boxes: list[Any]
 
 
-class BoxObjective(StatelessObjective):
+class BoxObjective(ExampleObjective["Example[Any]"]):
     """An Objective: `detection_loss`, in nats and distances, for each true box. `tokens` sums the sizes of pictures."""
 
     def __init__(self, network: BoxDetector, setup: Setup, data: LabelData[Any]) -> None:
         """Raises SettingError if a step cannot be divided among processes and parts."""
-        self.network, self.setup, self.data = network, setup, data
-        sizes, validation_sizes = (
-            np.array([network.size(example.input) for example in examples], np.int64)
-            for examples in (data.training, data.validation)
+        self.network = network
+        super().__init__(
+            setup,
+            data.training,
+            data.validation,
+            "pictures",
+            size=lambda example: network.size(example.input),
+            predictions=lambda example: len(example.labels),
+            flops_per_token=6.0 * sum(weight.numel() for weight in network.matrices()),
         )
-        self.batches = SharedBatches(sizes, setup, "pictures")
-        self.epoch = int(sizes.sum())
-        self.flops_per_token = 6.0 * sum(weight.numel() for weight in network.matrices())
-        self.row_tokens = float(sizes.mean())
-        self.validation_tokens = int(validation_sizes.sum())
 
-    def tokens(self, steps: int) -> int:
-        return self.batches.tokens(steps)
-
-    def parts(self, step: int) -> list[MicroBatch]:
-        return [
-            _part([self.data.training[i] for i in own[first : first + _PART]])
-            for own in self.batches.own_parts(step)
-            for first in range(0, len(own), _PART)
-        ]
-
-    def weight(self, step: int) -> float:
-        """The boxes of the whole step, over all processes."""
-        return max(1, sum(len(self.data.training[i].labels) for i in self.batches.examples(step)))
+    def cut(self, examples: Sequence[Example[Any]]) -> list[MicroBatch]:
+        return [_part(examples[first : first + _PART]) for first in range(0, len(examples), _PART)]
 
     def loss(self, number: int, part: MicroBatch, forward: Callable[..., Any], done: float) -> Tensor:
         proposed = proposals(forward(part.inputs).float())
@@ -70,7 +59,7 @@ class BoxObjective(StatelessObjective):
     @torch.no_grad()
     def validate(self, tokens: int) -> ValidationResult:
         """The loss for each box."""
-        examples, processes = self.data.validation, self.setup.processes
+        examples, processes = self.held_out, self.setup.processes
         total = torch.zeros(2, dtype=torch.float64)
         for first in range(processes.rank * _PART, len(examples), processes.number * _PART):
             part = _part(examples[first : first + _PART])
@@ -86,13 +75,12 @@ class BoxObjective(StatelessObjective):
         median box.
         """
         training, validation = (
-            np.concatenate([example.labels for example in examples])
-            for examples in (self.data.training, self.data.validation)
+            np.concatenate([example.labels for example in examples]) for examples in (self.examples, self.held_out)
         )
         if not len(validation):
             return 0.0
         rows, columns, _ = grid_of(self.network.body)
-        share = min(0.5, len(training) / (len(self.data.training) * rows * columns))  # of places with a box
+        share = min(0.5, len(training) / (len(self.examples) * rows * columns))  # of places with a box
         of_places = -math.log(share) - (1 - share) / share * math.log1p(-share)
         counts = np.bincount(training[:, 0].astype(np.int64), minlength=len(self.network.labels)) + 1
         of_labels = float(np.log(counts.sum() / counts[validation[:, 0].astype(np.int64)]).mean())

@@ -15,8 +15,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 
 from chainrule.neural.scoring import make_batches
-from chainrule.training.batches import SharedBatches
-from chainrule.training.job import StatelessObjective, ValidationResult
+from chainrule.training.batches import ExampleObjective
+from chainrule.training.job import ValidationResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -107,7 +107,7 @@ class MicroBatch(NamedTuple, Generic[I]):
     targets: Tensor  # (units of all inputs,), the indices of their labels; or (units, C), their distributions
 
 
-class LabelObjective(StatelessObjective, Generic[I]):
+class LabelObjective(ExampleObjective["Example[I]"], Generic[I]):
     """An Objective: -log P(label) of each unit of each input.
 
     `tokens` sums the sizes of inputs. A process reads its share of a step a few inputs at a time, so that large inputs
@@ -116,34 +116,23 @@ class LabelObjective(StatelessObjective, Generic[I]):
 
     def __init__(self, network: LabelNetwork[I], setup: Setup, data: LabelData[I]) -> None:
         """Raises SettingError if a step cannot be divided among processes and parts."""
-        self.network, self.setup, self.data = network, setup, data
-        sizes, validation_sizes = (
-            np.array([network.size(example.input) for example in examples], np.int64)
-            for examples in (data.training, data.validation)
+        self.network = network
+        super().__init__(
+            setup,
+            data.training,
+            data.validation,
+            "examples",
+            size=self._size,
+            predictions=lambda example: len(example.labels),
+            flops_per_token=float(sum((6 if w.requires_grad else 2) * w.numel() for w in network.matrices())),
         )
-        self.batches = SharedBatches(sizes, setup, "examples")
-        self.epoch = int(sizes.sum())
-        self.flops_per_token = float(sum((6 if w.requires_grad else 2) * w.numel() for w in network.matrices()))
-        self.row_tokens = float(sizes.mean())
-        self.validation_tokens = int(validation_sizes.sum())
 
-    def tokens(self, steps: int) -> int:
-        return self.batches.tokens(steps)
+    def _size(self, example: Example[I]) -> int:
+        return self.network.size(example.input)
 
-    def parts(self, step: int) -> list[MicroBatch[I]]:
-        return [
-            self._part(examples)
-            for own in self.batches.own_parts(step)
-            for examples in make_batches(
-                sorted((self.data.training[i] for i in own), key=self._order),
-                lambda example: self.network.size(example.input),
-                _MAX_PADDED_SIZE,
-            )
-        ]
-
-    def weight(self, step: int) -> float:
-        """The labels of the whole step, over all processes."""
-        return max(1, sum(len(self.data.training[i].labels) for i in self.batches.examples(step)))
+    def cut(self, examples: Sequence[Example[I]]) -> list[MicroBatch[I]]:
+        ordered = sorted(examples, key=lambda example: -self._size(example))
+        return [self._part(group) for group in make_batches(ordered, self._size, _MAX_PADDED_SIZE)]
 
     def loss(self, number: int, part: MicroBatch[I], forward: Callable[..., Any], done: float) -> Tensor:
         smoothing = self.setup.training.label_smoothing
@@ -155,10 +144,8 @@ class LabelObjective(StatelessObjective, Generic[I]):
 
     def validate(self, tokens: int) -> ValidationResult:
         """The loss and `accuracy`, the share of labels that are right."""
-        examples, processes = self.data.validation, self.setup.processes
-        count = max(1, len(examples) * min(tokens, self.validation_tokens) // self.validation_tokens)
-        chosen = (np.arange(count) * len(examples) // count).tolist()
-        own = [examples[i] for i in chosen[processes.rank :: processes.number]]
+        chosen, processes = self.sample(tokens), self.setup.processes
+        own = chosen[processes.rank :: processes.number]
         nats, right = 0.0, 0
         if own:
             with self.setup.machine.precision():
@@ -169,11 +156,11 @@ class LabelObjective(StatelessObjective, Generic[I]):
         total = torch.tensor([nats, right, sum(len(example.labels) for example in own)], dtype=torch.float64)
         processes.add([total])
         nats, right, labels_read = total.tolist()
-        figures = {"accuracy": right / max(1, labels_read), "examples": count}
+        figures = {"accuracy": right / max(1, labels_read), "examples": len(chosen)}
         return ValidationResult(nats / max(1, labels_read), int(labels_read), figures)
 
     def unigram_loss(self) -> float:
-        training, validation = self._shares(self.data.training), self._shares(self.data.validation)
+        training, validation = self._shares(self.examples), self._shares(self.held_out)
         frequencies = np.log(training.sum(0) + 1) - np.log(len(training) + training.shape[1])
         return (-float((validation @ frequencies).sum()) - _entropy(validation)) / max(1, len(validation))
 
@@ -187,10 +174,6 @@ class LabelObjective(StatelessObjective, Generic[I]):
         return MicroBatch(
             [example.input for example in examples], labels.to(self.setup.machine.device, non_blocking=True)
         )
-
-    def _order(self, example: Example[I]) -> int:
-        """Sorts the largest inputs first."""
-        return -self.network.size(example.input)
 
 
 def _entropy(shares: Float64[ndarray, "units C"]) -> float:

@@ -15,9 +15,9 @@ from chainrule.neural.tree_language_model import TreeNetwork
 from chainrule.protocol import END
 from chainrule.structures.linearized import Brackets, check_is_tree, tree_steps
 from chainrule.text.tokenization.tokenizer import documents_of
-from chainrule.training.batches import SharedBatches
+from chainrule.training.batches import ExampleObjective
 from chainrule.training.defaults import Recipe, refuse_rows, with_budget
-from chainrule.training.job import StatelessObjective, TrainingJob, ValidationResult
+from chainrule.training.job import TrainingJob, ValidationResult
 from chainrule.training.objectives.stream import counts_of, coverage_of, set_rows, text_record, unigram_loss
 
 if TYPE_CHECKING:
@@ -67,12 +67,7 @@ def tree_job(
 
     return TrainingJob(
         training=training,
-        recipe=Recipe(
-            batch=training.batch or _BATCH,
-            rate=_RATE if training.learning_rate is None else training.learning_rate,
-            matrix_rate=0.02 if training.matrix_learning_rate is None else training.matrix_learning_rate,
-            warm_up=_WARM_UP if training.warm_up is None else training.warm_up,
-        ),
+        recipe=Recipe.of(training, _BATCH, _RATE, _WARM_UP),
         network=settings_of(config),
         text=text_record(stream, vocabulary_size, options),
         build=build,
@@ -103,7 +98,11 @@ class MicroBatch(NamedTuple):
     targets: Tensor  # (states of all trees,)
 
 
-class TreeObjective(StatelessObjective):
+def _states(example: TreeExample) -> int:
+    return len(example.targets)
+
+
+class TreeObjective(ExampleObjective[TreeExample]):
     """An Objective: -log P(token | the nodes above it, and the elder siblings of all these)."""
 
     def __init__(
@@ -116,24 +115,21 @@ class TreeObjective(StatelessObjective):
         kept: Sequence[TreeExample],
     ) -> None:
         """kept: the trees to validate on. Raises SettingError if a step cannot be divided among processes and parts."""
-        self.network, self.setup, self.stream, self.examples = network, setup, stream, examples
-        self.validation, self.kept = validation, kept
-        sizes = np.array([len(example.targets) for example in examples], np.int64)
-        self.batches = SharedBatches(sizes, setup, "trees")
-        self.epoch = int(sizes.sum())
-        self.row_tokens = float(sizes.mean())
+        self.network, self.stream, self.validation = network, stream, validation
         weights = sum(weight.numel() for weight in network.matrices()) + network.output_weight.numel()
-        self.flops_per_token = 6.0 * weights
-        self.validation_tokens = sum(len(example.targets) for example in kept)
+        super().__init__(
+            setup, examples, kept, "trees", size=_states, predictions=_states, flops_per_token=6.0 * weights
+        )
 
-    def tokens(self, steps: int) -> int:
-        return self.batches.tokens(steps)
-
-    def parts(self, step: int) -> list[MicroBatch]:
-        return [part for own in self.batches.own_parts(step) for part in self._parts([self.examples[i] for i in own])]
-
-    def weight(self, step: int) -> float:
-        return sum(len(self.examples[i].targets) for i in self.batches.examples(step))
+    def cut(self, examples: Sequence[TreeExample]) -> list[MicroBatch]:
+        ordered = sorted(examples, key=lambda example: -_states(example))
+        return [
+            MicroBatch(
+                [example.steps for example in group],
+                torch.from_numpy(np.concatenate([example.targets for example in group])).to(self.setup.machine.device),
+            )
+            for group in make_batches(ordered, _states, _MAX_TOKENS)
+        ]
 
     def loss(self, number: int, part: MicroBatch, forward: Callable[..., Any], done: float) -> Tensor:
         return self._loss(part, forward, self.setup.training.label_smoothing)
@@ -141,11 +137,9 @@ class TreeObjective(StatelessObjective):
     @torch.no_grad()
     def validate(self, tokens: int) -> ValidationResult:
         assert self.validation is not None
-        processes = self.setup.processes
-        count = max(1, len(self.kept) * min(tokens, self.validation_tokens) // self.validation_tokens)
-        chosen = [self.kept[i] for i in (np.arange(count) * len(self.kept) // count).tolist()]
+        chosen, processes = self.sample(tokens), self.setup.processes
         total = torch.zeros(1, dtype=torch.float64)
-        for part in self._parts(chosen[processes.rank :: processes.number]):
+        for part in self.cut(chosen[processes.rank :: processes.number]):
             with self.setup.machine.precision():
                 total += float(self._loss(part, self.network, 0.0))
         processes.add([total])
@@ -161,14 +155,3 @@ class TreeObjective(StatelessObjective):
     def _loss(self, part: MicroBatch, forward: Callable[..., Any], smoothing: float) -> Tensor:
         turns = np.concatenate([tree.turns for tree in part.trees])
         return self.network.loss(forward(part.trees), turns, part.targets, label_smoothing=smoothing)
-
-    def _parts(self, examples: Sequence[TreeExample]) -> list[MicroBatch]:
-        """The examples in parts, each as large as fits into memory, the largest examples first."""
-        ordered = sorted(examples, key=lambda example: -len(example.targets))
-        return [
-            MicroBatch(
-                [example.steps for example in group],
-                torch.from_numpy(np.concatenate([example.targets for example in group])).to(self.setup.machine.device),
-            )
-            for group in make_batches(ordered, lambda example: len(example.targets), _MAX_TOKENS)
-        ]

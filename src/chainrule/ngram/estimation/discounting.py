@@ -1,12 +1,18 @@
-"""Kneser-Ney smoothing, and absolute discounting, which it is based on.
+"""Smoothings that subtract discounts from counts, and give this mass to the lower order.
 
-Absolute discounting subtracts a constant from every count and gives this mass to the lower order. In Kneser-Ney
-smoothing, lower orders count the distinct words that precede an n-gram, not its occurrences.
+    absolute                      raw counts, one discount for each order; interpolated
+    good-turing                   raw counts, Katz's discounts of counts 1 to 5; backing off
+    kneser-ney                    adjusted counts, one discount for each order; interpolated
+    kneser-ney-backoff            the same, backing off, as published
+    modified-kneser-ney           adjusted counts, D1, D2 and D3+ for each order; interpolated
+    modified-kneser-ney-backoff   the same, backing off
+
+In Kneser-Ney smoothing, lower orders count the distinct words that precede an n-gram, not its occurrences.
 
 Sources: Kneser and Ney, Improved backing-off for m-gram language modeling (ICASSP 1995); Ney, Essen and Kneser, On
 structuring probabilistic dependences in stochastic language modelling (1994), for absolute discounting and the single
-discount; Chen and Goodman (1998), section 3, for three discounts and for interpolation; Heafield et al. (ACL 2013),
-section 3, for the boundaries of sentences.
+discount; Katz (1987), for Good-Turing's discounts; Chen and Goodman (1998), section 3, for three discounts and for
+interpolation; Heafield et al. (ACL 2013), section 3, for the boundaries of sentences.
 """
 
 from __future__ import annotations
@@ -20,14 +26,9 @@ import numpy as np
 from chainrule.base.progress import Progress, silent
 from chainrule.base.scratch import parts_released
 from chainrule.base.threads import run
+from chainrule.ngram.config import BACKING_OFF
 from chainrule.ngram.counting.counts import nodes_after_begin
-from chainrule.ngram.estimation.discounts import (
-    FALLBACK,
-    counts_of_counts,
-    counts_of_counts_replacing,
-    estimate_discounts,
-    single_discount,
-)
+from chainrule.ngram.estimation.discounts import FALLBACK, counts_of_counts, discounts_of
 from chainrule.ngram.estimation.estimation_kernels import count_suffixes
 from chainrule.ngram.estimation.passes import PRUNED, back_off_by_discounts, interpolate_by_discounts, raw_counts
 
@@ -38,9 +39,12 @@ if TYPE_CHECKING:
     from chainrule.ngram.config import NGramConfig
     from chainrule.ngram.counting.counts import Counts
     from chainrule.ngram.estimation.estimates import Discounts, Estimates
+    from chainrule.ngram.estimation.passes import AdjustedCounts
+
+CONTINUATION = ("kneser-ney", "kneser-ney-backoff", "modified-kneser-ney", "modified-kneser-ney-backoff")
 
 
-def modified_kneser_ney(
+def discounting(
     counts: Counts,
     config: NGramConfig,
     progress: Progress = silent,
@@ -49,53 +53,31 @@ def modified_kneser_ney(
     dropped: Bool[ndarray, " nodes"] | None = None,
     words: int | None = None,
 ) -> Estimates:
-    """p(w|h) = (a(hw) - D(a(hw))) / sum_v a(hv) + gamma(h) p(w|h'), with D1, D2, D3+ for each order.
+    """p(w|h) = max(a(hw) - D(a(hw)), 0) / sum_v a(hv) + gamma(h) p(w|h'), where gamma(h) is the mass that is taken.
 
-    a: `adjusted_counts`. Chen and Goodman (1998), modified Kneser-Ney. fallback: D1, D2, D3+ of an order for which none
-    can be estimated. dropped: n-grams that are pruned whatever their counts. words: see `interpolate_by_discounts`.
-    Raises EstimationError under config.strict_discounts.
+    Backing off: the first part alone where hw was seen, gamma(h) p(w|h') where it was not; where no count after h is
+    discounted, the sum is one more: one count for the unseen. a: `counts_to_discount`. D: `discounts_of`. fallback: D1,
+    D2, D3+ of an order for which none can be estimated. For interpolation, dropped: n-grams that are pruned whatever
+    their counts; words: see `interpolate_by_discounts`. Raises EstimationError under config.strict_discounts.
     """
     last_counts = _raw_counts_of_last_suffixes(counts) if config.kenlm_compatible else {}
 
     def discounts_at(order: int, adjusted: Int[ndarray, " ngrams"]) -> Discounts:
         last = last_counts.get(order) if order < counts.order else None
-        return estimate_discounts(
-            order, counts_of_counts_replacing(adjusted, counts.level(order).start, last), fallback
-        )
+        n = counts_of_counts(adjusted, first=counts.level(order).start, replacement=last)
+        return discounts_of(config, order, n, fallback)
 
+    adjusted_at = counts_to_discount(counts, config)
+    if config.smoothing in BACKING_OFF:
+        return back_off_by_discounts(counts, config, adjusted_at, discounts_at, progress)
     below_any_threshold = counts.counts.dtype.type(PRUNED)
     kept = counts if dropped is None else replace(counts, counts=np.where(dropped, below_any_threshold, counts.counts))
-    adjusted_at = partial(adjusted_counts, counts)
     return interpolate_by_discounts(kept, config, adjusted_at, discounts_at, progress, words=words)
 
 
-def modified_kneser_ney_backoff(counts: Counts, config: NGramConfig, progress: Progress = silent) -> Estimates:
-    """As `modified_kneser_ney`, but backing off: the lower order is used only for words not seen after h.
-
-    p(w|h) = (a(hw) - D(a(hw))) / sum_v a(hv) if seen, else gamma(h) p(w|h').
-    """
-
-    def discounts_at(order: int, adjusted: Int[ndarray, " ngrams"]) -> Discounts:
-        return estimate_discounts(order, counts_of_counts(adjusted, 4))
-
-    return back_off_by_discounts(counts, config, partial(adjusted_counts, counts), discounts_at, progress)
-
-
-def kneser_ney(counts: Counts, config: NGramConfig, progress: Progress = silent) -> Estimates:
-    """p(w|h) = max(a(hw) - D, 0) / sum_v a(hv) + gamma(h) p(w|h'), with one D for each order.
-
-    a: `adjusted_counts`. D: `single_discount`. Kneser and Ney (1995), interpolated as by Chen and Goodman (1998).
-    """
-    return interpolate_by_discounts(
-        counts, config, partial(adjusted_counts, counts), partial(single_discount, config), progress
-    )
-
-
-def kneser_ney_backoff(counts: Counts, config: NGramConfig, progress: Progress = silent) -> Estimates:
-    """p(w|h) = (a(hw) - D) / sum_v a(hv) if seen, else gamma(h) p(w|h'): Kneser and Ney (1995), as published."""
-    return back_off_by_discounts(
-        counts, config, partial(adjusted_counts, counts), partial(single_discount, config), progress
-    )
+def counts_to_discount(counts: Counts, config: NGramConfig) -> AdjustedCounts:
+    """The counts of each order that discounts are subtracted from: adjusted ones for Kneser-Ney, or raw ones."""
+    return partial(adjusted_counts if config.smoothing in CONTINUATION else raw_counts, counts)
 
 
 def adjusted_counts(
@@ -147,13 +129,3 @@ def _first_word(counts: Counts, order: int, node: int) -> int:
     for _ in range(order - 1):
         node = int(np.searchsorted(counts.begin, node, side="right")) - 1
     return int(counts.words[node])
-
-
-def absolute_discounting(counts: Counts, config: NGramConfig, progress: Progress = silent) -> Estimates:
-    """p(w|h) = max(c(hw) - D, 0) / c(h) + D N1+(h.) / c(h) p(w|h'), recursively.
-
-    N1+(h.): the number of types seen after h. D: config.discount, or the leave-one-out estimate n1 / (n1 + 2 n2) of
-    each order.
-    """
-    adjusted_at = partial(raw_counts, counts)
-    return interpolate_by_discounts(counts, config, adjusted_at, partial(single_discount, config), progress)

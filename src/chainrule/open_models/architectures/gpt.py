@@ -1,0 +1,252 @@
+"""GPT-2 and its relatives, causal Transformers with LayerNorm.
+
+GPT-2 (Radford et al. 2019), and DistilGPT-2. GPT-Neo (Black et al. 2021) and TinyStories: every other layer attends
+within a window, and scores are not scaled. GPT-NeoX (Black et al. 2022), and Pythia: attention and feed-forward in
+parallel, each with its own norm. OPT (Zhang et al. 2022): ReLU; its first position is the third row of the table.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from chainrule.neural.config import TransformerConfig
+from chainrule.open_models.architecture import (
+    ACTIVATIONS,
+    HEAD_BY_HEAD,
+    QUERY_KEY_VALUE,
+    ROPE,
+    TRANSPOSED,
+    Architecture,
+    Rule,
+    Setting,
+    Tensor,
+    weight_and_bias,
+)
+
+if TYPE_CHECKING:
+    Json = dict[str, Any]
+
+_BLOCK = "encoder.blocks.{layer}."
+_GPT_LAYER, _NEOX_LAYER, _OPT_LAYER = (
+    "transformer.h.{layer}.",
+    "gpt_neox.layers.{layer}.",
+    "model.decoder.layers.{layer}.",
+)
+_OPT_ATTENTION = tuple(f"{_OPT_LAYER}self_attn.{name}_proj" for name in "qkv")
+_GLOBAL, _LOCAL = "global", "local"
+_SUMMARIES = tuple(f"summary_{part}" for part in ("activation", "first_dropout", "proj_to_labels", "type", "use_proj"))
+# What all of them have.
+_IMPLIED = {"norm": "layer", "norm_gain": True, "embedding_norm": False, "query_key_norm": False, "biases": True}
+
+GPT2 = Architecture(
+    model_type="gpt2",
+    class_name="GPT2LMHeadModel",
+    family="transformer",
+    config=TransformerConfig,
+    implied={**_IMPLIED, "positions": "learned"},
+    settings=(
+        Setting("n_layer", "layers"),
+        Setting("n_embd", "width"),
+        Setting("n_head", "heads"),
+        Setting("n_positions", "context"),
+        Setting("n_inner", "feed_forward_width", None),
+        Setting("layer_norm_epsilon", "norm_epsilon", 1e-5),
+        Setting("activation_function", "feed_forward", "gelu_new", ACTIVATIONS),
+        Setting("tie_word_embeddings", "tied", True),
+    ),
+    tensors=(
+        Tensor("embedding.weight", "transformer.wte.weight", by_token=True),
+        Tensor("encoder.places.vectors", "transformer.wpe.weight"),
+        *weight_and_bias(_BLOCK + "norms.0", _GPT_LAYER + "ln_1"),
+        *weight_and_bias(_BLOCK + "attention.query_key_value", _GPT_LAYER + "attn.c_attn", TRANSPOSED),
+        *weight_and_bias(_BLOCK + "attention.out", _GPT_LAYER + "attn.c_proj", TRANSPOSED),
+        *weight_and_bias(_BLOCK + "norms.1", _GPT_LAYER + "ln_2"),
+        *weight_and_bias(_BLOCK + "feed_forward.up", _GPT_LAYER + "mlp.c_fc", TRANSPOSED),
+        *weight_and_bias(_BLOCK + "feed_forward.down", _GPT_LAYER + "mlp.c_proj", TRANSPOSED),
+        *weight_and_bias("encoder.norm", "transformer.ln_f"),
+        Tensor("output.weight", "lm_head.weight", by_token=True),
+    ),
+    fixed={
+        "scale_attn_weights": True,
+        "scale_attn_by_inverse_layer_idx": False,
+        "reorder_and_upcast_attn": False,
+    },
+    ignored=("n_ctx", "attn_pdrop", "embd_pdrop", "resid_pdrop", *_SUMMARIES),
+    ignored_tensors=(r"transformer\.h\.\d+\.attn\.(masked_)?bias",),  # the causal mask, in old files
+    prefix="transformer.",
+)
+
+
+def _read_windows(config: Json) -> Json:
+    kinds = [kind for some, times in config["attention_types"] for _ in range(times) for kind in some]
+    layers, window = config["num_layers"], config.get("window_size", 256)
+    if len(kinds) != layers or config.get("attention_layers", kinds) != kinds:
+        raise ValueError(f"they name {len(kinds)} layers; expected {layers}, the same in both")
+    if window >= config["max_position_embeddings"] or _LOCAL not in kinds:
+        return {"window": None}
+    every = kinds.index(_LOCAL) + 1
+    if kinds != [_GLOBAL if layer % every else _LOCAL for layer in range(1, layers + 1)]:
+        raise ValueError(
+            "this order of global and local layers is not supported; expected every n-th layer to be local"
+        )
+    return {"window": window, "window_every": every}
+
+
+def _write_windows(config: TransformerConfig) -> Json:
+    if config.window is None:
+        return {"attention_types": [[[_GLOBAL], config.layers]], "window_size": 256}
+    times, rest = divmod(config.layers, config.window_every)
+    groups = [[[*[_GLOBAL] * (config.window_every - 1), _LOCAL], times], [[_GLOBAL] * rest, 1]]
+    return {"attention_types": [group for group in groups if group[0] and group[1]], "window_size": config.window}
+
+
+GPT_NEO = Architecture(
+    model_type="gpt_neo",
+    class_name="GPTNeoForCausalLM",
+    family="transformer",
+    config=TransformerConfig,
+    implied={**_IMPLIED, "positions": "learned", "score": "dot", "without_biases": ("query_key_value",)},
+    settings=(
+        Setting("num_layers", "layers"),
+        Setting("hidden_size", "width"),
+        Setting("num_heads", "heads"),
+        Setting("intermediate_size", "feed_forward_width", None),
+        Setting("max_position_embeddings", "context", 2048),
+        Setting("layer_norm_epsilon", "norm_epsilon", 1e-5),
+        Setting("activation_function", "feed_forward", "gelu_new", ACTIVATIONS),
+        Setting("tie_word_embeddings", "tied", True),
+        Rule(("attention_types", "attention_layers", "window_size"), _read_windows, _write_windows),
+    ),
+    tensors=(
+        Tensor("embedding.weight", "transformer.wte.weight", by_token=True),
+        Tensor("encoder.places.vectors", "transformer.wpe.weight"),
+        *weight_and_bias(_BLOCK + "norms.0", _GPT_LAYER + "ln_1"),
+        Tensor(
+            _BLOCK + "attention.query_key_value.weight",
+            tuple(f"{_GPT_LAYER}attn.attention.{name}_proj.weight" for name in "qkv"),
+            QUERY_KEY_VALUE,
+        ),
+        *weight_and_bias(_BLOCK + "attention.out", _GPT_LAYER + "attn.attention.out_proj"),
+        *weight_and_bias(_BLOCK + "norms.1", _GPT_LAYER + "ln_2"),
+        *weight_and_bias(_BLOCK + "feed_forward.up", _GPT_LAYER + "mlp.c_fc"),
+        *weight_and_bias(_BLOCK + "feed_forward.down", _GPT_LAYER + "mlp.c_proj"),
+        *weight_and_bias("encoder.norm", "transformer.ln_f"),
+        Tensor("output.weight", "lm_head.weight", by_token=True),
+    ),
+    ignored=("attention_dropout", "embed_dropout", "resid_dropout", "classifier_dropout", *_SUMMARIES),
+    ignored_tensors=(r"transformer\.h\.\d+\.attn\.attention\.(masked_)?bias",),
+    prefix="transformer.",
+)
+
+
+def _read_rope(config: Json) -> Json:
+    """rotary_pct and rotary_emb_base of transformers 4, rope_parameters of 5."""
+    parameters = config.get("rope_parameters") or {}
+    base, share = config.get("rotary_emb_base"), config.get("rotary_pct")
+    new_share = parameters.get("partial_rotary_factor")
+    if None not in (share, new_share) and share != new_share:
+        raise ValueError(f"rotary_pct is {share!r}, but rope_parameters has {new_share!r}; expected the same")
+    share = next((value for value in (new_share, share) if value is not None), 0.25)
+    settings = ROPE.read(config if base is None else {**config, "rope_theta": base})
+    return {**settings, "rotary_width": int(config["hidden_size"] // config["num_attention_heads"] * share)}
+
+
+def _write_rope(config: TransformerConfig) -> Json:
+    share = config.rotated_width / config.width_of_heads
+    written = ROPE.write(config)
+    return {
+        "rotary_pct": share,
+        "rotary_emb_base": config.rotary_base,
+        "rope_scaling": written["rope_scaling"],
+        "rope_parameters": {**written["rope_parameters"], "partial_rotary_factor": share},
+    }
+
+
+GPT_NEOX = Architecture(
+    model_type="gpt_neox",
+    class_name="GPTNeoXForCausalLM",
+    family="transformer",
+    config=TransformerConfig,
+    implied={**_IMPLIED, "shared_norm": False},
+    settings=(
+        Setting("num_hidden_layers", "layers"),
+        Setting("hidden_size", "width"),
+        Setting("num_attention_heads", "heads"),
+        Setting("intermediate_size", "feed_forward_width"),
+        Setting("max_position_embeddings", "context", 2048),
+        Setting("layer_norm_eps", "norm_epsilon", 1e-5),
+        Setting("hidden_act", "feed_forward", "gelu", ACTIVATIONS),
+        Setting("use_parallel_residual", "parallel", True),
+        Setting(
+            "attention_bias",
+            "without_biases",
+            True,
+            {True: (), False: ("query_key_value", "attention_out")},
+        ),
+        Setting("tie_word_embeddings", "tied", False),
+        Rule(
+            ("rotary_pct", "rotary_emb_base", "rope_theta", "rope_scaling", "rope_parameters"), _read_rope, _write_rope
+        ),
+    ),
+    tensors=(
+        Tensor("embedding.weight", "gpt_neox.embed_in.weight", by_token=True),
+        *weight_and_bias(_BLOCK + "norms.0", _NEOX_LAYER + "input_layernorm"),
+        *weight_and_bias(_BLOCK + "attention.query_key_value", _NEOX_LAYER + "attention.query_key_value", HEAD_BY_HEAD),
+        *weight_and_bias(_BLOCK + "attention.out", _NEOX_LAYER + "attention.dense"),
+        *weight_and_bias(_BLOCK + "norms.1", _NEOX_LAYER + "post_attention_layernorm"),
+        *weight_and_bias(_BLOCK + "feed_forward.up", _NEOX_LAYER + "mlp.dense_h_to_4h"),
+        *weight_and_bias(_BLOCK + "feed_forward.down", _NEOX_LAYER + "mlp.dense_4h_to_h"),
+        *weight_and_bias("encoder.norm", "gpt_neox.final_layer_norm"),
+        Tensor("output.weight", "embed_out.weight", by_token=True),
+    ),
+    ignored=("attention_dropout", "hidden_dropout", "classifier_dropout"),
+    ignored_tensors=(r"gpt_neox\.layers\.\d+\.attention\.(bias|masked_bias|rotary_emb\.inv_freq)",),
+    prefix="gpt_neox.",
+)
+
+
+def _read_width(config: Json) -> Json:
+    width, inner = config.get("word_embed_proj_dim"), config["hidden_size"]
+    if width not in (None, inner):
+        raise ValueError(
+            f"token vectors of width {width} in layers of width {inner} are not supported; expected the same width"
+        )
+    return {"width": inner}
+
+
+OPT = Architecture(
+    model_type="opt",
+    class_name="OPTForCausalLM",
+    family="transformer",
+    config=TransformerConfig,
+    implied={**_IMPLIED, "norm_epsilon": 1e-5, "positions": "learned", "position_offset": 2},
+    settings=(
+        Setting("num_hidden_layers", "layers"),
+        Rule(
+            ("hidden_size", "word_embed_proj_dim"),
+            _read_width,
+            lambda config: {"hidden_size": config.width, "word_embed_proj_dim": config.width},
+        ),
+        Setting("num_attention_heads", "heads"),
+        Setting("ffn_dim", "feed_forward_width"),
+        Setting("max_position_embeddings", "context", 2048),
+        Setting("activation_function", "feed_forward", "relu", ACTIVATIONS),
+        Setting("do_layer_norm_before", "norm_place", True, {True: "pre", False: "post"}),
+        Setting("tie_word_embeddings", "tied", True),
+    ),
+    tensors=(
+        Tensor("embedding.weight", "model.decoder.embed_tokens.weight", by_token=True),
+        Tensor("encoder.places.vectors", "model.decoder.embed_positions.weight"),
+        *weight_and_bias(_BLOCK + "attention.query_key_value", _OPT_ATTENTION, QUERY_KEY_VALUE),
+        *weight_and_bias(_BLOCK + "attention.out", _OPT_LAYER + "self_attn.out_proj"),
+        *weight_and_bias(_BLOCK + "norms.0", _OPT_LAYER + "self_attn_layer_norm"),
+        *weight_and_bias(_BLOCK + "feed_forward.up", _OPT_LAYER + "fc1"),
+        *weight_and_bias(_BLOCK + "feed_forward.down", _OPT_LAYER + "fc2"),
+        *weight_and_bias(_BLOCK + "norms.1", _OPT_LAYER + "final_layer_norm"),
+        *weight_and_bias("encoder.norm", "model.decoder.final_layer_norm"),
+        Tensor("output.weight", "lm_head.weight", by_token=True),
+    ),
+    fixed={"enable_bias": True, "layer_norm_elementwise_affine": True, "_remove_final_layer_norm": False},
+    ignored=("dropout", "attention_dropout", "activation_dropout", "layerdrop", "init_std"),
+    prefix="model.",
+)
