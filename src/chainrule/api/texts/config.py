@@ -136,7 +136,7 @@ class CorrectOptions(CorrectorOptions):
 class ChannelFirst(CorrectOptions):
     """As `CorrectOptions`; the channel may stand without its name."""
 
-    channel: Confusions | Channel | PathLike[str] = changed(CorrectOptions, "channel")
+    channel: ReadyChannel | Channel | PathLike[str] = changed(CorrectOptions, "channel")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -63,6 +63,7 @@ if TYPE_CHECKING:
 _AT_ONCE = 256  # texts
 _PIECE_BYTES = 1 << 14
 RATE_OF_CHARACTERS, RATE_OF_GRAMMAR = 0.02, 0.03
+_RATE_OF_LEARNERS = 0.05  # the least share of wrong words where grammar is corrected, too
 _EXPECTED_RATE = 0.2  # of wrong words, while their share is estimated
 
 
@@ -102,6 +103,7 @@ def build_corrector(model: Model, options: CorrectOptions, texts: Sequence[str] 
         prior = prior_of(model.language_model, model.tokenizer, model.speller)
         keep = frozenset(word.lower() for word in options.correction().keep)
         rate = estimate_rate(texts, words, expected, prior, keep)
+        rate = rate if options.grammar is None else max(rate, _RATE_OF_LEARNERS)
     errors = _error_model(options.channel, rate)
     proposer = None
     if options.grammar is not None:

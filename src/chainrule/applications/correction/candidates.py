@@ -71,6 +71,8 @@ def _within_one_edit(marks: str) -> Iterable[str]:
 
 # Nats that an unknown word with a capital letter inside a sentence has for being a name: another one, or no known one.
 _NAME, _NEW_NAME = 3.0, 9.0
+_FUNCTION_WORD = -6.0  # log P from which on a word is so frequent that the next one is often written with it: alot
+_RUN_TOGETHER = 4.0  # nats by which a space after such a word is lost more often
 _REAL_WORD = 3.0  # nats that a known word costs in whose place another one is put: most errors make no words
 _WITH_MARKS = 3  # variants of an unknown chunk, itself among them, that other marks are proposed with
 _REMEMBERED = 1 << 18  # words whose options are kept
@@ -194,7 +196,8 @@ class Spelling:
         split: dict[str, list[tuple[str, float]]] = {}
         for (word, pair), log_prob in zip(cuts, log_probs, strict=True):
             if np.isfinite(log_prob):
-                split.setdefault(word, []).append((pair, log_prob))
+                is_frequent = self._words.log_prior(pair.split(" ")[0].lower()) > _FUNCTION_WORD
+                split.setdefault(word, []).append((pair, log_prob + is_frequent * _RUN_TOGETHER))
         return split
 
     def _alone(self, word: str) -> str:

@@ -46,7 +46,7 @@ class CorrectionConfig(Options):
     rescore_weight: float = option(
         0.5, "with --rescore-by: the weight of its log-probability", least=0, most=100, flag="rescore-weight"
     )
-    new_word: float = option(2.0, "of an unknown word in running text, in nats", least=0, most=100, flag=None)
+    new_word: float = option(3.0, "of an unknown word in running text, in nats", least=0, most=100, flag=None)
     keep: tuple[str, ...] = option(
         (),
         "a file of words that are never changed, one on each line: names, special terms",
