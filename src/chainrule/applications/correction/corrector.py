@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from chainrule.text.tokenization.tokenizer import Tokenizer
 
 _WAYS = 8  # proposals for a chunk that the beam follows, of the many that grammar makes
+_MANY_WORDS = 10_000  # a model that knows fewer expects many new ones already
 _PROPOSED = -4.0  # log P(written | a proposal that only the learned corrector made)
 _LONGEST = 4  # chunks that a proposal takes
 
@@ -113,6 +114,7 @@ class Corrector:
         self.word_rate = errors.word_rate  # the share of wrong words that is expected
         self.words = len(words.lowered())  # that are known
         self._words, self._config = words, config or CorrectionConfig()
+        self._new_word = self._config.new_word * min(1.0, self.words / _MANY_WORDS)
         self._spelling = Spelling(words, errors, self._config.candidates)
         self._grammar, self._learned, self._rescorer = grammar, learned, rescorer
         self._keep = frozenset(word.lower() for word in self._config.keep)
@@ -251,7 +253,7 @@ class Corrector:
             tokens, cost = variants.of(_as_read(one.text, i))
             return Arc(one.chunks, Variant(one.text, one.log_prob, tokens, cost + new_word * tokens.count(UNKNOWN)))
 
-        new_words = [0.0 if len(rows) == 1 else self._config.new_word for rows in proposals]
+        new_words = [0.0 if len(rows) == 1 else self._new_word for rows in proposals]
         return [
             [[arc(one, i, new_word) for one in row] for i, row in enumerate(rows)]
             for rows, new_word in zip(proposals, new_words, strict=True)

@@ -260,7 +260,6 @@ def correct(
             return
         chosen = CorrectOptions(**given)
         ready, lines = start_correction(source, loaded, chosen, silent if sys.stdout.isatty() else progress)
-        note_circumstances(ready, is_rate_given=chosen.resolved().rate is not None)
         lines = noting(lines)
         with line_writer(output) as write:
             if json:
@@ -272,6 +271,7 @@ def correct(
                 write_differences(lines, write)
             else:
                 write_corrected(lines, text_writer(write, output, source), interactive=interactive)
+    note_circumstances(ready, is_rate_given=chosen.resolved().rate is not None)
     if output is not None and not diff and not keeps_fields(output, source):
         note_lost_fields(source)
     note_repairs(source)
