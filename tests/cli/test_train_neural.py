@@ -176,6 +176,22 @@ def test_a_finished_model_is_not_lost_by_mistake_and_checkpoints_are_gone(
     assert again.json["steps"] == 4
 
 
+def test_a_size_that_the_minutes_chose_is_said_recorded_and_no_other_setting_later(
+    chainrule, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = {"layers": 1, "width": 8, "context": 4}
+    monkeypatch.setattr(package.RecurrentConfig, "sizes", (small,))
+    lm = tmp_path / "lm"
+    command = ["train", "recurrent", corpus, "-o", lm, "--tokenizer", "character", "--layers", 1, "--minutes", 1e-3]
+    result = chainrule(*command)
+    assert "the size is --width 8, --context 4, unless settings say otherwise" in result.err
+    model = package.load(lm)
+    assert model.engine.network.config == package.RecurrentConfig(**small)
+    assert {name: model.record["settings"][name] for name in small} == small
+    assert "the run has ended" in chainrule(*command, "--resume").err
+    assert "width was 8 and is 16" in chainrule(*command, "--width", 16, "--resume").error
+
+
 def test_resuming_a_finished_run_does_nothing_and_says_so(chainrule, corpus: Path, tmp_path: Path) -> None:
     lm = tmp_path / "lm"
     command = ["train", "recurrent", corpus, "-o", lm, *QUICK]

@@ -43,8 +43,8 @@ class TrainingConfig:
     tokens: int | None = option(None, "stop after this many tokens", least=1)
     minutes: float | None = option(
         None,
-        "stop after this many minutes, validation and checkpoints included; the measured speed sets the number of "
-        "steps; without any budget, 5",
+        "stop after this many minutes from the start, validation and checkpoints included; the measured speed sets the "
+        "number of steps and, where it is not given, the size of a network of running text; without any budget, 5",
         least=0,
     )
     batch: int | None = option(

@@ -249,7 +249,8 @@ class Timetable:
         if not self.objective.validation_tokens:
             return self.save_seconds
         times = -(-steps // every) - done // every
-        return times * (self._validation_seconds(sample) + self.save_seconds) + self._final_seconds(sample)
+        saves = (times + 1) * self.save_seconds  # the last one is that of the model itself
+        return times * self._validation_seconds(sample) + saves + self._final_seconds(sample)
 
     def _final_seconds(self, sample: int) -> float:
         """Seconds of the last validation; 0 if every sample is the whole text."""
