@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
@@ -141,7 +141,8 @@ def fit_size(
     chosen: FittedSize | None = None
     for size in config.sizes:
         try:
-            candidate = replace(config, **{name: value for name, value in size.items() if name in names})
+            changes: dict[str, Any] = {name: value for name, value in size.items() if name in names}
+            candidate = replace(config, **changes)
             tried = trial(candidate)
         except (SettingError, TextError):
             continue

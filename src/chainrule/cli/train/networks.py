@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 from inspect import getdoc
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from cyclopts import Parameter
 
@@ -271,7 +271,9 @@ def _train(
             settings_of(config),
             training,
             other_changes,
-            left_open=frozenset() if config.reads == "tree" else sizes_left_open(config, TrainingConfig(**training)),
+            left_open=frozenset()
+            if config.reads == "tree"
+            else sizes_left_open(cast("NetworkConfig", config), TrainingConfig(**training)),
             json=run.json,
         )
         return
