@@ -30,7 +30,6 @@ from chainrule.training.sizes import Trial, fit_size
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from chainrule.neural.config import NetworkConfig
 
 SMALL: dict[str, Any] = {"layers": 1, "width": 8, "heads": 2, "context": 8}
 LARGE: dict[str, Any] = {"layers": 1, "width": 16, "heads": 2, "context": 8}

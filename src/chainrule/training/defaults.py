@@ -97,7 +97,7 @@ def recipe_for(config: NetworkConfig, training: TrainingConfig) -> Recipe:
     training: the settings, with defaults filled in.
     """
     is_recurrent = config.is_recurrent
-    is_wide = is_recurrent and config.width > _WIDE
+    is_wide = is_recurrent and (config.width > _WIDE or training.minutes is None)  # steps give the numbers they gave
     tokens = _WIDE_STEP_TOKENS if is_wide else _STEP_TOKENS
     if training.optimiser == "muon":
         rate, warm_up = (1e-2 if not is_recurrent else 2e-3 if is_wide else 2e-2), (100 if is_recurrent else 20)
