@@ -186,6 +186,26 @@ def test_a_large_vocabulary_has_an_adaptive_output(
     assert fitted.output == output
 
 
+@pytest.mark.parametrize(
+    ("config", "tokens", "dropout"),
+    [
+        (TransformerConfig(), 400 * 20, 0.2),
+        (TransformerConfig(), 400 * 20 - 1, 0.0),
+        (TransformerConfig(dropout=0.0), 400 * 20, 0.0),
+    ],
+    ids=["many times", "fewer", "given"],
+)
+@pytest.mark.usefixtures("two_sizes")
+def test_a_text_that_is_read_twenty_times_has_dropout(
+    config: TransformerConfig, tokens: int, dropout: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sizes, "_trial", lambda *_: Trial(1, 1, tokens))
+    options = StreamOptions(training=MINUTES)
+    fitted, notes = sizes.with_size(next_token_job, text(400), 11, config, options, TrainingRun())
+    assert fitted.dropout == dropout
+    assert ("dropout=0.2, since the text is read 20 times" in notes) == bool(dropout)
+
+
 @pytest.mark.parametrize(("passed", "least", "most"), [(20, 36, 42), (300, 27, 33)], ids=["some", "more than all"])
 def test_minutes_count_from_where_the_command_began(
     passed: float, least: float, most: float, monkeypatch: pytest.MonkeyPatch

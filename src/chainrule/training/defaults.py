@@ -67,12 +67,12 @@ def with_stream_defaults(config: NetworkConfig, training: TrainingConfig) -> Tra
 
 
 def sizes_left_open(config: NetworkConfig, training: TrainingConfig) -> frozenset[str]:
-    """The settings that a run of minutes chooses, since they were not given: sizes and the output; none for another
-    budget.
+    """The settings that a run of minutes chooses, since they were not given: sizes, the output and dropout; none for
+    another budget.
     """
     if with_budget(training).minutes is None or not config.sizes:
         return frozenset()
-    return frozenset({"output", *config.sizes[0]} - config.given)
+    return frozenset({"output", *config.sizes[0], *config.repeated} - config.given)
 
 
 def row_length(config: NetworkConfig, training: TrainingConfig) -> int:

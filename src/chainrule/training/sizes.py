@@ -22,7 +22,7 @@ from chainrule.training.optimisers import orthogonalising_flops
 from chainrule.training.timetable import batch_choices, choose_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from jaxtyping import Int32
     from numpy import ndarray
@@ -101,6 +101,7 @@ def _row_seconds(job: TrainingJob[N], network: N, setup: Setup, rows: int, enoug
 
 _TOKENS_A_WEIGHT, _TOKENS_A_PARAMETER = 3.0, 0.3  # that a size reads at least: of its layers' matrices, and of all
 _PARAMETERS_A_TOKEN = 15.0  # of the text, at most: a larger network learns a short text by heart
+_MANY_TIMES = 20  # that a text is read: a network learns it by heart, unless it has dropout
 _LARGE_VOCABULARY = 10_000  # tokens; above, a full softmax takes most of a step
 _TRIAL_TEXT = 1 << 16  # tokens that trials of sizes read
 
@@ -187,7 +188,15 @@ def with_size(
         return _trial(make_job(stream[:_TRIAL_TEXT], vocabulary_size, size, tried), budget)
 
     fitted = fit_size(config, names, stream.size, trial)
-    return (config, tuple(notes)) if fitted is None else (fitted.config, (*_notes(fitted, names, budget), *notes))
+    if fitted is None:
+        return config, tuple(notes)
+    notes[:0] = _notes(fitted, names, budget)
+    dropout: dict[str, Any] = {name: share for name, share in config.repeated.items() if name in names}
+    if dropout and (times := fitted.trial.tokens / stream.size) >= _MANY_TIMES:
+        notes.append(f"{_shown(dropout)}, since the text is read {times:.0f} times")
+    else:
+        dropout = {}
+    return replace(fitted.config, **dropout), tuple(notes)
 
 
 def _trial(job: TrainingJob[Network], budget: float) -> Trial:
@@ -208,9 +217,13 @@ def _trial(job: TrainingJob[Network], budget: float) -> Trial:
 def _notes(fitted: FittedSize, names: frozenset[str], budget: float) -> tuple[str, ...]:
     """budget: seconds."""
     config, trial, larger = fitted
-    chosen = [f"{name}={getattr(config, name)}" for name in config.sizes[0] if name in names]
+    chosen = {name: getattr(config, name) for name in config.sizes[0] if name in names}
     sizes = (f"{each.tokens:,.0f} tokens for {each.parameters:,} parameters" for each in (trial, larger) if each)
     return (
-        f"the size is {', '.join(chosen)}, unless settings say otherwise",
+        f"the size is {_shown(chosen)}, unless settings say otherwise",
         f"{budget / 60:g} minutes have time for {', and in the next size '.join(sizes)}",
     )
+
+
+def _shown(settings: Mapping[str, object]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in settings.items())

@@ -178,6 +178,7 @@ class RecurrentConfig(LayersConfig):
         {"layers": 2, "width": 256, "context": 128},
         {"layers": 2, "width": 512, "context": 128},
     )
+    repeated: ClassVar[Mapping[str, float]] = {"input_dropout": 0.1, "output_dropout": 0.3}
 
     cell: Cell = option("lstm", "rnn_tanh, rnn_relu: Elman's; gru; lstm")
     layers: int = option(2, LAYERS, least=1, below=MAX_LAYERS)

@@ -38,6 +38,7 @@ class NetworkConfig:
     takes_forcing: ClassVar[bool] = False  # training may feed it its own guesses
     token_width_setting: ClassVar[str] = "width"  # the name of the setting for the vectors of tokens
     sizes: ClassVar[tuple[Mapping[str, int], ...]] = ()  # from small to large: what minutes choose from
+    repeated: ClassVar[Mapping[str, float]] = {}  # dropout that minutes choose for a text that is read many times
 
     width: int
     context: int

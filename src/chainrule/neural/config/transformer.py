@@ -42,6 +42,7 @@ class TransformerConfig(NetworkConfig):
         {"layers": 4, "width": 192, "heads": 4, "context": 128},
         {"layers": 4, "width": 256, "heads": 4, "context": 256},
     )
+    repeated: ClassVar[Mapping[str, float]] = {"dropout": 0.2}
 
     layers: int = option(4, "blocks, one on the other", least=1, below=MAX_LAYERS)
     width: int = option(256, "numbers in the vector of a token", least=1, below=MAX_WIDTH)
