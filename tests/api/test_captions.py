@@ -176,7 +176,7 @@ def test_an_encoder_that_is_kept_does_not_change_and_is_saved_with_the_rest(
     assert again.caption([vectors[0]])[0][0].text == again.caption([picture])[0][0].text
     with pytest.raises(ModelFormatError, match="captions pictures, a CaptionModel"):
         chainrule.load(tmp_path / "model", chainrule.CausalModel)
-    with pytest.raises(ModelFormatError, match="expected one that captions pictures"):
+    with pytest.raises(ModelFormatError, match="expected a captioner"):
         chainrule.load(folder / "network", chainrule.CaptionModel)
 
 

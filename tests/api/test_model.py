@@ -355,9 +355,10 @@ def test_type_checkers_and_editors_see_every_public_name_where_it_is_imported_fr
     stub = ast.parse(resources.files(chainrule).joinpath("__init__.pyi").read_text())
     imports = [
         (imported.asname, f"{node.module}.{imported.name}")
-        for node in stub.body
+        for node in ast.walk(stub)
         if isinstance(node, ast.ImportFrom)
         for imported in node.names
+        if imported.asname
     ]
     module_of = vars(chainrule)["_MODULE_OF"]
     assert sorted(imports) == [(name, f"chainrule.{module_of[name]}.{name}") for name in chainrule.__all__]

@@ -154,7 +154,7 @@ BAD_TARGETS = {
     "lm/": "there is a model already; use --overwrite to replace it, or choose another folder",
     "file": "a file is in the way; a model is a folder, so choose another name",
     "file/lm": "cannot be written, since {folder}/file is a file and not a folder",
-    "full": "this folder has other files in it and is no model; choose a new one",
+    "full": "this folder holds other files and no model; choose a new folder",
     "file/lm.arpa": "there is no folder {folder}/file to write it in; create it first",
     "new.txt": "a model is a folder, and this is the name of a file; leave out .txt, or, for an ARPA file, choose a "
     "name that ends in .arpa or .arpa.gz",

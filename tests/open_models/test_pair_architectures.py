@@ -1,4 +1,4 @@
-"""Models of pairs of others give what transformers gives on the same weights."""
+"""Seq2seq models of others give what transformers gives on the same weights."""
 
 from __future__ import annotations
 

@@ -204,7 +204,7 @@ def test_bad_pictures_and_records_are_reported_with_their_place(tmp_path: Path) 
     with pytest.raises(TextError, match=r"list.jsonl, line 1: .*b.png: is no JPEG"):
         read_pictures(lines)
     (tmp_path / "c.gif").write_bytes(b"GIF89a")
-    with pytest.raises(TextError, match=r"c.gif: is no JPEG and no PNG picture; convert it"):
+    with pytest.raises(TextError, match=r"c.gif: is not a JPEG or PNG picture; convert it"):
         read_unlabelled(tmp_path)
     with pytest.raises(TextError, match=r"a.png: has no label; put it into a folder"):
         read_pictures(tmp_path)

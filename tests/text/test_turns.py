@@ -41,7 +41,7 @@ def test_conversations_are_read_as_pairs(tmp_path: Path) -> None:
     [
         ("hello", "here: messages is no list of turns"),
         ([], "here: messages is no list of turns"),
-        ([{"role": "user"}], "here: message 1 is no turn; expected its role, which is system, user, assistant"),
+        ([{"role": "user"}], "here: message 1 is not a turn; expected its role, which is system, user, assistant"),
         ([TALK[1], {"role": "robot", "content": "x"}], "here: message 2 is no turn"),
         ([3], "here: message 1 is no turn"),
     ],
