@@ -311,7 +311,7 @@ def test_unseen_labels_and_bad_settings_are_errors() -> None:
         ({"labels": ["a"]}, "expected a list of 2 or more strings"),
         ({"labels": 5}, "expected a list of 2 or more strings"),
         ({"unit": "letter"}, "expected text, word or pair"),
-        ({"base": "ngram"}, "no family of networks"),
+        ({"base": "ngram"}, "not a family of networks"),
         ({"labels": ["a", "b", "c"]}, "head.weight"),
         ({"network": None}, "expected an object"),
     ],

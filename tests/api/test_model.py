@@ -265,7 +265,7 @@ def test_a_folder_that_is_no_model_is_an_error(content: list[str] | None, tmp_pa
         folder.mkdir()
         for name in content:
             (folder / name).write_text("x")
-    with pytest.raises(ModelFormatError, match="no such folder" if content is None else "this folder is no model"):
+    with pytest.raises(ModelFormatError, match="no such folder" if content is None else "this folder is not a model"):
         chainrule.load(folder)
 
 

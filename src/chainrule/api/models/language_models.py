@@ -136,7 +136,7 @@ def chat_model(parts: ModelParts, template: str | None = None) -> ChatModel:
         written = ChatTemplate(template, {}, location, datetime.now)
         return ChatModel(decoder, ChatFormat(written, TextEncoder(parts.tokenizer)), begins_texts=True, **settings)
     raise SettingError(
-        "this model has no chat template, so it was not trained on conversations; let it continue texts, or give it "
+        "the model has no chat template, so it was not trained on conversations; let it continue texts, or give it "
         "a template that writes a conversation as its training text had it"
     )
 
