@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     MakeJob = Callable[[Int32[ndarray, " tokens"], int, NetworkConfig, StreamOptions], TrainingJob[Network]]
 
 _TRIAL_SHARE, _MAX_TRIAL_SECONDS = 0.01, 1.0  # the trial takes this share of the minutes, but not longer
+_INSTANT = 1e-9  # seconds, in which a trial takes one step
 _UPDATE_SECONDS = 2e-9  # per parameter, for the optimiser, which reads and writes some 20 bytes of each
 
 
@@ -207,6 +208,7 @@ def _trial(job: TrainingJob[Network], budget: float) -> Trial:
         network = job.build().to(setup.machine.device)
         objective, matrices = job.objective(network, setup), job.matrices(network)
         choices = batch_choices(job.recipe.batch, objective.row_tokens, job.training.accumulate * processes.number)
+        _row_seconds(job, network, setup, choices[-1], _INSTANT)  # to warm up
         costs = _costs(job, network, setup, objective, matrices, choices[0], budget)
     rows = choose_rows(choices, budget, *costs) if job.training.batch is None else job.recipe.batch
     tokens = budget / (rows * costs.row + costs.fixed) * rows * objective.row_tokens
