@@ -100,7 +100,7 @@ def _row_seconds(job: TrainingJob[N], network: N, setup: Setup, rows: int, enoug
     return sum(later) / len(later) / rows * len(parts) * setup.processes.number
 
 
-_TOKENS_A_WEIGHT, _TOKENS_A_PARAMETER = 3.0, 0.3  # that a size reads at least: of its layers' matrices, and of all
+_TOKENS_A_WEIGHT, _TOKENS_A_PARAMETER = 3.0, 0.6  # that a size reads at least: of its layers' matrices, and of all
 _PARAMETERS_A_TOKEN = 15.0  # of the text, at most: a larger network learns a short text by heart
 _MANY_TIMES = 20  # that a text is read: a network learns it by heart, unless it has dropout
 _LARGE_VOCABULARY = 10_000  # tokens; above, a full softmax takes most of a step
