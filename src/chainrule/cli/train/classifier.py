@@ -167,9 +167,14 @@ def _label_figures(record: dict[str, Any]) -> str:
     return f"a label, {record['validation_accuracy']:.1%} right"
 
 
+def _rating_figures(record: dict[str, Any]) -> str:
+    pearson = record["validation"].get("pearson")
+    return "a rating" + ("" if pearson is None else f", Pearson {pearson:.4f}")
+
+
 # What is validated, by the unit that has labels.
 _VALIDATED: dict[str | None, Callable[[dict[str, Any]], str]] = {
-    "rating": lambda record: "a rating",
+    "rating": _rating_figures,
     "box": lambda record: "a box",
 }
 
@@ -339,8 +344,8 @@ def classifier(
 
         $ chainrule train classifier labelled.tsv -o labels/ --network convolution
 
-    Keeps the weights of the epoch that does best on held-out examples, even
-    if Ctrl-C ends training early. Writes a model folder for chainrule
+    Keeps the weights of the epoch with the best accuracy (of ratings: Pearson's
+    correlation) on held-out examples, even if Ctrl-C ends training early. Writes a model folder for chainrule
     classify and evaluate. With --test, reports accuracy with its 95 % interval,
     precision, recall, F1, confusions and calibration.
 
