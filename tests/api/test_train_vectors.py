@@ -91,8 +91,8 @@ def test_a_list_of_words_names_punctuation_as_people_write_it(tmp_path) -> None:
     words = chainrule.TokenizerConfig(vocabulary=tmp_path / "list")
     vectors = chainrule.train_vectors(chainrule.Lines(["come, come, or go"]), config, tokenizer=words, progress=False)
     assert (vectors.words, vectors.record["unknown_tokens"]) == (["come", ","], 2)
+    missing = chainrule.TokenizerConfig(vocabulary=tmp_path / "missing")
     with pytest.raises(TextError, match="missing"):
-        missing = chainrule.TokenizerConfig(vocabulary=tmp_path / "missing")
         chainrule.train_vectors(tmp_path / "list", config, tokenizer=missing, progress=False)
 
 

@@ -299,7 +299,9 @@ else:
 NetworkName = Annotated[
     NetworkChoice,
     Parameter(
-        help="; ".join(f"{name}: {(kind.__doc__ or '').partition('.')[0]}" for name, kind in LABELLING.items()) + "."
+        help="By default lstm; of pairs, bag. "
+        + "; ".join(f"{name}: {(kind.__doc__ or '').partition('.')[0]}" for name, kind in LABELLING.items())
+        + "."
     ),
 ]
 
@@ -321,7 +323,7 @@ def classifier(
     /,
     *,
     output: Output,
-    network: NetworkName = "lstm",
+    network: NetworkName | None = None,
     unit: Annotated[
         str | None,
         Parameter(
@@ -357,12 +359,19 @@ def classifier(
     """
     from chainrule.api.training.classifier import train_classifier
     from chainrule.applications.classification import check_labels
-    from chainrule.applications.classifier_inputs import BOX_UNIT, RATING_UNIT, digest_of_inputs, kind_of
+    from chainrule.applications.classifier_inputs import (
+        BOX_UNIT,
+        RATING_UNIT,
+        default_network,
+        digest_of_inputs,
+        kind_of,
+    )
     from chainrule.text.corpus.records import raise_error
     from chainrule.text.labelled import classes_of
     from chainrule.training.checkpoint import is_first_process, remove_checkpoints
 
     continues = continues_run(output, resume=resume, overwrite=overwrite)
+    network = network or default_network(unit)
     config, learning = _configuration(network, given_settings(settings)), given_settings(training)
     kind = kind_of(config.reads, unit)
     unit = kind.unit(unit)

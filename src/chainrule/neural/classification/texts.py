@@ -253,7 +253,7 @@ _WIDTH = 50  # as in the paper
 class SharedWords(nn.Module):
     """What two texts share, word by word, which the vectors of whole texts hardly tell.
 
-    A word counts as much as its weight, which is learned: 'not' may matter more than 'the'. Unknown words are all alike.
+    A word counts as much as its weight, which is learned: 'not' may matter more than 'the'. Unknown words are one word.
     """
 
     width = 8
@@ -306,7 +306,7 @@ class PairBody(nn.Module):
     """
 
     def __init__(self, side: Body[Any], shared: SharedWords | None = None, *, is_directed: bool) -> None:
-        """side: the body that gives each side one vector. shared: compares the words of two texts; None: nothing does."""
+        """side: the body that gives each side one vector. shared: compares words of two texts; None: nothing does."""
         super().__init__()
         self.side: Any = side
         self.shared = shared

@@ -193,7 +193,7 @@ class LabelObjective(ExampleObjective["Example[I]"], Generic[I]):
         )
 
 
-def _moments(a: Float64[ndarray, " n"], b: Float64[ndarray, " n"]) -> Float64[ndarray, "5"]:
+def _moments(a: Float64[ndarray, " n"], b: Float64[ndarray, " n"]) -> Float64[ndarray, " sums"]:
     """Sums that processes add up: of a, b, their squares and their product."""
     return np.array([a.sum(), b.sum(), a @ a, b @ b, a @ b])
 
