@@ -72,7 +72,6 @@ class RunProgress(_Strict):
     seconds: float = 0.0  # of training steps alone
     elapsed: float = 0.0  # seconds of the whole run, validation and checkpoints included
     best: float | None = None  # the lowest criterion, which is the loss unless the objective has another
-    best_loss: float | None = None  # of the validation that had it
     best_step: int = 0
     since_best: int = 0  # validations since then
     halved: int = 0  # times that plateau has halved the learning rate

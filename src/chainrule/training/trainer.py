@@ -56,7 +56,6 @@ class Trainer:
         self.step, self.seconds = 0, 0.0
         self.steps = steps_of(training, objective.epoch, objective.tokens)
         self.best, self.best_step, self.since_best, self.halved = math.inf, 0, 0, 0  # best: the lowest criterion
-        self.best_loss = math.inf  # of the validation that had it
         self.best_weights: dict[str, Tensor] | None = None
         self.best_validated: ValidationResult | None = None  # also None if the best weights are older than a resumption
         self._peak = peak
@@ -166,8 +165,7 @@ class Trainer:
             criterion = loss if validated.criterion is None else validated.criterion
             is_best = criterion < self.best
             if is_best:
-                self.best, self.best_loss, self.best_validated = criterion, loss, validated
-                self.best_step, self.since_best = self.step, 0
+                self.best, self.best_step, self.since_best, self.best_validated = criterion, self.step, 0, validated
                 self.best_weights = {
                     name: weight.detach().clone() for name, weight in self.network.state_dict().items()
                 }
@@ -227,7 +225,6 @@ class Trainer:
             steps=self.steps,
             seconds=self.seconds,
             best=None if math.isinf(self.best) else self.best,
-            best_loss=None if math.isinf(self.best) else self.best_loss,
             best_step=self.best_step,
             since_best=self.since_best,
             halved=self.halved,
@@ -259,7 +256,7 @@ class Trainer:
         except (RuntimeError, KeyError, ValueError, IndexError) as error:
             raise SettingError(f"the checkpoint does not fit this network: {error}") from error
         self.step, self.steps, self.seconds = progress.step, progress.steps, progress.seconds
-        self._load_best_figures(progress)
+        self.best = math.inf if progress.best is None else progress.best
         self.best_step, self.since_best, self.halved = progress.best_step, progress.since_best, progress.halved
         if best is not None:
             self.best_weights = self._read(best)
@@ -276,12 +273,7 @@ class Trainer:
             raise SettingError(f"the checkpoint does not fit this network: {error}") from error
         assert progress.best is not None
         self.step, self.steps, self.seconds = progress.best_step, progress.steps, progress.seconds
-        self._load_best_figures(progress)
-        self.best_step, self.halved = progress.best_step, progress.halved
-
-    def _load_best_figures(self, progress: RunProgress) -> None:
-        self.best = math.inf if progress.best is None else progress.best
-        self.best_loss = self.best if progress.best_loss is None else progress.best_loss
+        self.best, self.best_step, self.halved = progress.best, progress.best_step, progress.halved
 
     def _read(self, saved: SavedTensors) -> dict[str, Tensor]:
         """Reads saved tensors; where weights are shared out, only this process's shares. Raises ModelFormatError."""

@@ -347,9 +347,10 @@ def classifier(
         $ chainrule train classifier labelled.tsv -o labels/ --network convolution
 
     Keeps the weights of the epoch with the best accuracy (of ratings: Pearson's
-    correlation) on held-out examples, even if Ctrl-C ends training early. Writes a model folder for chainrule
-    classify and evaluate. With --test, reports accuracy with its 95 % interval,
-    precision, recall, F1, confusions and calibration.
+    correlation) on held-out examples, even if Ctrl-C ends training early.
+    Writes a model folder for chainrule classify and evaluate. With --test,
+    reports accuracy with its 95 % interval, precision, recall, F1, confusions
+    and calibration.
 
     Word vectors are learned with the rest. With --vectors they start as those
     of a file and are tuned; --fixed-vectors keeps them as they are.
