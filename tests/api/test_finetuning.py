@@ -294,7 +294,7 @@ def test_unseen_labels_and_bad_settings_are_errors() -> None:
     with pytest.raises(TextError, match="all labels are 'animal'"):
         finetune(base, TEXTS[:6], "text", QUICK)
     for wrong in (("masked/", TEXTS), (base, TEXTS, "text", {"epochs": 1}), (base, "labelled.tsv")):
-        with pytest.raises(TypeError, match=r"as chainrule.load gives|a FineTuningConfig|takes labelled texts"):
+        with pytest.raises(TypeError, match=r"as chainrule.load gives|a FineTuningConfig|expected several, in a list"):
             finetune(*wrong)
     with pytest.raises(TextError, match="no labelled texts"):
         learned.assess([])

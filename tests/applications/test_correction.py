@@ -338,7 +338,7 @@ def test_a_second_model_with_other_tokens_weighs_the_best(lm: chainrule.Model) -
     )
 
     def corrected(weight: float) -> str:
-        config = CorrectionConfig(rescore_weight=weight, at_least=0.0)
+        config = CorrectionConfig(rescore_weight=weight, at_least=0.0, beam=64)
         return chainrule.corrector(lm, rescore_by=prefers, config=config).correct([given])[0].corrected
 
     assert corrected(0.0) == "I received the letter"
@@ -384,7 +384,9 @@ def test_measures_by_hand() -> None:
         measure_corrections(["a"], ["a"], [["a"], []])
 
 
-@pytest.mark.parametrize("arguments", [{"rate": 0.9}, {"channel": "radio"}, {"channel": Path("no.json")}])
+@pytest.mark.parametrize(
+    "arguments", [{"rate": 0.9, "channel": "keyboard"}, {"channel": "radio"}, {"channel": Path("no.json")}]
+)
 def test_wrong_settings_are_clear_errors(lm: chainrule.Model, arguments) -> None:
     with pytest.raises(chainrule.ChainruleError):
         chainrule.corrector(lm, **arguments)

@@ -151,7 +151,7 @@ def test_an_address_that_is_none_is_refused(url: str) -> None:
     ("arguments", "message"),
     [
         (["chat"], "A model is missing: name one, or a server with --url."),
-        (["chat", "lm", "--api-key-file", "key"], "--api-key-file is for a server"),
+        (["chat", "lm", "--api-key-file", "key"], "--api-key-file needs --url"),
         (["chat", "--url", "http://127.0.0.1:9", "--template", "t"], "--template is for models on this machine"),
         (["complete", "--url", "http://127.0.0.1:9", "--no-correct"], "leave out the options of the model"),
     ],

@@ -100,7 +100,7 @@ def test_the_word_just_typed_is_corrected_by_one_more_suggestion(chainrule, stdi
 
 
 def test_corrections_need_words(chainrule, stdin, tmp_path: Path) -> None:
-    library.train(library.Lines(["the letter"] * 9), tokenizer="character").save(tmp_path / "lm")
+    library.train(library.Lines(["the letter"] * 200), tokenizer="character").save(tmp_path / "lm")
     (tmp_path / "words.txt").write_text("the\nletter\n")
     stdin(b"the leter \n")
     assert "->" not in chainrule("complete", tmp_path / "lm").out

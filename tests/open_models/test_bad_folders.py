@@ -135,7 +135,7 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "an epsilon that is no number": (
         lambda folder: with_json(folder, "config.json", rms_norm_eps=float("nan")),
-        r"config\.json: rms_norm_eps is nan; expected a finite number",
+        r"config\.json: is no valid JSON: rms_norm_eps is NaN; expected a number",
     ),
     "many layers": (
         lambda folder: with_json(folder, "config.json", num_hidden_layers=900),

@@ -244,7 +244,7 @@ def test_corrections_are_those_of_correct(folders: dict[str, Path], tmp_path: Pa
                 {"config": CorrectionConfig(at_least=0.99, keep=("dgo",), beam=2, candidates=3)},
             ),
         ):
-            expected = chainrule.correct(chainrule.Lines(texts), model, **options)
+            expected = chainrule.corrector(model, **options).correct(texts)
             assert post(**body)["data"] == [
                 {
                     "index": i,

@@ -1,4 +1,4 @@
-"""Settings of embeddings and of chat; does not import NumPy, so that help and completion are quick."""
+"""Settings of embeddings, of chat and of channels of errors; imports no NumPy, so that help is quick."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from chainrule.decoding.config import SamplingConfig
 Unit = Literal["text", "word", "token"]
 Pooling = Literal["mean", "max", "first", "last"]
 VectorPrecision = Literal["float32", "bfloat16"]
+ReadyChannel = Literal["english", "keyboard", "ocr"]
+CHANNELS: tuple[ReadyChannel, ...] = ("english", "keyboard", "ocr")
+ENGLISH = CHANNELS[0]
 
 
 @dataclass(frozen=True, kw_only=True)

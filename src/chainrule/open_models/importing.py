@@ -256,7 +256,7 @@ def _ids(checkpoint: Checkpoint, name: str, rows: int) -> dict[str, int]:
     try:
         ids = json.loads(checkpoint.sides.get(name, b"null"))
     except (ValueError, RecursionError) as error:
-        raise ModelFormatError(f"{location}: is not JSON: {error}; the file is cut off or damaged") from error
+        raise ModelFormatError(f"{location}: is no valid JSON: {error}; get or write the file again") from error
     if not isinstance(ids, dict) or not all(type(number) is int and number >= 0 for number in ids.values()):
         raise ModelFormatError(f"{location}: is not there, or not an object of tokens with their ids")
     if len(set(ids.values())) < len(ids):

@@ -146,7 +146,7 @@ def _parsed(content: bytes, location: str) -> Any:
     try:
         return parse_json(content)
     except (ValueError, RecursionError) as error:  # UnicodeDecodeError is a ValueError
-        raise ModelFormatError(f"{location}: is not JSON: {error}; the file is cut off or damaged") from error
+        raise ModelFormatError(f"{location}: is no valid JSON: {error}; get or write the file again") from error
 
 
 def _optional_json(path: Path) -> Json:

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from chainrule.api.models.model import Model
     from chainrule.api.progress_line import ProgressOption
     from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel
+    from chainrule.applications.config import ReadyChannel
     from chainrule.applications.correction.word_index import WordIndex
-    from chainrule.applications.noisy_channel.character_channel import Channel, Confusions
+    from chainrule.applications.noisy_channel.character_channel import Channel
     from chainrule.applications.noisy_channel.word_channel import WordChannel
     from chainrule.text.corpus.corpus import Paths, Source
 
@@ -43,8 +44,10 @@ def name_or_path(*names: str) -> Callable[[str], str | Path]:
 class CorrectorOptions(CorrectionConfig):
     """What a corrector is made of, besides the language model.
 
-    channel: keyboard or ocr, or one trained by `train_channel`, or its file. rate: for keyboard and ocr the
-    probability of an error at a character (0.02); for a trained one the share of words that are wrong (0.05). lexicon:
+    channel: english, how English is misspelled and mistyped; keyboard, slips of the fingers; ocr, letters that look
+    alike; or one trained by `train_channel`, or its file. rate: the share of words that are wrong, which `correct`
+    estimates from the first texts (0.02 where there are none yet); for keyboard and ocr the probability of an error at
+    a character (0.02). lexicon:
     the right words with their counts, or a file of them, one a line; by default the words of the model's vocabulary.
     grammar: english, what learners of English confuse, or what `train_grammar` learned, or its file; none by default.
     grammar_rate: for english, the probability of an error at a word that can go wrong (0.03). inflections: a file with
@@ -55,16 +58,17 @@ class CorrectorOptions(CorrectionConfig):
     take the place.
     """
 
-    channel: Confusions | Channel | PathLike[str] = option(
-        "keyboard",
-        "the model of errors: keyboard, ocr, or a file that chainrule train channel wrote",
+    channel: ReadyChannel | Channel | PathLike[str] = option(
+        "english",
+        "the model of errors: english, keyboard, ocr, or a file that chainrule train channel wrote",
         reads=str,
-        parse=name_or_path("keyboard", "ocr"),
-        served=("keyboard", "ocr"),
+        parse=name_or_path("english", "keyboard", "ocr"),
+        served=("english", "keyboard", "ocr"),
     )
     rate: float | None = option(
         None,
-        "the share of wrong characters (by default 0.02) or, with a learned channel, of wrong words (0.05)",
+        "the share of wrong words, by default estimated from the first texts; with keyboard and ocr, of wrong "
+        "characters (0.02)",
         above=0,
         below=1,
         served=True,
@@ -132,7 +136,7 @@ class CorrectOptions(CorrectorOptions):
 class ChannelFirst(CorrectOptions):
     """As `CorrectOptions`; the channel may stand without its name."""
 
-    channel: Confusions | Channel | PathLike[str] = changed(CorrectOptions, "channel")
+    channel: ReadyChannel | Channel | PathLike[str] = changed(CorrectOptions, "channel")
 
 
 @dataclass(frozen=True, kw_only=True)

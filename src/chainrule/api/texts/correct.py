@@ -15,15 +15,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from chainrule.api.models.model import check_model
-from chainrule.api.progress_line import ProgressOption, showing
+from chainrule.api.progress_line import showing
 from chainrule.api.seq2seq.config import TargetBeam
 from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel
 from chainrule.api.texts.config import ChannelFirst, CorrectOptions, TuneOptions
 from chainrule.api.texts.rescore import scorer_of
+from chainrule.applications.config import CHANNELS, ENGLISH
 from chainrule.applications.correction.candidates import Grammar
 from chainrule.applications.correction.config import CorrectionSettings, write_settings
 from chainrule.applications.correction.corrector import Corrector
 from chainrule.applications.correction.error_models import CharacterErrorModel, WordErrorModel
+from chainrule.applications.correction.error_rate import RATE_OF_WORDS, estimate_rate
 from chainrule.applications.correction.word_index import WordIndex
 from chainrule.applications.noisy_channel.character_channel import CONFUSIONS, channel_named
 from chainrule.applications.noisy_channel.files import channel_of, read_grammar
@@ -47,10 +49,11 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.api.models.model import Model
+    from chainrule.applications.config import ReadyChannel
     from chainrule.applications.correction.corrector import LearnedCorrector
     from chainrule.applications.correction.error_models import ErrorModel
     from chainrule.applications.correction.spans import Corrected
-    from chainrule.applications.noisy_channel.character_channel import Channel, Confusions
+    from chainrule.applications.noisy_channel.character_channel import Channel
     from chainrule.applications.rescoring.features import TextScorer
     from chainrule.base.progress import Progress
     from chainrule.evaluation.texts.corrections import CorrectionMeasures, JudgedChanges
@@ -59,7 +62,9 @@ if TYPE_CHECKING:
 
 _AT_ONCE = 256  # texts
 _PIECE_BYTES = 1 << 14
-RATE_OF_CHARACTERS, RATE_OF_WORDS, RATE_OF_GRAMMAR = 0.02, 0.05, 0.03
+RATE_OF_CHARACTERS, RATE_OF_GRAMMAR = 0.02, 0.03
+_RATE_OF_LEARNERS = 0.05  # the least share of wrong words where grammar is corrected, too
+_EXPECTED_RATE = 0.2  # of wrong words, while their share is estimated
 
 
 @takes(CorrectOptions)
@@ -70,7 +75,7 @@ def correct(source: Source | Paths, model: Model, options: CorrectOptions) -> It
 
     good:  [one] = chainrule.correct(chainrule.Lines(["teh dog"]), lm); one.corrected, one.changes[0].prob
     """
-    return _corrected(source_of(source), build_corrector(model, options), options.progress)
+    return _corrected(source_of(source), model, options)
 
 
 @takes(ChannelFirst, "channel")
@@ -79,8 +84,11 @@ def corrector(model: Model, options: CorrectOptions) -> Corrector:
     return build_corrector(model, options)
 
 
-def build_corrector(model: Model, options: CorrectOptions) -> Corrector:
-    """What corrects as the options say. Raises SettingError, TextError, ModelFormatError."""
+def build_corrector(model: Model, options: CorrectOptions, texts: Sequence[str] = ()) -> Corrector:
+    """What corrects as the options say. texts: of which the share of wrong words is estimated if no rate is named.
+
+    Raises SettingError, TextError, ModelFormatError.
+    """
     check_model(model)
     if model.is_bidirectional:
         raise SettingError(
@@ -88,7 +96,15 @@ def build_corrector(model: Model, options: CorrectOptions) -> Corrector:
             "take one that continues texts, such as an n-gram model, and this one as rescore_by"
         )
     options = options.resolved()
-    errors, words = _error_model(options.channel, options.rate), word_index(model, options.lexicon)
+    words = word_index(model, options.lexicon)
+    rate = options.rate
+    if rate is None and texts and not (isinstance(options.channel, str) and options.channel in CONFUSIONS):
+        expected = _error_model(options.channel, _EXPECTED_RATE)
+        prior = prior_of(model.language_model, model.tokenizer, model.speller)
+        keep = frozenset(word.lower() for word in options.correction().keep)
+        rate = estimate_rate(texts, words, expected, prior, keep)
+        rate = rate if options.grammar is None else max(rate, _RATE_OF_LEARNERS)
+    errors = _error_model(options.channel, rate)
     proposer = None
     if options.grammar is not None:
         known = words.lowered()
@@ -197,11 +213,11 @@ def read_lexicon(path: str | PathLike[str]) -> dict[str, float]:
     return counts
 
 
-def _error_model(channel: Confusions | Channel | PathLike[str], rate: float | None) -> ErrorModel:
+def _error_model(channel: ReadyChannel | Channel | PathLike[str], rate: float | None) -> ErrorModel:
     if isinstance(channel, str) and channel in CONFUSIONS:
         return CharacterErrorModel(channel_named(channel, RATE_OF_CHARACTERS if rate is None else rate))
     learned = channel_of(channel, RATE_OF_CHARACTERS)
-    return WordErrorModel(learned, RATE_OF_WORDS if rate is None else rate)
+    return WordErrorModel(learned, RATE_OF_WORDS if rate is None else rate, by_length=channel == ENGLISH)
 
 
 def word_index(model: Model, lexicon: Mapping[str, float] | WordIndex | str | PathLike[str] | None = None) -> WordIndex:
@@ -227,11 +243,26 @@ def _log_priors(model: Model, lexicon: Mapping[str, float] | str | PathLike[str]
     return {word: float(np.log(count / total)) for word, count in counts.items() if count > 0}
 
 
-def _corrected(source: Source, corrector: Corrector, progress: ProgressOption) -> Iterator[Corrected]:
-    with showing(progress) as shown:
-        texts = _texts(source, BlockProgress(shown, "correcting"))
-        while some := list(islice(texts, _AT_ONCE)):
-            yield from corrector.correct(some)
+def _corrected(source: Source, model: Model, options: CorrectOptions) -> Iterator[Corrected]:
+    with showing(options.progress) as shown:
+        yield from start_correction(source, model, options, shown)[1]
+
+
+def start_correction(
+    source: Source, model: Model, options: CorrectOptions, progress: Progress
+) -> tuple[Corrector, Iterator[Corrected]]:
+    """Reads the first texts, estimates which share of their words is wrong, and corrects all, lazily."""
+    texts = _texts(source, BlockProgress(progress, "correcting"))
+    first = list(islice(texts, _AT_ONCE))
+    ready = build_corrector(model, options, first)
+
+    def lines() -> Iterator[Corrected]:
+        some = first
+        while some:
+            yield from ready.correct(some)
+            some = list(islice(texts, _AT_ONCE))
+
+    return ready, lines()
 
 
 def _texts(source: Source, inside: BlockProgress) -> Iterator[str]:
@@ -247,6 +278,7 @@ def _texts(source: Source, inside: BlockProgress) -> Iterator[str]:
 _WEIGHTS = (0.5, 0.7, 1.4, 2.0)  # of the language model, relative to the first
 _SHARES = (0.1, 0.25, 1.0, 2.0)  # weights of a second model and of a learned corrector, beside the given one
 _RATES = (0.25, 0.5, 2.0, 4.0)  # times the given one
+_RATES_OF_WORDS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 0.6, 0.95)
 _HIGHEST_RATE = 0.5
 
 
@@ -254,12 +286,13 @@ class TunedCorrection(NamedTuple):
     """The chosen settings.
 
     figures: the maximised figure, before and after. changes: all changes on the best paths under these settings,
-    whatever their probability.
+    whatever their probability. at_edges: the settings of which the least or the largest value that was tried is best.
     """
 
     settings: CorrectionSettings
     figures: tuple[float, float]
     changes: JudgedChanges
+    at_edges: tuple[str, ...] = ()
 
 
 @takes(TuneOptions, "output")
@@ -290,8 +323,9 @@ def _tuned(
     texts: Sequence[str], several: Sequence[Sequence[str]], model: Model, options: TuneOptions, reported: Progress
 ) -> TunedCorrection:
     base, maximise, channel = options.correction(), options.maximise, options.channel
-    is_ready_made = isinstance(channel, str) and channel in CONFUSIONS
-    default_rate = RATE_OF_CHARACTERS if is_ready_made else RATE_OF_WORDS
+    is_ready_made = isinstance(channel, str) and channel in CHANNELS
+    is_of_characters = isinstance(channel, str) and channel in CONFUSIONS
+    default_rate = RATE_OF_CHARACTERS if is_of_characters else RATE_OF_WORDS
     fixed: dict[str, Any] = {
         **_loaded(options.learned, options.rescore_by),
         "lexicon": word_index(model, options.lexicon),
@@ -314,7 +348,7 @@ def _tuned(
         pieces = [texts[i : i + _AT_ONCE] for i in range(0, len(texts), _AT_ONCE)]
         return judge_changes([one for piece in pieces for one in ready.correct(piece)], several)
 
-    tries = list(_tries(chosen))
+    tries = list(_tries(chosen, None if is_of_characters else _RATES_OF_WORDS))
     reported("tuning the correction", 0, len(tries) + 1)
     changes = judged(chosen)
     before = changes.figure_at(base.at_least, maximise)
@@ -332,13 +366,23 @@ def _tuned(
     if options.output is not None:
         record = {"texts": len(texts), "maximise": maximise, "before": before, "after": after}
         write_settings(chosen, Path(options.output), record)
-    return TunedCorrection(chosen, (before, after), changes)
+    return TunedCorrection(chosen, (before, after), changes, _at_edges(chosen, tries))
 
 
-def _tries(first: CorrectionSettings) -> Iterator[tuple[str, float]]:
-    """Settings and values to try, one after the other."""
+def _at_edges(chosen: CorrectionSettings, tries: Sequence[tuple[str, float]]) -> tuple[str, ...]:
+    """The settings whose best value is the least or the largest that was tried."""
+    tried: dict[str, list[float]] = {}
+    for name, value in tries:
+        tried.setdefault(name, []).append(value)
+    return tuple(name for name, values in tried.items() if getattr(chosen, name) in (min(values), max(values)))
+
+
+def _tries(first: CorrectionSettings, rates: Sequence[float] | None) -> Iterator[tuple[str, float]]:
+    """Settings and values to try, one after the other. rates: those of errors; by default around the first."""
     for name in ("rate", "grammar_rate"):
-        if (rate := getattr(first, name)) is not None:
+        if name == "rate" and rates is not None:
+            yield from ((name, rate) for rate in rates if rate != first.rate)
+        elif (rate := getattr(first, name)) is not None:
             yield from ((name, rate * times) for times in _RATES if rate * times <= _HIGHEST_RATE)
     if first.weight is not None:
         yield from (("weight", first.weight * times) for times in _WEIGHTS)

@@ -22,7 +22,8 @@ from chainrule.text.parallel import pairs_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from chainrule.applications.noisy_channel.character_channel import Channel, Confusions
+    from chainrule.applications.config import ReadyChannel
+    from chainrule.applications.noisy_channel.character_channel import Channel
     from chainrule.applications.noisy_channel.word_channel import WordChannel
     from chainrule.base.progress import Progress
 
@@ -144,13 +145,13 @@ def train_channel(
     output: str | PathLike[str] | None = None,
     *,
     rounds: int = 8,
-    prior: Confusions | Channel | PathLike[str] | None = None,
+    prior: ReadyChannel | Channel | PathLike[str] | None = None,
     progress: ProgressOption = None,
 ) -> Channel:
     """Trains a channel of spelling errors, in lower case, by EM, for `correct`.
 
     pairs: (wrong, right), or a file of them, see `read_error_pairs`. output: the JSON file to write the channel to,
-    which is replaced. rounds: of EM. prior: keyboard or ocr, or a channel learned before, or its file: its
+    which is replaced. rounds: of EM. prior: english, keyboard or ocr, or a channel learned before, or its file: its
     probabilities count where there are few pairs. Raises TextError, SettingError, ModelFormatError, OutputError.
 
     good:  channel = chainrule.train_channel([("teh", "the"), ("recieve", "receive")])

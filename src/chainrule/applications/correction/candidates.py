@@ -71,6 +71,9 @@ def _within_one_edit(marks: str) -> Iterable[str]:
 
 # Nats that an unknown word with a capital letter inside a sentence has for being a name: another one, or no known one.
 _NAME, _NEW_NAME = 3.0, 9.0
+_FUNCTION_WORD = -6.0  # log P from which on a word is so frequent that the next one is often written with it: alot
+_RUN_TOGETHER = 4.0  # nats by which a space after such a word is lost more often
+_REAL_WORD = 3.0  # nats that a known word costs in whose place another one is put: most errors make no words
 _WITH_MARKS = 3  # variants of an unknown chunk, itself among them, that other marks are proposed with
 _REMEMBERED = 1 << 18  # words whose options are kept
 
@@ -124,7 +127,7 @@ class Spelling:
         new = sorted(words - self._options.keys())
         meant = self._words.candidates_for(new, self._errors, self._most)
         itself = self._errors.log_probs(new, new).tolist()
-        split = self._split([word for word in new if word not in self._words])
+        split = self._split([word for word in new if not self._words.is_trusted(word)])
         for word, others, log_prob in zip(new, meant, itself, strict=True):
             self._options[word] = _Options(log_prob, [(one.word, one.log_prob) for one in others] + split.get(word, []))
 
@@ -143,11 +146,13 @@ class Spelling:
         for (a, b), one in zip(chunk.words, options, strict=True):
             word = chunk.text[a:b]
             begins = chunk.begins_sentence and a == chunk.words[0][0]
-            is_name = word[:1].isupper() and not begins and not word.isupper() and word not in self._words
+            is_capitalised = word[:1].isupper() and not begins and not word.isupper()
+            is_known = self._words.is_trusted(word)
             for other, log_prob in one.others:
                 cased = in_case_of(other if word.isalpha() else self._alone(other), word, begins_sentence=begins)
                 variant = chunk.text[:a] + cased + chunk.text[b:]
-                total = same - one.itself + log_prob - is_name * (_NAME if other[:1].isupper() else _NEW_NAME)
+                name = (_NAME if is_known or other[:1].isupper() else _NEW_NAME) if is_capitalised else 0.0
+                total = same - one.itself + log_prob - name - is_known * _REAL_WORD
                 if variants.get(variant, -np.inf) < total and variant != chunk.text:
                     variants[variant] = total
         if self.knows_marks:
@@ -191,7 +196,8 @@ class Spelling:
         split: dict[str, list[tuple[str, float]]] = {}
         for (word, pair), log_prob in zip(cuts, log_probs, strict=True):
             if np.isfinite(log_prob):
-                split.setdefault(word, []).append((pair, log_prob))
+                is_frequent = self._words.log_prior(pair.split(" ")[0].lower()) > _FUNCTION_WORD
+                split.setdefault(word, []).append((pair, log_prob + is_frequent * _RUN_TOGETHER))
         return split
 
     def _alone(self, word: str) -> str:

@@ -30,14 +30,15 @@ class CorrectionConfig(Options):
     beam: the most paths kept at each position. candidates: the most candidates for each word. at_least: the least
     probability of a change. weight: of the language model, relative to the channel. learned_weight: of the learned
     corrector's log P(right | wrong), relative to the channel. rescore_weight: of the second model's log-probability.
-    keep: words that are never changed. calibration: slope and intercept that make the log-odds of changes those of
-    being right, see `tune_correction`.
+    new_word: by how many nats an unknown word of running text is likelier than the model says, which was trained on
+    other texts; less if it knows fewer than 10,000. keep: words that are never changed. calibration: slope and
+    intercept that make the log-odds of changes those of being right, see `tune_correction`.
     Raises SettingError.
     """
 
     beam: int = option(4, "how many hypotheses to keep", least=1, most=1 << 10, served=(1, 64))
     candidates: int = option(6, "how many candidates to consider for each word", least=1, most=1 << 10, served=(1, 64))
-    at_least: float = option(0.5, "make only changes of at least this probability", least=0, most=1, served=True)
+    at_least: float = option(0.25, "make only changes of at least this probability", least=0, most=1, served=True)
     weight: float = option(1.0, "of the language model, relative to the channel", least=0, most=100, flag=None)
     learned_weight: float = option(
         0.5, "with --corrector: the weight of its log-probability", least=0, most=100, flag="corrector-weight"
@@ -45,6 +46,7 @@ class CorrectionConfig(Options):
     rescore_weight: float = option(
         0.5, "with --rescore-by: the weight of its log-probability", least=0, most=100, flag="rescore-weight"
     )
+    new_word: float = option(3.0, "of an unknown word in running text, in nats", least=0, most=100, flag=None)
     keep: tuple[str, ...] = option(
         (),
         "a file of words that are never changed, one on each line: names, special terms",

@@ -12,13 +12,12 @@ import numpy as np
 
 from chainrule.applications.correction.candidates import Proposal, Spelling
 from chainrule.applications.correction.config import CorrectionConfig
-from chainrule.applications.correction.lattice import Arc, Variant, best_paths
+from chainrule.applications.correction.lattice import NOTHING, Arc, Variant, Variants, best_paths, local_log_probs
 from chainrule.applications.correction.spans import Change, Corrected, apply_changes, chunks_of, in_lines, running_texts
 from chainrule.applications.rescoring.features import IMPOSSIBLE
 from chainrule.base.arguments import as_texts
 from chainrule.evaluation.texts.corrections import calibrate
-from chainrule.protocol import UNKNOWN
-from chainrule.text.tokenization.tokenizer import documents_of
+from chainrule.protocol import END, UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -36,6 +35,8 @@ if TYPE_CHECKING:
     from chainrule.protocol import Scorer
     from chainrule.text.tokenization.tokenizer import Tokenizer
 
+_WAYS = 8  # proposals for a chunk that the beam follows, of the many that grammar makes
+_MANY_WORDS = 10_000  # a model that knows fewer expects many new ones already
 _PROPOSED = -4.0  # log P(written | a proposal that only the learned corrector made)
 _LONGEST = 4  # chunks that a proposal takes
 
@@ -110,7 +111,10 @@ class Corrector:
         """
         self._model, self._speller = model, speller
         self._tokenizer = tokenizer.with_markers("keep")  # a literal </s> or <unk> is left alone
+        self.word_rate = errors.word_rate  # the share of wrong words that is expected
+        self.words = len(words.lowered())  # that are known
         self._words, self._config = words, config or CorrectionConfig()
+        self._new_word = self._config.new_word * min(1.0, self.words / _MANY_WORDS)
         self._spelling = Spelling(words, errors, self._config.candidates)
         self._grammar, self._learned, self._rescorer = grammar, learned, rescorer
         self._keep = frozenset(word.lower() for word in self._config.keep)
@@ -130,8 +134,7 @@ class Corrector:
         notes = [self._reason_to_keep(chunks) for chunks in parted]
         read = [i for i, note in enumerate(notes) if note is None and parted[i]]
         lattices = self._lattices([texts[i] for i in read], [parted[i] for i in read])
-        config = self._config
-        paths = best_paths(self._model, lattices, beam=config.beam, weight=config.weight)
+        paths = self._best_paths(lattices)
         if self._learned is not None or self._rescorer is not None:
             paths = self._weighed([texts[i] for i in read], paths)
         results = [Corrected(text, text, (), note) for text, note in zip(texts, notes, strict=True)]
@@ -139,6 +142,25 @@ class Corrector:
             changes = self._changes(texts[i], parted[i], ways)
             results[i] = Corrected(texts[i], apply_changes(texts[i], changes), changes)
         return results
+
+    def _best_paths(self, lattices: list[list[list[Arc]]]) -> list[list[Path]]:
+        """The best paths through each lattice. A word by itself, as in a list of words, is no sentence: it has the
+        probability that it has without context.
+        """
+        paths: list[list[Path]] = [[] for _ in lattices]
+        for is_word, begin in ((True, (UNKNOWN,)), (False, ())):
+            group = [i for i, lattice in enumerate(lattices) if (len(lattice) == 1) == is_word]
+            best = best_paths(
+                self._model,
+                [lattices[i] for i in group],
+                beam=self._config.beam,
+                weight=self._config.weight,
+                begin=begin,
+                end=not is_word,
+            )
+            for i, ways in zip(group, best, strict=True):
+                paths[i] = ways
+        return paths
 
     def correct_last_word(self, text: str) -> Change | None:
         """The correction of the last word of a text that is being typed, given the words before it.
@@ -221,33 +243,60 @@ class Corrector:
 
     def _arcs(self, proposals: list[list[list[Proposal]]]) -> list[list[list[Arc]]]:
         """The lattices of proposals, with their tokens."""
-        encoded = self._encoded(
+        variants = self._encoded(
             {_as_read(one.text, i) for rows in proposals for i, row in enumerate(rows) for one in row}
         )
+        if self._grammar is not None and getattr(self._model, "order", None) is not None:
+            proposals = self._likeliest(proposals, variants)
+
+        def arc(one: Proposal, i: int, new_word: float) -> Arc:
+            tokens, cost = variants.of(_as_read(one.text, i))
+            return Arc(one.chunks, Variant(one.text, one.log_prob, tokens, cost + new_word * tokens.count(UNKNOWN)))
+
+        new_words = [0.0 if len(rows) == 1 else self._new_word for rows in proposals]
         return [
-            [
-                [Arc(one.chunks, Variant(one.text, one.log_prob, *encoded[_as_read(one.text, i)])) for one in row]
-                for i, row in enumerate(rows)
-            ]
-            for rows in proposals
+            [[arc(one, i, new_word) for one in row] for i, row in enumerate(rows)]
+            for rows, new_word in zip(proposals, new_words, strict=True)
         ]
 
-    def _encoded(self, variants: set[str]) -> dict[str, tuple[tuple[int, ...], float]]:
+    def _likeliest(self, proposals: list[list[list[Proposal]]], variants: Variants) -> list[list[list[Proposal]]]:
+        """The proposals, without those of long rows that fit least between the chunks around them as these stand."""
+        long = [
+            (rows, i) for rows in proposals for i, row in enumerate(rows) if sum(one.chunks == 1 for one in row) > _WAYS
+        ]
+        if not long:
+            return proposals
+        sizes = [len(rows[i]) for rows, i in long]
+        before = [variants.numbers[_as_read(rows[i - 1][0].text, i - 1)] if i else NOTHING for rows, i in long]
+        after = [
+            variants.numbers[_as_read(rows[i + 1][0].text, i + 1)] if i + 1 < len(rows) else NOTHING for rows, i in long
+        ]
+        middle = [variants.numbers[_as_read(one.text, i)] for rows, i in long for one in rows[i]]
+        totals = local_log_probs(self._model, variants, np.repeat(before, sizes), middle, np.repeat(after, sizes))
+        totals *= self._config.weight
+        totals += [one.log_prob if one.chunks == 1 else np.inf for rows, i in long for one in rows[i]]
+        totals[np.cumsum(sizes) - sizes] = np.inf  # the chunk as it stands
+        kept = {}
+        for (rows, i), scores in zip(long, np.split(totals, np.cumsum(sizes)[:-1]), strict=True):
+            most = max(_WAYS, int(np.isinf(scores).sum()))
+            kept[id(rows), i] = [rows[i][k] for k in np.sort(np.argsort(-scores, kind="stable")[:most]).tolist()]
+        return [[kept.get((id(rows), i), row) for i, row in enumerate(rows)] for rows in proposals]
+
+    def _encoded(self, texts: set[str]) -> Variants:
         """The tokens of each variant, and the log-probability of the spelling of its unknown ones, in nats."""
-        ordered = sorted(variants)
+        ordered = sorted(texts)
         capitals = self._grammar is not None  # which are then proposed, and must not be put there before
         encoded = self._tokenizer.encode_texts(
             [self._words.truecase(variant, capitals=capitals) for variant in ordered]
         )
-        rows = [tuple(row.tolist()) for row in documents_of(encoded.ids)]
+        ends = np.flatnonzero(encoded.ids == END)
         costs = np.zeros(len(ordered))
         unknown = np.flatnonzero(encoded.ids == UNKNOWN)
         if unknown.size and self._speller is not None:
-            ends = np.cumsum([len(row) + 1 for row in rows])
             owners = np.searchsorted(ends, unknown, side="right")
             spelled = self._speller.log_probs([encoded.surface(place) for place in unknown.tolist()])
             np.add.at(costs, owners, spelled + np.log(max(self._speller.unseen_types, 1)))
-        return dict(zip(ordered, zip(rows, costs.tolist(), strict=True), strict=True))
+        return Variants({text: i for i, text in enumerate(ordered)}, encoded.ids, ends, costs)
 
 
 def _as_read(text: str, position: int) -> str:

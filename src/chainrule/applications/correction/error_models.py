@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from chainrule.applications.noisy_channel.character_channel import Channel
 
 _SENTENCE_MARKS = frozenset(".,;:!?")
+_USUAL_LENGTH = 5.0  # letters of a word
 _SPACE_SHARE = 0.02  # of all errors lose or insert a space, if the pairs have no such errors
 
 
@@ -26,6 +27,10 @@ class ErrorModel(Protocol):
 
     name: str
     knows_marks: bool  # whether marks go wrong, too, as in a scan
+
+    @property
+    def word_rate(self) -> float | None:
+        """The share of wrong words, if the model has one."""
 
     def log_probs_of_marks(self, observed: Sequence[str], meant: Sequence[str]) -> Float64[ndarray, " pairs"]:
         """log P(observed | meant) of the marks before or after a word, or between two, in nats."""
@@ -38,7 +43,7 @@ class CharacterErrorModel:
     """A channel in which every character can go wrong, such as a keyboard's."""
 
     def __init__(self, channel: Channel) -> None:
-        self.name, self._channel = channel.name, channel
+        self.name, self._channel, self.word_rate = channel.name, channel, None
         self.knows_marks = bool(_SENTENCE_MARKS & channel.characters)
 
     def log_probs_of_marks(self, observed: Sequence[str], meant: Sequence[str]) -> Float64[ndarray, " pairs"]:
@@ -56,11 +61,13 @@ class WordErrorModel:
     P(observed | meant) = 1 - rate if they are the same, else rate Q(observed | meant) / (1 - Q(meant | meant)).
     """
 
-    def __init__(self, channel: Channel, rate: float) -> None:
-        """rate: above 0, below 1. Raises SettingError."""
+    def __init__(self, channel: Channel, rate: float, *, by_length: bool = False) -> None:
+        """rate: above 0, below 1. by_length: whether it is that of words of 5 letters, and longer ones are wrong more
+        often: the share of right ones is (1 - rate)^(letters / 5). Raises SettingError.
+        """
         if not 0 < rate < 1:
             raise SettingError(f"rate is {rate}, the share of words that are wrong; expected above 0 and below 1")
-        self.name, self._channel, self._rate = channel.name, channel, rate
+        self.name, self._channel, self.word_rate, self._by_length = channel.name, channel, rate, by_length
         self.knows_marks = MARKS in channel.characters
         learned = [rule.prob for rule in channel.rules if (rule.source, rule.observed) == (SPACE, "")]
         self._space_share = learned[0] if learned else _SPACE_SHARE
@@ -79,8 +86,11 @@ class WordErrorModel:
         new = [text for text in dict.fromkeys(without) if text not in self._copied]
         copied = np.exp(self._channel.log_probs(new, new))
         self._copied.update(zip(new, np.log1p(-np.minimum(copied, 1 - 1e-9)).tolist(), strict=True))
-        changed = np.log(self._rate) - np.array([self._copied[text] for text in without])
+        lengths = np.array([len(text) for text in meant], np.float64) / _USUAL_LENGTH if self._by_length else 1.0
+        log_right = np.log1p(-self.word_rate) * lengths
+        log_wrong = np.log(-np.expm1(log_right))
+        changed = log_wrong - np.array([self._copied[text] for text in without])
         spaces = np.array([a.count(" ") != b.count(" ") for a, b in zip(observed, meant, strict=True)], np.bool_)
         same = np.array([a == b for a, b in zip(observed, meant, strict=True)], np.bool_)
-        log_probs = log_probs + np.where(spaces, np.log(self._rate * self._space_share), changed)
-        return np.where(same, np.log1p(-self._rate), log_probs)
+        log_probs = log_probs + np.where(spaces, log_wrong + np.log(self._space_share), changed)
+        return np.where(same, log_right, log_probs)

@@ -17,7 +17,7 @@ from chainrule.protocol import END
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtyping import Float64, Int32
+    from jaxtyping import Float64, Int32, Int64
     from numpy import ndarray
 
     from chainrule.protocol import Scorer
@@ -30,6 +30,28 @@ class Variant(NamedTuple):
     log_prob: float
     tokens: tuple[int, ...]
     surcharge: float = 0.0
+
+
+_BEFORE = 2  # tokens before a text that it is judged by
+NOTHING = -1  # in place of the number of a variant
+
+
+class Variants(NamedTuple):
+    """Texts as tokens: those of text i end before ids[ends[i]], which is </s>.
+
+    numbers: of the texts. costs: of the spelling of unknown tokens, in nats.
+    """
+
+    numbers: dict[str, int]
+    ids: Int32[ndarray, " tokens"]
+    ends: Int64[ndarray, " texts"]
+    costs: Float64[ndarray, " texts"]
+
+    def of(self, text: str) -> tuple[tuple[int, ...], float]:
+        """The tokens of a text, and their cost."""
+        i = self.numbers[text]
+        begin = int(self.ends[i - 1]) + 1 if i else 0
+        return tuple(self.ids[begin : self.ends[i]].tolist()), float(self.costs[i])
 
 
 class Arc(NamedTuple):
@@ -73,17 +95,18 @@ def best_paths(
     *,
     beam: int,
     weight: float = 1.0,
+    begin: tuple[int, ...] = (),
     end: bool = True,
 ) -> list[list[Path]]:
     """For each text, up to `beam` paths through all of its chunks, best first.
 
     lattices: for each text, the arcs from each of its positions. weight: the factor of the language model's
-    log-probabilities. end: whether </s> follows.
+    log-probabilities. begin: tokens before each text. end: whether </s> follows.
     """
     scoring = _Scoring(model, weight)
     waiting: list[list[list[Path]]] = [[[] for _ in range(len(lattice) + 1)] for lattice in lattices]
     for positions in waiting:
-        positions[0].append(Path())
+        positions[0].append(Path(context=begin))
     for position in range(max(map(len, lattices), default=0)):
         active = [i for i, lattice in enumerate(lattices) if position < len(lattice)]
         for i, paths in zip(active, scoring.narrowed([waiting[i][position] for i in active], beam), strict=True):
@@ -118,6 +141,40 @@ def best_paths(
         results.append(sorted(ended[first:stop], key=_by_log_prob)[:beam])
         first = stop
     return results
+
+
+def local_log_probs(
+    model: Scorer,
+    variants: Variants,
+    before: Sequence[int] | Int64[ndarray, " rows"],
+    middle: Sequence[int] | Int64[ndarray, " rows"],
+    after: Sequence[int] | Int64[ndarray, " rows"],
+) -> Float64[ndarray, " rows"]:
+    """log P of a text and of the first token after it, given the last two before it, by an n-gram model, in nats.
+
+    before, middle, after: numbers of variants; the first and the last may be NOTHING.
+    """
+    before, middle, after = (np.asarray(part, np.int64) for part in (before, middle, after))
+    if not middle.size:
+        return np.empty(0)
+    ends = variants.ends
+    begins = np.concatenate([[0], ends[:-1] + 1])
+    sizes = np.stack(
+        [
+            np.where(before < 0, 0, np.minimum(_BEFORE, (ends - begins)[before])),
+            (ends - begins)[middle],
+            np.where(after < 0, 0, np.minimum(1, (ends - begins)[after])),
+            np.ones(middle.size, np.int64),  # </s>, which parts the rows
+        ],
+        axis=1,
+    )
+    starts = np.stack([ends[before] - sizes[:, 0], begins[middle], begins[after], ends[middle]], axis=1)
+    stops = np.cumsum(sizes)
+    flat = np.arange(stops[-1]) + np.repeat(starts.ravel() - (stops - sizes.ravel()), sizes.ravel())
+    scores = model.score_stream(variants.ids[flat]).astype(np.float64)
+    totals = np.concatenate([[0.0], np.cumsum(scores)])
+    stops = stops.reshape(sizes.shape)
+    return totals[stops[:, 2]] - totals[stops[:, 0]] + variants.costs[middle]
 
 
 def _by_total(extension: tuple[float, Path, Arc]) -> float:

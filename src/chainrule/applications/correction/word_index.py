@@ -99,6 +99,8 @@ _DOUBLED = re.compile(r"(.)\1+")
 _WITHIN = 10.0  # nats: a context rarely favours a word by more
 _LIKELY = 1e-3  # the least probability of a letter that counts as a word, as i and a do in English
 _SHORTEST_SKELETON = 3  # consonants; shorter skeletons must be equal
+_FAR_RARER = 5.0  # nats: a form of a word that is so much rarer than its most frequent one is taken for an error: i
+_RARE = 1.0  # nats above the least likely word, up to which words are rare: in a vocabulary, those that were seen once
 
 
 class CandidateWord(NamedTuple):
@@ -123,12 +125,15 @@ class WordIndex:
                 by_lower.setdefault(word.lower(), []).append((log_prior, word))
         if not by_lower:
             raise SettingError("the model's tokens are not words, so they cannot correct any; name a lexicon")
-        self._exact = frozenset(word for forms in by_lower.values() for _, word in forms)
+        self._exact = frozenset(
+            word for forms in by_lower.values() for prior, word in forms if prior > max(forms)[0] - _FAR_RARER
+        )
         self._lower = list(by_lower)
-        self._written = [max(forms)[1] if lower not in log_priors else lower for lower, forms in by_lower.items()]
+        self._written = [lower if lower in self._exact else max(forms)[1] for lower, forms in by_lower.items()]
         self._usual = [max(forms)[1] for forms in by_lower.values()]
         self._priors = np.array([np.logaddexp.reduce([prior for prior, _ in forms]) for forms in by_lower.values()])
         self._known = {word: i for i, word in enumerate(self._lower)}
+        self._is_rare = (self._priors < self._priors.min() + _RARE) & (np.ptp(self._priors) > _RARE)
         likely = self._priors > np.log(_LIKELY)
         self.of_a_letter = tuple(
             word for word, is_likely in zip(self._lower, likely, strict=True) if is_likely and len(word) == 1
@@ -138,6 +143,16 @@ class WordIndex:
 
     def __contains__(self, word: str) -> bool:
         return word.lower() in self._known
+
+    def is_trusted(self, word: str) -> bool:
+        """Whether a word is known, and not a rare one, which may be an error of the text that it comes from."""
+        i = self._known.get(word.lower())
+        return i is not None and not self._is_rare[i]
+
+    def log_prior(self, word: str) -> float:
+        """log P of a word in lower case, without context, in nats; -inf if it is not known."""
+        i = self._known.get(word)
+        return -np.inf if i is None else float(self._priors[i])
 
     def lowered(self) -> Mapping[str, int]:
         """The words in lower case."""
@@ -152,7 +167,7 @@ class WordIndex:
         return self._usual[self._known[word.lower()]]
 
     def truecase(self, text: str, *, capitals: bool = False) -> str:
-        """A text with words in capitals that the vocabulary does not have as it writes them: THE Dog -> the dog.
+        """A text with words in capitals that the vocabulary hardly has as it writes them: THE Dog -> the dog, i -> I.
 
         capitals: one that lacks is not put there: london stays.
         """
@@ -167,9 +182,10 @@ class WordIndex:
     def candidates_for(self, observed: Sequence[str], errors: ErrorModel, most: int) -> list[list[CandidateWord]]:
         """For each word in lower case, up to `most` others that may have been meant, by channel and prior together.
 
-        Known words are compared with those at distance 1, or with equal consonants; others with those further away.
+        Known words are compared with those at distance 1, or with equal consonants; rare and unknown ones with those
+        further away.
         """
-        known = np.array([word in self._known for word in observed], np.bool_)
+        known = np.array([self.is_trusted(word) for word in observed], np.bool_)
         long = np.array([len(word) > 3 for word in observed], np.bool_)
         skeletons = [phonetic_key(word) for word in observed]
         loose = ~known & np.array([len(text) >= _SHORTEST_SKELETON for text in skeletons], np.bool_)
@@ -185,7 +201,7 @@ class WordIndex:
         )
         owners, words = (part[is_other.astype(np.bool_)] for part in (owners, words))
         log_probs = errors.log_probs([observed[o] for o in owners.tolist()], [self._lower[w] for w in words.tolist()])
-        own = [self._priors[self._known[word]] if word in self._known else -np.inf for word in observed]
+        own = [self.log_prior(word) for word in observed]
         return self._best(np.array(own), owners, words, log_probs, most)
 
     def _best(

@@ -16,7 +16,7 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 from string import ascii_lowercase, ascii_uppercase
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
     from jaxtyping import Float64, Int32, Int64
     from numpy import ndarray
+
+    from chainrule.applications.config import ReadyChannel
 
 _CODES = 1 << 16  # characters of rules are below
 MOST_ERRORS = 0.95  # the largest probability of an error at one position
@@ -178,8 +180,7 @@ def _largest_sum(rules: Sequence[Rule]) -> float:
     return alone + max(by_next.values(), default=0.0)
 
 
-Confusions = Literal["keyboard", "ocr"]
-CONFUSIONS: tuple[Confusions, ...] = ("keyboard", "ocr")
+CONFUSIONS: tuple[ReadyChannel, ...] = ("keyboard", "ocr")  # of characters
 
 _ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")  # of a QWERTY keyboard, each half a key to the right of the one above
 _LETTERS = ascii_lowercase + ascii_uppercase

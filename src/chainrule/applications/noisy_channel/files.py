@@ -9,7 +9,14 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from chainrule.applications.noisy_channel.character_channel import CONFUSIONS, Channel, Rule, channel_named
+from chainrule.applications.config import CHANNELS, ENGLISH
+from chainrule.applications.noisy_channel.character_channel import (
+    CONFUSIONS,
+    Channel,
+    Rule,
+    channel_named,
+)
+from chainrule.applications.noisy_channel.english import english_channel
 from chainrule.applications.noisy_channel.word_channel import WordChannel, WordRule
 from chainrule.base.files import read_file, replace_file
 from chainrule.base.json import parse_json
@@ -18,7 +25,7 @@ from chainrule.errors import ModelFormatError, SettingError
 if TYPE_CHECKING:
     from os import PathLike
 
-    from chainrule.applications.noisy_channel.character_channel import Confusions
+    from chainrule.applications.config import ReadyChannel
 
 _VERSION = 1
 
@@ -64,7 +71,7 @@ def read_channel(path: Path) -> Channel:
         raise ModelFormatError(f"{path}: {error}") from None
 
 
-def channel_of(channel: Confusions | Channel | PathLike[str], rate: float) -> Channel:
+def channel_of(channel: ReadyChannel | Channel | PathLike[str], rate: float) -> Channel:
     """A channel by the name of a ready-made one, or from its file, or itself.
 
     rate: for a ready-made channel, the probability of an error at a character. Raises SettingError, ModelFormatError.
@@ -73,9 +80,11 @@ def channel_of(channel: Confusions | Channel | PathLike[str], rate: float) -> Ch
         return channel
     if isinstance(channel, str) and channel in CONFUSIONS:
         return channel_named(channel, rate)
+    if channel == ENGLISH:
+        return english_channel()
     if isinstance(channel, str) and not Path(channel).exists():
         raise SettingError(
-            f"there is no channel called {channel!r}, nor a file; expected {', '.join(CONFUSIONS)} or a file"
+            f"there is no channel called {channel!r}, nor a file; expected {', '.join(CHANNELS)} or a file"
         )
     return read_channel(Path(channel))
 

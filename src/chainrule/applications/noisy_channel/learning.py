@@ -104,10 +104,10 @@ def learn_channel(
     texts = *concatenate(observed), *concatenate(sources), of_pairs
     for done in range(rounds):
         progress("learning a channel", done, rounds)
-        channel = Channel(name, _within_bounds(probs))
+        channel = Channel(name, within_bounds(probs))
         probs = _reestimated(channel, texts, expected, added)
     of_spaces = [Rule(SPACE, "", min(spaces, MOST_ERRORS))] if spaces else []
-    return Channel(name, _within_bounds(probs) + of_spaces)
+    return Channel(name, within_bounds(probs) + of_spaces)
 
 
 def _share_with_spaces(pairs: Sequence[tuple[str, str]], weights: Sequence[float]) -> float:
@@ -155,7 +155,7 @@ def _reestimated(
     return probs
 
 
-def _within_bounds(probs: dict[tuple[str, str], float]) -> list[Rule]:
+def within_bounds(probs: dict[tuple[str, str], float]) -> list[Rule]:
     """The rules; those of a first character are scaled down if they would leave too little probability to copying."""
     alone: defaultdict[str, float] = defaultdict(float)
     by_two: defaultdict[str, float] = defaultdict(float)

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from cyclopts import CycloptsError, Parameter
 
+from chainrule.applications.config import CHANNELS
 from chainrule.cli.shared.options import Needs, Overwrite, WholeNumber
 from chainrule.cli.shared.screen import count_of, note, progress_bar
 
@@ -26,7 +27,9 @@ def channel(
     ] = None,
     channel: Annotated[
         str | None,
-        Parameter(help="What to expect where the pairs say little: keyboard, ocr, or a file of an earlier channel."),
+        Parameter(
+            help="What to expect where the pairs say little: english, keyboard, ocr, or a file of an earlier channel."
+        ),
     ] = None,
     rounds: Annotated[int | None, WholeNumber, Parameter(help="Rounds of EM, without --grammar; by default 8.")] = None,
     overwrite: Overwrite = False,
@@ -58,7 +61,7 @@ def channel(
     read = read_error_pairs(pairs)
     if read.left_out:
         note(f"{count_of(read.left_out, 'pair')} left out: no word of them goes wrong")
-    prior: Any = channel if channel in (None, "keyboard", "ocr") else Path(channel)
+    prior: Any = channel if channel is None or channel in CHANNELS else Path(channel)
     with progress_bar() as progress:
         trained = train_channel(pairs, output, rounds=8 if rounds is None else rounds, prior=prior, progress=progress)
     print(f"{output}: a channel of {len(trained.rules):,} rules, learned from {count_of(len(read.pairs), 'pair')}")

@@ -21,6 +21,7 @@ from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import Completer as Menu
 from prompt_toolkit.completion import Completion as MenuEntry
 
+from chainrule.applications.config import CHANNELS
 from chainrule.base.tables import printable
 from chainrule.cli.shared.models import open_model
 from chainrule.cli.shared.options import Json, ModelMarkerRule, ModelPath, ModelTokenizerName, WholeNumber
@@ -54,7 +55,8 @@ class TypingOptions:
         ),
     ] = None
     channel: Annotated[
-        str | None, Parameter(help="Errors to correct: keyboard (the default), ocr, or a file of train channel.")
+        str | None,
+        Parameter(help="Errors to correct: english (the default), keyboard, ocr, or a file of train channel."),
     ] = None
     lexicon: Annotated[
         Path | None, Parameter(help="The correct words, one on each line, perhaps with counts; by default the model's.")
@@ -67,7 +69,7 @@ class TypingOptions:
 
     def check_files(self) -> None:
         """Raises SettingError where a file that corrections need is not there, before a model is opened."""
-        is_named = self.channel in (None, "keyboard", "ocr")
+        is_named = self.channel in (None, *CHANNELS)
         for name, path in (("--channel", None if is_named else self.channel), ("--lexicon", self.lexicon)):
             if path is not None and not Path(path).is_file():
                 raise SettingError(f"{name} {path}: there is no such file")
@@ -84,8 +86,8 @@ class TypingOptions:
         """keep: words that are never changed. Raises SettingError, TextError, ModelFormatError."""
         from chainrule.api.texts.correct import corrector
 
-        channel = self.channel
-        errors: Any = "keyboard" if channel is None else channel if channel in ("keyboard", "ocr") else Path(channel)
+        channel = "english" if self.channel is None else self.channel
+        errors: Any = channel if channel in CHANNELS else Path(channel)
         return corrector(model, channel=errors, lexicon=self.lexicon, keep=tuple(keep))
 
 

@@ -25,7 +25,7 @@ from chainrule.cli.shared.options import (
     TextFile,
     given_settings,
 )
-from chainrule.cli.shared.screen import note, progress_bar, writes_utf8
+from chainrule.cli.shared.screen import count_of, note, progress_bar, writes_utf8
 from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, check_text_target, note_lost_fields, note_repairs
 from chainrule.errors import TextError
 from chainrule.text.corpus.reading import FORMATS, text_suffix
@@ -33,6 +33,8 @@ from chainrule.text.corpus.reading import FORMATS, text_suffix
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from chainrule.api.models.model import Model
+    from chainrule.applications.correction.corrector import Corrector
     from chainrule.applications.correction.spans import Change, Corrected
     from chainrule.base.progress import Progress
     from chainrule.evaluation.texts.corrections import JudgedChanges
@@ -97,11 +99,34 @@ def _dumps(record: dict[str, Any]) -> str:
     return line if line.isascii() or not _SURROGATE.search(line) else dumps(record)
 
 
+_FEW_WORDS = 10_000
+
+
+def note_circumstances(ready: Corrector, *, is_rate_given: bool) -> None:
+    """Says which share of wrong words is expected, and if the model knows few words."""
+    if ready.word_rate is not None and not is_rate_given:
+        note(f"{ready.word_rate:.2%} of the words are wrong, as estimated from the first texts; --rate says otherwise")
+    if ready.words < _FEW_WORDS:
+        note(
+            f"only {ready.words:,} words are known, so right words that are not among them may be changed; train the "
+            "model on more text, or name --lexicon or --keep"
+        )
+
+
+def noting(lines: Iterable[Corrected]) -> Iterator[Corrected]:
+    """The lines; when they end, one note on those that were left alone."""
+    first, count = "", 0
+    for number, line in enumerate(lines, 1):
+        if line.note is not None:
+            first, count = first or f"line {number}: {line.note}", count + 1
+        yield line
+    if count:
+        note(first + (f"; likewise {count_of(count - 1, 'other line')}" if count > 1 else ""))
+
+
 def write_corrected(lines: Iterable[Corrected], write: Callable[[str], object], *, interactive: bool) -> None:
     asking = interactive
     for number, line in enumerate(lines, 1):
-        if line.note is not None:
-            note(f"line {number}: {line.note}")
         if not asking or not line.changes:
             write(line.text if interactive and not asking else line.corrected)
             continue
@@ -156,12 +181,8 @@ def write_differences(lines: Iterable[Corrected], write: Callable[[str], object]
 
 
 def _changed(lines: Iterable[Corrected]) -> Iterator[tuple[int, Corrected]]:
-    """The lines that change, with their numbers; the notes on others go to the screen."""
-    for number, line in enumerate(lines, 1):
-        if line.note is not None:
-            note(f"line {number}: {line.note}")
-        if line.changes:
-            yield number, line
+    """The lines that change, with their numbers."""
+    return ((number, line) for number, line in enumerate(lines, 1) if line.changes)
 
 
 def correct(
@@ -206,9 +227,9 @@ def correct(
     with inner capitals and those of --keep are left alone. --json gives each
     change with its position and probability.
     """
-    from chainrule.api.texts.correct import correct as corrected_lines
-    from chainrule.api.texts.correct import corrector as ready_corrector
+    from chainrule.api.texts.correct import start_correction
     from chainrule.base.files import check_new_file
+    from chainrule.base.progress import silent
     from chainrule.text.corpus.writing import check_format
 
     given, target = given_settings(options), given_settings(tuning)
@@ -235,9 +256,11 @@ def correct(
             _tune(loaded, source, references, progress, **target, **given)
             return
         if references:
-            _print_measures(ready_corrector(loaded, **given), source, references, errant=errant)
+            _print_measures(loaded, CorrectOptions(**given), source, references, errant=errant)
             return
-        lines = corrected_lines(source, loaded, progress=False if sys.stdout.isatty() else progress, **given)
+        chosen = CorrectOptions(**given)
+        ready, lines = start_correction(source, loaded, chosen, silent if sys.stdout.isatty() else progress)
+        lines = noting(lines)
         with line_writer(output) as write:
             if json:
                 for line in lines:
@@ -248,16 +271,21 @@ def correct(
                 write_differences(lines, write)
             else:
                 write_corrected(lines, text_writer(write, output, source), interactive=interactive)
+    note_circumstances(ready, is_rate_given=chosen.resolved().rate is not None)
     if output is not None and not diff and not keeps_fields(output, source):
         note_lost_fields(source)
     note_repairs(source)
 
 
-def _print_measures(corrector: Any, source: Corpus, references: tuple[Path, ...], *, errant: bool) -> None:
-    from chainrule.api.texts.correct import measure_correction
+def _print_measures(
+    model: Model, options: CorrectOptions, source: Corpus, references: tuple[Path, ...], *, errant: bool
+) -> None:
+    from chainrule.api.texts.correct import build_corrector, measure_correction
 
     texts, meant = _with_references(source, references)
-    measures = measure_correction(corrector, texts, meant, errant=errant)
+    ready = build_corrector(model, options, texts[:256])
+    note_circumstances(ready, is_rate_given=options.resolved().rate is not None)
+    measures = measure_correction(ready, texts, meant, errant=errant)
     for name, before, after in measures.rows():
         print(f"{name:24} {before:>26} {after:>26}")
     if measures.changes is not None:
@@ -307,4 +335,6 @@ def _tune(model: Any, source: Corpus, references: tuple[Path, ...], progress: Pr
     name = "F0.5 of changes" if options.get("maximise", TuneTarget.maximise) == "f0.5" else "word errors gone"
     print(f"\n{name:24} {before:>26} {after:>26}")
     _print_reliability(tuned.changes)
+    for setting in tuned.at_edges:
+        note(f"{setting.replace('_', ' ')}: the best value is at the edge of what was tried; one beyond may be better")
     note("measured on the texts that the settings were chosen on; on others they do less well")
