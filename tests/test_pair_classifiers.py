@@ -66,6 +66,18 @@ def test_two_inputs_have_a_label_or_a_rating(name: str, reads: str, unit: str, t
         model.assess(pairs)
 
 
+def test_pairs_take_a_bag_in_lower_case_unless_told_otherwise() -> None:
+    pairs, once = pairs_of("text", "rating"), replace(QUICK, epochs=1)
+    model = chainrule.train_classifier(pairs, unit="rating", training=once, progress=False)
+    assert model.record["network"]["name"] == "bag"
+    lower, upper = (log_probs(model, [Pair(text, "she ate bread")])[0] for text in ("the dog", "The DOG"))
+    np.testing.assert_array_equal(lower, upper)
+    given = chainrule.train_classifier(
+        pairs, small("gru"), unit="rating", training=once, tokenizer="word", progress=False
+    )
+    assert (given.record["network"]["name"], given.tokenizer.normaliser.steps) == ("gru", ())
+
+
 @pytest.mark.parametrize("is_directed", [True, False])
 def test_shared_words_are_counted_word_by_word(is_directed: bool) -> None:
     """Beside a loop over sets of words, with lengths that are padded; neighbours by their places."""
