@@ -64,9 +64,9 @@ def main() -> None:
         shares = [model.assess(test, progress=False).accuracy.share for model in models]
         show("SICK, labels", "accuracy", shares, models)
     if options.trec is not None:
-        own, test = questions(options.trec)
-        models = [trained(own, seed, None) for seed in range(options.seeds)]
-        shares = [model.assess(test, progress=False).accuracy.share for model in models]
+        learned, asked = questions(options.trec)
+        models = [trained(learned, seed, None) for seed in range(options.seeds)]
+        shares = [model.assess(asked, progress=False).accuracy.share for model in models]
         show("TREC", "accuracy", shares, models)
 
 
