@@ -112,6 +112,26 @@ def test_the_rate_of_errors_is_that_of_the_texts(texts: list[str], least: float,
     assert least <= rate <= most
 
 
+def test_noise_misspells_so_many_words_and_correction_finds_them(lm: chainrule.Model) -> None:
+    texts = ["We have to separate the two DOCUMENTS in 1999"] * 400
+    lines = list(chainrule.noise(chainrule.Lines(texts), channel="english", rate=0.1, seed=3))
+    words = texts[0].split()
+    wrong = [[a != b for a, b in zip(words, line.observed.split(" "), strict=True)] for line in lines]
+    shares = np.mean(wrong, axis=0)
+    expected = np.array([1 - 0.9 ** (len(word) / 5) for word in words])
+    expected[-1] = 0  # a number
+    assert np.abs(shares - expected).max() < 4 * np.sqrt(0.15 * 0.85 / 400)
+    assert all(line.observed.split(" ")[6].isupper() and line.observed.split(" ")[0][0].isupper() for line in lines)
+    again = list(chainrule.noise(chainrule.Lines(texts), channel="english", rate=0.1, seed=3))
+    assert [line.observed for line in again] == [line.observed for line in lines]
+    observed = [
+        line.observed.replace("DOCUMENTS", "documents") for line in lines if line.observed.split()[6] == "DOCUMENTS"
+    ]
+    mended = [one.corrected for one in chainrule.corrector(lm).correct(observed)]
+    right = "We have to separate the two documents in 1999"
+    assert np.mean([one == right for one in mended]) > np.mean([one == right for one in observed]) + 0.3
+
+
 def test_longer_words_are_wrong_more_often() -> None:
     errors = WordErrorModel(english_channel(), 0.1, by_length=True)
     words = ["of", "there", "incomprehensible"]

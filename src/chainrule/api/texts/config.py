@@ -171,23 +171,24 @@ class NearestOptions(Options):
 class NoiseOptions(Options):
     """How texts are corrupted.
 
-    channel: keyboard, slips of the fingers; ocr, letters that look alike; grammar, what learners of English confuse,
-    and some slips; or a file of `train_grammar`. rate: how often something goes wrong at a character that can go wrong
-    (0.03), or, for grammar, at a word (0.2). inflections: a file with the forms of words, for grammar; by default from
+    channel: english, how English is misspelled and mistyped; keyboard, slips of the fingers; ocr, letters that look
+    alike; grammar, what learners of English confuse, and some slips; or a file of `train_grammar`. rate: how often
+    something goes wrong at a character that can go wrong (0.03), or, for english (0.1) and grammar (0.2), at a word.
+    inflections: a file with the forms of words, for grammar; by default from
     rules of English and the source's words. model: one of words, that proposes what may have been meant, for keyboard
     and ocr.
     """
 
     channel: AnyPath = option(
         "keyboard",
-        "the source of errors: keyboard; ocr, letters that look alike; grammar, as learners of English make them; or "
-        "a file from chainrule train channel --grammar",
+        "the source of errors: keyboard; ocr, letters that look alike; english, as it is misspelled; grammar, as "
+        "learners of English make them; or a file from chainrule train channel --grammar",
         reads=str,
     )
     rate: float | None = option(
         None,
         "the probability of an error at each character that can be corrupted, up to 0.5 (by default 0.03) or, with "
-        "grammar, at each word (0.2)",
+        "english (0.1) and grammar (0.2), at each word",
         above=0,
         most=0.5,
     )

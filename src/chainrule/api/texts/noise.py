@@ -12,7 +12,9 @@ import numpy as np
 from chainrule.api.models.model import check_model
 from chainrule.api.progress_line import ProgressOption, showing
 from chainrule.api.texts.config import NoiseOptions
+from chainrule.applications.config import CHANNELS, ENGLISH
 from chainrule.applications.noisy_channel.character_channel import CONFUSIONS, channel_named
+from chainrule.applications.noisy_channel.english import EnglishNoise
 from chainrule.applications.noisy_channel.files import read_grammar
 from chainrule.applications.noisy_channel.inflections import english_inflections, read_inflections
 from chainrule.applications.noisy_channel.lexicon import Lexicon, prior_of
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
     from chainrule.text.corpus.corpus import Paths, Source
 
 _BATCH = 256  # texts, by one thread
-_RATE_OF_CHARACTERS, _RATE_OF_WORDS = 0.03, 0.2
+_RATE_OF_CHARACTERS, _RATE_OF_WORDS, _RATE_OF_ENGLISH = 0.03, 0.2, 0.1
 _MISSPELT = 0.03  # of the rate of errors of grammar: that of errors at a character
 _REPORTED_BYTES = 1 << 14  # of text, after which progress is reported
 
@@ -83,14 +85,16 @@ def noise(source: Source | Paths, options: NoiseOptions) -> Iterator[NoisyText]:
     if model is not None:
         check_model(model)
     read = source_of(source)
+    if channel in CHANNELS and options.inflections is not None:
+        raise SettingError(f"inflections are for errors of grammar; the channel is {channel}")
     if isinstance(channel, str) and channel in CONFUSIONS:
-        if options.inflections is not None:
-            raise SettingError(f"inflections are for errors of grammar; the channel is {channel}")
         letters = channel_named(channel, options.rate or _RATE_OF_CHARACTERS)
         proposer = None if model is None else proposer_of(letters, model, options.best)
         return _spoilt_lines(read, letters, options.seed, proposer, options.progress)
     if model is not None:
         raise SettingError("a model proposes corrections of the channels keyboard and ocr; leave the model out")
+    if channel == ENGLISH:
+        return _spoilt_lines(read, EnglishNoise(options.rate or _RATE_OF_ENGLISH), options.seed, None, options.progress)
     return _spoilt_lines(read, grammar_noise(read, options), options.seed, None, options.progress)
 
 
@@ -101,7 +105,7 @@ def grammar_noise(source: Source, options: NoiseOptions) -> GrammarNoise:
         grammar = english_grammar(rate or _RATE_OF_WORDS)
     elif isinstance(channel, str) and not Path(channel).exists():
         raise SettingError(
-            f"there is no channel called {channel!r}, nor a file; expected {', '.join(CONFUSIONS)}, grammar or a file"
+            f"there is no channel called {channel!r}, nor a file; expected {', '.join(CHANNELS)}, grammar or a file"
         )
     elif rate is not None:
         raise SettingError("a learned channel has rates of its own; leave the rate out")

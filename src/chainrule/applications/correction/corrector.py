@@ -112,9 +112,9 @@ class Corrector:
         self._model, self._speller = model, speller
         self._tokenizer = tokenizer.with_markers("keep")  # a literal </s> or <unk> is left alone
         self.word_rate = errors.word_rate  # the share of wrong words that is expected
-        self.words = len(words.lowered())  # that are known
+        self.known_words = len(words.lowered())
         self._words, self._config = words, config or CorrectionConfig()
-        self._new_word = self._config.new_word * min(1.0, self.words / _MANY_WORDS)
+        self._new_word = self._config.new_word * min(1.0, self.known_words / _MANY_WORDS)
         self._spelling = Spelling(words, errors, self._config.candidates)
         self._grammar, self._learned, self._rescorer = grammar, learned, rescorer
         self._keep = frozenset(word.lower() for word in self._config.keep)
@@ -273,12 +273,12 @@ class Corrector:
         ]
         middle = [variants.numbers[_as_read(one.text, i)] for rows, i in long for one in rows[i]]
         totals = local_log_probs(self._model, variants, np.repeat(before, sizes), middle, np.repeat(after, sizes))
-        totals *= self._config.weight
-        totals += [one.log_prob if one.chunks == 1 else np.inf for rows, i in long for one in rows[i]]
+        totals = self._config.weight * totals + [one.log_prob for rows, i in long for one in rows[i]]
+        totals[[one.chunks > 1 for rows, i in long for one in rows[i]]] = np.inf  # of which there are few
         totals[np.cumsum(sizes) - sizes] = np.inf  # the chunk as it stands
         kept = {}
         for (rows, i), scores in zip(long, np.split(totals, np.cumsum(sizes)[:-1]), strict=True):
-            most = max(_WAYS, int(np.isinf(scores).sum()))
+            most = max(_WAYS, int((scores == np.inf).sum()))
             kept[id(rows), i] = [rows[i][k] for k in np.sort(np.argsort(-scores, kind="stable")[:most]).tolist()]
         return [[kept.get((id(rows), i), row) for i, row in enumerate(rows)] for rows in proposals]
 

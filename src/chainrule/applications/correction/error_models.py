@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from chainrule.applications.noisy_channel.learning import MARKS, SPACE, mark_ends, marks_as_word
+from chainrule.applications.noisy_channel.learning import MARKS, SPACE, USUAL_LENGTH, mark_ends, marks_as_word
 from chainrule.errors import SettingError
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from chainrule.applications.noisy_channel.character_channel import Channel
 
 _SENTENCE_MARKS = frozenset(".,;:!?")
-_USUAL_LENGTH = 5.0  # letters of a word
 _SPACE_SHARE = 0.02  # of all errors lose or insert a space, if the pairs have no such errors
 
 
@@ -86,7 +85,7 @@ class WordErrorModel:
         new = [text for text in dict.fromkeys(without) if text not in self._copied]
         copied = np.exp(self._channel.log_probs(new, new))
         self._copied.update(zip(new, np.log1p(-np.minimum(copied, 1 - 1e-9)).tolist(), strict=True))
-        lengths = np.array([len(text) for text in meant], np.float64) / _USUAL_LENGTH if self._by_length else 1.0
+        lengths = np.array([len(text) for text in meant], np.float64) / USUAL_LENGTH if self._by_length else 1.0
         log_right = np.log1p(-self.word_rate) * lengths
         log_wrong = np.log(-np.expm1(log_right))
         changed = log_wrong - np.array([self._copied[text] for text in without])

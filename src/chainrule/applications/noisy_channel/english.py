@@ -17,14 +17,25 @@ from typing import TYPE_CHECKING
 
 from chainrule.applications.config import ENGLISH
 from chainrule.applications.noisy_channel.character_channel import Channel, Rule, neighbours
-from chainrule.applications.noisy_channel.learning import BEGIN_MARK, END_MARK, SPACE, within_bounds
+from chainrule.applications.noisy_channel.learning import (
+    BEGIN_MARK,
+    END_MARK,
+    SPACE,
+    USUAL_LENGTH,
+    mark_ends,
+    within_bounds,
+)
+from chainrule.applications.noisy_channel.lexicon import WORD
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import numpy as np
+
 _VOWELS = frozenset("aeiouy")
 _ACCENTS = {"a": "àáâä", "c": "ç", "e": "èéêë", "i": "ìíîï", "n": "ñ", "o": "òóôö", "u": "ùúûü"}
 _MARKS = str.maketrans({"^": BEGIN_MARK, "$": END_MARK})
+_TRIES = 20  # of which most words need one
 _HALF_BITS = 2  # of probabilities in the file
 
 # Probabilities of edits in a word that is misspelled, at a letter where they can happen.
@@ -42,6 +53,36 @@ def english_channel() -> Channel:
     probs = dict(common_edits())
     probs.update(read_rules(files(__package__).joinpath("english_rules.txt").read_text("utf-8")))
     return Channel(ENGLISH, [*within_bounds(probs), Rule(SPACE, "", _SPACE_LOST)])
+
+
+class EnglishNoise:
+    """Misspells words of texts as `english_channel` has it, in their case."""
+
+    def __init__(self, rate: float) -> None:
+        """rate: the share of words of 5 letters that go wrong; longer ones do more often, as in `WordErrorModel`."""
+        self._rate, self._channel = rate, english_channel()
+
+    def corrupted(self, text: str, rng: np.random.Generator) -> str:
+        """A random output of the channel for a text."""
+        return WORD.sub(lambda match: self._misspelled(match.group(), rng), text)
+
+    def _misspelled(self, word: str, rng: np.random.Generator) -> str:
+        is_right = rng.random() < (1 - self._rate) ** (len(word) / USUAL_LENGTH)
+        if is_right or not word.isascii() or any(letter.isdigit() for letter in word):
+            return word
+        marked = mark_ends(word.lower())
+        for _ in range(_TRIES):
+            wrong = self._channel.corrupted(marked, rng).strip(BEGIN_MARK + END_MARK)
+            if wrong and wrong != word.lower():
+                return in_case(wrong, word)
+        return word
+
+
+def in_case(wrong: str, word: str) -> str:
+    """A misspelling with the capitals of its word."""
+    if len(word) > 1 and word.isupper():
+        return wrong.upper()
+    return wrong[:1].upper() + wrong[1:] if word[:1].isupper() else wrong
 
 
 def common_edits() -> Iterator[tuple[tuple[str, str], float]]:

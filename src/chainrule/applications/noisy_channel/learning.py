@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 BEGIN_MARK, END_MARK = "\x02", "\x03"
 SPACE = " "
+USUAL_LENGTH = 5.0  # letters of a word
 MARKS = "\x04"  # begins what stands before or after a word, to learn from as if it were one
 _FLOOR = 2e-5  # probability of a single edit that occurs in no pair
 _LEAST_USES = 0.3  # expected uses below which a rule of two characters is dropped

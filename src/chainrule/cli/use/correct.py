@@ -106,9 +106,9 @@ def note_circumstances(ready: Corrector, *, is_rate_given: bool) -> None:
     """Says which share of wrong words is expected, and if the model knows few words."""
     if ready.word_rate is not None and not is_rate_given:
         note(f"{ready.word_rate:.2%} of the words are wrong, as estimated from the first texts; --rate says otherwise")
-    if ready.words < _FEW_WORDS:
+    if ready.known_words < _FEW_WORDS:
         note(
-            f"only {ready.words:,} words are known, so right words that are not among them may be changed; train the "
+            f"only {ready.known_words:,} words are known, so right words that are not among them may be changed; train the "
             "model on more text, or name --lexicon or --keep"
         )
 
