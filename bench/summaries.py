@@ -7,7 +7,7 @@ The pairs are the docstrings of Python's standard library: their first line, fro
 articles of a CSV file of class, title and article, as of AG News. --expand: the article from its title.
 
 first      the first words of the source, as many as a target has on average
-pairs      two LSTMs with attention, from random weights: a model of pairs
+pairs      two LSTMs with attention, from random weights: a seq2seq model
 prompted   --model, an open language model, such as SmolLM2, after "SOURCE TL;DR:" (Radford et al. 2019) or, with
            --expand, "SOURCE Article:"
 adapted    the same, after further training on lines "SOURCE TL;DR: TARGET"

@@ -9,7 +9,6 @@ from importlib import import_module
 import pytest
 
 import chainrule
-from chainrule import _RENAMED
 from chainrule._moved import MOVED
 
 
@@ -26,7 +25,7 @@ def test_an_old_path_gives_the_module_that_holds_its_names(old: str, new: str, m
         assert callable(getattr(module, old.removeprefix("experiments.")))
 
 
-@pytest.mark.parametrize(("old", "new"), _RENAMED.items())
+@pytest.mark.parametrize(("old", "new"), vars(chainrule)["_RENAMED"].items())
 def test_an_old_name_gives_the_new_class_or_function(old: str, new: str) -> None:
     with pytest.warns(DeprecationWarning, match=f"is chainrule.{new} now"):
         assert getattr(chainrule, old) is getattr(chainrule, new)

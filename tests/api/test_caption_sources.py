@@ -121,11 +121,11 @@ def test_vectors_of_another_program_are_sources_too(
 @pytest.mark.parametrize(
     ("write", "message"),
     [
-        (lambda path: path.write_bytes(b"broken"), "is no array of NumPy"),
+        (lambda path: path.write_bytes(b"broken"), "is not a NumPy array"),
         (lambda path: np.save(path, np.zeros((3, 4), np.float32)), r"float32 of the shape \(3, 4\); expected floats"),
         (lambda path: np.save(path, np.zeros((3, 4, 2), np.int64)), "int64 of the shape"),
         (lambda path: np.save(path, np.full((3, 4, 2), np.nan)), "numbers that are not finite"),
-        (lambda path: np.save(path, np.array([object()]), allow_pickle=True), "is no array of NumPy"),
+        (lambda path: np.save(path, np.array([object()]), allow_pickle=True), "is not a NumPy array"),
         (lambda path: None, "there is no such file"),
     ],
 )

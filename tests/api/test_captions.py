@@ -117,7 +117,7 @@ def test_attention_is_drawn_on_the_picture(
         assert shown.size[0] > 1000
     written = chainrule.attend(frozen, picture)
     assert written.captions[0].text == frozen.caption([picture])[0][0].text
-    with pytest.raises(SettingError, match=r"ends in \.html, \.svg or \.png"):
+    with pytest.raises(SettingError, match=r"must end in \.html, \.svg or \.png"):
         drawn.save(tmp_path / "page.pdf")
     none = chainrule.train_captions(
         captioned, replace(SMALL, attention="none"), encoder=NETWORK, training=QUICK, progress=False
@@ -174,9 +174,9 @@ def test_an_encoder_that_is_kept_does_not_change_and_is_saved_with_the_rest(
     assert chainrule.info(tmp_path / "model").family == "caption"
     vectors = vectors_of_pictures(body.eval(), [picture])
     assert again.caption([vectors[0]])[0][0].text == again.caption([picture])[0][0].text
-    with pytest.raises(ModelFormatError, match="captions pictures, a CaptionModel"):
+    with pytest.raises(ModelFormatError, match="is a captioner, a CaptionModel"):
         chainrule.load(tmp_path / "model", chainrule.CausalModel)
-    with pytest.raises(ModelFormatError, match="expected one that captions pictures"):
+    with pytest.raises(ModelFormatError, match="expected a captioner"):
         chainrule.load(folder / "network", chainrule.CaptionModel)
 
 
@@ -184,12 +184,12 @@ def test_an_encoder_that_is_kept_does_not_change_and_is_saved_with_the_rest(
     ("damage", "message"),
     [
         (lambda settings: settings.update(encoder=None), "source_embedding.body"),
-        (lambda settings: settings.update(encoder={"network": "lstm"}), "the encoder is 'lstm', which is no"),
+        (lambda settings: settings.update(encoder={"network": "lstm"}), "the encoder is 'lstm', which this version does not know"),
         (lambda settings: settings.update(encoder=[1]), "the encoder is None"),
         (lambda settings: settings["encoder"].update(width=7), "6 x 12 vectors of 14 numbers, but"),
         (lambda settings: settings["encoder"].update(blocks=[10**6]), "have 1000000 layers, but the file has"),
         (lambda settings: settings["encoder"].update(colours="red"), "a setting of the network is wrong"),
-        (lambda settings: settings["encoder"].update(network=["resnet"]), "is no network of pictures"),
+        (lambda settings: settings["encoder"].update(network=["resnet"]), "as a network of pictures"),
         (lambda settings: settings["encoder"].update(size=[24, 24]), "but the network reads 6 x 12 of"),
         (lambda settings: settings["network"].pop("source_width"), "source_width is missing"),
         (lambda settings: settings["network"].update(source_grid=[9, 9]), "expected rows and columns"),

@@ -18,7 +18,7 @@ from chainrule.api.training.classifier import finetune
 from chainrule.applications.classification import labelled_units
 from chainrule.errors import EstimationError, ModelFormatError, SettingError, TextError
 from chainrule.families.table import FAMILIES
-from chainrule.neural.bidirectional_model import TwoSidedModel
+from chainrule.neural.bidirectional_model import BidirectionalModel
 from chainrule.neural.classification.classifier import layer_widths
 from chainrule.neural.config import BIDIRECTIONAL, NETWORKS
 from chainrule.neural.language_model import NeuralModel
@@ -54,7 +54,7 @@ def model(family: str, kind: str = "word") -> chainrule.Model:
     tokenizer.encode(np.frombuffer(bytearray(text), np.uint8), grow=True)
     config = {**NETWORKS, **BIDIRECTIONAL}[family](width=16, context=12)
     network = random_network(config, tokenizer.vocabulary_size)
-    made = NeuralModel(network) if FAMILIES[family].job == "continue" else TwoSidedModel(network)
+    made = NeuralModel(network) if FAMILIES[family].job == "continue" else BidirectionalModel(network)
     return build_model(family, made, tokenizer)
 
 
@@ -323,7 +323,7 @@ def test_unseen_labels_and_bad_settings_are_errors() -> None:
         ({"labels": ["a"]}, "expected a list of 2 or more strings"),
         ({"labels": 5}, "expected a list of 2 or more strings"),
         ({"unit": "letter"}, "expected text, word or pair"),
-        ({"base": "ngram"}, "no family of networks"),
+        ({"base": "ngram"}, "not a family of networks"),
         ({"labels": ["a", "b", "c"]}, "head.weight"),
         ({"network": None}, "expected an object"),
     ],

@@ -110,7 +110,7 @@ def test_a_network_that_sees_both_sides_ranks_and_does_no_more(masked: chainrule
     assert after == pytest.approx(other, rel=1e-5)
     assert any("pseudo" in warning for warning in answers.warnings)
     for refused in (lambda: answers.documents(["ka"]), lambda: answers.texts([Request("ka", {})])):
-        with pytest.raises(SettingError, match="sees both sides"):
+        with pytest.raises(SettingError, match="bidirectional"):
             refused()
 
 

@@ -33,7 +33,7 @@ def test_a_text_and_what_comes_next(model: chainrule.CausalModel, tmp_path: Path
     assert "<script" not in page
     with pytest.raises(chainrule.OutputError):
         shown.save(tmp_path / "shown.html")
-    with pytest.raises(chainrule.SettingError, match="ends in"):
+    with pytest.raises(chainrule.SettingError, match="must end in"):
         shown.save(tmp_path / "shown.png")
 
 

@@ -27,7 +27,7 @@ ONE_STEP = chainrule.TrainingConfig(steps=1, compile="no")
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, fixtures: Path) -> Path:
-    """An n-gram model, a network, and a model of pairs: lm, net and mt; train.txt and heldout.txt."""
+    """An n-gram model, a network, and a seq2seq model: lm, net and mt; train.txt and heldout.txt."""
     folder = tmp_path_factory.mktemp("models")
     for name in ("train.txt", "heldout.txt"):
         (folder / name).write_bytes((fixtures / name).read_bytes())
@@ -133,11 +133,11 @@ def test_load_opens_what_a_folder_or_a_file_holds(folder: Path, fixtures: Path) 
     assert chainrule.load(fixtures / "order1.arpa.gz").vocabulary_size > 3
     assert isinstance(chainrule.load(folder / "mt"), chainrule.Seq2SeqModel)  # type: ignore[unreachable]
     assert chainrule.load(folder / "mt", chainrule.Seq2SeqModel).write(["ein Hund"], max_tokens=2)
-    with pytest.raises(chainrule.ModelFormatError, match="mt: is a model of one text given another"):
+    with pytest.raises(chainrule.ModelFormatError, match="mt: is a seq2seq model"):
         chainrule.load(folder / "mt", chainrule.Model)
-    with pytest.raises(chainrule.ModelFormatError, match="lm: is a model of family 'ngram'; expected a model of pairs"):
+    with pytest.raises(chainrule.ModelFormatError, match="lm: is a model of family 'ngram'; expected a seq2seq model"):
         chainrule.load(folder / "lm", chainrule.Seq2SeqModel)
-    with pytest.raises(chainrule.SettingError, match="mt: a model of one text given another takes no tokenizer"):
+    with pytest.raises(chainrule.SettingError, match="mt: a seq2seq model takes no tokenizer"):
         chainrule.load(folder / "mt", tokenizer="word")
     with pytest.raises(chainrule.SettingError, match="kind is 3; expected a class of models"):
         chainrule.load(folder / "lm", 3)  # type: ignore[call-overload]
@@ -149,7 +149,7 @@ def test_adapt_trains_a_network_on(folder: Path) -> None:
     adapted = chainrule.adapt(folder / "net", folder / "heldout.txt", training=ONE_STEP)
     assert adapted.record["start"] == str(folder / "net")
     assert adapted.tokenizer.vocabulary.tokens() == chainrule.load(folder / "net").tokenizer.vocabulary.tokens()
-    with pytest.raises(chainrule.SettingError, match="mt: a model of pairs cannot be trained further on plain text"):
+    with pytest.raises(chainrule.SettingError, match="mt: a seq2seq model cannot be trained further on plain text"):
         chainrule.adapt(folder / "mt", folder / "heldout.txt")
     with pytest.raises(chainrule.SettingError, match="lm: a model of family 'ngram' cannot be trained further"):
         chainrule.adapt(folder / "lm", folder / "heldout.txt")
@@ -165,7 +165,7 @@ def test_attend_gives_the_maps_that_the_verb_draws(folder: Path, tmp_path: Path,
     assert (tmp_path / "python.html").read_bytes() == (tmp_path / "verb.html").read_bytes()
     with pytest.raises(chainrule.OutputError, match="exists already"):
         maps.save(tmp_path / "python.html")
-    with pytest.raises(chainrule.SettingError, match=r"maps.png: the name of a page or a picture ends in"):
+    with pytest.raises(chainrule.SettingError, match=r"maps.png: the name of a page or a picture must end in"):
         maps.save(tmp_path / "maps.png")
     with pytest.raises(chainrule.SettingError, match="a language model reads one text"):
         chainrule.attend(chainrule.load(folder / "net"), "a", "b")

@@ -97,10 +97,10 @@ def test_the_rate_is_how_much_goes_wrong() -> None:
 @pytest.mark.parametrize(
     ("rule", "message"),
     [
-        (Rule("", "a", 0.1), "is no rule"),
-        (Rule("a", "a", 0.1), "is no rule"),
-        (Rule("abc", "a", 0.1), "is no rule"),
-        (Rule("a", "abc", 0.1), "is no rule"),
+        (Rule("", "a", 0.1), "is not a rule"),
+        (Rule("a", "a", 0.1), "is not a rule"),
+        (Rule("abc", "a", 0.1), "is not a rule"),
+        (Rule("a", "abc", 0.1), "is not a rule"),
         (Rule("😀", "a", 0.1), "has a character above"),
         (Rule("a", "b", 0.0), "has the probability"),
         (Rule("a", "b", float("nan")), "has the probability"),

@@ -148,7 +148,7 @@ def test_what_cannot_be_measured_is_an_error(model: Any, masked: Any) -> None:
         roc(np.empty(0), np.ones(3))
     with pytest.raises(TextError, match="text 2: is empty"):
         chainrule.detect(model, ["ka vi", ""])
-    with pytest.raises(SettingError, match="0 texts of people and 1 of machines"):
+    with pytest.raises(SettingError, match="0 texts by people and 1 by machines"):
         chainrule.measure_detection(model, [], ["ka vi"])
     with pytest.raises(SettingError, match="perturbations is 1"):
         chainrule.detect(model, ["ka"], masked=masked, perturbations=1)

@@ -1,4 +1,4 @@
-"""chainrule attend: where models of pairs and language models look."""
+"""chainrule attend: where seq2seq models and language models look."""
 
 from __future__ import annotations
 
@@ -65,5 +65,5 @@ def test_where_a_language_model_looks(chainrule, corpus: Path, model: Path, tmp_
     assert "leave out the target, 'x'" in chainrule("attend", tmp_path / "lm", "a", "x", "-o", tmp_path / "b.svg").error
     without = chainrule("attend", model, "picture.png", "-o", tmp_path / "b.svg").error
     assert "has no attention" in without
-    assert without.endswith("a model of pairs, or a captioner")
+    assert without.endswith("a seq2seq model, or a captioner")
     assert not (tmp_path / "b.svg").exists()

@@ -74,7 +74,7 @@ def test_pictures_are_captioned_measured_and_drawn(
     assert "captions pictures; measure it with --pictures" in chainrule("evaluate", model, folder / "t.txt").error
     assert "the language server needs a model that continues texts" in chainrule("lsp", model).error
     other = ["--pictures", folder / "captions.jsonl", "--encoder", model, "-o", tmp_path / "other"]
-    assert "is no classifier of pictures, as an encoder is" in chainrule("train", "paragraph", *other).error
+    assert "is not a picture classifier, which an encoder must be" in chainrule("train", "paragraph", *other).error
     arpa = chainrule("convert", model, tmp_path / "model.arpa")
     assert "is a model of captions, not of texts: it needs pictures" in arpa.error
     assert chainrule("verify", model).status == 0

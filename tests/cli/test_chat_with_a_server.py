@@ -122,8 +122,8 @@ def test_a_server_that_does_not_stream_is_understood(server: Server) -> None:
         (401, "application/json", b'{"error": {"message": "wrong key"}}', "401 Unauthorized: wrong key"),
         (422, "application/json", b'{"detail": "no such field"}', "422 .*: no such field"),
         (500, "text/html", b"<h1>", "500 Internal Server Error$"),
-        (200, "text/html", b"<h1>", "no JSON object"),
-        (200, "text/event-stream", b"data: {\n\n", "no JSON object"),
+        (200, "text/html", b"<h1>", "not a JSON object"),
+        (200, "text/event-stream", b"data: {\n\n", "not a JSON object"),
         (200, "text/event-stream", b'data: {"error": {"message": "out of memory"}}\n\n', "out of memory"),
     ],
 )

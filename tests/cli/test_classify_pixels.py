@@ -67,4 +67,4 @@ def test_a_network_of_whole_pictures_is_no_network_of_pixels(data: Path, capsys:
     assert "lenet labels whole pictures, not pixels" in capsys.readouterr().err
     grid = [*command[:6], "grid", *command[7:]]
     assert run(grid) == 1
-    assert "0.png: has 6 x 4 pixels, and the network reads 32 x 32" in capsys.readouterr().err
+    assert "0.png: has 6 x 4 pixels, but the network reads 32 x 32" in capsys.readouterr().err

@@ -55,6 +55,6 @@ def test_words_are_no_counts_of_characters_or_bytes(chainrule, tmp_path: Path) -
     (tmp_path / "c").write_text("a\t4\na ka\t1\nka\t3\n<unk>\t1\n</s>\t2\n")
     train = ("train", "ngram", "--counts", tmp_path / "c", "-o", tmp_path / "lm", "--order", 2)
     for name in ("character", "byte"):
-        message = f"c, line 3: 'ka' is no token of the {name} tokenizer, so no text would ever match it"
+        message = f"c, line 3: 'ka' is not a token of the {name} tokenizer, so no text would ever match it"
         assert message in chainrule(*train, "--tokenizer", name).error
     assert not (tmp_path / "lm").exists()

@@ -141,7 +141,7 @@ def test_models_are_drawn_and_what_is_none_is_refused(chainrule, tmp_path: Path)
     assert library.draw(network)._repr_html_().lstrip().startswith("<svg")
     refused = {
         (tmp_path / "bigram", "-o", tmp_path / "b.svg"): "a model of family 'ngram' has no network to draw",
-        (tmp_path / "network", "-o", tmp_path / "n.png"): "the name of the drawing of a network ends in .svg",
+        (tmp_path / "network", "-o", tmp_path / "n.png"): "the name of a drawing of a network must end in .svg",
         (tmp_path / "network", "-o", tmp_path / "n.svg"): "exists already; use --overwrite",
         (*both, "-o", tmp_path / "x.svg"): "--show network draws one model; 2 are given",
     }

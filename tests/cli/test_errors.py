@@ -89,7 +89,7 @@ def test_a_text_that_is_not_compressed_as_it_says_is_refused(verb: str, refused,
 
 BAD_MODELS: dict[str, tuple[Callable[[Path], object], str]] = {
     "missing": (shutil.rmtree, "there is no such folder"),
-    "another folder": (lambda folder: (folder / "config.json").unlink(), "this folder is no model"),
+    "another folder": (lambda folder: (folder / "config.json").unlink(), "this folder is not a model"),
     "no JSON": (
         lambda folder: (folder / "config.json").write_text("{"),
         "config.json: is cut off or damaged: Invalid JSON",
@@ -154,7 +154,7 @@ BAD_TARGETS = {
     "lm/": "there is a model already; use --overwrite to replace it, or choose another folder",
     "file": "a file is in the way; a model is a folder, so choose another name",
     "file/lm": "cannot be written, since {folder}/file is a file and not a folder",
-    "full": "this folder has other files in it and is no model; choose a new one",
+    "full": "this folder holds other files and no model; choose a new folder",
     "file/lm.arpa": "there is no folder {folder}/file to write it in; create it first",
     "new.txt": "a model is a folder, and this is the name of a file; leave out .txt, or, for an ARPA file, choose a "
     "name that ends in .arpa or .arpa.gz",

@@ -1,4 +1,4 @@
-"""evaluate, compare and rescore with models of pairs."""
+"""evaluate, compare and rescore with seq2seq models."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_models_of_pairs_are_compared_on_the_same_pairs(chainrule, mt: Path, pai
     assert "20 pairs; p: a paired test of BLEU against the best" in table.out
     assert "perplexity" in table.lines[0]
     assert "--target is missing" in chainrule("compare", mt, "--source", pairs[0]).err
-    assert "go with models of pairs" in chainrule("compare", mt, *options, "--order", 3).err
+    assert "go with seq2seq models" in chainrule("compare", mt, *options, "--order", 3).err
 
 
 def test_lists_are_rescored_by_a_model_that_reads_their_sources(chainrule, mt: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Models of pairs from Python: scored, sampled from, and as language models given a source."""
+"""Seq2seq models from Python: scored, sampled from, and as language models given a source."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_given_its_source_a_model_is_mixed_measured_and_written_with_as_any_othe
     measured = given.evaluate(text)
     assert measured.log_prob == pytest.approx(given.score(["two dogs", "a dog runs"]).sum(), rel=1e-5)
     assert len(given.generate("two", n=2, seed=1, limits=package.Limits(max_tokens=4))) == 2
-    with pytest.raises(package.SettingError, match="save the model of pairs itself"):
+    with pytest.raises(package.SettingError, match="save the seq2seq model itself"):
         given.save(tmp_path / "given")
     uniform = UniformModel(given.vocabulary_size)
     mixture = LinearMixture(

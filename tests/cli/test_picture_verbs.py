@@ -39,7 +39,7 @@ def test_pictures_are_learned_labelled_measured_embedded_and_drawn(
     (test / "dark" / "broken.png").write_bytes(b"broken")
     trained = chainrule("train", "classifier", data, "-o", model, *SMALL, "--epochs", 4, "--test", test)
     assert trained.status == 0
-    assert "broken.png: is no JPEG and no PNG" in trained.err
+    assert "broken.png: is not a JPEG or PNG" in trained.err
     measured = chainrule("evaluate", model, test, "--json").json
     assert measured["examples"] == 24
     assert measured["accuracy"] > 0.9
@@ -59,7 +59,7 @@ def test_pictures_are_learned_labelled_measured_embedded_and_drawn(
     np.testing.assert_allclose(np.load(tmp_path / "v.npy"), loaded.embed(paths), atol=1e-6)
     assert chainrule("inspect", model, test, "-o", tmp_path / "verb.html", "--units", 2).status == 0
     numbers = chainrule("inspect", model, tmp_path / "missing", "-o", tmp_path / "verb.json").error
-    assert "the name of a page ends in .html" in numbers  # before the pictures are read
+    assert "the name of a page must end in .html" in numbers  # before the pictures are read
     library.inspect(loaded, paths, units=2, progress=False).save(tmp_path / "function.html")
     assert (tmp_path / "verb.html").read_text() == (tmp_path / "function.html").read_text()
 

@@ -89,7 +89,7 @@ def test_words_that_stand_together(tmp_path, chainrule) -> None:
         (("evaluate", "WORDS"), "words holds word vectors; measure them with --similarity or --analogies"),
         (("evaluate", "WORDS", "--similarity", "few.txt", "--restrict", "5"), "--restrict is for analogies"),
         (("evaluate", "WORDS", "--analogies", "few.txt", "--unknown", "zero"), "--unknown is for similarity"),
-        (("evaluate", "WORDS", "--similarity", "nan.txt"), "nan.txt, line 1: 'word1 word2 nan' is no pair"),
+        (("evaluate", "WORDS", "--similarity", "nan.txt"), "nan.txt, line 1: 'word1 word2 nan' is not a pair"),
         (("convert", "WORDS", "words.arpa"), "words.arpa: its ending names no format of word vectors; expected .vec, "),
         (("convert", "WORDS", "words.xyz"), "words.xyz: its ending names no format"),
         (("convert", "WORDS", "foreign", "--overwrite"), "foreign: its config.json is of another program"),

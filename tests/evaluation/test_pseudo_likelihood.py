@@ -8,7 +8,7 @@ from random_networks import random_network
 
 from chainrule.api.models.model import Model
 from chainrule.evaluation.pseudo_likelihood import pseudo_log_likelihoods
-from chainrule.neural.bidirectional_model import TwoSidedModel
+from chainrule.neural.bidirectional_model import BidirectionalModel
 from chainrule.neural.config import BidirectionalConfig, MaskedConfig
 from chainrule.text.tokenization.tokenizer import Tokenizer
 
@@ -19,7 +19,7 @@ TEXTS = ["the dog bit", "a zebra saw the dog", "dog", "zebra gnu"]
 def test_tokens_are_summed_without_the_end_and_unknown_ones_spelled(config: MaskedConfig | BidirectionalConfig) -> None:
     tokenizer = Tokenizer.untrained("word")
     tokenizer.encode(np.frombuffer(bytearray(b"the dog bit a man\nsaw\n"), np.uint8), grow=True)
-    scorer = TwoSidedModel(random_network(config, tokenizer.vocabulary_size))
+    scorer = BidirectionalModel(random_network(config, tokenizer.vocabulary_size))
     speller = Model("masked", scorer, tokenizer).speller
     found, sizes = pseudo_log_likelihoods(scorer, speller, tokenizer, TEXTS)
     assert sizes.tolist() == [3, 5, 1, 2]

@@ -86,7 +86,7 @@ def main() -> None:
 
 
 def save_models(folder: Path) -> list[str]:
-    """An n-gram model, a network that also gives vectors, and a model of pairs; what has to be served."""
+    """An n-gram model, a network that also gives vectors, and a seq2seq model; what has to be served."""
     text, one_step = FIXTURES / "train.txt", chainrule.TrainingConfig(steps=1, compile="no")
     network = chainrule.TransformerConfig(layers=1, width=16, heads=2, context=32)
     pairs = chainrule.Pairs(["ka vi", "sa"] * 10, ["vi ka", "man"] * 10)

@@ -189,5 +189,5 @@ def test_errors_are_a_line(
 def test_what_a_model_cannot_do_is_said(folder: Path, fixtures: Path) -> None:
     config = chainrule.MaskedConfig(layers=1, width=16, heads=2, context=16)
     masked = chainrule.train(fixtures / "train.txt", config, training=chainrule.TrainingConfig(steps=1, compile="no"))
-    with pytest.raises(SettingError, match="sees both sides"):
+    with pytest.raises(SettingError, match="is bidirectional"):
         evaluated(folder, chainrule.harness(masked))

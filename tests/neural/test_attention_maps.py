@@ -10,7 +10,7 @@ import torch
 from random_networks import MODERN, PAIRS, random_model, random_network, random_pair, small
 
 from chainrule.errors import SettingError
-from chainrule.neural.bidirectional_model import TwoSidedModel
+from chainrule.neural.bidirectional_model import BidirectionalModel
 from chainrule.neural.config import MaskedConfig, RecurrentConfig, gpt2
 from chainrule.neural.inspection import maps_of_pair, maps_of_text
 from chainrule.neural.layers.attention import attend, attention_weights, causal_mask
@@ -56,7 +56,7 @@ def test_maps_of_a_text_are_causal(config) -> None:
 @pytest.mark.parametrize(("memory", "ends"), [("document", []), ("stream", [END])])
 def test_maps_of_a_masked_network_see_both_sides(memory, ends: list[int]) -> None:
     network = random_network(MaskedConfig(layers=2, width=16, heads=2, context=12, memory=memory))
-    read, maps = maps_of_text(TwoSidedModel(network), TOKENS)
+    read, maps = maps_of_text(BidirectionalModel(network), TOKENS)
     assert read.tolist() == [END, *TOKENS.tolist(), *ends]
     for each in maps:
         assert each.weights.shape == (2, len(read), len(read))

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from random_networks import random_network
 
-from chainrule.neural.bidirectional_model import TwoSidedModel
+from chainrule.neural.bidirectional_model import BidirectionalModel
 from chainrule.neural.classification.classifier import FineTunedClassifier, layer_widths
 from chainrule.neural.config import BIDIRECTIONAL, NETWORKS
 from chainrule.neural.network import add_boundaries
@@ -25,7 +25,7 @@ def test_a_unit_is_the_mean_of_its_tokens_and_companions_change_nothing() -> Non
         UnitTokens(np.empty(0, np.int32), np.empty(0, np.int64), 0),
     ]
     found = classifier.log_probs(texts)
-    vectors = torch.from_numpy(TwoSidedModel(network).vectors([texts[0].tokens])[0])
+    vectors = torch.from_numpy(BidirectionalModel(network).vectors([texts[0].tokens])[0])
     pooled = torch.stack([vectors[0], vectors[1:3].mean(0), vectors[3]])
     expected = classifier.head(F.layer_norm(pooled, (16,))).log_softmax(1)
     np.testing.assert_allclose(found[0], expected.detach(), atol=1e-5)

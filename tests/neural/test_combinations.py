@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from random_networks import MODERN, VOCABULARY_SIZE, pair, random_model, random_network, random_pair, small
 
 from chainrule.errors import SettingError
-from chainrule.neural.bidirectional_model import MASK, TwoSidedModel
+from chainrule.neural.bidirectional_model import MASK, BidirectionalModel
 from chainrule.neural.config import BIDIRECTIONAL, NETWORKS
 from chainrule.neural.config.seq2seq import Seq2SeqConfig
 from chainrule.neural.config.transformer import Positions, SelfScore
@@ -156,7 +156,7 @@ def test_any_network_of_both_sides_reads_a_text_with_one_token_masked(
     family: str, data: st.DataObject, lengths: list[int], seed: int
 ) -> None:
     network = random_network(data.draw(combinations(BIDIRECTIONAL[family])), seed=seed)
-    scorer = TwoSidedModel(network)
+    scorer = BidirectionalModel(network)
     text = tokens(seed, LONG)
     alone = [scorer.score([text[:length]])[0] for length in lengths]
     for found, expected in zip(scorer.score([text[:length] for length in lengths]), alone, strict=True):

@@ -79,7 +79,7 @@ def test_a_pixel_depends_on_what_is_left_of_it_and_above() -> None:
 
 
 def test_pictures_are_documents_and_two_memories_share_the_width() -> None:
-    with pytest.raises(SettingError, match="each picture begins anew"):
+    with pytest.raises(SettingError, match="each picture starts afresh"):
         GridConfig(memory="stream")
     with pytest.raises(SettingError, match="the width must be even"):
         GridConfig(cell="grid", width=7)

@@ -128,7 +128,7 @@ def test_the_page_holds_all_that_it_shows_and_asks_for_nothing_else(tmp_path: Pa
         Image.open(io.BytesIO(base64.b64decode(image))).load()
     with pytest.raises(OutputError):
         inside.save(tmp_path / "page.html")
-    with pytest.raises(SettingError, match=r"ends in \.html"):
+    with pytest.raises(SettingError, match=r"must end in \.html"):
         inside.save(tmp_path / "page.png")
     with pytest.raises(SettingError, match="at least one"):
         chainrule.inspect(model, [])

@@ -101,10 +101,10 @@ def test_masked_networks_are_compact_too() -> None:
     compaction = FAMILIES["masked"].compaction
     assert compaction is not None
     torch.manual_seed(2)
-    from chainrule.neural.bidirectional_model import TwoSidedModel
+    from chainrule.neural.bidirectional_model import BidirectionalModel
 
     config = MaskedConfig(layers=1, width=64, heads=2, context=16)
-    model = compaction.compact(TwoSidedModel(build(config, VOCABULARY)), silent)
+    model = compaction.compact(BidirectionalModel(build(config, VOCABULARY)), silent)
     assert compaction.is_compact(model)
     assert not compaction.is_compact(compaction.unpack(model, silent))
 

@@ -168,5 +168,5 @@ def test_what_cannot_be_cut_is_refused(tmp_path, folder) -> None:
 def test_shards_that_do_not_exist_are_refused(folder) -> None:
     with pytest.raises(SettingError, match="there is no shard 3; the model has 3, from 0"):
         open_shards(folder, (3,))
-    with pytest.raises(ModelFormatError, match="is no model in shards; chainrule convert --shards makes one"):
+    with pytest.raises(ModelFormatError, match="is not a model in shards; chainrule convert --shards makes one"):
         open_shards(folder.parent / "lm", ())

@@ -282,9 +282,9 @@ def test_the_next_turn_reads_only_what_is_new_and_says_the_same(
     [
         ([], "there is no message"),
         ([{"role": "assistant", "content": "hi"}], "the last message is from the assistant"),
-        ([{"role": "owner", "content": "hi"}], "is no message; expected its role"),
-        ([{"role": "user"}], "is no message"),
-        ([{"role": "user", "content": 5}], "is no message"),
+        ([{"role": "owner", "content": "hi"}], "is not a message; expected its role"),
+        ([{"role": "user"}], "is not a message"),
+        ([{"role": "user", "content": 5}], "is not a message"),
         ([*TALKS[0], SYSTEM, *TALKS[0]], "message 2 is a system message"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Models of pairs of others give what transformers gives on the same weights."""
+"""Seq2seq models of others give what transformers gives on the same weights."""
 
 from __future__ import annotations
 
@@ -353,7 +353,7 @@ def test_broken_tokenizers_are_named(file: str, content: bytes | None, message: 
 
 def test_a_model_of_pairs_is_no_model_of_one_text(tmp_path: Path) -> None:
     pair = Pair("t5", tmp_path)
-    with pytest.raises(ModelFormatError, match="is a model of one text given another"):
+    with pytest.raises(ModelFormatError, match="is a seq2seq model"):
         chainrule.load(pair.folder, chainrule.Model)
     assert chainrule.info(pair.folder).family == "conditional"
     maps = chainrule.attend(pair.ours, "die Katze", "the cat")

@@ -88,12 +88,12 @@ def test_what_is_no_single_whole_picture_is_refused_by_name(tmp_path: Path) -> N
     Image.fromarray(np.random.default_rng(1).integers(0, 256, (64, 64, 3), np.uint8)).save(jpeg, "JPEG")
     for content, message in (
         (animated.getvalue(), "animated picture of 2 frames"),
-        (gif.getvalue(), "is no JPEG and no PNG"),
-        (b"", "is no JPEG and no PNG"),
-        (b"\x89PNG\r\n\x1a\n", "is no JPEG and no PNG|damaged|cannot be read"),
+        (gif.getvalue(), "is not a JPEG or PNG"),
+        (b"", "is not a JPEG or PNG"),
+        (b"\x89PNG\r\n\x1a\n", "is not a JPEG or PNG|damaged|cannot be read"),
         (jpeg.getvalue()[:-900], "cannot be read as a picture"),
         (png(10_000, 10_000), "has 10,000 x 10,000 pixels, more than the 67,108,864"),
-        (png(1 << 20, 1 << 20), "giant picture"),
+        (png(1 << 20, 1 << 20), "very large picture"),
         (png(4, 4), "cannot be read|damaged"),
     ):
         path = tmp_path / "bad.png"
@@ -197,14 +197,14 @@ def test_bad_pictures_and_records_are_reported_with_their_place(tmp_path: Path) 
     assert only.labels == ("3",)
     messages = sorted(str(error) for error in bad)
     assert [message.split(":")[0].rpartition(" ")[2] for message in messages] == ["2", "3", "4", "5", "6"]
-    assert "b.png: is no JPEG" in messages[0]
+    assert "b.png: is not a JPEG" in messages[0]
     with pytest.raises(TextError, match=r"list.jsonl, line 3: there is no field 'picture'"):
         read_pictures(lines)  # all records are read before the first picture
     lines.write_text('{"picture": "b.png", "label": "x"}\n')
-    with pytest.raises(TextError, match=r"list.jsonl, line 1: .*b.png: is no JPEG"):
+    with pytest.raises(TextError, match=r"list.jsonl, line 1: .*b.png: is not a JPEG"):
         read_pictures(lines)
     (tmp_path / "c.gif").write_bytes(b"GIF89a")
-    with pytest.raises(TextError, match=r"c.gif: is no JPEG and no PNG picture; convert it"):
+    with pytest.raises(TextError, match=r"c.gif: is not a JPEG or PNG picture; convert it"):
         read_unlabelled(tmp_path)
     with pytest.raises(TextError, match=r"a.png: has no label; put it into a folder"):
         read_pictures(tmp_path)
@@ -215,7 +215,7 @@ def test_bad_pictures_and_records_are_reported_with_their_place(tmp_path: Path) 
             read(empty)
     with pytest.raises(TextError, match="there is no such file or folder"):
         read_pictures(tmp_path / "nothing")
-    with pytest.raises(TextError, match="is no folder and no file of JSON lines"):
+    with pytest.raises(TextError, match="is neither a folder nor a file of JSON lines"):
         read_pictures(tmp_path / "a.png")
 
 

@@ -83,7 +83,7 @@ def test_bad_pictures_are_left_out_and_reported(tmp_path: Path) -> None:
 
 
 def test_labels_are_not_scaled(tmp_path: Path) -> None:
-    with pytest.raises(TextError, match=r"and the network reads 32 x 32; .* set size to 3 5"):
+    with pytest.raises(TextError, match=r"but the network reads 32 x 32; .* set size to 3 5"):
         read_pixel_labels(write(tmp_path, np.zeros((3, 5))), GridLabelling().frame)
 
 
@@ -122,7 +122,7 @@ def test_a_grid_labels_pixels_by_what_is_far_away(settings: Any) -> None:
     [found] = model.classify([tests[0].input])
     assert found.log_probs.shape == (63, 2)
     assert found.units[:8] == ["0,0", "1,0", "2,0", "3,0", "4,0", "5,0", "6,0", "0,1"]
-    with pytest.raises(TextError, match="has 8 x 9 pixels, and the network reads 7 x 9"):
+    with pytest.raises(TextError, match="has 8 x 9 pixels, but the network reads 7 x 9"):
         model.classify([np.zeros((9, 8, 3), np.uint8)])
 
 

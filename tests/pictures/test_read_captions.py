@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         ({"captions": ["a dog"]}, "line 1: the captions have no picture"),
         ({"image": 7, "captions": ["a dog"]}, "line 1: image is 7"),
         ({"image": "gone.png", "captions": ["a dog"]}, r"line 1: .*gone\.png: there is no such file"),
-        ({"image": "bad.png", "captions": ["a dog"]}, r"line 1: .*bad\.png: is no JPEG and no PNG"),
+        ({"image": "bad.png", "captions": ["a dog"]}, r"line 1: .*bad\.png: is not a JPEG or PNG"),
         ([1], "line 1: found a list"),
     ],
 )

@@ -142,7 +142,7 @@ def test_the_pixels_of_all_pictures_of_a_request_have_a_bound() -> None:
     with pytest.raises(ApiError, match=r"have 700 pixels together; expected at most 699\. Send fewer") as refused:
         check_pixels(files, 699)
     assert (refused.value.status, refused.value.param) == (400, "input")
-    with pytest.raises(TextError, match="it: is no JPEG and no PNG picture"):
+    with pytest.raises(TextError, match="it: is not a JPEG or PNG picture"):
         pixel_count(b"no picture", "it")
 
 

@@ -296,8 +296,8 @@ def test_captions_of_pictures_in_the_request_and_of_nothing_else(tmp_path: Path)
             (str(tmp_path / "0.png"), "not base64"),
             (f"file://{tmp_path}/0.png", "not base64"),
             ("http://127.0.0.1/0.png", "not base64"),
-            ("/etc/hosts00", "no JPEG and no PNG"),  # letters of base64
-            (base64.b64encode(b"GIF89a" + bytes(50)).decode(), "no JPEG and no PNG"),
+            ("/etc/hosts00", "not a JPEG or PNG"),  # letters of base64
+            (base64.b64encode(b"GIF89a" + bytes(50)).decode(), "not a JPEG or PNG"),
             (files[0][: len(files[0]) // 2 // 4 * 4], "picture 0"),
             (big, "10 x 11 pixels"),
             ("é", "not base64"),

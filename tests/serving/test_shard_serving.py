@@ -101,8 +101,8 @@ def test_a_shard_that_nobody_serves_is_named(cut) -> None:
 @pytest.mark.parametrize(
     ("ngrams", "message"),
     [
-        ([[99_999_999, 4]], "99999999 is no word; expected 0 to"),
-        ([[-2, 4]], "-2 is no word"),
+        ([[99_999_999, 4]], "99999999 is not a word id; expected 0 to"),
+        ([[-2, 4]], "-2 is not a word id"),
         ([[3, PADDING, 4]], "-1 stands only at the beginning of a row"),
         ([[3, PADDING]], "each has a last word"),
         ([[1.5, 2.0]], "expected an array of ids of words"),
@@ -121,7 +121,7 @@ def test_what_is_no_ngram_is_refused(cut, ngrams, message) -> None:
 def test_bad_addresses_are_refused() -> None:
     with pytest.raises(SettingError, match="expected a list of them, such as"):
         ShardClient("127.0.0.1:9000")
-    with pytest.raises(SettingError, match="'here' is no address; expected host:port"):
+    with pytest.raises(SettingError, match="'here' is not an address; expected host:port"):
         ShardClient(["here"])
     with pytest.raises(SettingError, match="no address of shards is given"):
         ShardClient([])
@@ -134,7 +134,7 @@ def test_bad_addresses_are_refused() -> None:
 def test_words_outside_of_the_vocabulary_are_refused_and_the_connection_lives(cut) -> None:
     with client_of(cut) as client:
         client.vocabulary_size = 10**7  # so that the servers have to refuse
-        with pytest.raises(ServiceError, match="a row has a number that is no word; expected 0 to"):
+        with pytest.raises(ServiceError, match="a row has a number that is not a word id; expected 0 to"):
             client.score(np.array([[3, 10**6]]))
         assert client.score(np.array([[3, 4]])).size == 1
 

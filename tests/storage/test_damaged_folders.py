@@ -176,7 +176,7 @@ def test_a_field_of_any_value_is_a_format_error_or_some_model(folder: Path, fiel
 def test_a_folder_that_is_no_model_and_a_missing_folder_are_different_errors(tmp_path: Path) -> None:
     with pytest.raises(ModelFormatError, match="there is no such folder"):
         open_model(tmp_path / "lm")
-    with pytest.raises(ModelFormatError, match=r"this folder is no model, since it has no config\.json"):
+    with pytest.raises(ModelFormatError, match=r"this folder is not a model, since it has no config\.json"):
         open_model(tmp_path)
     for file, message in [
         ("log.jsonl", "stopped before its first checkpoint, so there is no model; train again"),

@@ -80,7 +80,7 @@ def test_a_config_of_another_program_is_not_replaced(tmp_path: Path, content: st
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_a_folder_with_other_files_is_left_alone(tmp_path: Path, overwrite: bool) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(OutputError, match="this folder has other files in it and is no model"):
+    with pytest.raises(OutputError, match="this folder holds other files and no model"):
         save(tmp_path, overwrite=overwrite)
     assert contents(tmp_path) == {"thesis.tex": b"years of work"}
 

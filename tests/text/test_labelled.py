@@ -98,7 +98,7 @@ def test_what_did_not_come_from_a_file_is_checked_too(tmp_path: Path) -> None:
         with pytest.raises(TypeError, match=r"labelled texts|tuple of labels"):
             check_labelled(bad, "text")
     for label in (1, "", " ", "a\nb", "a\tb", None):
-        with pytest.raises(TextError, match=r"line 3: the label .* is no string of one line that is not empty"):
+        with pytest.raises(TextError, match=r"line 3: the label .* is not a string of one line, or is empty"):
             check_labelled([good, Labelled("b", (label,), "line 3")], "text")
     with pytest.raises(TextError, match="a text has one label, and there are 2"):
         check_labelled([Labelled("a b", ("x", "y"))], "text")

@@ -39,11 +39,11 @@ def test_conversations_are_read_as_pairs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("messages", "message"),
     [
-        ("hello", "here: messages is no list of turns"),
-        ([], "here: messages is no list of turns"),
-        ([{"role": "user"}], "here: message 1 is no turn; expected its role, which is system, user, assistant"),
-        ([TALK[1], {"role": "robot", "content": "x"}], "here: message 2 is no turn"),
-        ([3], "here: message 1 is no turn"),
+        ("hello", "here: messages is not a list of turns"),
+        ([], "here: messages is not a list of turns"),
+        ([{"role": "user"}], "here: message 1 is not a turn; expected its role, which is system, user, assistant"),
+        ([TALK[1], {"role": "robot", "content": "x"}], "here: message 2 is not a turn"),
+        ([3], "here: message 1 is not a turn"),
     ],
 )
 def test_what_is_no_conversation_is_refused(messages: object, message: str) -> None:

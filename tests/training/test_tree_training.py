@@ -85,7 +85,7 @@ def test_trees_are_drawn_with_the_bits_of_each_node(treebank: chainrule.Treebank
         drawn = (tmp_path / name).read_text()
         assert all(word in drawn for word in ("she", "sees", "dogs"))
         assert "http://" not in drawn.replace("http://www.w3.org/2000/svg", "")
-    with pytest.raises(SettingError, match=r"ends in \.html or \.svg"):
+    with pytest.raises(SettingError, match=r"must end in \.html or \.svg"):
         drawings.save(tmp_path / "tree.png")
     with pytest.raises(TextError, match="neither a file nor a tree"):
         chainrule.draw_trees(model, "")

@@ -32,7 +32,7 @@ def test_records_of_glove(tmp_path) -> None:
     ("content", "message"),
     [
         ("", "is empty"),
-        ("a b 1\na b\n", "line 2: 'a b' is no co-occurrence"),
+        ("a b 1\na b\n", "line 2: 'a b' is not a co-occurrence"),
         ("a b 1\na b -1\n", "line 2"),
         ("a b 1\na b nan\n", "line 2"),
         ("a b 1\na b 1e300\n", "line 2"),

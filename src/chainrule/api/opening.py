@@ -125,20 +125,16 @@ def load(
         raise ModelFormatError(f"{path}: holds word vectors, not a model of texts; open it with load_vectors")
     if kind is CaptionModel or captions_pictures(folder):
         if kind not in (None, CaptionModel):
-            raise ModelFormatError(f"{path}: is a model that captions pictures, a CaptionModel")
+            raise ModelFormatError(f"{path}: is a captioner, a CaptionModel")
         if (tokenizer, markers, copy) != (None, None, False):
-            raise SettingError(f"{path}: a model that captions takes no tokenizer, markers or copy; leave them out")
+            raise SettingError(f"{path}: a captioner takes no tokenizer, markers or copy; leave them out")
         return load_captioner(path, progress=callback(progress))
     is_pairs = is_seq2seq(folder)
     if is_pairs:
         if kind not in (None, Seq2SeqModel):
-            raise ModelFormatError(
-                f"{path}: is a model of one text given another, a Seq2SeqModel; expected a model of one text"
-            )
+            raise ModelFormatError(f"{path}: is a seq2seq model, a Seq2SeqModel; expected a model of one text")
         if (tokenizer, markers, copy) != (None, None, False):
-            raise SettingError(
-                f"{path}: a model of one text given another takes no tokenizer, markers or copy; leave them out"
-            )
+            raise SettingError(f"{path}: a seq2seq model takes no tokenizer, markers or copy; leave them out")
     if is_pairs or kind is Seq2SeqModel:
         return load_pairs(path, allow_pickle=allow_pickle, progress=callback(progress))
     model = load_model(
@@ -231,7 +227,7 @@ def open_shards(folder: Path, numbers: Sequence[int]) -> tuple[list[int], dict[i
 
     entry = read_config(folder)
     if entry.settings.get("layout") != SHARDS:
-        raise ModelFormatError(f"{folder}: is no model in shards; chainrule convert --shards makes one")
+        raise ModelFormatError(f"{folder}: is not a model in shards; chainrule convert --shards makes one")
     if "backoff_weight" in entry.settings or "begins" in entry.settings:
         raise ModelFormatError(
             f"{folder}: is of stupid backoff, or of documents that begin with several <s>; only plain n-gram "

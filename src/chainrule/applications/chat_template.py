@@ -61,7 +61,7 @@ class ChatTemplate:
         try:
             self._template = self._sandbox.from_string(source)
         except (TemplateSyntaxError, RecursionError) as error:
-            raise ModelFormatError(f"{location}: its chat template is no Jinja: {error}") from error
+            raise ModelFormatError(f"{location}: its chat template is not valid Jinja: {error}") from error
 
     def render(self, messages: Sequence[Message]) -> str:
         """The conversation as the model reads it, up to where its answer begins.

@@ -54,6 +54,6 @@ def _message(message: Mapping[str, Any]) -> Message:
             return Message(role, content)  # type: ignore[arg-type]  # mypy does not narrow by get_args
         case _:
             raise SettingError(
-                f"{message!r:.80} is no message; expected its role, which is {', '.join(get_args(Role))}, and its "
+                f"{message!r:.80} is not a message; expected its role, which is {', '.join(get_args(Role))}, and its "
                 "content, a text"
             )

@@ -19,7 +19,7 @@ VERBS = {
         "Complete text as you type: the word at the cursor, or the next words after a space.",
     ),
     "lsp": ("use.complete:lsp", "Complete and correct in editors, as a language server."),
-    "chat": ("use.chat:chat", "Talk with a model that was taught to, by its chat template."),
+    "chat": ("use.chat:chat", "Talk with a model that was trained on conversations, by its chat template."),
     "fill": ("use.generate:fill", "Fill gaps in a text with the likeliest tokens, given the text on both sides."),
     "adapt": ("train.networks:adapt", "Continue training a network, on other text."),
     "finetune": (
@@ -114,7 +114,7 @@ FAMILIES = {
     "grid": ("train.networks:grid", "A two-dimensional LSTM over pictures, row by row."),
     "transformer": ("train.networks:transformer", "A Transformer: a network that looks back by attention."),
     "tree": ("train.networks:tree", "A language model of trees: an LSTM from the root down."),
-    "masked": ("train.networks:masked", "A masked Transformer: it sees both sides, and learns to fill in."),
+    "masked": ("train.networks:masked", "A masked Transformer: bidirectional, and trained to fill in masked tokens."),
     "masked-recurrent": (
         "train.networks:masked_recurrent",
         "A masked LSTM or GRU: each layer reads both ways, half of its width each.",
@@ -127,7 +127,7 @@ FAMILIES = {
         "train.seq2seq:seq2seq",
         "An encoder-decoder for pairs of texts: translations, summaries, corrections.",
     ),
-    "caption": ("train.captions:caption", "A model that captions pictures, by attention to their places."),
+    "caption": ("train.captions:caption", "A captioner: describes pictures, with attention to their parts."),
     "paragraph": (
         "train.captions:paragraph",
         "A model that writes paragraphs about pictures, from regions and a phrase for each.",

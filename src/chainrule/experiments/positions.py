@@ -12,7 +12,7 @@ four positions before it, so that a model that knows where it is can predict it 
 Order: which networks notice that the words before the last one were shuffled. Attention is a weighted average over a
 set: without position encodings, a permutation of the keys changes nothing. So an untrained network settles it: if its
 prediction stays the same for random weights, it does for all weights. A second causal layer does see order, since the
-outputs of the first were computed from texts that end at different words. A two-sided network stays blind at any depth.
+outputs of the first were computed from texts that end at different words. A bidirectional network never does.
 """
 
 from __future__ import annotations

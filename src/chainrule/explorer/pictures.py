@@ -88,7 +88,7 @@ def attention(
         drawn = attend(model, text)
     else:
         raise SettingError(
-            "this model has no attention to show; expected a Transformer, a model of pairs, or a captioner"
+            "this model has no attention to show; expected a Transformer, a seq2seq model, or a captioner"
         )
     assert isinstance(drawn, AttentionMaps)
     return _maps(drawn, layer)

@@ -47,7 +47,7 @@ class TextView:
         """Writes a self-contained page, .html. Raises OutputError, SettingError."""
         target = Path(path)
         if target.suffix.lower() != ".html":
-            raise SettingError(f"{target}: the name of a page ends in .html")
+            raise SettingError(f"{target}: the name of a page must end in .html")
         check_new_file(target, overwrite=overwrite)
         with replace_file(target) as file:
             file.write(render("shown_page.html.j2", title=f"“{self.text[:60]}”", **self._parts()).encode())

@@ -217,14 +217,14 @@ CONDITIONAL = Family(
     token_bytes=0,
     train=unsupported(
         SettingError,
-        "a conditional model learns from pairs: chainrule train seq2seq, or chainrule.train_pairs",
+        "a seq2seq model learns from pairs: chainrule train seq2seq, or chainrule.train_pairs",
     ),
     to_state=unsupported(
-        SettingError, "a conditional model is not saved together with its source; save the model of pairs itself"
+        SettingError, "a seq2seq model is not saved together with its source; save the seq2seq model itself"
     ),
     from_state=unsupported(
         ModelFormatError,
-        "is a model of pairs and needs a source: chainrule translate, or chainrule.load(path).write",
+        "is a seq2seq model and needs a source: chainrule translate, or chainrule.load(path).write",
     ),
     trains_in_steps=True,
     diagram=draw_seq2seq,

@@ -57,7 +57,7 @@ class _Text(NamedTuple):
     scores: Float32[ndarray, " scored"]  # filled in
 
 
-class TwoSidedModel(NetworkVectors):
+class BidirectionalModel(NetworkVectors):
     """A Scorer and an Embedder, but no LanguageModel."""
 
     def __init__(self, network: Network) -> None:

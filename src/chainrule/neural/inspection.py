@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from chainrule.errors import SettingError
-from chainrule.neural.bidirectional_model import TwoSidedModel
+from chainrule.neural.bidirectional_model import BidirectionalModel
 from chainrule.neural.classification.classifier import ScratchClassifier
 from chainrule.neural.classification.texts import RecurrentLayers
 from chainrule.neural.embedding import TextEncoder
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     Tokens = Int32[ndarray, " tokens"]
     Values = dict[str, Float[Tensor, "T D"]]
 
-_OfNetworks = NeuralModel | TwoSidedModel | TextEncoder
+_OfNetworks = NeuralModel | BidirectionalModel | TextEncoder
 Sides = Literal["text", "own past", "source", "target", "target on source"]
 
 
@@ -62,7 +62,7 @@ def maps_of_text(model: Scorer | Embedder, tokens: Tokens) -> tuple[Int64[ndarra
     ):
         raise SettingError(
             "this model has no attention to show; expected a Transformer, a recurrent network with intra_attention, a "
-            "model of pairs, or a captioner"
+            "seq2seq model, or a captioner"
         )
     read = add_boundaries(tokens, model.network)
     if encoder.context is not None and len(read) > encoder.context:

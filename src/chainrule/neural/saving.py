@@ -23,7 +23,7 @@ from torch.overrides import TorchFunctionMode
 from chainrule.base.bfloat16 import BFLOAT16, widen
 from chainrule.base.options import config_from_json
 from chainrule.errors import ModelFormatError, SettingError
-from chainrule.neural.bidirectional_model import TwoSidedModel
+from chainrule.neural.bidirectional_model import BidirectionalModel
 from chainrule.neural.build import build
 from chainrule.neural.config import BIDIRECTIONAL, TextEncoderConfig, settings_of
 from chainrule.neural.config.seq2seq import Seq2SeqConfig
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from chainrule.neural.config import NetworkConfig
     from chainrule.neural.network import Network
 
-    Engine = NeuralModel | TwoSidedModel | TextEncoder
+    Engine = NeuralModel | BidirectionalModel | TextEncoder
     Json = dict[str, Any]
     Arrays = dict[str, ndarray]
 
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 def engine_of(network: Network) -> Engine:
     """A network as the model that it can be: a LanguageModel, a bidirectional model or a text encoder."""
     if isinstance(network.config, tuple(BIDIRECTIONAL.values())):
-        return TwoSidedModel(network)
+        return BidirectionalModel(network)
     return TextEncoder(network) if isinstance(network.config, TextEncoderConfig) else NeuralModel(network)
 
 
@@ -275,7 +275,7 @@ def open_pickle(path: Path) -> dict[str, ndarray]:
             f"{path}: is damaged, or holds more than tensors{_unsupported(error)}; nothing of it was opened"
         ) from error
     except (RuntimeError, EOFError, OSError, ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
-        raise ModelFormatError(f"{path}: is no pickle of torch, or damaged: {_first_line(error)}") from error
+        raise ModelFormatError(f"{path}: is not a torch pickle, or is damaged: {_first_line(error)}") from error
     if not isinstance(weights, dict):
         raise ModelFormatError(f"{path}: holds a {type(weights).__name__}; expected tensors by their names")
     for name, tensor in weights.items():

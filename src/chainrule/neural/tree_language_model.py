@@ -320,7 +320,7 @@ def with_brackets(config: TreeConfig, tokenizer: Tokenizer) -> TreeConfig:
     ids = tokenizer.vocabulary.id_of(OPEN), tokenizer.vocabulary.id_of(CLOSE)
     if UNKNOWN in ids:
         raise SettingError(
-            "the text has no brackets, so it is none of trees; give a Treebank, with the whitespace tokenizer"
+            "the text has no brackets, so it is not a text of trees; give a Treebank, with the whitespace tokenizer"
         )
     return replace(config, brackets=ids)
 

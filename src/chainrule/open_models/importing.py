@@ -71,8 +71,7 @@ def import_checkpoint(checkpoint: Checkpoint, progress: Progress = silent) -> Im
     config, ignored = read_settings(architecture, checkpoint.config, f"{checkpoint.location}: {CONFIG}")
     if not isinstance(config, NetworkConfig):
         raise ModelFormatError(
-            f"{checkpoint.location}: is a model of one text given another, a {architecture.model_type}; expected a "
-            "model of one text"
+            f"{checkpoint.location}: is a seq2seq model, a {architecture.model_type}; expected a model of one text"
         )
     tensors = Tensors(architecture, checkpoint)
     splitter = splitter_of(checkpoint)

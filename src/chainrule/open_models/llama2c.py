@@ -163,7 +163,7 @@ def _definition(path: Path, tokens: int) -> bytes:
     except struct.error as error:
         raise ModelFormatError(cut_off) from error
     except (OSError, UnicodeDecodeError) as error:
-        raise ModelFormatError(f"{path}: is no tokenizer of llama2.c with {tokens:,} tokens: {error}") from error
+        raise ModelFormatError(f"{path}: is not a llama2.c tokenizer with {tokens:,} tokens: {error}") from error
     markers = {_UNKNOWN: "<unk>", _BEGIN: "<s>", _END: "</s>"}
     named = [markers.get(number, piece.replace(" ", SPACE)) for number, piece in enumerate(pieces)]
     return definition_of_scored(named, scores, unknown=_UNKNOWN, special=list(markers), adds_space=True)

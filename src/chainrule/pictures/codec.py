@@ -92,11 +92,11 @@ def _read(
     except TextError as error:
         raise error if path in str(error) else TextError(f"{path}: {error}") from None
     except pillow.Image.DecompressionBombError as error:
-        raise TextError(f"{path}: is a giant picture ({error}); make it smaller, or leave it out") from error
+        raise TextError(f"{path}: is a very large picture ({error}); make it smaller, or leave it out") from error
     except FileNotFoundError as error:
         raise TextError(f"{path}: there is no such file") from error
     except pillow.UnidentifiedImageError as error:
-        raise TextError(f"{path}: is no JPEG and no PNG picture, or its beginning is damaged") from error
+        raise TextError(f"{path}: is not a JPEG or PNG picture, or its beginning is damaged") from error
     except MemoryError as error:
         raise TextError(f"{path}: does not fit into memory; make it smaller, or leave it out") from error
     except OSError as error:

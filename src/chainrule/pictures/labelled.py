@@ -143,13 +143,14 @@ def _files_in(folder: Path, on_bad: OnBad) -> Iterator[Path]:
             if path.suffix.lower() in SUFFIXES:
                 yield path
             elif path.suffix.lower() in _OTHER_SUFFIXES:
-                on_bad(TextError(f"{path}: is no JPEG and no PNG picture; convert it, or leave it out"))
+                on_bad(TextError(f"{path}: is not a JPEG or PNG picture; convert it, or leave it out"))
 
 
 def _in_json_lines(name: str, on_bad: OnBad) -> Iterator[PicturePath]:
     if FORMATS.get(text_suffix(name)) != "json":
         raise TextError(
-            f"{name}: is no folder and no file of JSON lines; expected folders named as their labels, or a .jsonl file"
+            f"{name}: is neither a folder nor a file of JSON lines; expected folders named as their labels, or a "
+            ".jsonl file"
             if os.path.exists(name)
             else f"{name}: there is no such file or folder"
         )
@@ -209,7 +210,9 @@ def read_pixel_labels(
     """
     name = os.fspath(name)
     if FORMATS.get(text_suffix(name)) != "json":
-        raise TextError(f"{name}: is no file of JSON lines (.jsonl), which name pictures and pictures of their labels")
+        raise TextError(
+            f"{name}: is not a file of JSON lines (.jsonl) that name each picture and the picture of its labels"
+        )
     examples = []
     records = list(json_objects(name, on_bad))
     if frame is not None:
@@ -262,6 +265,6 @@ def check_framed(picture: Picture, frame: Frame) -> None:
     height, width = picture.pixels.shape[:2]
     if (height, width) != (frame.height, frame.width):
         raise TextError(
-            f"{picture.name}: has {width} x {height} pixels, and the network reads {frame.width} x {frame.height}; "
+            f"{picture.name}: has {width} x {height} pixels, but the network reads {frame.width} x {frame.height}; "
             f"where pixels are labelled, pictures are not scaled: set size to {height} {width}, or scale the files"
         )

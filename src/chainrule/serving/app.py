@@ -165,7 +165,7 @@ async def _unless_disconnected(request: Request, answer: Any, seconds: float) ->
 
 
 def _gone() -> ApiError:
-    return ApiError(499, "the client has gone", code="client_disconnected")  # nginx's status, for the metrics
+    return ApiError(499, "the client has disconnected", code="client_disconnected")  # nginx's status, for the metrics
 
 
 async def _disconnected(request: Request) -> None:

@@ -236,7 +236,7 @@ class SearchBody(OwnBody if TYPE_CHECKING else options_body(TargetBeam)):  # typ
 
 
 class TranslateBody(SearchBody if TYPE_CHECKING else options_body(WriteOptions, SearchBody)):  # type: ignore[misc]
-    """The body of /v1/translate: source texts for a model of pairs."""
+    """The body of /v1/translate: source texts for a seq2seq model."""
 
 
 class CaptionBody(SearchBody if TYPE_CHECKING else options_body(CaptionOptions, SearchBody)):  # type: ignore[misc]

@@ -113,7 +113,7 @@ class Client:
         except (OSError, HTTPException) as error:
             raise ServerError(f"{self.base}: the answer broke off: {_reason(error)}") from error
         if len(data) == _LONGEST_LINE:
-            raise ServerError(f"{self.base}: the answer has more than {_LONGEST_LINE >> 20} MB in one piece")
+            raise ServerError(f"{self.base}: a line of the answer has more than {_LONGEST_LINE >> 20} MB")
         return data
 
     def _answer(self, path: str, body: Json | None = None) -> Json:
@@ -126,7 +126,7 @@ class Client:
         except ValueError:
             parsed = None
         if not isinstance(parsed, dict):
-            raise ServerError(f"{self.base}: the answer is no JSON object; is this the address of the interface?")
+            raise ServerError(f"{self.base}: the answer is not a JSON object; is this the address of the API?")
         return parsed
 
     def _open(self, path: str, body: Json | None) -> HTTPResponse:

@@ -108,7 +108,7 @@ class Guard:
             message = "the Host header is not a name with perhaps a port; send one such as localhost:8000"
             raise ApiError(400, message, code="invalid_host")
         if self._hosts is not None and _host_name(host) not in self._hosts:
-            raise ApiError(403, "the Host header names another machine", code="wrong_host")
+            raise ApiError(403, "the Host header does not name this server", code="wrong_host")
         origin = headers.get(b"origin")
         if origin is not None and _host_of(origin.decode("latin-1")) != host:
             raise ApiError(403, "requests from pages of other origins are refused", code="wrong_origin")

@@ -155,10 +155,10 @@ def serve(models: Mapping[str, str | os.PathLike[str]], options: ServeOptions) -
             raise
         raise SettingError("serving needs FastAPI and uvicorn: pip install 'chainrule[serve]'") from None
     if not models:
-        raise SettingError("there is no model to serve; give one")
+        raise SettingError("no model is given to serve; give one")
     host, on_start, on_event = options.host, options.on_start, options.on_event
     if options.key is None and not options.open_to_all and not is_loopback(host):
-        raise SettingError(f"host is {host!r}, which lets other machines in; give a key, or set open_to_all")
+        raise SettingError(f"host is {host!r}, which other machines can reach; give a key, or set open_to_all")
     paths = tuple((name, Path(path)) for name, path in models.items())
     for _, path in paths:
         if not path.exists():

@@ -215,7 +215,7 @@ class Service:
         return {"content": completions[0].added if completions else "", "stop": True, "model": served.name}
 
     async def translate(self, body: TranslateBody) -> Json:
-        """What a model of pairs writes for source texts: translations, summaries, corrections."""
+        """What a seq2seq model writes for source texts: translations, summaries, corrections."""
         served = await self.table.get(body.model, "write")
         write = served.verb("write")
         texts, options = self._texts(body.input), self._search_options(body)

@@ -61,7 +61,7 @@ class ShardServer(socketserver.ThreadingTCPServer):
     def answer(self, rows: Int32[ndarray, "rows order"]) -> Float32[ndarray, "rows 2"]:
         """The answer to a request. Raises ValueError where a row is invalid, or belongs to another process's shard."""
         if ((rows < PADDING) | (rows >= self.vocabulary_size)).any() or (rows[:, 0] < 0).any():
-            raise ValueError(f"a row has a number that is no word; expected 0 to {self.vocabulary_size - 1}")
+            raise ValueError(f"a row has a number that is not a word id; expected 0 to {self.vocabulary_size - 1}")
         numbers = np.searchsorted(self.edges[1:], rows[:, 0], side="right")
         out = np.empty((len(rows), 2), np.float32)
         for number in np.unique(numbers).tolist():
@@ -137,7 +137,7 @@ class _Process:
         self.address = address
         host, _, port = address.rpartition(":")
         if not host or not port.isdigit():
-            raise SettingError(f"{address!r} is no address; expected host:port, such as 127.0.0.1:9000")
+            raise SettingError(f"{address!r} is not an address; expected host:port, such as 127.0.0.1:9000")
         try:
             self._socket = socket.create_connection((host.strip("[]"), int(port)), timeout)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -255,7 +255,7 @@ class ShardClient:
             raise SettingError(f"{PADDING} stands only at the beginning of a row; each has a last word")
         wrong = rows[~is_padding & ((rows < 0) | (rows >= self.vocabulary_size))]
         if wrong.size:
-            raise SettingError(f"{wrong[0]} is no word; expected 0 to {self.vocabulary_size - 1}")
+            raise SettingError(f"{wrong[0]} is not a word id; expected 0 to {self.vocabulary_size - 1}")
         return np.ascontiguousarray(rows, np.int32)
 
     def _look_up(self, rows: Int32[ndarray, "rows order"], servers: ndarray) -> Float32[ndarray, "rows 2"]:

@@ -184,12 +184,12 @@ def check_java() -> None:
     if java is None or not os.access(java, os.X_OK):
         raise SettingError(f"Spark needs Java, and there is none {f'in {home}' if home else 'here'}; {advice}")
     try:
-        told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False, timeout=60).stderr
+        answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False, timeout=60).stderr
     except (OSError, subprocess.TimeoutExpired) as error:
         raise SettingError(f"{java}: cannot be run: {error}; {advice}") from error
-    version = _JAVA_VERSION.search(told)
+    version = _JAVA_VERSION.search(answer)
     if version is None or int(version[1]) < _JAVA:
-        raise SettingError(f"Spark needs Java {_JAVA} or later; {java} is {first_line(told) or 'no Java'}; {advice}")
+        raise SettingError(f"Spark needs Java {_JAVA} or later; {java} is {first_line(answer) or 'no Java'}; {advice}")
 
 
 @contextmanager

@@ -106,7 +106,7 @@ def _why_no_model(folder: Path) -> str:
         )
     if (folder / _CHECKPOINTS).is_dir() or (folder / _LOG).is_file():
         return "training into this folder was stopped before its first checkpoint, so there is no model; train again"
-    return f"this folder is no model, since it has no {CONFIG}"
+    return f"this folder is not a model, since it has no {CONFIG}"
 
 
 def check_unedited(folder: Path, entry: ModelEntry) -> None:

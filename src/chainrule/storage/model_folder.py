@@ -80,7 +80,7 @@ def check_target(folder: Path, *, overwrite: bool) -> None:
                         "or choose another folder"
                     )
             elif not all(path.name in RUN or _is_ours(path) for path in folder.iterdir()):
-                raise OutputError(f"{folder}: this folder has other files in it and is no model; choose a new one")
+                raise OutputError(f"{folder}: this folder holds other files and no model; choose a new folder")
         elif folder.exists():
             raise OutputError(f"{folder}: a file is in the way; a model is a folder, so choose another name")
         elif _FILE_NAME.fullmatch(folder.name):

@@ -291,10 +291,10 @@ def tree_of_record(record: dict[str, Any], unit: str, place: str) -> Tree:
     if not isinstance(words, list) or not isinstance(parents, list) or len(words) != len(parents):
         raise TextError(f"{place}: expected words and parents, a list each, of equal lengths")
     if not all(word is None or isinstance(word, str) for word in words):
-        raise TextError(f"{place}: a word is no string; expected strings, or null where a node has none")
+        raise TextError(f"{place}: a word is not a string; expected strings, or null where a node has none")
     parents = [as_written(parent) for parent in parents]
     if not all(parent is None or type(parent) is int for parent in parents):
-        raise TextError(f"{place}: a parent is no whole number; expected the index of a node, or -1 for the root")
+        raise TextError(f"{place}: a parent is not a whole number; expected the index of a node, or -1 for the root")
     heads = tuple(-1 if parent is None else parent for parent in parents)
     labels: list[Any] = [None] * len(words)
     if unit == "node" or "labels" in record:
@@ -305,7 +305,7 @@ def tree_of_record(record: dict[str, Any], unit: str, place: str) -> Tree:
         labels[heads.index(-1)] = read_field(record, "label", place)
     labels = [str(label) if type(label := as_written(own)) is int else label for own in labels]
     if not all(label is None or (isinstance(label, str) and label.strip()) for label in labels):
-        raise TextError(f"{place}: a label is no string; expected strings that are not empty, or null")
+        raise TextError(f"{place}: a label is not a string; expected strings that are not empty, or null")
     try:
         return Tree(tuple(words), tuple(labels), heads)
     except TextError as error:

@@ -141,7 +141,7 @@ def check_labelled(examples: Iterable[Labelled], unit: LabelledUnit) -> list[Lab
             )
         odd = [label for label in labels if not _is_label(label)]
         if odd:
-            raise TextError(f"{place}: the label {odd[0]!r} is no string of one line that is not empty")
+            raise TextError(f"{place}: the label {odd[0]!r} is not a string of one line, or is empty")
         if unit == "text" and len(labels) != 1:
             raise TextError(f"{place}: a text has one label, and there are {len(labels)}")
     if not examples:

@@ -49,7 +49,7 @@ def pairs_of_turns(record: Mapping[str, Any], place: str) -> Iterator[tuple[str,
     """The source and the target of each answer in a conversation. Raises TextError, which names the place."""
     messages = record[MESSAGES]
     if not isinstance(messages, list) or not messages:
-        raise TextError(f"{place}: {MESSAGES} is no list of turns; expected objects with role and content")
+        raise TextError(f"{place}: {MESSAGES} is not a list of turns; expected objects with role and content")
     turns: list[tuple[str, str]] = []
     for number, message in enumerate(messages, 1):
         match message:
@@ -57,7 +57,7 @@ def pairs_of_turns(record: Mapping[str, Any], place: str) -> Iterator[tuple[str,
                 pass
             case _:
                 raise TextError(
-                    f"{place}: message {number} is no turn; expected its role, which is {', '.join(ROLES)}, and its "
+                    f"{place}: message {number} is not a turn; expected its role, which is {', '.join(ROLES)}, and its "
                     "content, a text"
                 )
         if role == "assistant" and turns:

@@ -27,8 +27,8 @@ class VectorsConfig:
     )
     loss: Loss | None = option(
         None,
-        "negative: told from random words, the default; hierarchical: by a Huffman tree; softmax: of all words, exact, "
-        "for small vocabularies; glove has its own",
+        "negative: against words from the noise distribution, the default; hierarchical: by a Huffman tree; softmax: "
+        "exact, over all words, for small vocabularies; glove has its own",
     )
     dimensions: int = option(100, "how many numbers a vector has", least=1, below=1 << 16)
     window: int | None = option(

@@ -226,8 +226,8 @@ def _raise_line(name: str, rows: list[list[bytes]], before: int) -> None:
         if not is_right:
             shown = b" ".join(row).decode(errors="replace")[:60]
             raise TextError(
-                f"{name}, line {number:,}: {shown!r} is no co-occurrence; expected a word, a context and their count, "
-                f"a number above 0 and at most {int(_MOST):,}"
+                f"{name}, line {number:,}: {shown!r} is not a co-occurrence; expected a word, a context and their "
+                f"count, a number above 0 and at most {int(_MOST):,}"
             )
 
 

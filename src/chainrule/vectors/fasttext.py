@@ -229,7 +229,7 @@ def read_fasttext(path: str | os.PathLike[str]) -> FastText:
             counts[place] = count
         if kind_of_entry not in (0, 1):
             raise ModelFormatError(
-                f"{name}: entry {place + 1:,} of its dictionary is no word and no label; it is damaged"
+                f"{name}: entry {place + 1:,} of its dictionary is neither a word nor a label; it is damaged"
             )
     if pruned >= 0:
         raise ModelFormatError(f"{name}: its n-grams are pruned, as of a quantised model; give the .bin it was made of")

@@ -132,7 +132,8 @@ def _read_set(path: Path) -> list[Pair]:
             continue
         if not math.isfinite(value):
             raise TextError(
-                f"{path}, line {number}: {line[:60]!r} is no pair; expected two words and a rating, with tabs between"
+                f"{path}, line {number}: {line[:60]!r} is not a pair; expected two words and a rating, separated by "
+                "tabs"
             )
         pairs.append(Pair(first, second, value))
     if not pairs:
@@ -196,7 +197,8 @@ def read_analogies(path: str | os.PathLike[str]) -> dict[str, list[Question]]:
             questions.append((words[0], words[1], words[2], words[3]))
         elif words:
             raise TextError(
-                f"{path}, line {number}: {line[:60]!r} is no question; expected four words, or : and a section's name"
+                f"{path}, line {number}: {line[:60]!r} is not a question; expected four words, or : and a section's "
+                "name"
             )
     if not any(sections.values()):
         raise TextError(f"{path}: there is no question in it; expected lines of four words")

@@ -233,7 +233,7 @@ def learn_windows(
     themselves are updated later, by the sum of the errors. (Only an n-gram that a word has twice moves the mean a
     little more.)
     """
-    total, foretold = 0.0, 0
+    total, predicted = 0.0, 0
     while start < stop:
         length, start, random = subsample(stream, start, stop, keep, random, rows)
         for i in range(length):
@@ -265,8 +265,8 @@ def learn_windows(
                     add_errors(errors, hidden, 0)
                     add_errors(errors, sums, 0)
                     total += cost
-                    foretold += 1
+                    predicted += 1
             for j in range(first, last):
                 if (j != i) == is_cbow:
                     _correct_units(rows[j], unit_starts, units, sums, inputs)
-    return total, foretold
+    return total, predicted

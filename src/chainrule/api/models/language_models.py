@@ -96,7 +96,7 @@ def check_tree_file(path: Path, *, overwrite: bool) -> None:
     """Checks, before the search, that its tree may be written. Raises OutputError, SettingError."""
     check_new_file(path, overwrite=overwrite)
     if path.suffix.lower() not in _SUFFIXES:
-        raise SettingError(f"{path}: the name of a tree's file ends in .json, .svg or .html")
+        raise SettingError(f"{path}: the name of a tree's file must end in .json, .svg or .html")
 
 
 class TextEncoder:
@@ -136,8 +136,8 @@ def chat_model(parts: ModelParts, template: str | None = None) -> ChatModel:
         written = ChatTemplate(template, {}, location, datetime.now)
         return ChatModel(decoder, ChatFormat(written, TextEncoder(parts.tokenizer)), begins_texts=True, **settings)
     raise SettingError(
-        "the model has no chat template, so it was not taught to talk; let it continue texts, or give it a template "
-        "that writes a conversation as its training text had it"
+        "the model has no chat template, so it was not trained on conversations; let it continue texts, or give it "
+        "a template that writes a conversation as its training text had it"
     )
 
 

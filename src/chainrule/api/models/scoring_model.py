@@ -185,7 +185,7 @@ class ScoringModel(Model):
         if pseudo is not None and not fills:
             raise SettingError(
                 f"a model of family {self.family!r} has no pseudo-log-likelihoods; leave pseudo out, which is for "
-                "networks that see both sides"
+                "bidirectional networks"
             )
 
         def score(texts: Sequence[str]) -> tuple[Float64[ndarray, " texts"], Int64[ndarray, " texts"]]:

@@ -339,20 +339,20 @@ class CaptionModel:
 
 
 def captions_pictures(path: Path) -> bool:
-    """Whether a path is the folder of a model that captions pictures. Raises ModelFormatError."""
+    """Whether a path is the folder of a captioner. Raises ModelFormatError."""
     return saved_family(path) == FAMILY
 
 
 @shows_progress
 def load_captioner(path: str | os.PathLike[str], *, progress: ProgressOption = None) -> CaptionModel:
-    """Opens the folder of a model that captions pictures. Raises ModelFormatError."""
+    """Opens the folder of a captioner. Raises ModelFormatError."""
     from chainrule.api.seq2seq.regions import REGION_ARRAYS, check_regions_suit, regions_from_state
     from chainrule.neural.seq2seq.captioner import put_together_captioner
 
     path = Path(path)
     entry, arrays, texts, _ = open_model(path)
     if entry.family != FAMILY:
-        raise ModelFormatError(f"{path}: is a model of family {entry.family!r}; expected one that captions pictures")
+        raise ModelFormatError(f"{path}: is a model of family {entry.family!r}; expected a captioner")
     with opening_folder(path, ValueError):
         tokenizer = tokenizer_from(entry.tokenizer, arrays, VOCABULARY_ARRAYS, texts.get(TOKENIZER))
         weights = {name: array for name, array in arrays.items() if not name.startswith(VOCABULARY_ARRAYS)}

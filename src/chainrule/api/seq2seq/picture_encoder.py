@@ -138,7 +138,8 @@ def _open_encoder(encoder: EncoderLike | PictureEncoder, progress: Progress) -> 
         if isinstance(model, ClassifierModel):
             return _of_classifier(model, name)
     raise SettingError(
-        f"{name}: is no classifier of pictures, as an encoder is; train one with train classifier --network resnet"
+        f"{name}: is not a picture classifier, which an encoder must be; train one with train classifier "
+        "--network resnet"
     )
 
 
@@ -185,7 +186,7 @@ def read_vectors(name: str) -> Float32[ndarray, "N rows columns F"]:
     except FileNotFoundError as error:
         raise TextError(f"{name}: there is no such file") from error
     except (OSError, ValueError, EOFError) as error:
-        raise TextError(f"{name}: is no array of NumPy, or damaged: {' '.join(str(error).split())}") from error
+        raise TextError(f"{name}: is not a NumPy array, or is damaged: {' '.join(str(error).split())}") from error
     if array.ndim not in (3, 4) or array.dtype.kind != "f" or not array.size:
         raise TextError(
             f"{name}: is {array.dtype} of the shape {array.shape}; expected floats: pictures x places x numbers, or "

@@ -109,7 +109,7 @@ class PairChat:
 
 
 def _no_speller() -> NoReturn:
-    raise SettingError("a model of pairs does not spell unknown words; leave <unk> banned")
+    raise SettingError("a seq2seq model does not spell unknown words; leave <unk> banned")
 
 
 FAMILY = "conditional"
@@ -317,7 +317,7 @@ def _load_folder(path: Path) -> Seq2SeqModel:
 
     entry, arrays, texts, _ = open_model(path)
     if entry.family != FAMILY:
-        raise ModelFormatError(f"{path}: is a model of family {entry.family!r}; expected a model of pairs")
+        raise ModelFormatError(f"{path}: is a model of family {entry.family!r}; expected a seq2seq model")
     with opening_folder(path, ValueError):
         target = tokenizer_from(entry.tokenizer, arrays, VOCABULARY_ARRAYS, texts.get(TOKENIZER))
         source = target

@@ -72,7 +72,7 @@ class PictureAttention:
 def check_picture_target(path: Path, *, overwrite: bool) -> None:
     """Checks, before the work, that such a file may be written. Raises OutputError, SettingError."""
     if path.suffix.lower() not in PICTURE_SUFFIXES:
-        raise SettingError(f"{path}: the name of a page or a picture ends in .html, .svg or .png")
+        raise SettingError(f"{path}: the name of a page or a picture must end in .html, .svg or .png")
     if path.suffix.lower() != ".html":
         check_matplotlib()
     check_new_file(path, overwrite=overwrite)
@@ -97,7 +97,7 @@ def attend_picture(
     """
     named = {models.model.network.config.attention: models} if isinstance(models, CaptionModel) else dict(models)
     if not named:
-        raise SettingError("there is no model; give at least one")
+        raise SettingError("no model is given; give at least one")
     shown = as_picture(cast("Any", picture.picture) if isinstance(picture, CaptionedPicture) else picture)
     captions = [_attended(name, model, picture, caption, unit, max_tokens) for name, model in named.items()]
     encoder = next(iter(named.values())).encoder
@@ -128,9 +128,9 @@ def _attended(
     name: str, model: CaptionModel, picture: Any, caption: str | None, unit: str, max_tokens: int
 ) -> AttendedCaption:
     if not isinstance(model, CaptionModel):
-        raise SettingError(f"{name}: is no model that captions pictures")
+        raise SettingError(f"{name}: does not hold a captioner; expected a folder that `chainrule train caption` wrote")
     if model.model.network.config.attention == "none":
-        raise SettingError(f"{name}: has no attention to draw; expected a model of soft or hard attention")
+        raise SettingError(f"{name}: has no attention to draw; expected a model with soft or hard attention")
     if caption is None:
         [[written, *_]] = model.caption([picture], max_tokens=max_tokens, progress=False)
         text = written.text
@@ -203,7 +203,7 @@ def attend(
         return _of_pair(model, text, target)
     if target is not None:
         raise SettingError(
-            f"a language model reads one text; leave out the second, {target!r}, or give a model of pairs"
+            f"a language model reads one text; leave out the second, {target!r}, or give a seq2seq model"
         )
     return _of_text(model, text)
 
@@ -211,7 +211,7 @@ def attend(
 def check_target(path: Path, *, overwrite: bool) -> None:
     """Checks, before the work, that maps may be written. Raises OutputError, SettingError."""
     if path.suffix.lower() not in _DRAWN:
-        raise SettingError(f"{path}: the name of a page or a picture ends in {' or '.join(_DRAWN)}")
+        raise SettingError(f"{path}: the name of a page or a picture must end in {' or '.join(_DRAWN)}")
     check_new_file(path, overwrite=overwrite)
 
 

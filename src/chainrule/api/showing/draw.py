@@ -62,7 +62,7 @@ class Drawing:
 def check_drawing_target(path: Path, *, is_diagram: bool, overwrite: bool) -> None:
     """Checks, before the work, that a drawing may be written. Raises OutputError, SettingError."""
     if is_diagram and path.suffix.lower() != ".svg":
-        raise SettingError(f"{path}: the name of the drawing of a network ends in .svg")
+        raise SettingError(f"{path}: the name of a drawing of a network must end in .svg")
     check_plot_name(path)
     check_new_file(path, overwrite=overwrite)
 
@@ -85,7 +85,7 @@ def draw(model: Model | Seq2SeqModel | str | os.PathLike[str], what: What = "net
     network = getattr(opened.model if isinstance(opened, Seq2SeqModel) else opened.engine, "network", None)
     config = getattr(network, "config", None)
     if network is None or config is None:
-        family = "a model of pairs" if isinstance(opened, Seq2SeqModel) else f"a model of family {opened.family!r}"
+        family = "a seq2seq model" if isinstance(opened, Seq2SeqModel) else f"a model of family {opened.family!r}"
         raise SettingError(f"{name}: {family} has no network to draw; expected a network")
     if what == "positions":
         return Drawing(_positions(name, network))

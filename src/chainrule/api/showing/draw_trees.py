@@ -52,7 +52,7 @@ class TreeDrawings:
         target = Path(path)
         draw = _DRAWN.get(target.suffix.lower())
         if draw is None:
-            raise SettingError(f"{path}: the name of a page or a picture ends in {' or '.join(_DRAWN)}")
+            raise SettingError(f"{path}: the name of a page or a picture must end in {' or '.join(_DRAWN)}")
         check_new_file(target, overwrite=overwrite)
         with replace_file(target) as file:
             file.write(draw(self.heading, self.drawings, self.legend).encode())

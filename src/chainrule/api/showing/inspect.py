@@ -82,7 +82,7 @@ class TextInspection:
 def check_inspection_file(path: Path, *, overwrite: bool) -> None:
     """Checks, before the work, that a file may be written. Raises OutputError, SettingError."""
     if path.suffix.lower() not in _SUFFIXES:
-        raise SettingError(f"{path}: the name of what is written ends in .html, a page, or .json")
+        raise SettingError(f"{path}: the name must end in .html for a page, or in .json")
     check_new_file(path, overwrite=overwrite)
 
 
@@ -137,7 +137,7 @@ class Inspection:
 def check_page(path: Path, *, overwrite: bool) -> None:
     """Checks, before the work, that a page may be written. Raises OutputError, SettingError."""
     if path.suffix.lower() != ".html":
-        raise SettingError(f"{path}: the name of a page ends in .html")
+        raise SettingError(f"{path}: the name of a page must end in .html")
     check_new_file(path, overwrite=overwrite)
 
 

@@ -52,8 +52,8 @@ class CorrectorOptions(CorrectionConfig):
     grammar: english, what learners of English confuse, or what `train_grammar` learned, or its file; none by default.
     grammar_rate: for english, the probability of an error at a word that can go wrong (0.03). inflections: a file with
     the forms of words, see `read_inflections`; by default from rules of English and the words that are known. learned:
-    a model of pairs of wrong and right texts, or its folder: it proposes, and its log P joins that of the others.
-    rescore_by: a second language model, or its folder, perhaps one that sees both sides: its log P of the beam's best
+    a seq2seq model from wrong to right texts, or its folder: it proposes, and its log P joins that of the others.
+    rescore_by: a second language model, or its folder, which may be bidirectional: its log P of the beam's best
     ways through a text joins that of the others. It may have any tokens. config: settings, of which the named ones
     take the place.
     """
@@ -274,7 +274,7 @@ class RescoreOptions(TuningConfig):
         None, "the correct texts, a line for each list, or after the lists' ids; JSON lists may have their own"
     )
     sources: str | None = option(
-        None, "what the lists translate, a line for each list: for models of pairs; JSON lists may have it"
+        None, "what the lists translate, a line for each list: for seq2seq models; JSON lists may have it"
     )
     format: ListFormat | None = option(
         None, "the format of the lists; by default recognised from names and first lines"

@@ -92,7 +92,7 @@ def build_corrector(model: Model, options: CorrectOptions, texts: Sequence[str] 
     check_model(model)
     if model.is_bidirectional:
         raise SettingError(
-            f"a model of family {model.family!r} sees both sides, so it cannot follow a text from left to right; "
+            f"a model of family {model.family!r} is bidirectional, so it cannot follow a text from left to right; "
             "take one that continues texts, such as an n-gram model, and this one as rescore_by"
         )
     options = options.resolved()

@@ -78,7 +78,7 @@ class DetectedText:
 
 @dataclass(frozen=True)
 class DetectionMeasurement:
-    """How well each statistic tells the texts of machines from those of people."""
+    """How well each statistic tells the texts by machines from those of people."""
 
     human: int
     machine: int
@@ -109,7 +109,7 @@ class DetectionMeasurement:
         return Plot(
             name="roc",
             title="ROC",
-            explained="How many texts of machines are found, by how many of people are taken for theirs.",
+            explained="How many texts by machines are found, by how many of people are taken for theirs.",
             lines=lines,
             x=Axis(label="false alarms (%)"),
             y=Axis(label="machines found (%)"),
@@ -163,7 +163,7 @@ def _detect(model: CausalModel, texts: Iterable[str], options: DetectOptions, pr
 def measure_detection(
     model: CausalModel, human: Iterable[str], machine: Iterable[str], options: DetectOptions
 ) -> DetectionMeasurement:
-    """How well a model's statistics tell texts of machines from those of people; the options are those of `detect`.
+    """How well a model's statistics tell texts by machines from those of people; the options are those of `detect`.
 
     good:  chainrule.measure_detection(model, human=people, machine=model.generate(n=100)).to_records()
     """
@@ -171,7 +171,7 @@ def measure_detection(
         people, machines = (_detect(model, texts, options, progress) for texts in (human, machine))
     if not people or not machines:
         raise SettingError(
-            f"there are {len(people)} texts of people and {len(machines)} of machines; give some of both"
+            f"there are {len(people)} texts by people and {len(machines)} by machines; give some of both"
         )
     names = list(people[0].statistics())
     columns = {
@@ -253,7 +253,7 @@ def draw_quiz(
     """
     if not 1 <= n <= min(len(people), len(machines)):
         raise SettingError(
-            f"n is {n}, but there are {len(people):,} texts of people and {len(machines):,} of machines; expected "
+            f"n is {n}, but there are {len(people):,} texts by people and {len(machines):,} by machines; expected "
             "1 or more, and as many of each"
         )
     _write(Path(path), quiz_page(people[:n], machines[:n], seed), overwrite=overwrite)
@@ -261,7 +261,7 @@ def draw_quiz(
 
 def _write(path: Path, page: str, *, overwrite: bool) -> None:
     if path.suffix.lower() != ".html":
-        raise SettingError(f"{path}: the name of a page ends in .html")
+        raise SettingError(f"{path}: the name of a page must end in .html")
     check_new_file(path, overwrite=overwrite)
     with replace_file(path) as file:
         file.write(page.encode())

@@ -115,7 +115,7 @@ class Answers:
         """
         progress = callback(progress)
         if not isinstance(self.model, Model) or self.is_bidirectional:
-            kind = "sees both sides" if self.is_bidirectional else "needs a source"
+            kind = "is bidirectional" if self.is_bidirectional else "needs a source"
             raise SettingError(
                 f"a model that {kind} gives texts by themselves no probability; choose tasks without perplexity"
             )
@@ -133,7 +133,7 @@ class Answers:
         """
         progress = callback(progress)
         if self.is_bidirectional:
-            raise SettingError("a model that sees both sides writes no texts; choose multiple-choice tasks")
+            raise SettingError("a bidirectional model writes no texts; choose multiple-choice tasks")
         written = [""] * len(requests)
         by_settings: dict[str, list[int]] = {}
         for i, request in enumerate(requests):

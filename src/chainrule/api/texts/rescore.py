@@ -64,7 +64,7 @@ class PairScorer:
         known = [source for source in sources if source is not None]
         if len(known) < len(texts):
             raise SettingError(
-                "a model of pairs scores hypotheses by their sources, which the lists lack; name a file of sources, "
+                "a seq2seq model scores hypotheses by their sources, which the lists lack; name a file of sources, "
                 'or give JSON lists a "source"'
             )
         return self.model.score(Pairs(known, list(texts)), progress=False)

@@ -1,4 +1,4 @@
-"""Trains models that caption pictures: the captioner, its phrase model for regions, and an adversarial phase.
+"""Trains captioners: the model itself, its phrase model for regions, and an adversarial phase.
 
 The phrase model comes before a captioner that attends to regions. In the adversarial phase, a discriminator judges the
 paragraphs that the model writes (Liang et al. 2017).

@@ -110,7 +110,7 @@ def train_counts(
     counts, vocabulary, digests = read_counts(names, config.order, progress, known)
     if splitter is not None and (token := unreachable_token(splitter, vocabulary.tokens())) is not None:
         raise TextError(
-            f"{locate_ngram([token], names)}: {token.decode(errors='replace')!r} is no token of the {splitter.name} "
+            f"{locate_ngram([token], names)}: {token.decode(errors='replace')!r} is not a token of the {splitter.name} "
             "tokenizer, so no text would ever match it; name the tokenizer of the counted text"
         )
     normaliser = Normaliser(() if wanted is None else wanted.normalise)

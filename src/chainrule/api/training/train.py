@@ -413,7 +413,7 @@ def network_config_of(folder: Path) -> NetworkConfig:
     entry = read_config(folder)
     if entry.family == FAMILY:
         raise SettingError(
-            f"{folder}: a model of pairs cannot be trained further on plain text; expected a model of single texts"
+            f"{folder}: a seq2seq model cannot be trained further on plain text; expected a language model"
         )
     _check_trainable(folder, entry.family)
     config: NetworkConfig = config_from_json(FAMILIES[entry.family].config, entry.settings.get("network"))

@@ -163,7 +163,7 @@ def _arrays(rules: Sequence[Rule]) -> tuple[Int32[ndarray, "rules 2 side"], Floa
 def _check(rule: Rule) -> None:
     """Raises SettingError."""
     if not 1 <= len(rule.source) <= SIDE or len(rule.observed) > SIDE or rule.source == rule.observed:
-        raise SettingError(f"{rule} is no rule; expected 1 or 2 characters that become 0 to 2 others")
+        raise SettingError(f"{rule} is not a rule; expected 1 or 2 characters that become 0 to 2 others")
     if not all(0 < ord(character) < _CODES for character in rule.source + rule.observed):
         raise SettingError(f"{rule} has a character above U+{_CODES - 1:04X}; rules can have only those up to it")
     if not (math.isfinite(rule.prob) and 0 < rule.prob < 1):

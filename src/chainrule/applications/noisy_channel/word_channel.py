@@ -59,7 +59,7 @@ class WordChannel:
     def __post_init__(self) -> None:
         for rule in self.rules:
             if rule.meant == rule.written or not (math.isfinite(rule.prob) and 0 < rule.prob < 1):
-                raise SettingError(f"{rule} is no rule; expected two different words and a probability")
+                raise SettingError(f"{rule} is not a rule; expected two different words and a probability")
         for name in ("inflected", "uncapitalised"):
             if not 0 <= (value := getattr(self, name)) <= _MOST:
                 raise SettingError(f"{name} is {value}; expected 0 to {_MOST}")

@@ -134,8 +134,8 @@ class PromptConfig(PromptSettings):
         super().__post_init__()
         if self.answer in Template(self.template).fields:
             raise SettingError(
-                f"the template {self.template!r} names {self.answer!r}, the field with the right answer, so that the "
-                "model would be told; leave it out"
+                f"the template {self.template!r} names {self.answer!r}, the field with the right answer, so the "
+                "model would read it; leave it out"
             )
         if self.choices:
             check_choices(self.choices)

@@ -84,7 +84,7 @@ def convert(
 
     if to is not None or is_seq2seq(source):
         if tokenizer is not None or compact or shards is not None:
-            where = "go with --to" if to is not None else "suit a model of one text given another"
+            where = "go with --to" if to is not None else "apply to a seq2seq model"
             raise CycloptsError(msg=f"--tokenizer, --normalise, --compact and --shards do not {where}.")
         from chainrule.api.editing.convert import convert as convert_to
 

@@ -55,7 +55,7 @@ def lmplz(
     vocab_pad: Annotated[
         int,
         WholeNumber,
-        Parameter(name="--vocab_pad", help="Compute P(<unk>) as if there were at least this many words."),
+        Parameter(name="--vocab_pad", help="Compute P(<unk>) as if the vocabulary had at least this many words."),
     ] = 0,
     verbose_header: Annotated[
         bool, Parameter(name="--verbose_header", negative=(), help="Begin the file with comments about the text.")

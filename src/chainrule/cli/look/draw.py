@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
 def attend(
     model: Annotated[
-        Path, Parameter(help="The folder of a Transformer, of a model of pairs, of one of trees, or of a captioner.")
+        Path, Parameter(help="The folder of a Transformer, of a seq2seq model, of one of trees, or of a captioner.")
     ],
     text: Annotated[
         str,
         Parameter(
-            help="The text to read; for a model of pairs, the source; for a captioner, a picture.",
+            help="The text to read; for a seq2seq model, the source; for a captioner, a picture.",
             allow_leading_hyphen=True,
         ),
     ],
     target: Annotated[
         str | None,
         Parameter(
-            help="For a model of pairs or a captioner: what is written; by default what the model generates.",
+            help="For a seq2seq model or a captioner: what is written; by default what the model generates.",
             allow_leading_hyphen=True,
         ),
     ] = None,
@@ -57,7 +57,7 @@ def attend(
 
     Each row of a map is a query, the token that attends; each column a key,
     the token attended to. </s> precedes a text, and also follows it where the
-    model reads in both directions. For a model of pairs, the rows of the
+    model reads in both directions. For a seq2seq model, the rows of the
     target are the tokens generated at each step, as in translate --alignments.
 
     Of models that read trees, TEXT is a tree in brackets, or a file of trees.
@@ -77,7 +77,7 @@ def attend(
         _draw_caption([model, *beside], text, target, output, overwrite=overwrite)
         return
     if beside:
-        raise SettingError("--beside is for models that caption pictures; leave it out")
+        raise SettingError("--beside is for captioners; leave it out")
     if output.suffix.lower() not in (".html", ".svg"):
         raise CycloptsError(msg=f"--output {output}: its name must end in .html or .svg.")
     check_target(output, overwrite=overwrite)
@@ -135,7 +135,7 @@ def _maps(path: Path, text: str, target: str | None, progress: Progress) -> Atte
         return compute_maps(load_pairs(path), text, target)
     if target is not None:
         raise SettingError(
-            f"{path}: a language model reads one text; leave out the target, {target!r}, or give a model of pairs"
+            f"{path}: a language model reads one text; leave out the target, {target!r}, or give a seq2seq model"
         )
     return compute_maps(open_model(path, None, None, progress), text)
 
@@ -261,7 +261,7 @@ def draw(
         $ chainrule draw transformer/ -o transformer.svg
 
     A recurrent network is drawn unrolled, with a cell beside it; a Transformer
-    as its blocks; a model of pairs as encoder and decoder. --show positions
+    as its blocks; a seq2seq model as encoder and decoder. --show positions
     draws the vectors of positions as a heat map, and the dot products of the
     first with all others. --show sizes draws several models of any family by
     their parameters or n-grams.

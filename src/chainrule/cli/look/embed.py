@@ -95,8 +95,8 @@ def embed(
         Path | None,
         Parameter(
             name=("--output", "-o"),
-            help="A .npy file, a vector a row, or .jsonl; with --vocabulary also .vec, word2vec's format. By default, "
-            "JSON lines are printed.",
+            help="A .npy file, one vector a row, or .jsonl; with --vocabulary also .vec, word2vec's format. By "
+            "default, JSON lines are printed.",
         ),
     ] = None,
     options: Flags[EmbeddingConfig] = NO_FLAGS,

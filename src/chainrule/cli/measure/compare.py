@@ -133,7 +133,7 @@ def compare(
     --vectors each of them three times: with word vectors learned from nothing,
     tuned and fixed.
 
-    With --source and --target, compares models of pairs on the same pairs.
+    With --source and --target, compares seq2seq models on the same pairs.
 
     p: a paired test against the best model, by approximate randomisation of
     the documents' bits, 10,000 times. ±95 %: half the width of the bootstrap
@@ -148,7 +148,7 @@ def compare(
         return
     if pairs != NO_PAIRS:
         if not is_plain or given or tokenizer != DEFAULT_TOKENIZER:
-            raise CycloptsError(msg="--source and --target go with models of pairs, --beam and --max-tokens alone.")
+            raise CycloptsError(msg="--source and --target go with seq2seq models, --beam and --max-tokens alone.")
         compare_pairs(texts, pairs, json=json)
         return
     if output is not None:

@@ -41,10 +41,10 @@ if TYPE_CHECKING:
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class CaptionsOptions:
-    """What a model that captions pictures is measured on."""
+    """What a captioner is measured on."""
 
     pictures: Annotated[
-        str | None, FILE, Parameter(help="Captioned pictures (.jsonl: image, captions), for a model that captions.")
+        str | None, FILE, Parameter(help="Captioned pictures (.jsonl: image, captions), for a captioner.")
     ] = None
     vectors: Annotated[
         str | None,
@@ -58,13 +58,13 @@ NO_CAPTIONS = CaptionsOptions()
 
 
 def evaluate_captions(model: Path, options: CaptionsOptions, pairs: PairsOptions, *, json: bool) -> None:
-    """Measures a model that captions pictures and prints the result. pairs: the settings of the search.
+    """Measures a captioner and prints the result. pairs: the settings of the search.
 
     Raises CycloptsError, SettingError, TextError, ModelFormatError.
     """
     assert options.pictures is not None  # which the others need
     if (pairs.source, pairs.target, pairs.pairs) != (None, None, None):
-        raise CycloptsError(msg="--pictures is for models that caption; leave out --source, --target and --pairs.")
+        raise CycloptsError(msg="--pictures is for captioners; leave out --source, --target and --pairs.")
     from chainrule.api.seq2seq.caption_model import load_captioner
     from chainrule.api.seq2seq.picture_encoder import read_vectors
     from chainrule.pictures.captions import read_captions
@@ -98,9 +98,9 @@ _FILE = Parameter(allow_leading_hyphen=True, validator=file_or_dash)
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class PairsOptions:
-    """What a model of pairs is measured on."""
+    """What a seq2seq model is measured on."""
 
-    source: Annotated[str | None, _FILE, Parameter(help="Source texts, one a line, for a model of pairs.")] = None
+    source: Annotated[str | None, _FILE, Parameter(help="Source texts, one a line, for a seq2seq model.")] = None
     target: Annotated[str | None, _FILE, Parameter(help="Their targets, one a line.")] = None
     pairs: Annotated[
         str | None,
@@ -140,7 +140,7 @@ def compare_pairs(models: tuple[str, ...], options: PairsOptions, *, json: bool)
     from chainrule.comparison.supervised import compare_pairs as compare
 
     if not models:
-        raise CycloptsError(msg="MODELS are missing; give the folders of models of pairs to compare.")
+        raise CycloptsError(msg="MODELS are missing; give the folders of seq2seq models to compare.")
     twice = describe_duplicate(models)
     if twice is not None:
         raise CycloptsError(msg=f"MODELS name {twice}; a model is compared with others.")
@@ -166,7 +166,7 @@ def _read(options: PairsOptions, progress: Progress) -> Pairs:
     if options.source is None or options.target is None:
         missing = "--source" if options.source is None else "--target"
         raise CycloptsError(
-            msg=f"{missing} is missing: a model of pairs is measured on --source and --target, or on --pairs."
+            msg=f"{missing} is missing: a seq2seq model is measured on --source and --target, or on --pairs."
         )
     return pairs_of([options.source, options.target], ("source", "target"), progress)
 
@@ -260,10 +260,10 @@ def evaluate(
     Word vectors are measured by --similarity, the correlation of cosines with
     human ratings of word pairs, and by --analogies, the share answered right.
 
-    A model of pairs is measured on --source and --target, or on --pairs: the
+    A seq2seq model is measured on --source and --target, or on --pairs: the
     perplexity of the targets, and BLEU, chrF, length ratio and ROUGE of the
     texts that it writes.
-    One that captions is measured on --pictures: the same of their captions, and
+    A captioner is measured on --pictures: the same of their captions, and
     BLEU-1 to 4, METEOR, ROUGE-L and CIDEr-D of those that it writes.
     """
     from chainrule.api.models.language_models import CausalModel
@@ -279,11 +279,11 @@ def evaluate(
     if pairs != NO_PAIRS or captions != NO_CAPTIONS:
         if texts or minimal_pairs is not None or pseudo is not None or strict or reading != DEFAULT_READING or not ends:
             raise CycloptsError(
-                msg="--source and --target measure a model of pairs, --pictures one that captions; leave out texts and "
+                msg="--source and --target measure a seq2seq model, --pictures a captioner; leave out texts and "
                 "their options."
             )
         if tokenizer is not None or markers is not None:
-            raise CycloptsError(msg="A model of pairs has its own tokenizers; leave out --tokenizer and --markers.")
+            raise CycloptsError(msg="A seq2seq model has its own tokenizers; leave out --tokenizer and --markers.")
         if captions != NO_CAPTIONS:
             evaluate_captions(model, captions, pairs, json=json)
         else:

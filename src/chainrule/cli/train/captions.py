@@ -275,7 +275,7 @@ def caption(
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
-    """A model that captions pictures, by attention to their places.
+    """A captioner: describes pictures, with attention to their parts.
 
         $ chainrule train caption --pictures captions.jsonl --encoder network/ -o captioner/ --minutes 5
 

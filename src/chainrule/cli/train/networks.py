@@ -159,7 +159,7 @@ def masked(
     tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
     run: RunOptions = DEFAULT_RUN,
 ) -> None:
-    """A masked Transformer: it sees both sides, and learns to fill in.
+    """A masked Transformer: bidirectional, and trained to fill in masked tokens.
 
         $ chainrule train masked corpus.txt -o masked/ --minutes 5
 

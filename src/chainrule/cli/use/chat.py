@@ -56,7 +56,7 @@ def chat(
     sampling: SamplingFlags = NO_FLAGS,
     json: Json = False,
 ) -> None:
-    """Talk with a model that was taught to, by its chat template.
+    """Talk with a model that was trained on conversations, by its chat template.
 
         $ chainrule chat lm/ --template talk.jinja
 
@@ -66,7 +66,7 @@ def chat(
     0.7 and top-p 0.9. Open models bring their template; --template is for others.
     --url asks a server, which has settings and templates of its own.
 
-    A model of pairs that was trained on conversations reads the history as its
+    A seq2seq model that was trained on conversations reads the history as its
     source; where that is too long, from its front on, messages are left out.
     """
     from chainrule.decoding.config import Limits

@@ -108,8 +108,8 @@ def note_circumstances(ready: Corrector, *, is_rate_given: bool) -> None:
         note(f"{ready.word_rate:.2%} of the words are wrong, as estimated from the first texts; --rate says otherwise")
     if ready.known_words < _FEW_WORDS:
         note(
-            f"only {ready.known_words:,} words are known, so right words that are not among them may be changed; train the "
-            "model on more text, or name --lexicon or --keep"
+            f"only {ready.known_words:,} words are known, so right words that are not among them may be changed; "
+            "train the model on more text, or name --lexicon or --keep"
         )
 
 

@@ -88,7 +88,7 @@ def rescore(
     first weight fixed. A text that is impossible for a model counts as
     -1,000,000 nats; a note says so, and it is written as null or -inf.
 
-    A model of pairs scores each hypothesis given its source: --sources, or the
+    A seq2seq model scores each hypothesis given its source: --sources, or the
     "source" of JSON lists.
     """
     from chainrule.api.texts.rescore import ListSource, Rescoring

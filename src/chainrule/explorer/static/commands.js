@@ -58,7 +58,7 @@ const OF_VIEW = {
     };
   },
 };
-const OF_ALL = ["beams", "attention"]; // views that ask models of pairs; others ask what is given a source
+const OF_ALL = ["beams", "attention"]; // views that ask seq2seq models; others ask what is given a source
 
 export function drawCommands(state, about) {
   if (state.text.length > LONGEST) return [element("p", {}, "The text is too long to show here.")];

@@ -144,7 +144,7 @@ def from_state(
         return _from_scratch(settings, arrays, vocabulary_size)
     base = settings.get("base")
     if not isinstance(base, str) or base not in bases:
-        raise ModelFormatError(f"the classifier's base is {base!r}, which is no family of networks of this version")
+        raise ModelFormatError(f"the classifier's base is {base!r}, which is not a family of networks in this version")
     return _fine_tuned(settings, arrays, vocabulary_size, bases[base])
 
 

@@ -49,7 +49,7 @@ class Masking:
 
 @dataclass(frozen=True, kw_only=True)
 class MaskedConfig(Masking, TransformerConfig):
-    """A masked Transformer: it sees both sides, and learns to fill in.
+    """A masked Transformer: bidirectional, and trained to fill in masked tokens.
 
     As BERT (Devlin 2019) with masks that change at each step (Liu 2019).
     Texts are scored by pseudo-log-likelihood (Salazar 2020).
@@ -146,7 +146,7 @@ TextPooling = Literal["mean", "max", "first"]
 
 @dataclass(frozen=True, kw_only=True)
 class TextEncoderConfig(TransformerConfig):
-    """A Transformer that sees both sides and predicts nothing: it gives vectors of texts (Reimers 2019)."""
+    """A bidirectional Transformer that predicts nothing: it gives vectors of texts (Reimers 2019)."""
 
     is_bidirectional: ClassVar[bool] = True
 

@@ -91,7 +91,7 @@ class ConvolutionLabelling(WordsConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class TransformerLabelling(WordsConfig):
-    """A Transformer encoder, which sees both sides of each token; the vector of a text is the mean."""
+    """A bidirectional Transformer encoder; the vector of a text is the mean."""
 
     width: int = option(128, "numbers in a hidden vector, and in that of a token", least=1, below=MAX_WIDTH)
     embedding_width: int | None = changed(LayersConfig, "embedding_width")  # type: ignore[assignment]  # a Transformer adds to vectors as they are
@@ -184,7 +184,9 @@ def labelling_config(network: LabellingConfig | str) -> LabellingConfig:
     """The configuration, or the default one of a network's name. Raises SettingError, TypeError."""
     if isinstance(network, str):
         if network not in LABELLING:
-            raise SettingError(f"there is no network called {network!r} that labels; known are {', '.join(LABELLING)}")
+            raise SettingError(
+                f"there is no network called {network!r} that labels; expected one of {', '.join(LABELLING)}"
+            )
         return LABELLING[network]()
     if not isinstance(network, LabellingConfig):
         raise TypeError(f"network is {network!r}; expected one of {', '.join(LABELLING)}, or its configuration")
@@ -196,7 +198,7 @@ def labelling_name(config: LabellingConfig) -> str:
     for name, kind in LABELLING.items():
         if type(config) is kind:
             return name
-    raise SettingError(f"{config!r} is no network that labels; known are {', '.join(LABELLING)}")
+    raise SettingError(f"{config!r} is not a network that labels; expected one of {', '.join(LABELLING)}")
 
 
 def labelling_settings(config: LabellingConfig) -> dict[str, object]:

@@ -67,7 +67,7 @@ class NetworkConfig:
         is_rare=True,
     )
     closed_by: int | None = option(
-        None, "networks that see both sides: the token that is read after a text; nothing: none", least=3, is_rare=True
+        None, "bidirectional networks: the token that is read after a text; nothing: none", least=3, is_rare=True
     )
     ends: tuple[int, ...] = option(
         (), "tokens that end a text, too: their probability counts as that of </s>", least=3, is_rare=True

@@ -315,7 +315,7 @@ class GridConfig(LayersConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.memory != "document":
-            raise SettingError(f"memory is {self.memory}, but each picture begins anew; expected document")
+            raise SettingError(f"memory is {self.memory}, but each picture starts afresh; expected document")
         if self.cell == "grid" and (self.width % 2 or self.output_width % 2):
             raise SettingError("the width must be even, since cell='grid' has two memories, half of it each")
 

@@ -361,7 +361,7 @@ class AdaptiveSoftmax(nn.Module):
         """As `Output.loss`."""
         if label_smoothing:
             raise SettingError(
-                "label_smoothing does not work with the output adaptive; leave it out, or set output to full"
+                "label_smoothing does not work with an adaptive output; leave it out, or set output to full"
             )
         flat, ranks, heads = self._heads(hidden, targets)
         counts = None if weights is None else weights.flatten()

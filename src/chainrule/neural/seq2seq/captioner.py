@@ -39,7 +39,7 @@ def body_of(classifier: Any) -> PictureBody:
     """A copy of the encoder of a classifier of pictures. Raises SettingError."""
     if getattr(classifier, "reads", None) != "picture" or classifier.unit not in ("picture", "box"):
         raise SettingError(
-            "the encoder is no classifier of whole pictures or of boxes; name one that train classifier wrote"
+            "the encoder is not a classifier of whole pictures or of boxes; name one that train classifier wrote"
         )
     return cast("PictureBody", copy.deepcopy(classifier.body).eval())
 
@@ -65,7 +65,7 @@ def attached_body(model: ConditionalModel) -> PictureBody | None:
 def put_together_captioner(
     settings: object, encoder: object, arrays: Arrays, vocabulary_size: int
 ) -> tuple[ConditionalModel, PictureLabelling | None]:
-    """A model that captions, with the settings of its encoder of pictures, from settings and arrays.
+    """A captioner, with the settings of its encoder of pictures, from settings and arrays.
 
     encoder: as `labelling_settings`; None where sources are vectors. Raises ModelFormatError.
     """
@@ -124,6 +124,6 @@ def picture_config(settings: object) -> PictureLabelling:
     name = settings.get("network") if isinstance(settings, dict) else None
     kind = LABELLING.get(name) if isinstance(name, str) else None
     if not isinstance(settings, dict) or kind is None or not issubclass(kind, PictureLabelling):
-        raise ModelFormatError(f"the encoder is {name!r}, which is no network of pictures that this version knows")
+        raise ModelFormatError(f"the encoder is {name!r}, which this version does not know as a network of pictures")
     values = {field: value for field, value in settings.items() if field != "network"}
     return cast("PictureLabelling", config_from_json(kind, values))

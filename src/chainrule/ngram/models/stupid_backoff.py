@@ -36,7 +36,7 @@ class StupidBackoff:
 
     end = END
     is_distribution = False
-    why_no_table = "it is of stupid backoff, whose scores are no distribution; train one with another smoothing"
+    why_no_table = "it uses stupid backoff, whose scores are not a distribution; train one with another smoothing"
 
     def __init__(self, frequencies: NGramModel | PaddedModel | ShardedModel, weight: float) -> None:
         """weight: the factor for each word of context that is dropped."""

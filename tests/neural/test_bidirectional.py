@@ -1,4 +1,4 @@
-"""Networks that see both sides: what they see, against torch's own layers; and scores, against one mask at a time."""
+"""Bidirectional networks: what they see, against torch's own layers; and scores, against one mask at a time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from random_networks import random_network
 
 from chainrule.errors import SettingError
-from chainrule.neural.bidirectional_model import MASK, TwoSidedModel
+from chainrule.neural.bidirectional_model import MASK, BidirectionalModel
 from chainrule.neural.config import BidirectionalConfig, MaskedConfig, MaskedRecurrentConfig
 from chainrule.neural.encoders.bidirectional import BidirectionalRecurrent
 from chainrule.neural.saving import network_from, to_state
@@ -33,11 +33,11 @@ NETWORKS = {**MASKED, **APART}
 TEXTS = [np.random.default_rng(length).integers(3, 29, length).astype(np.int32) for length in (5, 1, 9, 0, 5)]
 
 
-def model(name: str) -> TwoSidedModel:
-    return TwoSidedModel(random_network(NETWORKS[name]))
+def model(name: str) -> BidirectionalModel:
+    return BidirectionalModel(random_network(NETWORKS[name]))
 
 
-def read(network: TwoSidedModel, inputs: list[int]) -> torch.Tensor:
+def read(network: BidirectionalModel, inputs: list[int]) -> torch.Tensor:
     """log P at each position: (T, V)."""
     with torch.no_grad():
         hidden, _ = network.network(torch.tensor([inputs]))
@@ -178,7 +178,7 @@ def test_a_model_put_together_again_is_the_same(name: str) -> None:
     before = model(name)
     settings, arrays = to_state(before)
     config = type(NETWORKS[name])
-    again = TwoSidedModel(network_from(json.loads(json.dumps(settings)), arrays, 29, config))
+    again = BidirectionalModel(network_from(json.loads(json.dumps(settings)), arrays, 29, config))
     np.testing.assert_array_equal(before.score(TEXTS)[2], again.score(TEXTS)[2])
 
 
