@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import replace
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -63,6 +64,93 @@ def test_two_inputs_have_a_label_or_a_rating(name: str, reads: str, unit: str, t
     assert found.means[0] == pytest.approx(4.5, abs=0.5)
     with pytest.raises(SettingError, match="measure them with assess_ratings"):
         model.assess(pairs)
+
+
+def test_pairs_take_a_bag_in_lower_case_unless_told_otherwise() -> None:
+    pairs, once = pairs_of("text", "rating"), replace(QUICK, epochs=1)
+    model = chainrule.train_classifier(pairs, unit="rating", training=once, progress=False)
+    assert model.record["network"]["name"] == "bag"
+    lower, upper = (log_probs(model, [Pair(text, "she ate bread")])[0] for text in ("the dog", "The DOG"))
+    np.testing.assert_array_equal(lower, upper)
+    given = chainrule.train_classifier(
+        pairs, small("gru"), unit="rating", training=once, tokenizer="word", progress=False
+    )
+    assert (given.record["network"]["name"], given.tokenizer.normaliser.steps) == ("gru", ())
+
+
+@pytest.mark.parametrize("is_directed", [True, False])
+def test_shared_words_are_counted_word_by_word(is_directed: bool) -> None:
+    """Beside a loop over sets of words, with lengths that are padded; neighbours by their places."""
+    import torch
+
+    from chainrule.neural.classification.texts import SharedWords
+
+    rng = np.random.default_rng(3)
+    shared = SharedWords(12, is_directed=is_directed)
+    weights = rng.uniform(-2, 2, 12).astype(np.float32)
+    with torch.no_grad():
+        shared.weights.copy_(torch.from_numpy(weights))
+    rows = [(rng.integers(3, 12, rng.integers(0, 9)), rng.integers(3, 12, rng.integers(1, 9))) for _ in range(40)]
+    read = [tuple(UnitTokens(row, np.zeros(len(row), np.int64), 1) for row in pair) for pair in rows]
+    found = shared(read).detach().numpy()
+
+    def figures(own: list[int], other: list[int]) -> list[float]:
+        total = sum(abs(weights[word]) for word in own)
+        of_other = sum(abs(weights[word]) for word in own if word in set(other))
+        return [of_other / total, sum(word in set(other) for word in own) / len(own), (total - of_other) / 10]
+
+    for i, pair in enumerate(rows):
+        a, b = (list(side) or [2] for side in pair)  # an empty text is </s>
+        firsts, seconds, longer = figures(a, b), figures(b, a), (len(a) - len(b)) / 10
+        if not is_directed:
+            firsts, seconds = np.minimum(firsts, seconds), np.maximum(firsts, seconds)
+            longer = abs(longer)
+        bigrams = [(x, y) for x in pairwise(a) for y in pairwise(b) if x == y]
+        expected = [*firsts, *seconds, len(bigrams) / max(1, min(len(a), len(b)) - 1), longer]
+        np.testing.assert_allclose(found[i], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_classifier_of_pairs_from_before_shared_words_opens_as_it_was() -> None:
+    import torch
+
+    from chainrule.neural.classification.build import build_classifier, from_state, to_state
+
+    torch.manual_seed(0)
+    old = build_classifier(small("bag"), ["1", "2"], "rating", 20, compares_words=False).eval()
+    again = from_state(*to_state(old, str), 20, {})
+    pair = tuple(UnitTokens(np.array(tokens), np.zeros(2, np.int64), 1) for tokens in ([4, 5], [4, 6]))
+    np.testing.assert_array_equal(again.log_probs([pair])[0], old.log_probs([pair])[0])
+    assert "body.shared.weights" not in to_state(old, str)[1]
+
+
+def test_the_epoch_of_ratings_is_the_one_of_the_highest_correlation() -> None:
+    """Pearson's by NumPy, from what the network predicts; of figures that do not vary, the loss decides."""
+    from chainrule.evaluation.ratings import shares_of
+    from chainrule.training.objectives.labels import Example, LabelData, LabelObjective
+
+    ratings = np.array([1.25, 3.0, 2.0, 2.5, 1.0])
+    scores = np.random.default_rng(1).normal(size=(5, 3)).astype(np.float32)
+    log_probs = scores - np.log(np.exp(scores).sum(1, keepdims=True))
+    examples = [Example(i, share[None]) for i, share in enumerate(shares_of(ratings, ["1", "2", "3"]))]
+    network = SimpleNamespace(
+        labels=("1", "2", "3"),
+        size=lambda item: 1,
+        matrices=list,
+        log_probs=lambda inputs: [log_probs[i][None] for i in inputs],
+    )
+    setup = SimpleNamespace(
+        processes=SimpleNamespace(number=1, rank=0, add=lambda tensors: None),
+        training=SimpleNamespace(accumulate=1, label_smoothing=0.0, seed=0),
+        recipe=SimpleNamespace(batch=2),
+        machine=SimpleNamespace(device="cpu", precision=nullcontext),
+    )
+    found = LabelObjective(network, setup, LabelData(examples, examples)).validate(10**9)  # type: ignore[arg-type]
+    pearson = np.corrcoef(np.exp(log_probs) @ [1, 2, 3], ratings)[0, 1]
+    assert found.figures["pearson"] == pytest.approx(pearson, abs=1e-6)
+    assert found.criterion == pytest.approx(-pearson, abs=1e-5)
+    two = LabelObjective(network, setup, LabelData(examples, examples[:2])).validate(10**9)  # type: ignore[arg-type]
+    assert two.criterion is None
+    assert "pearson" not in two.figures
 
 
 def test_the_divergence_from_ratings_is_that_of_the_formula() -> None:

@@ -25,7 +25,8 @@ from chainrule.neural.language_model import NeuralModel
 from chainrule.text.labelled import Labelled
 from chainrule.text.tokenization.tokenizer import Tokenizer
 from chainrule.training.config import FineTuningConfig
-from chainrule.training.objectives.labels import Example, split
+from chainrule.training.job import ValidationResult
+from chainrule.training.objectives.labels import Example, LabelObjective, split
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -186,6 +187,17 @@ def test_training_ends_early_and_the_best_epoch_is_kept() -> None:
     assert record["best_epoch"] == record["epochs"] - 1
     assert record["validation_examples"] > 0
     assert 0 <= record["validation_accuracy"] <= 1
+
+
+def test_the_epoch_is_the_one_of_the_best_reported_measure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loss falls from epoch to epoch; the accuracy is best in the second."""
+    validated = iter(
+        ValidationResult(loss, 10, {"accuracy": share}, -share) for loss, share in ((0.9, 0.5), (0.8, 0.9), (0.7, 0.8))
+    )
+    monkeypatch.setattr(LabelObjective, "validate", lambda self, tokens: next(validated))
+    record = finetune(model("bag"), TEXTS, "text", replace(QUICK, epochs=3, valid_share=0.3)).record
+    assert (record["best_epoch"], record["validation_accuracy"], record["validation_nats"]) == (2, 0.9, 0.8)
+    assert record["validation"]["while_learning"]["loss"] == 0.8
 
 
 def test_the_figures_of_validation_are_those_of_an_assessment_of_the_texts_that_were_kept() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+
 import numpy as np
 import pytest
 import torch
@@ -65,6 +68,32 @@ def test_the_number_of_threads_changes_nothing(method) -> None:
     assert same(one, two)
     assert same(one, three)
     assert not same(one, trained(source, seed=2, **METHODS[method]))
+
+
+def test_vectors_are_of_words_as_people_write_them(tmp_path) -> None:
+    lines = ['"Come, Watson, come!" he cried. "The game (as I said) is afoot."', "(He said: come, come.)"] * 5
+    config = VectorsConfig(dimensions=4, epochs=1, sample=0.0)
+    vectors = chainrule.train_vectors(chainrule.Lines(lines), config, progress=False)
+    expected = Counter(re.findall(r"\w+|[^\w\s]", " ".join(lines)))
+    assert dict(zip(vectors.words, vectors.arrays["counts"].tolist(), strict=True)) == expected
+    assert "," in vectors
+    for name in ("words.vec", "words.txt", "together.tsv"):
+        if name == "together.tsv":
+            chainrule.count_cooccurrences(chainrule.Lines(lines), progress=False).save(tmp_path / name)
+        else:
+            vectors.save(tmp_path / name)
+        assert "\N{HALFWIDTH BLACK SQUARE}" not in (tmp_path / name).read_text("utf-8")
+
+
+def test_a_list_of_words_names_punctuation_as_people_write_it(tmp_path) -> None:
+    (tmp_path / "list").write_text("come\n,\n")
+    config = VectorsConfig(dimensions=4, epochs=1, sample=0.0)
+    words = chainrule.TokenizerConfig(vocabulary=tmp_path / "list")
+    vectors = chainrule.train_vectors(chainrule.Lines(["come, come, or go"]), config, tokenizer=words, progress=False)
+    assert (vectors.words, vectors.record["unknown_tokens"]) == (["come", ","], 2)
+    missing = chainrule.TokenizerConfig(vocabulary=tmp_path / "missing")
+    with pytest.raises(TextError, match="missing"):
+        chainrule.train_vectors(tmp_path / "list", config, tokenizer=missing, progress=False)
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -119,6 +119,8 @@ def test_validation_is_the_mean_over_all_labels_and_accuracy_the_share_that_is_r
     assert found.loss == pytest.approx(-log_probs[np.arange(labels.size), labels].mean(), rel=1e-5)
     assert found.figures == {"accuracy": np.mean(scores.argmax(1) == labels), "examples": 7}
     assert found.predictions == labels.size
+    assert found.criterion == pytest.approx(-found.figures["accuracy"], abs=1e-5)
+    assert found.criterion > -found.figures["accuracy"]  # of equal accuracies, the lower loss is better
 
 
 def test_a_share_is_kept_to_validate_on_and_every_label_stays_to_be_learnt() -> None:

@@ -46,6 +46,7 @@ from chainrule.structures.tree import LabelledTree, Tree
 from chainrule.structures.tree import labelled as labelled_trees
 from chainrule.structures.tree_files import UNITS, read_trees, read_unlabelled
 from chainrule.text.labelled import Labelled, check_labelled, read_labelled
+from chainrule.text.tokenization.config import TokenizerConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -162,6 +163,11 @@ RATING_UNIT = "rating"
 PAIR_UNITS = ("pair", RATING_UNIT)  # one label for two inputs, or one number
 
 
+def default_network(unit: str | None) -> str:
+    """The network that labels a unit best, as measured, where no other is named (docs/decisions/labels.md)."""
+    return "bag" if unit in PAIR_UNITS else "lstm"
+
+
 @dataclass(frozen=True)
 class InputKind:
     """A kind of input. An example has `input`, `labels` (one for each labelled unit) and `place`, as Labelled has.
@@ -181,7 +187,7 @@ class InputKind:
 
     units: tuple[str, ...]
     plural: str
-    tokenizer: str | None
+    tokenizer: str | TokenizerConfig | None
     read: Callable[[str, str, Any, OnBad, Progress], Sequence[Any]]
     check: Callable[[Iterable[Any], str], Sequence[Any]]
     inputs: Callable[[str, Any, Progress], Sequence[Any]] | None
@@ -307,6 +313,10 @@ INPUTS: dict[str, InputKind] = {
 }
 
 
+# A dog is the same word at the beginning of a text and within the other.
+_LOWER_CASE = TokenizerConfig(kind="word", normalise=("lower",))
+
+
 def _pair_kind(name: Sides, side_type: type, as_example: Callable[[Any, str], Any]) -> InputKind:
     """Pairs of inputs of a kind. as_example: (side, place) -> an example that this kind encodes."""
     sides = INPUTS[name]
@@ -328,7 +338,7 @@ def _pair_kind(name: Sides, side_type: type, as_example: Callable[[Any, str], An
     return InputKind(
         units=PAIR_UNITS,
         plural=f"pairs of {sides.plural}",
-        tokenizer=sides.tokenizer,
+        tokenizer=_LOWER_CASE if name == "text" else sides.tokenizer,
         read=read,
         check=lambda examples, unit: check_pairs(examples, side_type),
         inputs=lambda file, config, progress: read_unlabelled_pairs(file, name),

@@ -71,7 +71,7 @@ class RunProgress(_Strict):
     plans: int = 0  # times that the number of steps was set by the clock
     seconds: float = 0.0  # of training steps alone
     elapsed: float = 0.0  # seconds of the whole run, validation and checkpoints included
-    best: float | None = None
+    best: float | None = None  # the lowest criterion, which is the loss unless the objective has another
     best_step: int = 0
     since_best: int = 0  # validations since then
     halved: int = 0  # times that plateau has halved the learning rate

@@ -173,7 +173,11 @@ class ClassifierTrainingConfig:
     )
     weight_decay: float = option(0.01, "decoupled, on all weights that are trained", least=0)
     valid_share: float = option(
-        0.1, "share of the examples that is held out to choose the best epoch", least=0, below=0.51
+        0.1,
+        "share of the examples that is held out; the epoch is kept that has the highest accuracy on it (of ratings, "
+        "Pearson's correlation; of boxes, the lowest loss), and of equal ones the lowest loss",
+        least=0,
+        below=0.51,
     )
     patience: int = option(3, "epochs without improvement before training ends", least=1)
     save_every: int | None = option(

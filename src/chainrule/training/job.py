@@ -71,12 +71,14 @@ class TrainingJob(Generic[N]):
 class ValidationResult(NamedTuple):
     """A validation loss in nats per prediction, the number of predictions, and other figures by name.
 
-    figures: bits_per_byte and accuracy are reported if they are among them.
+    figures: bits_per_byte and accuracy are reported if they are among them. criterion: what the best weights have the
+    lowest of; None: the loss.
     """
 
     loss: float
     predictions: int
     figures: dict[str, float] = {}  # noqa: RUF012  # never changed
+    criterion: float | None = None
 
 
 class Objective(Protocol):

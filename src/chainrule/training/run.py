@@ -67,7 +67,10 @@ def validate_finally(trainer: Trainer, timetable: Timetable) -> dict[str, Any] |
         "tokens": validated.predictions,
         "read_tokens": tokens,
         "text_tokens": whole,
-        "while_learning": {"loss": trainer.best, "read_tokens": sample},
+        "while_learning": {
+            "loss": trainer.best if validated.criterion is None else validated.loss,
+            "read_tokens": sample,
+        },
         "unigram_loss": objective.unigram_loss(),
         **validated.figures,
     }

@@ -55,7 +55,7 @@ class Trainer:
         self.forward: Callable[..., Any] = network
         self.step, self.seconds = 0, 0.0
         self.steps = steps_of(training, objective.epoch, objective.tokens)
-        self.best, self.best_step, self.since_best, self.halved = math.inf, 0, 0, 0
+        self.best, self.best_step, self.since_best, self.halved = math.inf, 0, 0, 0  # best: the lowest criterion
         self.best_weights: dict[str, Tensor] | None = None
         self.best_validated: ValidationResult | None = None  # also None if the best weights are older than a resumption
         self._peak = peak
@@ -152,7 +152,7 @@ class Trainer:
             self._losses.append(value)
 
     def validate(self, tokens: int) -> tuple[ValidationResult, bool]:
-        """The validation loss on about `tokens` tokens, and whether it is the best so far."""
+        """The validation on about `tokens` tokens, and whether it is the best so far."""
         with self.averaged():
             self.network.eval()
             validated = self.objective.validate(tokens)
@@ -162,9 +162,10 @@ class Trainer:
                 self.setup.processes.sharding.drop_gathered(self.network)
             if not math.isfinite(loss):
                 raise EstimationError(f"the validation loss is {loss} after step {self.step:,}")
-            is_best = loss < self.best
+            criterion = loss if validated.criterion is None else validated.criterion
+            is_best = criterion < self.best
             if is_best:
-                self.best, self.best_step, self.since_best, self.best_validated = loss, self.step, 0, validated
+                self.best, self.best_step, self.since_best, self.best_validated = criterion, self.step, 0, validated
                 self.best_weights = {
                     name: weight.detach().clone() for name, weight in self.network.state_dict().items()
                 }

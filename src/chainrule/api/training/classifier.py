@@ -14,7 +14,7 @@ from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.run import RunOptions, record_header, training_run
 from chainrule.api.tokenizers import tokenize_source
 from chainrule.api.training.stream import vectors_of_tokens, with_words_of
-from chainrule.applications.classifier_inputs import BOX_UNIT, RATING_UNIT, digest_of_inputs, kind_of
+from chainrule.applications.classifier_inputs import BOX_UNIT, RATING_UNIT, default_network, digest_of_inputs, kind_of
 from chainrule.base.arguments import as_list, check_type
 from chainrule.errors import SettingError
 from chainrule.evaluation.ratings import ratings_of, scale_of, shares_of
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 @shows_progress
 def train_classifier(
     examples: Iterable[Any],
-    network: LabellingConfig | str = "lstm",
+    network: LabellingConfig | str | None = None,
     *,
     unit: str | None = None,
     training: ClassifierTrainingConfig | None = None,
@@ -60,7 +60,8 @@ def train_classifier(
     """A model of family classifier, trained from scratch on labelled inputs: texts, trees and others.
 
     examples: of the kind that the network reads, as `read_labelled` gives them for texts. network: a configuration, or
-    the name of one: bag, lstm, gru, rnn, convolution, transformer and others of LABELLING. unit: what is labelled; by
+    the name of one: bag, lstm, gru, rnn, convolution, transformer and others of LABELLING; by default lstm, and bag for
+    pairs. unit: what is labelled; by
     default whole inputs, such as texts; "pair", two inputs with one label, as `read_labelled_pairs` gives them;
     "rating", two inputs with a number; "box", things in pictures, as `read_boxes` gives them. tokenizer, markers: of
     texts, as in `train`. vectors: word vectors to initialise token vectors with; embedding_width is their width by
@@ -76,7 +77,7 @@ def train_classifier(
 
     progress = callback(progress)
     began = time.perf_counter()
-    network, training = labelling_config(network), training or ClassifierTrainingConfig()
+    network, training = labelling_config(network or default_network(unit)), training or ClassifierTrainingConfig()
     check_type("training", training, ClassifierTrainingConfig)
     kind = kind_of(network.reads, unit)
     unit = kind.unit(unit)

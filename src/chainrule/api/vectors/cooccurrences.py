@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,8 +16,9 @@ from chainrule.base.files import compressing, replace_file
 from chainrule.base.scratch import token_counts
 from chainrule.errors import OutputError, SettingError
 from chainrule.text.corpus.corpus import source_of
-from chainrule.text.tokenization.build import keep_tokens
+from chainrule.text.tokenization.build import keep_tokens, limit_vocabulary, listed_tokens, without_joiners
 from chainrule.text.tokenization.config import LEARNED, TokenizerConfig, as_config
+from chainrule.text.tokenization.splitters import Normaliser
 from chainrule.text.tokenization.vocabulary_kernels import FIRST_ORDINARY
 from chainrule.vectors.config import CooccurrenceConfig
 from chainrule.vectors.cooccurrence_kernels import UNIT
@@ -126,12 +127,19 @@ WORDS = TokenizerConfig(kind="word", min_count=5)  # word2vec.c's least count
 def read_words(
     source: Source, tokenizer: TokenizerConfig, markers: Markers, progress: Progress, file: Any = None
 ) -> tuple[Tokenizer, Int32[ndarray, " tokens"]]:
-    """Encodes a text as ids of words, numbered from the most frequent on. Raises TextError, SettingError."""
+    """Encodes a text as ids of words without joiners, numbered from the most frequent on.
+
+    Raises TextError, SettingError.
+    """
     if os.fspath(tokenizer.kind) in LEARNED:
         raise SettingError(
             f"{tokenizer.kind} splits words into pieces, but vectors are of whole words; choose word or whitespace"
         )
-    learner, stream, _ = tokenize_source(source, tokenizer, markers, progress, file=file)
+    if tokenizer.vocabulary is not None:
+        listed_tokens(tokenizer.vocabulary, Normaliser(tokenizer.normalise))  # raises errors before the work
+    every_word = replace(tokenizer, min_count=1, vocabulary_size=None, vocabulary=None)
+    learner, stream, _ = tokenize_source(source, every_word, markers, progress, file=file)
+    learner, stream, _ = limit_vocabulary(without_joiners(learner, stream), stream, tokenizer)
     tokens = learner.vocabulary.tokens()
     counts = token_counts(stream, len(tokens))
     order = FIRST_ORDINARY + np.argsort(-counts[FIRST_ORDINARY:], kind="stable")

@@ -84,10 +84,11 @@ def finetune(
         $ chainrule finetune transformer/ --data labelled.tsv -o classifier/
 
     A network of any family. A pair is read as [CLS] first [SEP] second [SEP],
-    with the token types of BERT where the network has them. Keeps the weights of the epoch that does best on
-    held-out texts, also where Ctrl-C ends the training early. Writes a model
-    folder for chainrule classify. With --test, reports accuracy with its 95 %
-    interval, precision, recall, F1, confusions and calibration.
+    with the token types of BERT where the network has them. Keeps the weights
+    of the epoch with the best accuracy on held-out texts, also where Ctrl-C
+    ends the training early. Writes a model folder for chainrule classify. With
+    --test, reports accuracy with its 95 % interval, precision, recall, F1,
+    confusions and calibration.
 
     Checkpoints and log.jsonl are kept in the folder during training; --resume
     continues after the process was killed.
@@ -167,9 +168,14 @@ def _label_figures(record: dict[str, Any]) -> str:
     return f"a label, {record['validation_accuracy']:.1%} right"
 
 
+def _rating_figures(record: dict[str, Any]) -> str:
+    pearson = record["validation"].get("pearson")
+    return "a rating" + ("" if pearson is None else f", Pearson {pearson:.4f}")
+
+
 # What is validated, by the unit that has labels.
 _VALIDATED: dict[str | None, Callable[[dict[str, Any]], str]] = {
-    "rating": lambda record: "a rating",
+    "rating": _rating_figures,
     "box": lambda record: "a box",
 }
 
@@ -294,7 +300,9 @@ else:
 NetworkName = Annotated[
     NetworkChoice,
     Parameter(
-        help="; ".join(f"{name}: {(kind.__doc__ or '').partition('.')[0]}" for name, kind in LABELLING.items()) + "."
+        help="By default lstm; of pairs, bag. "
+        + "; ".join(f"{name}: {(kind.__doc__ or '').partition('.')[0]}" for name, kind in LABELLING.items())
+        + "."
     ),
 ]
 
@@ -316,7 +324,7 @@ def classifier(
     /,
     *,
     output: Output,
-    network: NetworkName = "lstm",
+    network: NetworkName | None = None,
     unit: Annotated[
         str | None,
         Parameter(
@@ -339,10 +347,11 @@ def classifier(
 
         $ chainrule train classifier labelled.tsv -o labels/ --network convolution
 
-    Keeps the weights of the epoch that does best on held-out examples, even
-    if Ctrl-C ends training early. Writes a model folder for chainrule
-    classify and evaluate. With --test, reports accuracy with its 95 % interval,
-    precision, recall, F1, confusions and calibration.
+    Keeps the weights of the epoch with the best accuracy (of ratings: Pearson's
+    correlation) on held-out examples, even if Ctrl-C ends training early.
+    Writes a model folder for chainrule classify and evaluate. With --test,
+    reports accuracy with its 95 % interval, precision, recall, F1, confusions
+    and calibration.
 
     Word vectors are learned with the rest. With --vectors they start as those
     of a file and are tuned; --fixed-vectors keeps them as they are.
@@ -352,12 +361,19 @@ def classifier(
     """
     from chainrule.api.training.classifier import train_classifier
     from chainrule.applications.classification import check_labels
-    from chainrule.applications.classifier_inputs import BOX_UNIT, RATING_UNIT, digest_of_inputs, kind_of
+    from chainrule.applications.classifier_inputs import (
+        BOX_UNIT,
+        RATING_UNIT,
+        default_network,
+        digest_of_inputs,
+        kind_of,
+    )
     from chainrule.text.corpus.records import raise_error
     from chainrule.text.labelled import classes_of
     from chainrule.training.checkpoint import is_first_process, remove_checkpoints
 
     continues = continues_run(output, resume=resume, overwrite=overwrite)
+    network = network or default_network(unit)
     config, learning = _configuration(network, given_settings(settings)), given_settings(training)
     kind = kind_of(config.reads, unit)
     unit = kind.unit(unit)

@@ -17,6 +17,7 @@ from chainrule.neural.classification.texts import (
     NoLayers,
     PairBody,
     RecurrentLayers,
+    SharedWords,
     TextBody,
     TransformerLayers,
 )
@@ -55,23 +56,30 @@ if TYPE_CHECKING:
 
 
 def build_classifier(
-    config: LabellingConfig, labels: Sequence[str], unit: str, vocabulary_size: int
+    config: LabellingConfig, labels: Sequence[str], unit: str, vocabulary_size: int, *, compares_words: bool = True
 ) -> ScratchClassifier | BoxDetector:
     """A classifier with initial weights, drawn from torch's random generator.
 
     unit: what is labelled, such as text or word; pair or rating for two inputs; box for a detector. vocabulary_size:
-    the number of tokens that inputs may have; 0 if they have none. Raises SettingError.
+    the number of tokens that inputs may have; 0 if they have none. compares_words: whether a classifier of two texts
+    reads what words they share, which those saved by older versions do not. Raises SettingError.
     """
     if unit == "pixel" and not getattr(config, "labels_pixels", False):
         raise SettingError(
             f"{labelling_name(config)} labels whole pictures, not pixels; take the network grid, or padded "
             "convolutions whose pooling divides the size"
         )
-    body: Any = _BODIES[type(config)](config, vocabulary_size, unit)
+    is_pair = unit in ("pair", "rating")
+    # Of a pair, no inputs are dropped, since |a - b| would be the difference of two noises.
+    own = replace(config, dropout=0.0) if is_pair and config.reads == "text" else config
+    body: Any = _BODIES[type(config)](own, vocabulary_size, unit)
     if unit == BoxDetector.unit:
         return BoxDetector(cast("PictureLabelling", config), body, body.layers.width, labels)
-    if unit in ("pair", "rating"):
-        body = PairBody(body, is_directed=unit == "pair")
+    if is_pair:
+        is_directed = unit == "pair"
+        compares = compares_words and config.reads == "text"
+        shared = SharedWords(vocabulary_size, is_directed=is_directed) if compares else None
+        body = PairBody(body, shared, is_directed=is_directed)
     return ScratchClassifier(config, body, labels, unit)
 
 
@@ -180,7 +188,12 @@ def _from_scratch(settings: Json, arrays: Arrays, vocabulary_size: int) -> Scrat
     labels, unit = _labels_of(settings), settings.get("unit")
     if not isinstance(unit, str):
         raise ModelFormatError(f"the classifier's unit is {unit!r}; expected what it labels, such as 'text'")
-    return filled_network(lambda: build_classifier(config, labels, unit, vocabulary_size), arrays).eval()
+    compares_words = "body.shared.weights" in arrays
+
+    def build_saved() -> ScratchClassifier | BoxDetector:
+        return build_classifier(config, labels, unit, vocabulary_size, compares_words=compares_words)
+
+    return filled_network(build_saved, arrays).eval()
 
 
 def array_names(config: LabellingConfig, unit: str) -> list[str]:

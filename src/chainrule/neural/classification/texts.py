@@ -27,7 +27,7 @@ from chainrule.protocol import END, UNKNOWN
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtyping import Float, Int64
+    from jaxtyping import Bool, Float, Int64
 
     from chainrule.neural.classification.classifier import Body
     from chainrule.neural.config.classifiers import (
@@ -250,19 +250,69 @@ def _in_order(x: Float[Tensor, "B T D"], order: Int64[Tensor, "B T"]) -> Float[T
 _WIDTH = 50  # as in the paper
 
 
+class SharedWords(nn.Module):
+    """What two texts share, word by word, which the vectors of whole texts hardly tell.
+
+    A word counts as much as its weight, which is learned: 'not' may matter more than 'the'. Unknown words are one word.
+    """
+
+    width = 8
+
+    def __init__(self, vocabulary_size: int, *, is_directed: bool) -> None:
+        """is_directed: whether exchanging the texts may change the figures."""
+        super().__init__()
+        self.is_directed = is_directed
+        self.weights = nn.Parameter(torch.ones(vocabulary_size))
+
+    def forward(self, pairs: Sequence[tuple[UnitTokens, UnitTokens]]) -> Float[Tensor, "P width"]:
+        """For each text the share of its words that the other has, weighted and not; the weight of the others, in tens;
+        the share of neighbouring words that are neighbours in the other, too; the difference of lengths, in tens.
+
+        Undirected, the lesser and the greater figure of the two texts stand in place of the first's and the second's.
+        """
+        (a, has_a), (b, has_b) = (self._padded([pair[side] for pair in pairs]) for side in (0, 1))
+        same = (a[:, :, None] == b[:, None, :]) & has_a[:, :, None] & has_b[:, None, :]  # (P, T, T)
+        firsts, seconds = self._figures(a, has_a, same.any(2)), self._figures(b, has_b, same.any(1))  # (P, 3)
+        lengths_a, lengths_b = has_a.sum(1), has_b.sum(1)
+        neighbours = (same[:, :-1, :-1] & same[:, 1:, 1:]).flatten(1).sum(1)
+        shared_neighbours = neighbours / (torch.minimum(lengths_a, lengths_b) - 1).clamp(min=1)
+        longer = (lengths_a - lengths_b) / 10
+        if not self.is_directed:
+            firsts, seconds, longer = torch.minimum(firsts, seconds), torch.maximum(firsts, seconds), longer.abs()
+        return torch.cat((firsts, seconds, shared_neighbours[:, None], longer[:, None]), 1)
+
+    def _figures(
+        self, tokens: Int64[Tensor, "P T"], inside: Bool[Tensor, "P T"], shared: Bool[Tensor, "P T"]
+    ) -> Float[Tensor, "P 3"]:
+        weights = self.weights.abs()[tokens] * inside
+        found = (weights * shared).sum(1)
+        total = weights.sum(1)
+        counted = (shared & inside).sum(1) / inside.sum(1)
+        return torch.stack((found / total.clamp(min=1e-6), counted, (total - found) / 10), 1)
+
+    def _padded(self, texts: Sequence[UnitTokens]) -> tuple[Int64[Tensor, "P T"], Bool[Tensor, "P T"]]:
+        """The tokens of texts, and which of them are no padding; an empty text has </s>."""
+        rows = [text.tokens if len(text.tokens) else np.array([END]) for text in texts]
+        tokens = torch.from_numpy(pad(rows, END)).to(self.weights.device)
+        lengths = torch.tensor([len(row) for row in rows], device=tokens.device)
+        return tokens, torch.arange(tokens.shape[1], device=tokens.device) < lengths[:, None]
+
+
 class PairBody(nn.Module):
     """sigmoid(W [|a - b|; a * b] + v) of the vectors of two sides (Tai et al. 2015, equation 14).
 
-    A rating must not change if the sides are exchanged. A label, such as entailment, may have a direction; for labels,
-    W reads a and b as well.
+    Of two texts, W reads what they share as well. A rating must not change if the sides are exchanged. A label, such as
+    entailment, may have a direction; for labels, W reads a and b, too.
     """
 
-    def __init__(self, side: Body[Any], *, is_directed: bool) -> None:
-        """side: the body that gives each side one vector."""
+    def __init__(self, side: Body[Any], shared: SharedWords | None = None, *, is_directed: bool) -> None:
+        """side: the body that gives each side one vector. shared: compares words of two texts; None: nothing does."""
         super().__init__()
         self.side: Any = side
+        self.shared = shared
         self.is_directed, self.width = is_directed, _WIDTH
-        self.compare = nn.Linear((4 if is_directed else 2) * side.width, _WIDTH)
+        more = 0 if shared is None else shared.width
+        self.compare = nn.Linear((4 if is_directed else 2) * side.width + more, _WIDTH)
 
     @property
     def embedding(self) -> nn.Parameter | None:
@@ -273,6 +323,8 @@ class PairBody(nn.Module):
         """As `Body`."""
         a, b = self.side([first for first, _ in inputs] + [second for _, second in inputs]).chunk(2)
         parts = [(a - b).abs(), a * b, *([a, b] if self.is_directed else [])]
+        if self.shared is not None:
+            parts.append(self.shared(inputs))
         return torch.sigmoid(self.compare(torch.cat(parts, 1)))
 
     def check(self, item: tuple[Any, Any]) -> None:

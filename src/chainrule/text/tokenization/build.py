@@ -16,7 +16,7 @@ from chainrule.text.corpus.block import LINE_FEED, byte_array
 from chainrule.text.corpus.corpus import Corpus
 from chainrule.text.corpus.streams import STANDARD_INPUT
 from chainrule.text.tokenization.config import BUILT_IN, LEARNED, SUBWORD_VOCABULARY
-from chainrule.text.tokenization.splitters import Normaliser, splitter_named
+from chainrule.text.tokenization.splitters import JOINER, Normaliser, splitter_named
 from chainrule.text.tokenization.tokenizer import Tokenizer
 from chainrule.text.tokenization.vocabulary import MARKER_TOKENS, Vocabulary
 
@@ -108,6 +108,23 @@ def keep_tokens(kept: Sequence[bytes], tokenizer: Tokenizer, stream: Int32[ndarr
     for part in parts_released(stream, _BATCH):
         part[:] = numbers[part]
     return Tokenized(tokenizer.with_vocabulary(vocabulary), stream, left_out)
+
+
+def without_joiners(tokenizer: Tokenizer, stream: Int32[ndarray, " T"]) -> Tokenizer:
+    """The tokenizer with tokens as people write them, `,` for `￭,`, `,￭` and `￭,￭`; renumbers the stream in place.
+
+    For what learns about words and never writes a text: the white space between tokens is lost.
+    """
+    if tokenizer.name != "word":
+        return tokenizer
+    tokens, first, joiner = tokenizer.vocabulary.tokens(), len(MARKER_TOKENS), JOINER.encode()
+    merged: dict[bytes, int] = {}
+    numbers = np.arange(len(tokens), dtype=np.int32)  # the new id of each token
+    for i, token in enumerate(tokens[first:], first):
+        numbers[i] = merged.setdefault(token.removeprefix(joiner).removesuffix(joiner), first + len(merged))
+    for part in parts_released(stream, _BATCH):
+        part[:] = numbers[part]
+    return tokenizer.with_vocabulary(Vocabulary(list(merged)))
 
 
 def most_frequent(counts: Int64[ndarray, " V"], min_count: int, size: int | None) -> list[int]:
