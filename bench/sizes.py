@@ -22,6 +22,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 time.monotonic = time.perf_counter = time.process_time  # before anything imports them
 
 import torch  # noqa: E402
+from machine import circumstances  # noqa: E402
 
 from chainrule.api.tokenizers import tokenize_source  # noqa: E402
 from chainrule.api.training.stream import read_validation, train_speller  # noqa: E402
@@ -120,6 +121,7 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=Path)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
+    print(circumstances(), file=sys.stderr)
     for trial in trials(arguments):
         line = json.dumps(trial)
         print(line, flush=True)
