@@ -26,8 +26,8 @@ from chainrule.neural.config.language_models import TreeConfig
 from chainrule.neural.config.seq2seq import CaptionConfig, Seq2SeqConfig
 from chainrule.neural.device import runs_lstm_in_bfloat16
 from chainrule.neural.language_model import NeuralModel
-from chainrule.neural.seq2seq.model import ConditionalModel, SourceConditionedModel
-from chainrule.neural.seq2seq.network import build_conditional
+from chainrule.neural.seq2seq.model import NeuralSeq2SeqModel, SourceConditionedModel
+from chainrule.neural.seq2seq.network import build_seq2seq
 from chainrule.neural.tree_language_model import TreeModel, TreeNetwork
 
 if TYPE_CHECKING:
@@ -199,15 +199,15 @@ REGIONS = np.random.default_rng(4).normal(size=(7, 12)).astype(np.float32)
 PICTURE = np.random.default_rng(3).normal(size=(6, 5)).astype(np.float32)
 
 
-def random_pair(config: Seq2SeqConfig, vocabulary_size: int = VOCABULARY_SIZE, seed: int = 1) -> ConditionalModel:
+def random_pair(config: Seq2SeqConfig, vocabulary_size: int = VOCABULARY_SIZE, seed: int = 1) -> NeuralSeq2SeqModel:
     """As `random_network`; source and target have vocabularies of one size."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        network = build_conditional(config, vocabulary_size, vocabulary_size)
+        network = build_seq2seq(config, vocabulary_size, vocabulary_size)
         with torch.no_grad():
             for weight in network.parameters():
                 weight.add_(torch.randn_like(weight) * 0.2)
-    return ConditionalModel(network)
+    return NeuralSeq2SeqModel(network)
 
 
 def given_a_source(config: Seq2SeqConfig) -> SourceConditionedModel:

@@ -187,7 +187,7 @@ def test_paths_are_those_of_the_formulas() -> None:
 def test_only_sets_are_blind_to_order() -> None:
     findings = order(rows=8)
     changes = dict(zip(findings.x.categories, findings.lines[0].y, strict=True))
-    blind = {"bag", "attention, no positions", "two-sided, 4 layers, no positions"}
+    blind = {"bag", "attention, no positions", "bidirectional, 4 layers, no positions"}
     assert {label for label, change in changes.items() if change < 1e-4} == blind
     assert min(change for label, change in changes.items() if label not in blind) > 0.05
     assert findings.finding == f"Blind to order, whatever their weights: {'; '.join(sorted(blind, key=changes_order))}."
@@ -195,7 +195,7 @@ def test_only_sets_are_blind_to_order() -> None:
 
 
 def changes_order(label: str) -> int:
-    return ["bag", "attention, no positions", "two-sided, 4 layers, no positions"].index(label)
+    return ["bag", "attention, no positions", "bidirectional, 4 layers, no positions"].index(label)
 
 
 def test_distance_is_the_probability_that_moved() -> None:

@@ -184,7 +184,10 @@ def test_an_encoder_that_is_kept_does_not_change_and_is_saved_with_the_rest(
     ("damage", "message"),
     [
         (lambda settings: settings.update(encoder=None), "source_embedding.body"),
-        (lambda settings: settings.update(encoder={"network": "lstm"}), "the encoder is 'lstm', which this version does not know"),
+        (
+            lambda settings: settings.update(encoder={"network": "lstm"}),
+            "the encoder is 'lstm', which this version does not know",
+        ),
         (lambda settings: settings.update(encoder=[1]), "the encoder is None"),
         (lambda settings: settings["encoder"].update(width=7), "6 x 12 vectors of 14 numbers, but"),
         (lambda settings: settings["encoder"].update(blocks=[10**6]), "have 1000000 layers, but the file has"),

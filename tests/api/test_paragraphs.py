@@ -129,7 +129,10 @@ def test_a_model_of_regions_scores_and_is_saved(
     ("damage", "message"),
     [
         (lambda settings: settings.update(regions=3), "the settings of regions are 3; expected an object"),
-        (lambda settings: settings["regions"].update(encoder=None), "the encoder is None, which this version does not know"),
+        (
+            lambda settings: settings["regions"].update(encoder=None),
+            "the encoder is None, which this version does not know",
+        ),
         (lambda settings: settings["regions"]["encoder"].update(network=[]), r"the encoder is \[\], which this"),
         (lambda settings: settings["regions"]["encoder"].update(width=8), "expected float32"),
         (lambda settings: settings["regions"]["encoder"].update(blocks=[10**6]), "have 1000000 layers, but the file"),

@@ -176,3 +176,15 @@ def test_local_log_probs_are_those_of_the_model(lm: chainrule.Model) -> None:
         )
         expected.append(scores.sum())
     assert local_log_probs(lm.language_model, variants, before, middle, after) == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_short_line_of_misspelled_words_is_not_taken_for_another_language() -> None:
+    lm = chainrule.train(chainrule.Lines(["I received the letter from my friend"] * 9))
+    corrector = chainrule.corrector(lm)
+    assert corrector.correct(["I recieved teh leter"])[0].corrected == "I received the letter"
+    assert corrector.correct(["Ich habe gestern geschlafen"])[0].note is not None
+
+
+def test_code_is_left_alone(lm: chainrule.Model) -> None:
+    [one] = chainrule.corrector(lm).correct(['documants("seperate") he read the documants'])
+    assert one.corrected == 'documants("seperate") he read the documents'

@@ -97,7 +97,7 @@ def test_records_keep_their_fields(folder: Path, chainrule: Callable[..., Result
     done = chainrule("correct", folder / "lm", tmp_path / "in.jsonl", "-o", tmp_path / "out.jsonl.gz")
     assert (done.status, done.out) == (0, "")
     rate, few = done.err.splitlines()
-    assert "8.35% of the words are wrong, as estimated from the first texts" in rate
+    assert "as if 8.4% of the words were wrong, an estimate from the first texts" in rate
     assert "only 14 words are known" in few
     written = gzip.decompress((tmp_path / "out.jsonl.gz").read_bytes()).decode().splitlines()
     assert [json.loads(line) for line in written] == [

@@ -24,7 +24,7 @@ from chainrule.neural.config import (
 )
 from chainrule.neural.config.seq2seq import Seq2SeqConfig
 from chainrule.neural.layers.positions import position_vectors
-from chainrule.neural.seq2seq.network import build_conditional
+from chainrule.neural.seq2seq.network import build_seq2seq
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,7 +56,7 @@ PAIRS = {
 
 def drawn(name: str) -> tuple[Diagram, int]:
     """The diagram of a network, and how many parameters it has."""
-    network = build_conditional(PAIRS[name], SIZE, SIZE) if name in PAIRS else build(NETWORKS[name], SIZE)
+    network = build_seq2seq(PAIRS[name], SIZE, SIZE) if name in PAIRS else build(NETWORKS[name], SIZE)
     shapes = {own: tuple(tensor.shape) for own, tensor in network.named_parameters()}
     config = PAIRS.get(name) or NETWORKS[name]
     return network_diagram(name, config, shapes), sum(tensor.numel() for tensor in network.parameters())

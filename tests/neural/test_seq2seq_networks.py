@@ -15,7 +15,7 @@ from chainrule.decoding.beam import search
 from chainrule.decoding.config import BeamConfig
 from chainrule.decoding.limits import Constraints
 from chainrule.errors import SettingError
-from chainrule.neural.seq2seq.network import build_conditional
+from chainrule.neural.seq2seq.network import build_seq2seq
 from chainrule.protocol import END
 
 if TYPE_CHECKING:
@@ -255,7 +255,7 @@ def test_a_window_sees_only_what_is_near_its_middle() -> None:
 
 def test_what_cannot_be_is_an_error() -> None:
     with pytest.raises(SettingError, match="cannot share vectors"):
-        build_conditional(pair(shared="all"), 20, 30)
+        build_seq2seq(pair(shared="all"), 20, 30)
     with pytest.raises(SettingError, match="set decoder to lstm or gru"):
         pair(attention="hard")
     with pytest.raises(SettingError, match="heads of an even width"):
@@ -271,6 +271,6 @@ def test_what_cannot_be_is_an_error() -> None:
 
 @pytest.mark.parametrize("style", ["vaswani", "modern"])
 def test_shared_vectors_are_one_table(style: str) -> None:
-    network = build_conditional(pair(shared="all", style=style), 20, 20)
+    network = build_seq2seq(pair(shared="all", style=style), 20, 20)
     assert network.source_embedding.weight is network.embedding.weight is network.output.weight
     assert network.output.weight not in set(network.matrices())

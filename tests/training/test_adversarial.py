@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 import chainrule
 from chainrule.neural.config.seq2seq import Seq2SeqConfig
-from chainrule.neural.seq2seq.model import ConditionalModel
-from chainrule.neural.seq2seq.network import build_conditional
+from chainrule.neural.seq2seq.model import NeuralSeq2SeqModel
+from chainrule.neural.seq2seq.network import build_seq2seq
 from chainrule.protocol import END
 from chainrule.training.defaults import Recipe
 from chainrule.training.device import machine_on
@@ -93,7 +93,7 @@ def test_what_is_rewarded_is_written_more_often(weight: float) -> None:
     """
     torch.manual_seed(0)
     pairs = TokenPairs([np.array([RED], np.int32)] * 64, [np.array([own, STOP], np.int32) for own in (RED, BLUE)] * 32)
-    network = GeneratorAndDiscriminator(build_conditional(WRITER, SIZE, SIZE))
+    network = GeneratorAndDiscriminator(build_seq2seq(WRITER, SIZE, SIZE))
     network.judge = LikesRed()  # type: ignore[assignment]
     training = chainrule.TrainingConfig(steps=1)
     setup = Setup(training, Recipe(64, 0.1, 0.1, 0), machine_on("cpu", "float32"), Processes())
@@ -104,6 +104,6 @@ def test_what_is_rewarded_is_written_more_often(weight: float) -> None:
         optimiser.zero_grad()
         (objective.loss(0, part, network, 0.0) / objective.weight(step)).backward()
         optimiser.step()
-    [log_probs] = ConditionalModel(network.writer).given(pairs.sources[:1]).score([np.array([RED, STOP], np.int32)])
+    [log_probs] = NeuralSeq2SeqModel(network.writer).given(pairs.sources[:1]).score([np.array([RED, STOP], np.int32)])
     expected = 0.5 if not weight else (weight - 1 + math.sqrt((weight - 1) ** 2 + 2 * weight)) / (2 * weight)
     assert np.exp(log_probs[0]) == pytest.approx(expected, abs=0.08)

@@ -10,9 +10,9 @@ import gc
 import os
 import sys
 from contextlib import suppress
+from typing import Any
 
 from cyclopts import App, CycloptsError, Group
-from cyclopts.completion.install import create_install_completion_command
 
 from chainrule import __version__
 from chainrule.cli.verbs import FAMILIES, FORMER_FAMILIES, GROUPS, INSTALL, VERBS
@@ -194,4 +194,10 @@ def _verb(arguments: list[str]) -> App:
     return verb
 
 
-install = create_install_completion_command(app.install_completion, add_to_startup=False)
+def __getattr__(name: str) -> Any:
+    """The function of `--install-completion`, made when it is asked for: its imports would slow every other command."""
+    if name != "install":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from cyclopts.completion.install import create_install_completion_command
+
+    return create_install_completion_command(app.install_completion, add_to_startup=False)

@@ -183,7 +183,7 @@ NETWORKS: dict[str, NetworkConfig | MaskedConfig] = {
     "LSTM": RecurrentConfig(layers=1, width=_WIDTH),
     "attention, no positions": TransformerConfig(layers=1, positions="none", **_TRANSFORMER),
     "two causal layers, no positions": TransformerConfig(layers=2, positions="none", **_TRANSFORMER),
-    "two-sided, 4 layers, no positions": MaskedConfig(layers=4, positions="none", **_TRANSFORMER),
+    "bidirectional, 4 layers, no positions": MaskedConfig(layers=4, positions="none", **_TRANSFORMER),
     "attention, rotary": TransformerConfig(layers=1, positions="rotary", **_TRANSFORMER),
     "attention, sinusoidal": TransformerConfig(layers=1, positions="sinusoidal", **_TRANSFORMER),
 }

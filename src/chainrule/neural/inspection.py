@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Float32, Int32, Int64
     from numpy import ndarray
 
-    from chainrule.neural.seq2seq.model import ConditionalModel
+    from chainrule.neural.seq2seq.model import NeuralSeq2SeqModel
     from chainrule.protocol import Embedder, Scorer
 
     Tokens = Int32[ndarray, " tokens"]
@@ -75,7 +75,7 @@ def maps_of_text(model: Scorer | Embedder, tokens: Tokens) -> tuple[Int64[ndarra
 
 
 @torch.inference_mode()
-def maps_of_pair(model: ConditionalModel, source: Tokens, target: Tokens) -> list[LayerWeights]:
+def maps_of_pair(model: NeuralSeq2SeqModel, source: Tokens, target: Tokens) -> list[LayerWeights]:
     """The maps of a source, with its </s>, and of a target, after </s>. Raises SettingError without attention."""
     network = model.network
     if network.config.attention == "none":

@@ -32,8 +32,8 @@ from chainrule.neural.embedding import TextEncoder
 from chainrule.neural.language_model import NeuralModel
 from chainrule.neural.layers.matrix_products import ALIGNMENT, packed_shape
 from chainrule.neural.quantization import is_quantised, packable, packed_arrays, unpacked_arrays
-from chainrule.neural.seq2seq.model import ConditionalModel
-from chainrule.neural.seq2seq.network import build_conditional
+from chainrule.neural.seq2seq.model import NeuralSeq2SeqModel
+from chainrule.neural.seq2seq.network import build_seq2seq
 from chainrule.protocol import BEGIN
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def shapes_of(config: NetworkConfig, vocabulary_size: int) -> dict[str, tuple[in
 
 def shapes_of_pair(config: Seq2SeqConfig, sizes: tuple[int, int]) -> dict[str, tuple[int, ...]]:
     """As `shapes_of`, for a seq2seq network. sizes: those of the vocabularies of sources and targets."""
-    named = _named(network_of_shapes(lambda: build_conditional(config, *sizes)))
+    named = _named(network_of_shapes(lambda: build_seq2seq(config, *sizes)))
     return {name: tuple(tensor.shape) for name, tensor in named.items()}
 
 
@@ -130,14 +130,14 @@ def network_from(settings: Json, arrays: Arrays, vocabulary_size: int, kind: typ
     return filled_network(lambda: build(config, vocabulary_size), arrays)
 
 
-def put_together_pair(settings: object, arrays: Arrays, sizes: tuple[int, int]) -> ConditionalModel:
+def put_together_pair(settings: object, arrays: Arrays, sizes: tuple[int, int]) -> NeuralSeq2SeqModel:
     """A seq2seq model from its network's settings and arrays, which it uses without a copy.
 
     sizes: those of the vocabularies of sources and targets. Raises ModelFormatError.
     """
     config: Seq2SeqConfig = config_from_json(Seq2SeqConfig, settings)
     check_layers(config.encoder_layers + config.decoder_layers, arrays)
-    return ConditionalModel(filled_network(lambda: build_conditional(config, *sizes), arrays))
+    return NeuralSeq2SeqModel(filled_network(lambda: build_seq2seq(config, *sizes), arrays))
 
 
 def check_layers(layers: int, arrays: Arrays) -> None:

@@ -105,7 +105,7 @@ def with_pair_defaults(training: TrainingConfig) -> TrainingConfig:
     return _compiled_on_request(with_defaults(training))
 
 
-def conditional_recipe(config: Seq2SeqConfig, training: TrainingConfig) -> Recipe:
+def seq2seq_recipe(config: Seq2SeqConfig, training: TrainingConfig) -> Recipe:
     """As `recipe_for`, for a seq2seq model. training: the settings, with defaults filled in."""
     is_recurrent = config.is_recurrent(config.decoder)
     if training.optimiser == "muon":

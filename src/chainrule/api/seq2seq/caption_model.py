@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from chainrule.decoding.limits import Constraints
     from chainrule.decoding.sampling import Ending
     from chainrule.neural.config.vision import PictureLabelling
-    from chainrule.neural.seq2seq.model import ConditionalModel
+    from chainrule.neural.seq2seq.model import NeuralSeq2SeqModel
     from chainrule.text.tokenization.tokenizer import Tokenizer
 
 FAMILY = "caption"
@@ -83,7 +83,7 @@ class CaptionModel:
 
     def __init__(
         self,
-        model: ConditionalModel,
+        model: NeuralSeq2SeqModel,
         encoder: PictureLabelling | None,
         tokenizer: Tokenizer,
         record: dict[str, Any] | None = None,

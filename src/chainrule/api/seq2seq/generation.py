@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from chainrule.decoding.limits import Constraints
     from chainrule.decoding.sampling import Ending
     from chainrule.neural.config.seq2seq import Seq2SeqConfig
-    from chainrule.neural.seq2seq.model import ConditionalModel
+    from chainrule.neural.seq2seq.model import NeuralSeq2SeqModel
     from chainrule.text.tokenization.tokenizer import Tokenizer
 
     Tokens = Int32[ndarray, " T"]
@@ -43,7 +43,7 @@ _PREFIX = np.empty(0, np.int32)
 
 
 def score_targets(
-    model: ConditionalModel,
+    model: NeuralSeq2SeqModel,
     sources: Sequence[Shaped[ndarray, "S ..."]],
     targets: Sequence[Int32[ndarray, " tokens"]],
     progress: Progress,
@@ -61,7 +61,7 @@ def score_targets(
 
 
 def search_sources(
-    model: ConditionalModel,
+    model: NeuralSeq2SeqModel,
     sources: Sequence[Shaped[ndarray, "S ..."]],
     beam: BeamConfig,
     constraints: Constraints,
@@ -119,7 +119,7 @@ class GeneratedText(NamedTuple):
 class Seq2SeqGenerator:
     """What generates texts with a seq2seq model: by beam search or sampling."""
 
-    def __init__(self, model: ConditionalModel, source: Tokenizer, target: Tokenizer) -> None:
+    def __init__(self, model: NeuralSeq2SeqModel, source: Tokenizer, target: Tokenizer) -> None:
         self.model, self.source, self.target = model, source, target
 
     def search(self, texts: Sequence[str], options: WriteOptions, progress: Progress) -> list[list[GeneratedText]]:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from chainrule.neural.config.seq2seq import Seq2SeqConfig
     from chainrule.neural.config.vision import PictureLabelling
-    from chainrule.neural.seq2seq.model import ConditionalModel
+    from chainrule.neural.seq2seq.model import NeuralSeq2SeqModel
     from chainrule.neural.vision.body import PictureBody
     from chainrule.neural.vision.detector import BoxDetector
     from chainrule.pictures.boxes import Detection
@@ -78,7 +78,7 @@ class RegionReader:
     body: PictureBody
     detector: BoxDetector | None
     tokenizer: Tokenizer
-    phrases: ConditionalModel | None = None
+    phrases: NeuralSeq2SeqModel | None = None
 
     def width(self, body_width: int) -> int:
         """How many numbers a region's vector has. body_width: how many the maps have at each place."""

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
     from chainrule.base.progress import Progress
     from chainrule.decoding.config import BeamConfig, Limits
-    from chainrule.neural.seq2seq.model import ConditionalModel
+    from chainrule.neural.seq2seq.model import NeuralSeq2SeqModel
     from chainrule.storage.hugging_face import Checkpoint
     from chainrule.text.parallel import Pairs
     from chainrule.text.tokenization.tokenizer import Tokenizer
@@ -120,7 +120,7 @@ class Seq2SeqModel:
     """P(target text | source text)."""
 
     def __init__(
-        self, model: ConditionalModel, source: Tokenizer, target: Tokenizer, record: dict[str, Any] | None = None
+        self, model: NeuralSeq2SeqModel, source: Tokenizer, target: Tokenizer, record: dict[str, Any] | None = None
     ) -> None:
         """source, target: the tokenizers of both sides; the same one if it was learned on both."""
         self.model, self.source, self.target, self.record = model, source, target, record or {}

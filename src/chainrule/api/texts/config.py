@@ -50,7 +50,7 @@ class CorrectorOptions(CorrectionConfig):
     a character (0.02). lexicon:
     the right words with their counts, or a file of them, one a line; by default the words of the model's vocabulary.
     grammar: english, what learners of English confuse, or what `train_grammar` learned, or its file; none by default.
-    grammar_rate: for english, the probability of an error at a word that can go wrong (0.03). inflections: a file with
+    grammar_rate: for english, the probability of an error at a word that can go wrong (0.015). inflections: a file with
     the forms of words, see `read_inflections`; by default from rules of English and the words that are known. learned:
     a seq2seq model from wrong to right texts, or its folder: it proposes, and its log P joins that of the others.
     rescore_by: a second language model, or its folder, which may be bidirectional: its log P of the beam's best
@@ -84,7 +84,7 @@ class CorrectorOptions(CorrectionConfig):
         served=("english",),
     )
     grammar_rate: float | None = option(
-        None, "with --grammar english: errors a word that can go wrong (by default 0.03)", above=0, below=1
+        None, "with --grammar english: errors a word that can go wrong (by default 0.015)", above=0, below=1
     )
     inflections: AnyPath | None = option(
         None,

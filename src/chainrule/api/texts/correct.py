@@ -62,8 +62,8 @@ if TYPE_CHECKING:
 
 _AT_ONCE = 256  # texts
 _PIECE_BYTES = 1 << 14
-RATE_OF_CHARACTERS, RATE_OF_GRAMMAR = 0.02, 0.03
-_RATE_OF_LEARNERS = 0.05  # the least share of wrong words where grammar is corrected, too
+RATE_OF_CHARACTERS, RATE_OF_GRAMMAR = 0.02, 0.015
+_RATE_OF_LEARNERS = 0.03  # the least share of wrong words where grammar is corrected, too
 _EXPECTED_RATE = 0.2  # of wrong words, while their share is estimated
 
 
@@ -97,14 +97,14 @@ def build_corrector(model: Model, options: CorrectOptions, texts: Sequence[str] 
         )
     options = options.resolved()
     words = word_index(model, options.lexicon)
-    rate = options.rate
-    if rate is None and texts and not (isinstance(options.channel, str) and options.channel in CONFUSIONS):
+    estimated = None
+    if options.rate is None and any(texts) and not (isinstance(options.channel, str) and options.channel in CONFUSIONS):
         expected = _error_model(options.channel, _EXPECTED_RATE)
         prior = prior_of(model.language_model, model.tokenizer, model.speller)
         keep = frozenset(word.lower() for word in options.correction().keep)
-        rate = estimate_rate(texts, words, expected, prior, keep)
-        rate = rate if options.grammar is None else max(rate, _RATE_OF_LEARNERS)
-    errors = _error_model(options.channel, rate)
+        estimated = estimate_rate(texts, words, expected, prior, keep)
+        estimated = estimated if options.grammar is None else max(estimated, _RATE_OF_LEARNERS)
+    errors = _error_model(options.channel, options.rate if estimated is None else estimated)
     proposer = None
     if options.grammar is not None:
         known = words.lowered()
@@ -122,6 +122,7 @@ def build_corrector(model: Model, options: CorrectOptions, texts: Sequence[str] 
         grammar=proposer,
         learned=None if options.learned is None else _learned(options.learned),
         rescorer=None if options.rescore_by is None else _rescorer(options.rescore_by),
+        estimated_rate=estimated,
     )
 
 

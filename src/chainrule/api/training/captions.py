@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from chainrule.api.seq2seq.regions import Regions
     from chainrule.base.progress import Progress
-    from chainrule.neural.seq2seq.network import ConditionalNetwork
+    from chainrule.neural.seq2seq.network import Seq2SeqNetwork
     from chainrule.text.tokenization.config import TokenizerConfig
     from chainrule.text.tokenization.tokenizer import Tokenizer
     from chainrule.text.tokenization.vocabulary import Markers
@@ -111,7 +111,7 @@ def train_phrases(
 
     Raises as `train_captions`.
     """
-    from chainrule.neural.seq2seq.model import ConditionalModel
+    from chainrule.neural.seq2seq.model import NeuralSeq2SeqModel
     from chainrule.training.objectives.seq2seq import TokenPairs, pairs_job
     from chainrule.training.run import run_job
 
@@ -136,7 +136,7 @@ def train_phrases(
     )
     folder = None if run.folder is None else run.folder / PHRASES
     network, _ = run_job(replace(job, run_config=training), replace(run, folder=folder))
-    return replace(reader, phrases=ConditionalModel(network))
+    return replace(reader, phrases=NeuralSeq2SeqModel(network))
 
 
 def _kept(reader: RegionReader, item: CaptionedPicture) -> Sequence[str]:
@@ -184,13 +184,13 @@ def check_discriminator(config: CaptionConfig, weight: float) -> None:
 
 
 def train_adversarial(
-    network: ConditionalNetwork,
+    network: Seq2SeqNetwork,
     pairs: TokenPairs,
     training: TrainingConfig,
     run: TrainingRun,
     origin: dict[str, Any],
     weight: float,
-) -> ConditionalNetwork:
+) -> Seq2SeqNetwork:
     """The network after a shorter second phase, for a quarter of the budget. weight: of the discriminator's rewards.
 
     Raises as `train_captions`.
@@ -252,7 +252,7 @@ def train_captions(
            model.save("captions/")
     """
     from chainrule.neural.seq2seq.captioner import attach_body, attached_body, new_body
-    from chainrule.neural.seq2seq.model import ConditionalModel
+    from chainrule.neural.seq2seq.model import NeuralSeq2SeqModel
     from chainrule.training.objectives.seq2seq import pairs_job
     from chainrule.training.run import run_job
 
@@ -320,7 +320,7 @@ def train_captions(
         network = train_adversarial(network, split.learned, training, run, origin, discriminator)
     if opened.body is not None and not tuned and reader is None:
         attach_body(network, opened.body)
-    model = ConditionalModel(network)
+    model = NeuralSeq2SeqModel(network)
     record = {
         **record_header(FAMILY, config),
         "seconds": time.perf_counter() - start_time,

@@ -66,7 +66,7 @@ def train_pairs(
     good:  model = train_pairs(parallel("train.de", "train.en"), tokenizer="bpe", folder="mt/")
            model.save("mt/")
     """
-    from chainrule.neural.seq2seq.model import ConditionalModel
+    from chainrule.neural.seq2seq.model import NeuralSeq2SeqModel
     from chainrule.training.objectives.seq2seq import SideVectors, pairs_job
     from chainrule.training.run import run_job
 
@@ -128,7 +128,7 @@ def train_pairs(
         "unknown_tokens": sum(int(np.count_nonzero(row == UNKNOWN)) for side in learned for row in side),
         **run_record,
     }
-    return Seq2SeqModel(ConditionalModel(network), source, target, record)
+    return Seq2SeqModel(NeuralSeq2SeqModel(network), source, target, record)
 
 
 class _Encoded(NamedTuple):

@@ -75,6 +75,7 @@ _FUNCTION_WORD = -6.0  # log P from which on a word is so frequent that the next
 _RUN_TOGETHER = 4.0  # nats by which a space after such a word is lost more often
 _REAL_WORD = 3.0  # nats that a known word costs in whose place another one is put: most errors make no words
 _WITH_MARKS = 3  # variants of an unknown chunk, itself among them, that other marks are proposed with
+_LIKELY = -9.0  # nats from which on a word is a likely misspelling of another: teh
 _REMEMBERED = 1 << 18  # words whose options are kept
 
 
@@ -119,6 +120,12 @@ class Spelling:
             ]
             for text, chunks in zip(texts, parted, strict=True)
         ]
+
+    def count_near(self, words: Sequence[str]) -> int:
+        """How many of these words are likely misspellings of known ones."""
+        lower = [word.lower() for word in words]
+        self._look_up(set(lower))
+        return sum(any(log_prob > _LIKELY for _, log_prob in self._options[word].others) for word in lower)
 
     def _look_up(self, words: set[str]) -> None:
         """Finds candidates for new words, in lower case."""

@@ -75,6 +75,7 @@ def add_rewrites(
 
 # Texts of fewer known words are taken for ones in another language: half of them, or more than a quarter of few words.
 _LEAST_KNOWN, _LEAST_OF_FEW = 0.5, 0.25
+_NEAR = 0.5  # how much of a known word a word close to one is, in a line of few words
 _FEW_WORDS, _TOO_FEW_WORDS = 8, 4  # below which there are few, and too few to judge
 
 
@@ -104,14 +105,16 @@ class Corrector:
         grammar: Grammar | None = None,
         learned: LearnedCorrector | None = None,
         rescorer: TextScorer | None = None,
+        estimated_rate: float | None = None,
     ) -> None:
         """grammar: its proposals join the words of spelling. learned: so do its texts, and it rescores the best paths.
 
-        rescorer: a second language model, which rescores the best paths, too.
+        rescorer: a second language model, which rescores the best paths, too. estimated_rate: the share of wrong words,
+        if that of `errors` was estimated, for those who ask.
         """
         self._model, self._speller = model, speller
         self._tokenizer = tokenizer.with_markers("keep")  # a literal </s> or <unk> is left alone
-        self.word_rate = errors.word_rate  # the share of wrong words that is expected
+        self.estimated_rate = estimated_rate
         self.known_words = len(words.lowered())
         self._words, self._config = words, config or CorrectionConfig()
         self._new_word = self._config.new_word * min(1.0, self.known_words / _MANY_WORDS)
@@ -188,6 +191,9 @@ class Corrector:
         is_foreign = known < _LEAST_KNOWN * len(words)
         if len(words) < _FEW_WORDS:
             is_foreign = len(words) >= _TOO_FEW_WORDS and known <= _LEAST_OF_FEW * len(words)
+            if is_foreign:  # or badly spelled
+                near = self._spelling.count_near([word for word in words if word not in self._words])
+                is_foreign = known + _NEAR * near <= _LEAST_OF_FEW * len(words)
         if is_foreign:
             return f"the model knows {known} of {len(words)} words, too few for its language; nothing was changed"
         return None

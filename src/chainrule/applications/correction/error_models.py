@@ -27,10 +27,6 @@ class ErrorModel(Protocol):
     name: str
     knows_marks: bool  # whether marks go wrong, too, as in a scan
 
-    @property
-    def word_rate(self) -> float | None:
-        """The share of wrong words, if the model has one."""
-
     def log_probs_of_marks(self, observed: Sequence[str], meant: Sequence[str]) -> Float64[ndarray, " pairs"]:
         """log P(observed | meant) of the marks before or after a word, or between two, in nats."""
 
@@ -42,7 +38,7 @@ class CharacterErrorModel:
     """A channel in which every character can go wrong, such as a keyboard's."""
 
     def __init__(self, channel: Channel) -> None:
-        self.name, self._channel, self.word_rate = channel.name, channel, None
+        self.name, self._channel = channel.name, channel
         self.knows_marks = bool(_SENTENCE_MARKS & channel.characters)
 
     def log_probs_of_marks(self, observed: Sequence[str], meant: Sequence[str]) -> Float64[ndarray, " pairs"]:
@@ -66,7 +62,7 @@ class WordErrorModel:
         """
         if not 0 < rate < 1:
             raise SettingError(f"rate is {rate}, the share of words that are wrong; expected above 0 and below 1")
-        self.name, self._channel, self.word_rate, self._by_length = channel.name, channel, rate, by_length
+        self.name, self._channel, self._rate, self._by_length = channel.name, channel, rate, by_length
         self.knows_marks = MARKS in channel.characters
         learned = [rule.prob for rule in channel.rules if (rule.source, rule.observed) == (SPACE, "")]
         self._space_share = learned[0] if learned else _SPACE_SHARE
@@ -86,7 +82,7 @@ class WordErrorModel:
         copied = np.exp(self._channel.log_probs(new, new))
         self._copied.update(zip(new, np.log1p(-np.minimum(copied, 1 - 1e-9)).tolist(), strict=True))
         lengths = np.array([len(text) for text in meant], np.float64) / USUAL_LENGTH if self._by_length else 1.0
-        log_right = np.log1p(-self.word_rate) * lengths
+        log_right = np.log1p(-self._rate) * lengths
         log_wrong = np.log(-np.expm1(log_right))
         changed = log_wrong - np.array([self._copied[text] for text in without])
         spaces = np.array([a.count(" ") != b.count(" ") for a, b in zip(observed, meant, strict=True)], np.bool_)

@@ -146,7 +146,7 @@ def _broken(after: str, line_break: LineBreak, offset: int) -> str:
 
 
 _CHUNK = re.compile(r"\S+")
-_ADDRESS = re.compile(r"://|@|^www\.|\.(?:com|org|net|html?|txt|py)\b|[\\/_#<>={}]")
+_ADDRESS = re.compile(r"://|@|\w\(|^www\.|\.(?:com|org|net|html?|txt|py)\b|[\\/_#<>={}]")
 _LINK = re.compile(r"://|\w@\w|^www\.|\.(?:com|org|net|html?|txt|py)\b|</?(?:s|unk)>")
 _LONE = re.compile(r"[^\w\s.,;:!?'\"-]")  # a character that may be a letter, misread
 _ENDING = re.compile(r"['’](?:s|ll|re|ve|d|m)", re.IGNORECASE)  # of a word, cut off from it

@@ -102,14 +102,17 @@ def _dumps(record: dict[str, Any]) -> str:
 _FEW_WORDS = 10_000
 
 
-def note_circumstances(ready: Corrector, *, is_rate_given: bool) -> None:
+def note_circumstances(ready: Corrector) -> None:
     """Says which share of wrong words is expected, and if the model knows few words."""
-    if ready.word_rate is not None and not is_rate_given:
-        note(f"{ready.word_rate:.2%} of the words are wrong, as estimated from the first texts; --rate says otherwise")
+    if ready.estimated_rate is not None:
+        note(
+            f"corrected as if {ready.estimated_rate:.1%} of the words were wrong, an estimate from the first texts; "
+            "--rate sets it"
+        )
     if ready.known_words < _FEW_WORDS:
         note(
             f"only {ready.known_words:,} words are known, so right words that are not among them may be changed; "
-            "train the model on more text, or name --lexicon or --keep"
+            "train the model on more text, or name right words by --keep"
         )
 
 
@@ -271,7 +274,7 @@ def correct(
                 write_differences(lines, write)
             else:
                 write_corrected(lines, text_writer(write, output, source), interactive=interactive)
-    note_circumstances(ready, is_rate_given=chosen.resolved().rate is not None)
+    note_circumstances(ready)
     if output is not None and not diff and not keeps_fields(output, source):
         note_lost_fields(source)
     note_repairs(source)
@@ -284,7 +287,7 @@ def _print_measures(
 
     texts, meant = _with_references(source, references)
     ready = build_corrector(model, options, texts[:256])
-    note_circumstances(ready, is_rate_given=options.resolved().rate is not None)
+    note_circumstances(ready)
     measures = measure_correction(ready, texts, meant, errant=errant)
     for name, before, after in measures.rows():
         print(f"{name:24} {before:>26} {after:>26}")

@@ -16,14 +16,14 @@ from chainrule.neural.config.classifiers import LABELLING, labelling_settings
 from chainrule.neural.config.seq2seq import CaptionConfig
 from chainrule.neural.config.vision import PictureLabelling
 from chainrule.neural.saving import arrays_of, check_layers, filled_network, layers_of, network_of_shapes
-from chainrule.neural.seq2seq.model import ConditionalModel
-from chainrule.neural.seq2seq.network import build_conditional
+from chainrule.neural.seq2seq.model import NeuralSeq2SeqModel
+from chainrule.neural.seq2seq.network import build_seq2seq
 from chainrule.neural.seq2seq.visual_sources import grid_of
 
 if TYPE_CHECKING:
     from numpy import ndarray
 
-    from chainrule.neural.seq2seq.network import ConditionalNetwork
+    from chainrule.neural.seq2seq.network import Seq2SeqNetwork
     from chainrule.neural.seq2seq.visual_sources import VectorInput
     from chainrule.neural.vision.body import PictureBody
 
@@ -52,19 +52,19 @@ def body_digest(config: PictureLabelling, body: PictureBody) -> str:
     return digest.hexdigest()
 
 
-def attach_body(network: ConditionalNetwork, body: PictureBody) -> None:
+def attach_body(network: Seq2SeqNetwork, body: PictureBody) -> None:
     """Makes a frozen encoder of pictures a part of a trained network."""
     cast("VectorInput", network.source_embedding).attach(body, is_tuned=False)
 
 
-def attached_body(model: ConditionalModel) -> PictureBody | None:
+def attached_body(model: NeuralSeq2SeqModel) -> PictureBody | None:
     """The encoder of pictures of a model; None where its sources are vectors only."""
     return cast("VectorInput", model.network.source_embedding).body
 
 
 def put_together_captioner(
     settings: object, encoder: object, arrays: Arrays, vocabulary_size: int
-) -> tuple[ConditionalModel, PictureLabelling | None]:
+) -> tuple[NeuralSeq2SeqModel, PictureLabelling | None]:
     """A captioner, with the settings of its encoder of pictures, from settings and arrays.
 
     encoder: as `labelling_settings`; None where sources are vectors. Raises ModelFormatError.
@@ -84,13 +84,13 @@ def put_together_captioner(
                 "changed"
             )
 
-    def build() -> ConditionalNetwork:
-        network = build_conditional(config, 0, vocabulary_size)
+    def build() -> Seq2SeqNetwork:
+        network = build_seq2seq(config, 0, vocabulary_size)
         if pictures is not None:
             attach_body(network, new_body(pictures))
         return network
 
-    return ConditionalModel(filled_network(build, arrays)), pictures
+    return NeuralSeq2SeqModel(filled_network(build, arrays)), pictures
 
 
 def places_of(config: PictureLabelling) -> tuple[int, int, int]:

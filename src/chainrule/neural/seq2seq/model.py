@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from chainrule.neural.layers.cross_attention import Source
     from chainrule.neural.layers.state import State
     from chainrule.neural.network import Network
-    from chainrule.neural.seq2seq.network import ConditionalNetwork
+    from chainrule.neural.seq2seq.network import Seq2SeqNetwork
 
     Tokens = Int32[ndarray, " tokens"]
 
@@ -73,10 +73,10 @@ _TOGETHER = 1 << 14  # tokens that are scored at once
 _ROWS = 256  # targets whose hidden states are computed at once
 
 
-class ConditionalModel:
+class NeuralSeq2SeqModel:
     """P(target | source)."""
 
-    def __init__(self, network: ConditionalNetwork) -> None:
+    def __init__(self, network: Seq2SeqNetwork) -> None:
         """Sets the network to evaluation mode, without dropout."""
         self.network = network.eval()
         self.vocabulary_size = network.vocabulary_size
@@ -119,7 +119,7 @@ class ConditionalModel:
 
 @torch.inference_mode()
 def hidden_states(
-    model: ConditionalModel, sources: Sequence[Shaped[ndarray, "*shape"]], targets: Sequence[Tokens]
+    model: NeuralSeq2SeqModel, sources: Sequence[Shaped[ndarray, "*shape"]], targets: Sequence[Tokens]
 ) -> list[Float32[ndarray, "T D"]]:
     """The hidden states from which the tokens of each target and its end are predicted, T with </s>."""
     config, states = model.network.config, []
@@ -141,7 +141,7 @@ class SourceConditionedNetwork:
     context: int | None = None
     reach: int | None = None
 
-    def __init__(self, network: ConditionalNetwork, source: Source, *, alignments: bool = False) -> None:
+    def __init__(self, network: Seq2SeqNetwork, source: Source, *, alignments: bool = False) -> None:
         self.network, self.source, self.alignments = network, source, alignments
         self.embedding, self.embed, self.output = network.embedding, network.embed, network.output
         self.vocabulary_size, self.width, self.device = network.vocabulary_size, network.decoder.width, network.device

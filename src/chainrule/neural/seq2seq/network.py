@@ -143,7 +143,7 @@ class Decoder(Protocol):
         """As `nn.Module.named_parameters`."""
 
 
-class ConditionalNetwork(nn.Module):
+class Seq2SeqNetwork(nn.Module):
     """A source of tokens ends with </s>; the input of the decoder begins with it, or with what `begins_with` names."""
 
     def __init__(
@@ -209,7 +209,7 @@ class ConditionalNetwork(nn.Module):
         return [weight for name, weight in named if weight.ndim == 2 and not name.startswith("bias.")]
 
 
-def build_conditional(config: Seq2SeqConfig, source_size: int, size: int) -> ConditionalNetwork:
+def build_seq2seq(config: Seq2SeqConfig, source_size: int, size: int) -> Seq2SeqNetwork:
     """A network with initial weights, drawn from torch's random generator.
 
     source_size, size: the sizes of the two vocabularies; the first is not used where sources are vectors. Raises
@@ -254,7 +254,7 @@ def build_conditional(config: Seq2SeqConfig, source_size: int, size: int) -> Con
     output = (
         HardAttentionSoftmax(softmax, is_exact=config.estimator == "exact") if config.attention == "hard" else softmax
     )
-    return ConditionalNetwork(config, source_embedding, reader, embedding, decoder, output)
+    return Seq2SeqNetwork(config, source_embedding, reader, embedding, decoder, output)
 
 
 def _build_decoder(

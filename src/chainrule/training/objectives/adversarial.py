@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from chainrule.neural.seq2seq.model import SourceConditionedNetwork
 from chainrule.protocol import END
-from chainrule.training.defaults import conditional_recipe
+from chainrule.training.defaults import seq2seq_recipe
 from chainrule.training.job import StatelessObjective, TrainingJob, ValidationResult
 from chainrule.training.objectives.next_token import scheduled_inputs
 from chainrule.training.objectives.seq2seq import Seq2SeqObjective
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from jaxtyping import Bool, Float, Int64
 
-    from chainrule.neural.seq2seq.network import ConditionalNetwork
+    from chainrule.neural.seq2seq.network import Seq2SeqNetwork
     from chainrule.training.config import TrainingConfig
     from chainrule.training.job import Setup
     from chainrule.training.objectives.seq2seq import TokenPairs
@@ -91,7 +91,7 @@ def rewards(logits: Float[Tensor, "B N 2"], rows: SentenceRows) -> Float[Tensor,
 class GeneratorAndDiscriminator(nn.Module):
     """A model of paragraphs and its discriminator."""
 
-    def __init__(self, writer: ConditionalNetwork) -> None:
+    def __init__(self, writer: Seq2SeqNetwork) -> None:
         super().__init__()
         self.writer = writer
         self.judge = Discriminator(writer.vocabulary_size, writer.decoder.width)
@@ -102,7 +102,7 @@ class GeneratorAndDiscriminator(nn.Module):
 
 
 def adversarial_job(
-    build: Callable[[], ConditionalNetwork],
+    build: Callable[[], Seq2SeqNetwork],
     pairs: TokenPairs,
     training: TrainingConfig,
     origin: dict[str, Any],
@@ -115,7 +115,7 @@ def adversarial_job(
     paragraphs.
     """
     config = build().config
-    recipe = conditional_recipe(config, training)
+    recipe = seq2seq_recipe(config, training)
     return TrainingJob(
         training=training,
         recipe=recipe,

@@ -16,10 +16,10 @@ from chainrule.neural.config import settings_of
 from chainrule.neural.layers.cross_attention import WeightLists
 from chainrule.neural.scoring import pad, round_up
 from chainrule.neural.seq2seq.model import SourceConditionedNetwork, batch_sources, source_length
-from chainrule.neural.seq2seq.network import ConditionalNetwork, build_conditional
+from chainrule.neural.seq2seq.network import Seq2SeqNetwork, build_seq2seq
 from chainrule.neural.seq2seq.visual_sources import VectorInput
 from chainrule.protocol import END
-from chainrule.training.defaults import conditional_recipe, with_pair_defaults
+from chainrule.training.defaults import seq2seq_recipe, with_pair_defaults
 from chainrule.training.job import StatelessObjective, TrainingJob, ValidationResult
 from chainrule.training.objectives.next_token import scheduled_inputs, scheduled_inputs_at_once
 from chainrule.training.objectives.stream import set_rows, unigram_loss
@@ -173,7 +173,7 @@ def pairs_job(
     origin: dict[str, Any],
     vectors: SideVectors = NO_VECTORS,
     tuned: Callable[[], PictureBody] | None = None,
-) -> TrainingJob[ConditionalNetwork]:
+) -> TrainingJob[Seq2SeqNetwork]:
     """A job that trains a seq2seq model on pairs. Raises TextError, SettingError.
 
     sizes: those of the vocabularies of sources and targets. vectors: those to initialise the embeddings with; if both
@@ -182,7 +182,7 @@ def pairs_job(
     if not pairs.targets:
         raise TextError("there are no pairs to learn from; at least one is needed")
     training = with_pair_defaults(training)
-    recipe = conditional_recipe(config, training)
+    recipe = seq2seq_recipe(config, training)
     if training.label_smoothing and config.attention == "hard":
         raise SettingError("label_smoothing does not work with hard attention; leave one of them out")
     return TrainingJob(
@@ -198,7 +198,7 @@ def pairs_job(
             "vocabulary": list(sizes),
         },
         build=lambda: _build(config, sizes, vectors, tuned),
-        matrices=ConditionalNetwork.matrices,
+        matrices=Seq2SeqNetwork.matrices,
         objective=lambda network, setup: Seq2SeqObjective(network, setup, pairs, validation),
         step=f"about {recipe.batch} pairs",
         memory_hint="batch or width",
@@ -207,16 +207,16 @@ def pairs_job(
 
 def _build(
     config: Seq2SeqConfig, sizes: tuple[int, int], vectors: SideVectors, tuned: Callable[[], PictureBody] | None
-) -> ConditionalNetwork:
+) -> Seq2SeqNetwork:
     """Raises SettingError."""
-    network = _with_vectors(build_conditional(config, *sizes), vectors)
+    network = _with_vectors(build_seq2seq(config, *sizes), vectors)
     if tuned is not None:
         assert isinstance(network.source_embedding, VectorInput)
         network.source_embedding.attach(tuned(), is_tuned=True)
     return network
 
 
-def _with_vectors(network: ConditionalNetwork, vectors: SideVectors) -> ConditionalNetwork:
+def _with_vectors(network: Seq2SeqNetwork, vectors: SideVectors) -> Seq2SeqNetwork:
     """Raises SettingError."""
     if isinstance(network.source_embedding, VectorInput):
         if vectors.targets is not None:
@@ -240,9 +240,7 @@ class Seq2SeqObjective(StatelessObjective):
     A step holds as many tokens as `batch` pairs of mean length.
     """
 
-    def __init__(
-        self, network: ConditionalNetwork, setup: Setup, pairs: TokenPairs, validation: TokenPairs | None
-    ) -> None:
+    def __init__(self, network: Seq2SeqNetwork, setup: Setup, pairs: TokenPairs, validation: TokenPairs | None) -> None:
         self.network, self.setup, self.pairs, self.validation = network, setup, pairs, validation
         sources, targets = self._lengths(pairs)
         self.shares = setup.processes.number * setup.training.accumulate
