@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 BENCH = Path(__file__).parents[1] / "bench"
 MATERIAL = {
+    "english_channel.py",
     "holbrook.py",
     "listops.py",
     "misspellings.py",
