@@ -339,7 +339,7 @@ def test_what_is_not_done_is_refused_by_name(name: str, changes: Any, message: s
         ("vocab.json", b"[]", "vocab.json: is not there, or not an object of tokens with their ids"),
         ("vocab.json", b'{"a": 0, "b": 0}', "two of its 2 tokens have the same id"),
         ("vocab.json", b'{"a": 1000000000}', "numbers 1,000,000,001 tokens, but the model has vectors for 60"),
-        ("vocab.json", b'{"a"', "vocab.json: is not JSON"),
+        ("vocab.json", b'{"a"', "vocab.json: is no valid JSON"),
     ],
 )
 def test_broken_tokenizers_are_named(file: str, content: bytes | None, message: str, tmp_path: Path) -> None:
