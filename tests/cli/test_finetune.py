@@ -135,7 +135,9 @@ def test_texts_of_single_words_are_noted(chainrule, network: Path, tmp_path: Pat
     words = tmp_path / "words.tsv"
     words.write_text("the\tDET\ndog\tNOUN\n\n" * 5)
     result = chainrule("finetune", network, "--data", words, "-o", tmp_path / "out", *QUICK)
-    assert "note: every text is a single word; to label the words of texts, use --words" in result.err
+    assert "note: every text is a single word; to label the words of texts, use --words\n" in result.err
+    result = chainrule("train", "classifier", words, "-o", tmp_path / "scratch", "--width", 8, "--epochs", 1)
+    assert "note: every text is a single word; to label the words of texts, use --unit word\n" in result.err
 
 
 def test_labels_that_occur_once_and_too_few_texts_to_validate_on_are_noted(

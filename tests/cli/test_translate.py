@@ -98,6 +98,9 @@ def test_texts_are_sampled_and_do_not_depend_on_the_lines_beside_them(chainrule,
     assert len({line.split(" ||| ")[1] for line in several}) > 1
     assert float(several[0].split(" ||| ")[3]) == pytest.approx(float(several[0].split(" ||| ")[2].split()[1]))
     stdin(b"zwei hunde\n")
+    greedy = chainrule("translate", mt, "--sample", "--temperature", 0, "--max-tokens", 3)
+    assert "--seed" not in greedy.err
+    stdin(b"ein Hund\n")
     unseeded = chainrule("translate", mt, "--sample", "--max-tokens", 3)
     assert "gives these texts again" in unseeded.err
 

@@ -136,8 +136,8 @@ def chat_model(parts: ModelParts, template: str | None = None) -> ChatModel:
         written = ChatTemplate(template, {}, location, datetime.now)
         return ChatModel(decoder, ChatFormat(written, TextEncoder(parts.tokenizer)), begins_texts=True, **settings)
     raise SettingError(
-        "the model has no chat template, so it was not taught to talk; let it continue texts, or give it a template "
-        "that writes a conversation as its training text had it"
+        "the model has no chat template, so it was not taught to talk; let it continue texts, or give it a template, "
+        "template=..., that writes a conversation as its training text had it"
     )
 
 

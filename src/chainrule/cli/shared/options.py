@@ -73,10 +73,26 @@ ModelPath = Annotated[
     Path, Parameter(help="A model: our folder or one of Hugging Face; an ARPA, KenLM binary, GGUF or llama2.c file.")
 ]
 NetworkPath = Annotated[Path, Parameter(help="The model folder of a network.")]
-Output = Annotated[Path, Parameter(name=("--output", "-o"), help="The folder to write to.")]
+
+
+def _path(type_: Any, tokens: Sequence[Token]) -> Path:
+    """A path, which a slash at its end makes that of a folder."""
+    value = tokens[0].value
+    if not value.endswith("/"):
+        return Path(value)
+    from chainrule.base.arguments import FolderPath
+
+    return FolderPath(value)
+
+
+Output = Annotated[Path, Parameter(name=("--output", "-o"), converter=_path, help="The folder to write to.")]
 ModelOutput = Annotated[
     Path,
-    Parameter(name=("--output", "-o"), help="A new model folder, or an ARPA file: .arpa, .arpa.gz, .zst, .xz or .bz2."),
+    Parameter(
+        name=("--output", "-o"),
+        converter=_path,
+        help="A new model folder, or an ARPA file: .arpa, .arpa.gz, .zst, .xz or .bz2.",
+    ),
 ]
 Overwrite = Annotated[bool, Parameter(negative=(), help="Replace existing files.")]
 Resume = Annotated[

@@ -124,7 +124,7 @@ def finetune(
             tests = read(test, on_bad)
     check_labels(tests or [], classes_of(examples))
     if is_first_process() and not pairs:
-        note_suspicious_labels(examples, unit)
+        note_suspicious_labels(examples, unit, "--words")
     with progress_bar() as progress:
         screen = TrainingScreen(progress.close)
         classifier = train_classifier(
@@ -201,10 +201,13 @@ def show_classifier(
         print(describe(result))
 
 
-def note_suspicious_labels(examples: Sequence[Labelled], unit: str) -> None:
-    """Prints notes on examples that may be a mistake: single words as texts, labels that occur once."""
+def note_suspicious_labels(examples: Sequence[Labelled], unit: str, for_words: str) -> None:
+    """Prints notes on examples that may be a mistake: single words as texts, labels that occur once.
+
+    for_words: the verb's option for labels of words.
+    """
     if unit == "text" and all(len(example.text.split()) == 1 for example in examples):
-        note("every text is a single word; to label the words of texts, use --words")
+        note(f"every text is a single word; to label the words of texts, use {for_words}")
     times = Counter(label for example in examples for label in example.labels)
     single = [label for label, number in times.items() if number == 1]
     if single:
@@ -385,7 +388,7 @@ def classifier(
     if unit != RATING_UNIT:
         check_labels(tests or [], classes_of(examples, least=1 if unit == BOX_UNIT else 2))
     if is_first_process() and config.reads == "text" and unit != RATING_UNIT:
-        note_suspicious_labels(examples, unit)
+        note_suspicious_labels(examples, unit, "--unit word")
     with progress_bar() as progress:
         screen = TrainingScreen(progress.close)
         model = train_classifier(

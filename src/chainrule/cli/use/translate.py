@@ -230,7 +230,7 @@ def translate(
         note(f"{count_of(shortened, 'source')} longer than the model reads; see long_sources of chainrule info {model}")
     if unknown:
         note(f"the model does not know {count_of(unknown, 'token')} of the sources; each counts as <unk>")
-    if sample and seed is None:
+    if sample and seed is None and config.temperature:
         note(f"--seed {drawn} gives these texts again")
     if judged is not None:
         judged.print_scores(json=json)

@@ -85,6 +85,13 @@ class Lines:
             raise TextError(f"{self.name}: there is no text in it; at least one line is needed")
         yield Block(byte_array(self._joined()), self.name, 1, numbers=self.numbers)
 
+    def texts(self) -> list[str]:
+        """The lines as they were given, with the newlines inside them, for what changes texts rather than learns from
+        them. A newline at the end is dropped.
+        """
+        lines = (line.removesuffix("\n").removesuffix("\r") for line in self.lines)
+        return [line.encode("utf-8", "replace").decode() for line in lines]
+
     def _joined(self) -> bytes:
         lines = (_LINE_END.sub(" ", line.removesuffix("\n").removesuffix("\r")) for line in self.lines)
         return "".join(line + "\n" for line in lines).encode("utf-8", "replace")
