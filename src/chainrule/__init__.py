@@ -73,6 +73,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     )
     from chainrule.api.texts.rank import Ranked as Ranked, rank as rank
     from chainrule.api.texts.rescore import Rescored as Rescored, rescore as rescore
+    from chainrule.api.texts.surprisal import Surprisals as Surprisals, surprisal as surprisal
     from chainrule.api.models.scoring_model import ScoringModel as ScoringModel
     from chainrule.api.vectors.cooccurrences import (
         CooccurrenceMatrix as CooccurrenceMatrix,
@@ -259,6 +260,7 @@ _HOMES = {
     "Reading": "text.corpus.reading",
     "RecurrentConfig": "neural.config",
     "Rescored": "api.texts.rescore",
+    "Surprisals": "api.texts.surprisal",
     "SamplingConfig": "decoding.config",
     "Scorer": "protocol",
     "ScoringModel": "api.models.scoring_model",
@@ -350,6 +352,7 @@ _HOMES = {
     "read_labelled_pairs": "applications.labelled_pairs",
     "read_cooccurrences": "api.vectors.cooccurrences",
     "rescore": "api.texts.rescore",
+    "surprisal": "api.texts.surprisal",
     "sample_lines": "text.corpus.sample",
     "serve": "serving.processes",
     "serve_shards": "serving.shards",

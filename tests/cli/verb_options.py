@@ -20,7 +20,7 @@ def flag(name: str) -> str:
 
 
 MIXING = {"--mix", "--mix-bytes", "--mix-seed"}
-READING = {"--document", "--field", "--encoding-errors", "--suffixes"}  # of all verbs that take texts
+READING = {"--document", "--field", "--encoding", "--encoding-errors", "--suffixes"}  # of all verbs that take texts
 TOKENIZER = {"--tokenizer", "--normalise", "--vocabulary", "--vocabulary-size", "--vocabulary-min-count", "--markers"}
 # The verb of a family has the family's name, but for one.
 NETWORK_VERBS = {
@@ -101,6 +101,7 @@ VERBS = {
     | {"--similarity", "--analogies", "--restrict", "--rule", "--unknown", "--json"}
     | READING,
     "score": {"MODEL", "TEXT", "--tokens", "--words", "--characters", "--bytes", "--tokenizer", "--markers", "--json"}
+    | {"--running", "--output", "--nats", "--ends", "--word-ends", "--overwrite"}
     | READING,
     "adapt": {"MODEL", "TEXTS", "--output", "--valid", "--resume", "--markers", "--overwrite", "--json"}
     | READING

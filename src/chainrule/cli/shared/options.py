@@ -64,7 +64,8 @@ class Needs:
 
 
 _FORMATS = (
-    "with .gz, .zst, .xz and .bz2; .jsonl and .parquet, a record a document; folders of them; and - for standard input."
+    "with .gz, .zst, .xz and .bz2; .jsonl, .parquet and .csv, a record a document; folders of them; and - for "
+    "standard input."
 )
 FILE = Parameter(allow_leading_hyphen=True, validator=file_or_dash)
 TextFiles = Annotated[str, FILE, Parameter(help=f"Text, a line a document: files, also {_FORMATS}", required=True)]

@@ -17,7 +17,7 @@ from cyclopts import CycloptsError, Parameter
 from chainrule.cli.shared.options import Needs, WholeNumber
 from chainrule.cli.shared.screen import count_of, note
 from chainrule.errors import SettingError
-from chainrule.text.corpus.reading import SUFFIXES, EncodingErrors, Reading, document_in
+from chainrule.text.corpus.reading import SUFFIXES, UTF_8, EncodingErrors, Reading, document_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -37,15 +37,20 @@ class TextOptions:
     document: Annotated[
         Literal["line", "file", "record", "tree"] | None,
         Parameter(
-            help="What is a document. By default a record of .jsonl, .ndjson and .parquet files, and a line of others. "
-            "record: read standard input and other files as JSON lines; line: split the text of records into lines; "
-            "tree: a tree in brackets, CoNLL-U (.conllu) or JSON lines, as a text of brackets."
+            help="What is a document. By default a record of .jsonl, .ndjson, .parquet and .csv files, and a line of "
+            "others. record: read .tsv as a table, standard input and other files as JSON lines; line: split the text "
+            "of records into lines; tree: a tree in brackets, CoNLL-U (.conllu) or JSON lines, as a text of brackets."
         ),
     ] = None
-    field: Annotated[str, Parameter(help="The field of a record, or the Parquet column, with the text.")] = "text"
+    field: Annotated[str, Parameter(help="The field of a record, or the column of a table, with the text.")] = "text"
+    encoding: Annotated[
+        str, Parameter(help="The encoding of the text, by a name that Python knows: latin-1, cp1252, utf-16 ...")
+    ] = UTF_8
     encoding_errors: Annotated[
         EncodingErrors,
-        Parameter(help="What to do about bytes that are not UTF-8: fail, replace them by U+FFFD, or skip them."),
+        Parameter(
+            help="What to do about bytes that are not in the encoding: fail, replace them by U+FFFD, or skip them."
+        ),
     ] = "strict"
     suffixes: Annotated[
         tuple[str, ...],
@@ -68,6 +73,7 @@ class TextOptions:
             field=self.field,
             encoding_errors=self.encoding_errors,
             suffixes=tuple(self.suffixes),
+            encoding=self.encoding,
         )
 
     def source(self, *texts: str) -> Corpus | Treebank:
@@ -76,6 +82,8 @@ class TextOptions:
             from chainrule.structures.linearized import Treebank
 
             check_read_once(*texts)
+            if self.encoding != UTF_8:
+                raise SettingError("--encoding is for lines, files and records; files of trees are UTF-8")
             return Treebank.of(texts)
         return self.corpus(*texts)
 

@@ -77,8 +77,8 @@ def invalid_utf8(text: Bytes, place: str) -> TextError:
     if kind is None and 0 in text[:4096]:
         kind = "it looks like a binary file"
     advice = kind or (
-        "convert it to UTF-8 first, for instance with iconv, or set encoding_errors='replace' or "
-        "encoding_errors='skip', if a command has that"
+        "convert it to UTF-8 first, for instance with iconv, or set encoding='latin-1' or what it is in, or "
+        "encoding_errors='replace' or encoding_errors='skip', if a command has that"
     )
     return TextError(f"{place} is not UTF-8; {advice}")
 

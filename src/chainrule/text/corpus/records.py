@@ -14,7 +14,7 @@ from chainrule.text.corpus.plain_text import line_blocks
 from chainrule.text.corpus.streams import encode_string, open_stream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from chainrule.text.corpus.reading import EncodingErrors, Reading
     from chainrule.text.corpus.streams import ByteStream
@@ -43,17 +43,20 @@ class Documents:
     pieces: list[bytes] = field(default_factory=list)
     numbers: list[int] = field(default_factory=list)  # the record of each document
     repaired: int = 0
+    fields: list[Mapping[str, Any]] | None = None  # of the record of each document, if they are kept
 
-    def add(self, text: bytes, number: int) -> None:
-        """Adds a record. text: valid UTF-8."""
+    def add(self, text: bytes, number: int, fields: Mapping[str, Any] | None = None) -> None:
+        """Adds a record. text: valid UTF-8. fields: all of its fields."""
         text = text.replace(b"\r\n", b"\n")
         if self.reading.document == "line":
             lines = text.removesuffix(b"\n").split(b"\n")
             self.pieces += lines
-            self.numbers += [number] * len(lines)
         else:
+            lines = [text]
             self.pieces.append(text)
-            self.numbers.append(number)
+        self.numbers += [number] * len(lines)
+        if self.fields is not None:
+            self.fields += [fields or {}] * len(lines)
 
     def block(self) -> Block | None:
         """The block of all records added, if any."""
@@ -64,20 +67,25 @@ class Documents:
         numbers = np.array(self.numbers)
         consecutive = numbers[-1] - numbers[0] == numbers.size - 1 and bool((np.diff(numbers) == 1).all())
         listed = None if consecutive else numbers
-        return Block(text, self.source, int(numbers[0]), end, self.unit, listed, repaired=self.repaired)
+        return Block(text, self.source, int(numbers[0]), end, self.unit, listed, self.repaired, self.fields)
 
 
-def json_blocks(stream: ByteStream, reading: Reading, *, wait: bool = True) -> Iterator[Block]:
-    """Reads lines that are JSON objects with a text field; skips empty lines. Raises TextError with file and line."""
+def json_blocks(stream: ByteStream, reading: Reading, *, wait: bool = True, fields: bool = False) -> Iterator[Block]:
+    """Reads lines that are JSON objects with a text field; skips empty lines. Raises TextError with file and line.
+
+    fields: whether blocks keep all fields of the objects.
+    """
+    decoder = _EXACT_JSON if fields else _JSON
     for lines in line_blocks(stream, reading.encoding_errors, wait=wait):
-        documents = Documents(stream.name, "line", reading, repaired=lines.repaired)
+        documents = Documents(stream.name, "line", reading, repaired=lines.repaired, fields=[] if fields else None)
         for number, line in enumerate(lines.text.tobytes().split(b"\n")[:-1], lines.first):
             if line and not line.isspace():
                 try:
-                    text, places = _json_text(line, reading)
+                    record = _json_object(line, f" with the field {reading.field!r}", decoder)
+                    text, places = _text_of(record, reading)
                 except TextError as error:
                     raise TextError(f"{stream.name}, line {number}: {error}") from error
-                documents.add(text, number)
+                documents.add(text, number, record)
                 documents.repaired += places
         if block := documents.block():
             yield block
@@ -121,9 +129,8 @@ def _json_object(line: bytes, fields: str = "", decoder: json.JSONDecoder = _JSO
     return record
 
 
-def _json_text(line: bytes, reading: Reading) -> tuple[bytes, int]:
+def _text_of(record: dict[str, Any], reading: Reading) -> tuple[bytes, int]:
     """The text field of a JSON object, and the number of lone surrogates repaired in it. Raises TextError."""
-    record = _json_object(line, f" with the field {reading.field!r}")
     if reading.field not in record:
         raise TextError(f"there is no field {reading.field!r}; {suggest_fields(record)}")
     text = record[reading.field]
