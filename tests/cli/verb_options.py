@@ -86,6 +86,7 @@ VERBS = {
         if not is_rare(each) and each.name not in ("flip", "shift")
     },
     "train classifier": {"DATA", "--output", "--network", "--unit", "--test", "--strict", "--resume"}
+    | {"--field", "--label-field", "--encoding"}
     | {"--vectors", "--fixed-vectors", "--overwrite", "--json"}
     | TOKENIZER
     | {flag(each.name) for kind in LABELLING.values() for each in fields(kind) if not is_rare(each)}
@@ -98,7 +99,7 @@ VERBS = {
     | MIXING,
     "evaluate": {"MODEL", "TEXTS", "--minimal-pairs", "--pseudo", "--strict", "--tokenizer", "--markers", "--ends"}
     | {"--source", "--target", "--pairs", "--pictures", "--vectors", "--beam", "--max-tokens"}
-    | {"--similarity", "--analogies", "--restrict", "--rule", "--unknown", "--json"}
+    | {"--similarity", "--analogies", "--restrict", "--rule", "--unknown", "--json", "--label-field"}
     | READING,
     "score": {"MODEL", "TEXT", "--tokens", "--words", "--characters", "--bytes", "--tokenizer", "--markers", "--json"}
     | {"--running", "--output", "--nats", "--ends", "--word-ends", "--overwrite"}
@@ -108,7 +109,7 @@ VERBS = {
     | MIXING
     | TRAINING,
     "finetune": {"MODEL", "--data", "--output", "--test", "--strict", "--pairs", "--words", "--resume", "--markers"}
-    | {"--overwrite", "--json"}
+    | {"--field", "--label-field", "--encoding", "--overwrite", "--json"}
     | {flag(each.name) for each in fields(FineTuningConfig)},
     "prompt": {"MODEL", "--template", "--data", "--choices", "--answer", "--shots", "--examples", "--seeds", "--orders"}
     | {"--between", "--calibrate", "--normalise", "--match", "--max-tokens", "--show", "--output", "--overwrite"}
@@ -125,7 +126,9 @@ VERBS = {
         "--markers",
         "--json",
     },
-    "classify": {"MODEL", "TEXT", "--data", "--strict", "--markers", "--page", "--overwrite", "--json"} | READING,
+    "classify": {"MODEL", "TEXT", "--data", "--strict", "--markers", "--page", "--overwrite", "--json"}
+    | {"--label-field"}
+    | READING,
     "fill": {"MODEL", "TEXT", "--top", "--mask", "--markers", "--json"},
     "embed": {"MODEL", "TEXT", "--output", "--layer", "--pooling", "--precision", "--words", "--tokens", "--vocabulary"}
     | {"--markers", "--overwrite"}
@@ -156,7 +159,7 @@ VERBS = {
     | {"--overwrite", "--json", "--paragraph"},
     "translate": {
         "MODEL",
-        "TEXT",
+        "TEXTS",
         "--beam",
         "--rank-by",
         "--alpha",

@@ -63,13 +63,13 @@ class Needs:
     name: str
 
 
-_FORMATS = (
+FORMATS_READ = (
     "with .gz, .zst, .xz and .bz2; .jsonl, .parquet and .csv, a record a document; folders of them; and - for "
     "standard input."
 )
 FILE = Parameter(allow_leading_hyphen=True, validator=file_or_dash)
-TextFiles = Annotated[str, FILE, Parameter(help=f"Text, a line a document: files, also {_FORMATS}", required=True)]
-TextFile = Annotated[str, FILE, Parameter(help=f"Text, a line a document: a file, also {_FORMATS}")]
+TextFiles = Annotated[str, FILE, Parameter(help=f"Text, a line a document: files, also {FORMATS_READ}", required=True)]
+TextFile = Annotated[str, FILE, Parameter(help=f"Text, a line a document: a file, also {FORMATS_READ}")]
 ModelPath = Annotated[
     Path, Parameter(help="A model: our folder or one of Hugging Face; an ARPA, KenLM binary, GGUF or llama2.c file.")
 ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from cyclopts import CycloptsError, Parameter
 
@@ -23,10 +23,50 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from chainrule.applications.classifier_inputs import InputKind
+    from chainrule.base.progress import Progress
     from chainrule.errors import TextError
     from chainrule.structures.linearized import Treebank
     from chainrule.text.corpus.corpus import Corpus, Source
     from chainrule.text.corpus.records import OnBad
+    from chainrule.text.labelled import LabelledUnit
+
+
+FieldName = Annotated[str, Parameter(help="The field of a record, or the column of a table, with the text.")]
+LabelField = Annotated[str, Parameter(help="Of labelled texts, the field or column with the label.")]
+EncodingName = Annotated[
+    str, Parameter(help="The encoding of the text, by a name that Python knows: latin-1, cp1252, utf-16 ...")
+]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class LabelledOptions:
+    """Where a file of labelled texts has its texts and labels."""
+
+    field: FieldName = "text"
+    label_field: LabelField = "label"
+    encoding: EncodingName = UTF_8
+
+    def read(
+        self, kind: InputKind, name: str, unit: str, config: Any, on_bad: OnBad, progress: Progress
+    ) -> Sequence[Any]:
+        """The labelled inputs of a file. Raises TextError, SettingError; CycloptsError where options are for texts."""
+        from chainrule.applications.classifier_inputs import INPUTS
+        from chainrule.text.labelled import read_labelled
+
+        if self == LabelledOptions():
+            return kind.read(name, unit, config, on_bad, progress)
+        if kind is not INPUTS["text"]:
+            raise CycloptsError(msg=f"--field, --label-field and --encoding are for labelled texts, not {kind.plural}.")
+        return read_labelled(
+            name,
+            cast("LabelledUnit", unit),
+            on_bad,
+            field=self.field,
+            label_field=self.label_field,
+            encoding=self.encoding,
+        )
 
 
 @Parameter(name="*")
@@ -42,10 +82,8 @@ class TextOptions:
             "of records into lines; tree: a tree in brackets, CoNLL-U (.conllu) or JSON lines, as a text of brackets."
         ),
     ] = None
-    field: Annotated[str, Parameter(help="The field of a record, or the column of a table, with the text.")] = "text"
-    encoding: Annotated[
-        str, Parameter(help="The encoding of the text, by a name that Python knows: latin-1, cp1252, utf-16 ...")
-    ] = UTF_8
+    field: FieldName = "text"
+    encoding: EncodingName = UTF_8
     encoding_errors: Annotated[
         EncodingErrors,
         Parameter(
@@ -62,6 +100,14 @@ class TextOptions:
             negative=(),
         ),
     ] = SUFFIXES
+
+    def labelled(self, label_field: str) -> LabelledOptions:
+        """How to read labelled texts. Raises CycloptsError where there are options that they have no use for."""
+        if replace(self, field="text", encoding=UTF_8) != TextOptions():
+            raise CycloptsError(
+                msg="Of the options that say how to read texts, only --field and --encoding are for labelled ones."
+            )
+        return LabelledOptions(field=self.field, label_field=label_field, encoding=self.encoding)
 
     @property
     def reading(self) -> Reading:
@@ -172,6 +218,7 @@ def _document_kinds(corpus: Corpus) -> str:
 
 
 DEFAULT_READING = TextOptions()
+DEFAULT_LABELLED = LabelledOptions()
 NO_MIX = MixOptions()
 
 

@@ -88,7 +88,9 @@ def _records(source: Corpus) -> Iterator[dict[str, Any]]:
     from chainrule.text.corpus.records import json_objects
 
     for file in (file for of_source in source.files for file in of_source):
-        for _, record in json_objects(file, encoding_errors=source.reading.encoding_errors, exact=True):
+        for _, record in json_objects(
+            file, encoding=source.reading.encoding, encoding_errors=source.reading.encoding_errors, exact=True
+        ):
             yield record
 
 

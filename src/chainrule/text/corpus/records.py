@@ -11,6 +11,7 @@ import numpy as np
 from chainrule.errors import TextError
 from chainrule.text.corpus.block import LINE_FEED, NEVER_IN_UTF8, Block, byte_array
 from chainrule.text.corpus.plain_text import line_blocks
+from chainrule.text.corpus.reading import UTF_8
 from chainrule.text.corpus.streams import encode_string, open_stream
 
 if TYPE_CHECKING:
@@ -92,7 +93,12 @@ def json_blocks(stream: ByteStream, reading: Reading, *, wait: bool = True, fiel
 
 
 def json_objects(
-    name: str, on_bad: OnBad = raise_error, *, encoding_errors: EncodingErrors = "strict", exact: bool = False
+    name: str,
+    on_bad: OnBad = raise_error,
+    *,
+    encoding: str = UTF_8,
+    encoding_errors: EncodingErrors = "strict",
+    exact: bool = False,
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """The objects of a file of JSON lines, compressed or not, each with its location; - is standard input.
 
@@ -100,7 +106,7 @@ def json_objects(
     exact: whole numbers stay whole, to be written again; otherwise they are floats, see `as_written`.
     """
     decoder = _EXACT_JSON if exact else _JSON
-    with open_stream(name) as stream:
+    with open_stream(name, encoding, encoding_errors) as stream:
         for lines in line_blocks(stream, encoding_errors):
             for number, line in enumerate(lines.text.tobytes().split(b"\n")[:-1], lines.first):
                 if line and not line.isspace():
