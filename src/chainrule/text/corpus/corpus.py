@@ -57,7 +57,9 @@ class Source(Protocol):
 
 @dataclass(frozen=True)
 class Lines:
-    """A text in memory, one document a line. A newline inside a line becomes a space; one at its end is dropped."""
+    """A text in memory, one document a line. A newline inside a line becomes a space, except for `correct`; one at its
+    end is dropped.
+    """
 
     lines: Iterable[str]
     name: str = "the given lines"
